@@ -7,7 +7,7 @@ use optc_interp::{
     DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
     run_reference,
 };
-use optc_ir::{Bindings, DType, Diagnostic, Func, Module, Registry, SizeTable, Tensor, text};
+use optc_ir::{Bindings, Diagnostic, Module, Registry, SizeTable, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
@@ -200,14 +200,6 @@ fn what_the_fold_calls_free_moves_nothing() {
         let Ok(after) = planned(&module, &passes, &target("cpu"), &registry) else {
             continue;
         };
-        // Sums of products, softmax and norms have kernels for `f32` alone.
-        let narrow = |func: &Func| {
-            let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
-            types.any(|ty| matches!(ty.dtype, DType::F16 | DType::BF16))
-        };
-        if after.funcs.iter().any(narrow) {
-            continue;
-        }
         let (steps, said) = moved(&module, &after, &registry);
         let found: u64 = steps.iter().map(|(_, bytes)| bytes).sum();
         assert!(found <= said, "{}: {steps:?}, said {said}", path.display());
@@ -331,26 +323,80 @@ const LARGER: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// A program of one operation.
+fn single(operation: &str, operands: &[&str], result: &str) -> String {
+    let list = |each: &dyn Fn(usize, &str) -> String| {
+        let all = operands.iter().enumerate().map(|(i, ty)| each(i, ty));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let operation = operation.replace('%', "%x");
+    let arguments = list(&|i, ty| format!("%x{i}: tensor<{ty}>"));
+    let types = list(&|_, ty| format!("tensor<{ty}>"));
+    format!(
+        "func.func @main({arguments}) -> tensor<{result}> {{\n  %y = {operation} : ({types}) -> tensor<{result}>\n  \
+         return %y : tensor<{result}>\n}}\n"
+    )
+}
+
 #[test]
 fn kernels_of_larger_sizes_give_the_numbers_of_the_reference() {
     let registry = Arc::new(optc_ops::registry());
     for (operation, operands, result) in LARGER {
-        let list = |each: &dyn Fn(usize, &str) -> String| {
-            let all = operands.iter().enumerate().map(|(i, ty)| each(i, ty));
-            all.collect::<Vec<_>>().join(", ")
-        };
-        let operation = operation.replace('%', "%x");
-        let arguments = list(&|i, ty| format!("%x{i}: tensor<{ty}>"));
-        let types = list(&|_, ty| format!("tensor<{ty}>"));
-        let text = format!(
-            "func.func @main({arguments}) -> tensor<{result}> {{\n  %y = {operation} : ({types}) -> tensor<{result}>\n  \
-             return %y : tensor<{result}>\n}}\n"
-        );
+        let text = single(operation, operands, result);
         let module = parse(&text);
         let after = planned(&module, PLAN, &target("cpu"), &registry);
         let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
         agrees(&module, &after, 5).unwrap_or_else(|why| panic!("{text}{why}"));
     }
+}
+
+/// The same operations, and all that are not for floats alone, have kernels of other types as well.
+#[test]
+fn kernels_of_narrow_types_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    let floats = ["softmax", "layer_norm", "avg_pool", "reduce", "max_pool"];
+    let mut ran = 0;
+    for (operation, operands, result) in LARGER {
+        let of = |names: &[&str]| {
+            let name = operation.split('"').nth(1).unwrap_or_default();
+            names.contains(&name.trim_start_matches("hbir."))
+        };
+        let sums = of(&["matmul", "conv"]);
+        for (dtype, to) in [
+            ("bf16", "bf16"),
+            ("f16", "f16"),
+            ("bf16", "f32"),
+            ("f16", "f32"),
+            ("si8", "si8"),
+            ("ui8", "ui8"),
+            ("si8", "si32"),
+            ("ui8", "si32"),
+            ("si32", "si32"),
+        ] {
+            if of(&floats) && !dtype.contains('f') || dtype != to && !sums {
+                continue;
+            }
+            let operation = match (dtype == to, operation.split_once("<{")) {
+                (true, _) => (*operation).to_owned(),
+                (false, None) => format!("{operation} <{{to = {to}}}>"),
+                (false, Some((head, tail))) => format!("{head}<{{to = {to}, {tail}"),
+            };
+            let operands: Vec<String> =
+                operands.iter().map(|ty| ty.replace("f32", dtype)).collect();
+            let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
+            let text = single(&operation, &operands, &result.replace("f32", to));
+            let module = parse(&text);
+            let after = planned(&module, PLAN, &target("cpu"), &registry);
+            let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+            agrees(&module, &after, 5).unwrap_or_else(|why| panic!("{text}{why}"));
+            let steps = profiled(&module, &after, &registry).steps;
+            let kernels: Vec<&str> = steps.iter().map(|s| s.kernel).collect();
+            let plain = kernels.iter().any(|k| matches!(*k, "generic" | "each"));
+            assert!(!plain, "{kernels:?}\n{text}");
+            ran += 1;
+        }
+    }
+    assert!(100 <= ran, "{ran}");
 }
 
 /// Additions that contractions can become a part of: of two products, of one to itself, of a value that is read again, of one

@@ -3,6 +3,7 @@
 //! The contraction runs where the addition does and writes where that does. Whatever it reads must be as it was then, so no step
 //! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
 
+use crate::element::Kind;
 use crate::ops::{Contract, Site};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
@@ -80,6 +81,10 @@ fn joined(
     }
     let result = site.slot(*adds.results.first()?)?;
     let begins = site.slot(start)?;
+    // Sums of 16 bits are rounded before something is added.
+    if matches!(result.kind()?, Kind::F16 | Kind::BF16) {
+        return None;
+    }
     let exact = begins.range() == result.range() && begins.access == result.access;
     let same = site.slot(product)?.access.shape() == result.access.shape();
     if !same || begins.overlaps(result) && !exact {

@@ -4,7 +4,7 @@
 //! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
 //! result lies beside it, or exactly on it in the same order.
 
-use crate::ops::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS, Site, code};
+use crate::ops::{Chain, From, Link, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
@@ -23,7 +23,7 @@ struct Fusion<'a> {
     site: Site<'a>,
     /// The operation of each step.
     steps: &'a [Op],
-    codes: Vec<Option<Code>>,
+    codes: Vec<Option<Vec<Piece>>>,
     /// The step that each one has become a part of.
     roots: Vec<usize>,
     groups: Vec<Group>,
@@ -41,10 +41,10 @@ pub(crate) enum Fused {
 
 /// Joins steps, of which `kernels` have one of their own; `site` is at any operation of the function.
 pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused> {
-    let codes: Vec<Option<Code>> = steps
+    let codes: Vec<Option<Vec<Piece>>> = steps
         .iter()
         .zip(kernels)
-        .map(|(&op, kernel)| kernel.then(|| code(&Site { op, ..site }))?)
+        .map(|(&op, kernel)| kernel.then(|| pieces(&Site { op, ..site }))?)
         .collect();
     let mut fusion = Fusion {
         site,
@@ -75,7 +75,7 @@ pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused>
 fn chain(
     steps: &[Op],
     group: &Group,
-    codes: &[Option<Code>],
+    codes: &[Option<Vec<Piece>>],
     site: Site<'_>,
 ) -> Option<(Chain, Vec<Value>)> {
     let mut links = Vec::new();
@@ -86,12 +86,20 @@ fn chain(
             Some(&link) => Some(From::Code(link)),
             None => group.operands.get_index_of(&value).map(From::Operand),
         };
-        let first = from(data.operands.first()?)?;
-        let second = from(data.operands.last()?)?;
-        links.push(Link {
-            code: codes[member]?,
-            from: [first, second],
-        });
+        let mut first = from(data.operands.first()?)?;
+        for piece in codes[member].as_ref()? {
+            let second = piece.second.map(|i| from(data.operands.get(i)?));
+            let second = match second {
+                Some(second) => second?,
+                None => first,
+            };
+            links.push(Link {
+                code: piece.code,
+                kind: piece.kind,
+                from: [first, second],
+            });
+            first = From::Code(links.len() - 1);
+        }
         made.insert(*data.results.first()?, links.len() - 1);
     }
     let root = steps[*group.members.first()?];
@@ -100,7 +108,10 @@ fn chain(
     let accesses: Option<Vec<_>> = group
         .operands
         .iter()
-        .map(|&v| Some(site.slot(v)?.access.broadcast(&shape)))
+        .map(|&v| {
+            let slot = site.slot(v)?;
+            Some((slot.access.broadcast(&shape), slot.kind()?))
+        })
         .collect();
     let chain = Chain::of(target, &accesses?, links)?;
     Some((chain, group.operands.iter().copied().collect()))

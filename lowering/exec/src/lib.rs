@@ -43,6 +43,7 @@ mod cache;
 mod codes;
 mod compile;
 mod convert;
+mod element;
 mod fuse;
 mod isa;
 mod kernels;

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::buffer::Buffer;
+use crate::element::Kind;
 use optc_ir::DType;
 use std::rc::Rc;
 
@@ -36,9 +37,9 @@ impl Slot {
         self.offset..self.offset + self.bytes
     }
 
-    /// Whether its elements are those that most kernels compute with.
-    pub(crate) fn is_f32(&self) -> bool {
-        self.dtype == DType::F32 && self.width == 32
+    /// What its elements are to kernels, if there are any for them.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        Kind::of(self.dtype, self.width)
     }
 
     /// Whether some bytes are those of another value as well.

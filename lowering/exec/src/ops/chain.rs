@@ -1,13 +1,20 @@
-//! Element-wise operations on `f32`, one or several that follow one another, in one nest of loops: operands in any order and
-//! broadcast, what lies between operations in a few lines of the cache.
+//! Element-wise operations, one or several that follow one another, in one nest of loops: operands in any order and broadcast, what
+//! lies between operations in a few lines of the cache.
+//!
+//! Elements are computed with as `f32` or as `i32`, whatever their type is; the result of each operation is rounded, or wraps around, as
+//! its type says.
 
 use crate::access::Access;
-use crate::kernels::{product, vectorized};
+use crate::element::{Element, Kind, elements, elements_mut};
+use crate::kernels::product::{self, Cell};
+use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::moved::Moved;
 use crate::nest::Nest;
-use crate::ops::kernel::{Kernel, floats, floats_mut};
+use crate::ops::kernel::Kernel;
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
+use bytemuck::{cast_slice, cast_slice_mut};
+use half::{bf16, f16};
 
 /// Elements that an operation is done on at once.
 const PART: usize = 512;
@@ -54,6 +61,13 @@ pub(crate) enum Code {
     Max,
     Min,
     Prelu,
+    /// A number in another type.
+    Cast,
+    /// An integer times a scale.
+    Dequantize,
+    /// The nearest integer, ties to even, as great as its type has it; and the same plus an integer.
+    Round,
+    RoundPlus,
 }
 
 /// Where the elements of an operation come from.
@@ -69,6 +83,8 @@ pub(crate) enum From {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) code: Code,
+    /// The type of its result.
+    pub(crate) kind: Kind,
     pub(crate) from: [From; 2],
 }
 
@@ -76,7 +92,8 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) struct Chain {
     links: Vec<Link>,
-    operands: usize,
+    /// The types of the operands.
+    operands: Vec<Kind>,
     nest: Nest<{ MOST_OPERANDS + 1 }>,
     block: Block,
 }
@@ -122,20 +139,24 @@ impl Block {
 }
 
 impl Chain {
-    pub(crate) fn of(target: &Access, operands: &[Access], links: Vec<Link>) -> Option<Chain> {
+    pub(crate) fn of(
+        target: &Access,
+        operands: &[(Access, Kind)],
+        links: Vec<Link>,
+    ) -> Option<Chain> {
         if MOST_OPERANDS < operands.len() || links.is_empty() || MOST_CODES < links.len() {
             return None;
         }
         let none = Access::none(&target.shape());
         let all: [&Access; MOST_OPERANDS + 1] = std::array::from_fn(|k| match k {
             0 => target,
-            _ => operands.get(k - 1).unwrap_or(&none),
+            _ => operands.get(k - 1).map_or(&none, |(access, _)| access),
         });
         let mut nest = Nest::of(all)?;
         let block = Block::of(&mut nest);
         Some(Chain {
             links,
-            operands: operands.len(),
+            operands: operands.iter().map(|(_, kind)| *kind).collect(),
             nest,
             block,
         })
@@ -145,18 +166,53 @@ impl Chain {
 /// Where an operand is read.
 #[derive(Clone, Copy)]
 enum Source<'a> {
-    Beside(&'a [f32]),
+    Beside(&'a [u8]),
     /// In the bytes of the result, where that has the same element.
     Same,
     /// Elsewhere in the buffer that the result lies in, which it does not write.
     Among,
 }
 
+/// Numbers of `f32` or `i32`.
+type Part = [u32; PART];
+
 /// One run's memory.
 struct Work<'a> {
     sources: Vec<Source<'a>>,
     /// Elements of operands that do not lie side by side, then of results.
-    parts: Vec<[f32; PART]>,
+    parts: Vec<Part>,
+}
+
+/// Does something with the type of elements of a kind.
+macro_rules! with_type {
+    ($kind:expr, $element:ident => $work:expr) => {
+        match $kind {
+            Kind::F32 => {
+                type $element = f32;
+                $work
+            }
+            Kind::F16 => {
+                type $element = f16;
+                $work
+            }
+            Kind::BF16 => {
+                type $element = bf16;
+                $work
+            }
+            Kind::I8 => {
+                type $element = i8;
+                $work
+            }
+            Kind::U8 => {
+                type $element = u8;
+                $work
+            }
+            Kind::I32 => {
+                type $element = i32;
+                $work
+            }
+        }
+    };
 }
 
 impl Kernel for Chain {
@@ -169,43 +225,67 @@ impl Kernel for Chain {
     }
 
     fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
-        let out = floats_mut(out)?;
         let mut sources = Vec::with_capacity(ins.len());
         for operand in ins {
             sources.push(match operand {
-                In::Bytes(bytes) => Source::Beside(floats(bytes)?),
+                In::Bytes(bytes) => Source::Beside(bytes),
                 In::Same => Source::Same,
                 In::Among => Source::Among,
             });
         }
-        if sources.len() != self.operands {
+        if sources.len() != self.operands.len() {
             return Err("it has another number of operands".to_owned());
         }
-        let inside = |k: usize| match sources[k] {
-            Source::Beside(source) => self.nest.fits(k + 1, source.len()),
-            Source::Among => self.nest.fits(k + 1, out.len()),
-            Source::Same => true,
+        let size = self.target().size();
+        let inside = |k: usize| {
+            let own = self.operands[k].size();
+            match sources[k] {
+                Source::Beside(source) => self.nest.fits(k + 1, source.len() / own),
+                Source::Among => self.nest.fits(k + 1, out.len() / own),
+                Source::Same => own == size,
+            }
         };
-        if !self.nest.fits(0, out.len()) || !(0..self.operands).all(inside) {
+        if !self.nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
         }
-        let parts = vec![[0f32; PART]; self.operands + self.links.len()];
+        let parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
         let mut work = Work { sources, parts };
+        let mut done = Ok(());
         // Inside of the walk, which is a function of its own.
         self.nest.each(|at| {
             vectorized(
                 #[inline(always)]
-                || self.inner(&mut work, out, at),
+                || {
+                    let found = self.inner(&mut work, out, at);
+                    done = std::mem::replace(&mut done, Ok(())).and(found);
+                },
             );
         });
-        Ok(())
+        done
     }
 }
 
 impl Chain {
+    /// The type of the result.
+    fn target(&self) -> Kind {
+        self.links.last().map_or(Kind::F32, |link| link.kind)
+    }
+
+    fn kind(&self, from: From) -> Kind {
+        match from {
+            From::Operand(k) => self.operands[k],
+            From::Code(i) => self.links[i].kind,
+        }
+    }
+
     /// The two innermost loops, block by block.
     #[inline(always)]
-    fn inner(&self, work: &mut Work<'_>, out: &mut [f32], at: [i64; MOST_OPERANDS + 1]) {
+    fn inner(
+        &self,
+        work: &mut Work<'_>,
+        out: &mut [u8],
+        at: [i64; MOST_OPERANDS + 1],
+    ) -> Result<(), String> {
         let (n, steps) = self.nest.inner;
         let (m, around) = self.block.around;
         for line in (0..m).step_by(self.block.lines) {
@@ -217,55 +297,163 @@ impl Chain {
                     lines: (lines, around[k]),
                     along: (count, steps[k]),
                 };
-                self.part(work, out, lattice);
+                self.part(work, out, lattice)?;
             }
         }
+        Ok(())
     }
 
     /// One block, of which `lattice` says where each value has it: the result, then the operands.
     #[inline(always)]
-    fn part(&self, work: &mut Work<'_>, out: &mut [f32], lattice: impl Fn(usize) -> Lattice) {
+    fn part(
+        &self,
+        work: &mut Work<'_>,
+        out: &mut [u8],
+        lattice: impl Fn(usize) -> Lattice,
+    ) -> Result<(), String> {
         let target = lattice(0);
         let count = target.lines.0 * target.along.0;
-        for k in 0..self.operands {
+        let operands = self.operands.len();
+        let in_place = |k: usize| {
+            let whole = self.operands[k].size() == size_of::<u32>();
+            whole && lattice(k + 1).is_line()
+        };
+        for k in 0..operands {
             let own = lattice(k + 1);
             // What is written over has the elements of the result.
             let (source, own) = match work.sources[k] {
-                Source::Beside(_) if own.is_line() => continue,
+                Source::Beside(_) if in_place(k) => continue,
                 Source::Beside(source) => (source, own),
                 Source::Among => (&*out, own),
                 Source::Same => (&*out, lattice(0)),
             };
-            own.fetch(source, &mut work.parts[k][..count]);
+            let to = &mut work.parts[k][..count];
+            with_type!(self.operands[k], E => own.fetch::<E>(elements(source)?, cast_slice_mut(to)));
         }
+        let last = self.links.len() - 1;
+        let written = self.target().size() == size_of::<u32>() && target.is_line();
         for (number, link) in self.links.iter().enumerate() {
-            let (before, rest) = work.parts.split_at_mut(self.operands + number);
-            let part = |from: From| -> &[f32] {
-                match from {
-                    From::Code(i) => &before[self.operands + i][..count],
+            let (before, rest) = work.parts.split_at_mut(operands + number);
+            let part = |from: From| -> Result<&[u32], String> {
+                Ok(match from {
+                    From::Code(i) => &before[operands + i][..count],
                     From::Operand(k) => match work.sources[k] {
-                        Source::Beside(source) if lattice(k + 1).is_line() => {
+                        Source::Beside(source) if in_place(k) => {
                             let from = lattice(k + 1).from as usize;
-                            &source[from..from + count]
+                            let words: &[u32] =
+                                bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
+                            &words[from..from + count]
                         }
                         _ => &before[k][..count],
                     },
-                }
+                })
             };
-            let (a, b) = (part(link.from[0]), part(link.from[1]));
-            let last = number + 1 == self.links.len();
-            if last && target.is_line() {
-                let to = target.from as usize;
-                apply(link.code, a, b, &mut out[to..to + count]);
-            } else {
-                apply(link.code, a, b, &mut rest[0][..count]);
+            let (a, b) = (part(link.from[0])?, part(link.from[1])?);
+            let to = match number == last && written {
+                true => {
+                    let to = target.from as usize;
+                    let words: &mut [u32] =
+                        bytemuck::try_cast_slice_mut(out).map_err(|e| e.to_string())?;
+                    &mut words[to..to + count]
+                }
+                false => &mut rest[0][..count],
+            };
+            let kinds = link.from.map(|from| self.kind(from));
+            compute(link, kinds, a, b, to);
+            if number != last {
+                with_type!(link.kind, E => narrowed::<E>(cast_slice_mut(to)));
             }
         }
-        if !target.is_line() {
+        if !written {
             let found = work.parts.last().map_or(&[][..], |part| &part[..count]);
-            target.store(found, out);
+            with_type!(self.target(), E => target.store::<E>(cast_slice(found), elements_mut(out)?));
+        }
+        Ok(())
+    }
+}
+
+/// Numbers as what their type has of them.
+#[inline(always)]
+fn narrowed<E: Element>(part: &mut [E::Number]) {
+    if size_of::<E>() != size_of::<E::Number>() {
+        part.iter_mut().for_each(|x| *x = E::of(*x).read());
+    }
+}
+
+/// One operation on numbers, from types to a type.
+#[inline(always)]
+fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
+    match (from[0].is_float(), link.kind.is_float()) {
+        (true, true) => apply(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
+        (false, false) => whole(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
+        (false, true) => {
+            let (a, to): (&[i32], &mut [f32]) = (cast_slice(a), cast_slice_mut(to));
+            if link.code == Code::Dequantize {
+                let b: &[f32] = cast_slice(b);
+                let pairs = a.iter().zip(b);
+                let scaled = |(a, b): (&i32, &f32)| (f64::from(*a) * f64::from(*b)) as f32;
+                to.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(to, pair)| *to = scaled(pair));
+            } else {
+                to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as f32);
+            }
+        }
+        (true, false) => {
+            let (a, to): (&[f32], &mut [i32]) = (cast_slice(a), cast_slice_mut(to));
+            let (low, high) = match link.kind {
+                Kind::I8 => (-128, 127),
+                Kind::U8 => (0, 255),
+                _ => (i32::MIN, i32::MAX),
+            };
+            let held = |x: f32| (x as i32).clamp(low, high);
+            match link.code {
+                Code::RoundPlus => {
+                    let pairs = a.iter().zip(cast_slice::<u32, i32>(b));
+                    let all = to.iter_mut().zip(pairs);
+                    all.for_each(|(to, (a, &b))| *to = held(a.round_ties_even() + b as f32));
+                }
+                Code::Round => {
+                    let all = to.iter_mut().zip(a);
+                    all.for_each(|(to, a)| *to = held(a.round_ties_even()));
+                }
+                _ => to.iter_mut().zip(a).for_each(|(to, &a)| *to = held(a)),
+            }
         }
     }
+}
+
+/// One operation on integers.
+#[inline(always)]
+fn whole(code: Code, a: &[i32], b: &[i32], to: &mut [i32]) {
+    match code {
+        Code::Neg => one(a, to, i32::wrapping_neg),
+        Code::Abs => one(a, to, i32::wrapping_abs),
+        Code::Relu => one(a, to, |x| x.max(0)),
+        Code::Add => two(a, b, to, i32::wrapping_add),
+        Code::Sub => two(a, b, to, i32::wrapping_sub),
+        Code::Mul => two(a, b, to, i32::wrapping_mul),
+        Code::Max => two(a, b, to, i32::max),
+        Code::Min => two(a, b, to, i32::min),
+        _ => to.copy_from_slice(a),
+    }
+}
+
+/// Whether an operation is one of integers.
+pub(crate) fn of_integers(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Same
+            | Code::Cast
+            | Code::Neg
+            | Code::Abs
+            | Code::Relu
+            | Code::Add
+            | Code::Sub
+            | Code::Mul
+            | Code::Max
+            | Code::Min
+    )
 }
 
 /// Where a block of a value lies: lines and elements, how many there are and how far apart.
@@ -290,17 +478,22 @@ impl Lattice {
         self.from + self.lines.1 * line as i64
     }
 
-    /// Brings the elements side by side.
+    /// Brings the elements side by side, as numbers.
     #[inline(always)]
-    fn fetch(&self, source: &[f32], to: &mut [f32]) {
+    fn fetch<E: Cell>(&self, source: &[E], to: &mut [E::Number]) {
         let ((lines, around), (count, step)) = (self.lines, self.along);
         if around == 1 && lines % 8 == 0 && 1 < step {
             let mut starts = [0; PART / 8];
             for (i, start) in starts.iter_mut().enumerate() {
                 *start = self.from + step * i as i64;
             }
-            product::turn_in(source, &starts[..count], to);
-            return;
+            let mut cells = [E::zeroed(); PART];
+            let cells = &mut cells[..to.len()];
+            product::turn_in(source, &starts[..count], cells);
+            return to
+                .iter_mut()
+                .zip(&*cells)
+                .for_each(|(to, x)| *to = x.read());
         }
         for (line, to) in to.chunks_exact_mut(count).enumerate() {
             if 0 < line && around == 0 {
@@ -308,11 +501,14 @@ impl Lattice {
             }
             let from = self.line(line);
             match step {
-                0 => to.fill(source[from as usize]),
-                1 => to.copy_from_slice(&source[from as usize..from as usize + count]),
+                0 => to.fill(source[from as usize].read()),
+                1 => {
+                    let source = &source[from as usize..from as usize + count];
+                    to.iter_mut().zip(source).for_each(|(to, x)| *to = x.read());
+                }
                 _ => {
                     for (i, to) in to.iter_mut().enumerate() {
-                        *to = source[(from + step * i as i64) as usize];
+                        *to = source[(from + step * i as i64) as usize].read();
                     }
                 }
             }
@@ -327,28 +523,31 @@ impl Lattice {
 
     /// Brings the elements to their places.
     #[inline(always)]
-    fn store(&self, found: &[f32], out: &mut [f32]) {
+    fn store<E: Cell>(&self, found: &[E::Number], out: &mut [E]) {
         let (count, step) = self.along;
         for (line, found) in found.chunks_exact(count).enumerate() {
             let to = self.line(line);
             if step == 1 {
-                out[to as usize..to as usize + count].copy_from_slice(found);
+                let out = &mut out[to as usize..to as usize + count];
+                out.iter_mut()
+                    .zip(found)
+                    .for_each(|(to, &x)| *to = E::of(x));
                 continue;
             }
             for (i, x) in found.iter().enumerate() {
-                out[(to + step * i as i64) as usize] = *x;
+                out[(to + step * i as i64) as usize] = E::of(*x);
             }
         }
     }
 }
 
 #[inline(always)]
-fn one(a: &[f32], to: &mut [f32], f: impl Fn(f32) -> f32) {
+fn one<N: Copy>(a: &[N], to: &mut [N], f: impl Fn(N) -> N) {
     to.iter_mut().zip(a).for_each(|(to, &a)| *to = f(a));
 }
 
 #[inline(always)]
-fn two(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+fn two<N: Copy>(a: &[N], b: &[N], to: &mut [N], f: impl Fn(N, N) -> N) {
     let pairs = a.iter().zip(b);
     to.iter_mut()
         .zip(pairs)
@@ -359,50 +558,61 @@ fn two(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
 #[inline(always)]
 fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
     match code {
-        Code::Same => to.copy_from_slice(a),
-        Code::Neg => one(a, to, |x| -x),
+        Code::Same | Code::Cast | Code::Dequantize | Code::Round | Code::RoundPlus => {
+            to.copy_from_slice(a);
+        }
+        Code::Neg => one(a, to, |x: f32| -x),
         Code::Abs => one(a, to, f32::abs),
         Code::Exp => one(a, to, exp),
         Code::Log => one(a, to, f32::ln),
         Code::Sqrt => one(a, to, f32::sqrt),
-        Code::Rsqrt => one(a, to, |x| 1.0 / x.sqrt()),
-        Code::Reciprocal => one(a, to, |x| 1.0 / x),
+        Code::Rsqrt => one(a, to, |x: f32| 1.0 / x.sqrt()),
+        Code::Reciprocal => one(a, to, |x: f32| 1.0 / x),
         Code::Erf => one(a, to, erf),
         Code::Tanh => one(a, to, tanh),
         Code::Sigmoid => one(a, to, sigmoid),
-        Code::Silu => one(a, to, |x| x * sigmoid(x)),
-        Code::Relu => one(a, to, |x| if x < 0.0 { 0.0 } else { x }),
+        Code::Silu => one(a, to, |x: f32| x * sigmoid(x)),
+        Code::Relu => one(a, to, |x: f32| if x < 0.0 { 0.0 } else { x }),
         Code::Sin => one(a, to, f32::sin),
         Code::Cos => one(a, to, f32::cos),
         Code::Floor => one(a, to, f32::floor),
         Code::Ceil => one(a, to, f32::ceil),
-        Code::HardSwish => one(a, to, |x| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
-        Code::Gelu => one(a, to, |x| {
+        Code::HardSwish => one(a, to, |x: f32| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
+        Code::Gelu => one(a, to, |x: f32| {
             0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
         }),
-        Code::GeluTanh => one(a, to, |x| {
+        Code::GeluTanh => one(a, to, |x: f32| {
             let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
             0.5 * x * (1.0 + tanh(inner))
         }),
-        Code::Clamp(low, high) => one(a, to, |x| held(x, low, high)),
-        Code::LeakyRelu(alpha) => one(a, to, |x| if x < 0.0 { alpha * x } else { x }),
-        Code::Elu(alpha) => one(a, to, |x| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x }),
-        Code::HardSigmoid(alpha, beta) => one(a, to, |x| held(alpha * x + beta, 0.0, 1.0)),
-        Code::Add => two(a, b, to, |a, b| a + b),
-        Code::Sub => two(a, b, to, |a, b| a - b),
-        Code::Mul => two(a, b, to, |a, b| a * b),
-        Code::Div => two(a, b, to, |a, b| a / b),
+        Code::Clamp(low, high) => one(a, to, |x: f32| held(x, low, high)),
+        Code::LeakyRelu(alpha) => one(a, to, |x: f32| if x < 0.0 { alpha * x } else { x }),
+        Code::Elu(alpha) => one(
+            a,
+            to,
+            |x: f32| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x },
+        ),
+        Code::HardSigmoid(alpha, beta) => one(a, to, |x: f32| held(alpha * x + beta, 0.0, 1.0)),
+        Code::Add => two(a, b, to, |a: f32, b: f32| a + b),
+        Code::Sub => two(a, b, to, |a: f32, b: f32| a - b),
+        Code::Mul => two(a, b, to, |a: f32, b: f32| a * b),
+        Code::Div => two(a, b, to, |a: f32, b: f32| a / b),
         Code::Pow => {
             let all = |power: f32| b.iter().all(|&b| b == power);
             match () {
-                () if all(2.0) => one(a, to, |x| x * x),
-                () if all(3.0) => one(a, to, |x| x * x * x),
+                () if all(2.0) => one(a, to, |x: f32| x * x),
+                () if all(3.0) => one(a, to, |x: f32| x * x * x),
                 () => two(a, b, to, f32::powf),
             }
         }
         Code::Max => two(a, b, to, greater),
         Code::Min => two(a, b, to, lesser),
-        Code::Prelu => two(a, b, to, |x, slope| if x < 0.0 { slope * x } else { x }),
+        Code::Prelu => two(
+            a,
+            b,
+            to,
+            |x: f32, slope: f32| if x < 0.0 { slope * x } else { x },
+        ),
     }
 }
 

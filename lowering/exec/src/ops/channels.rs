@@ -1,10 +1,11 @@
 //! Norms with a factor and a term for each channel: by given means and variances, or by those of channels or groups of them.
 
 use crate::access::Access;
+use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::ops::chain::{Chain, Code, From, Link};
-use crate::ops::kernel::{Kernel, Site, floats};
+use crate::ops::kernel::{Kernel, Site, numbers, same_float};
 use crate::ops::lanes::Work;
 use crate::ops::rows::Rows;
 use optc_ir::Operation;
@@ -19,6 +20,7 @@ pub(crate) enum Channels {
     /// Mean and variance are operands: one factor and one term a channel.
     Given {
         epsilon: f64,
+        kind: Kind,
         /// Where scale, bias, mean and variance of each channel lie.
         operands: [Vec<i64>; 4],
         chain: Chain,
@@ -31,9 +33,10 @@ impl Channels {
     pub(crate) fn of(site: &Site<'_>) -> Option<Channels> {
         let data = site.data();
         let all = site.all()?;
-        if data.results.len() != 1 || !all.iter().all(|s| s.is_f32()) {
+        if data.results.len() != 1 || !same_float(&all) {
             return None;
         }
+        let kind = all[0].kind()?;
         let of = site.func.op_ref(site.op);
         let (x, y) = (&*all[0].access, &*all[all.len() - 1].access);
         let shape = x.shape();
@@ -54,9 +57,15 @@ impl Channels {
             epsilon,
             centred: true,
         };
-        let rows = Rows::along(work, &x.reshaped(&grouped), &y.reshaped(&grouped), &axes)?;
+        let rows = Rows::along(
+            work,
+            kind,
+            &x.reshaped(&grouped),
+            &y.reshaped(&grouped),
+            &axes,
+        )?;
         let [scale, bias] = [1, 2].map(|i| per_channel(&all[i].access, &shape));
-        let chain = scaled(y, [y.clone(), scale, bias])?;
+        let chain = scaled(y, [y.clone(), scale, bias], [kind; 2])?;
         Some(Channels::Own { rows, chain })
     }
 
@@ -79,9 +88,11 @@ impl Channels {
             tables: vec![(0..n as i64).collect()],
         };
         let plain = per_channel(&plain, &shape);
-        let chain = scaled(&y.access, [(*x.access).clone(), plain.clone(), plain])?;
+        let operands = [(*x.access).clone(), plain.clone(), plain];
+        let chain = scaled(&y.access, operands, [x.kind()?, Kind::F32])?;
         Some(Channels::Given {
             epsilon,
+            kind: x.kind()?,
             operands: places,
             chain,
         })
@@ -96,14 +107,19 @@ fn per_channel(access: &Access, shape: &[usize]) -> Access {
 }
 
 /// `x * factor + term`.
-fn scaled(target: &Access, operands: [Access; 3]) -> Option<Chain> {
+fn scaled(target: &Access, operands: [Access; 3], kinds: [Kind; 2]) -> Option<Chain> {
+    let [kind, other] = kinds;
+    let [x, factor, term] = operands;
+    let operands = [(x, kind), (factor, other), (term, other)];
     let links = vec![
         Link {
             code: Code::Mul,
+            kind: Kind::F32,
             from: [From::Operand(0), From::Operand(1)],
         },
         Link {
             code: Code::Add,
+            kind,
             from: [From::Code(0), From::Operand(2)],
         },
     ];
@@ -130,6 +146,7 @@ impl Kernel for Channels {
             (
                 Channels::Given {
                     epsilon,
+                    kind,
                     operands,
                     chain,
                 },
@@ -140,7 +157,7 @@ impl Kernel for Channels {
                     let In::Bytes(bytes) = operand else {
                         return Err("an operand is written over".to_owned());
                     };
-                    let values = floats(bytes)?;
+                    let values = numbers(*kind, bytes)?;
                     let at = |&place: &i64| values.get(usize::try_from(place).ok()?).copied();
                     let values: Option<Vec<f32>> = places.iter().map(at).collect();
                     read.push(values.ok_or("an element lies outside of its buffer")?);

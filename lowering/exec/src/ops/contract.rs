@@ -3,15 +3,15 @@
 use crate::access::Access;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
-use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
-use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
+use crate::ops::kernel::{Kernel, Site};
+use crate::ops::products::{self, Along, Begins, Multiply, Products};
 use optc_ir::{FreedomClass, Operation};
 use optc_ops::Linear;
 
 /// A contraction, with a bias.
 #[derive(Debug)]
 pub(crate) struct Contract {
-    products: Products,
+    products: Box<dyn Multiply>,
     biased: bool,
 }
 
@@ -33,8 +33,9 @@ impl Contract {
     /// The contraction at a site with its sums at another place, added to a value that broadcasts to them.
     pub(crate) fn to(site: &Site<'_>, result: &Slot, start: Option<&Slot>) -> Option<Contract> {
         let all = site.all()?;
-        let mut used = all.iter().copied().chain([result]).chain(start);
-        if !used.all(Slot::is_f32) {
+        let kinds = [all[0].kind()?, result.kind()?];
+        let same = all[1].kind() == Some(kinds[0]);
+        if !same || start.is_some_and(|start| start.kind() != Some(kinds[1])) {
             return None;
         }
         let freedom = site
@@ -89,12 +90,9 @@ impl Contract {
         }
         along.retain(|a| !a[0].is_empty());
         let constants = [site.constant(0), site.constant(1)];
-        let mut products = Products::of(base, &along, constants.map(|c| c.is_some()))?;
-        for (side, constant) in [(LEFT, constants[0]), (RIGHT, constants[1])] {
-            if let Some(constant) = constant {
-                products.pack(side, floats(constant).ok()?);
-            }
-        }
+        let known = constants.map(|c| c.is_some());
+        let products = Products::of(base, &along, known, products::direct(kinds[0]))?;
+        let products = products::typed(products, kinds, constants)?;
         let biased = start.is_some();
         Some(Contract { products, biased })
     }
@@ -114,14 +112,12 @@ impl Kernel for Contract {
             return Err("an operand is written over".to_owned());
         };
         let start = match (self.biased, rest) {
-            (true, [In::Bytes(values)]) => Start::Values(floats(values)?),
+            (true, [In::Bytes(values)]) => Begins::Values(values),
             // A residual at the place of the sum.
-            (true, [In::Same]) => Start::Result,
+            (true, [In::Same]) => Begins::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
-            (false, _) => Start::Zero,
+            (false, _) => Begins::Zero,
         };
-        let (left, right) = (floats(left)?, floats(right)?);
-        self.products
-            .run(floats_mut(out)?, Operands { left, right, start })
+        self.products.run(out, left, right, start)
     }
 }

@@ -2,13 +2,14 @@
 //! copy of the operand is made but of the panel that is multiplied next.
 
 use crate::access::Access;
+use crate::element::Kind;
 use crate::memory::In;
 use crate::moved::Moved;
 use crate::nest::dimension;
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
-use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
+use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
 use optc_ir::Operation;
@@ -24,10 +25,10 @@ pub(crate) struct Convolution {
 #[derive(Debug)]
 enum Work {
     /// All positions of the kernel at once.
-    Whole(Products),
+    Whole(Box<dyn Multiply>),
     /// One after another those that meet the operand.
     Taps {
-        taps: Vec<Products>,
+        taps: Vec<Box<dyn Multiply>>,
         fill: Fill,
     },
     Depthwise(Depthwise),
@@ -40,32 +41,30 @@ impl Convolution {
             return None;
         }
         let all = site.all()?;
-        if !all.iter().all(|s| s.is_f32()) {
+        let kinds = [all[0].kind()?, all.last()?.kind()?];
+        let biased = data.operands.len() == 3;
+        let same = all[1].kind() == Some(kinds[0]);
+        if !same || biased && all[2].kind() != Some(kinds[1]) {
             return None;
         }
-        let biased = data.operands.len() == 3;
         let places = places(site)?;
-        let weights = site.constant(1).and_then(|bytes| floats(bytes).ok());
-        if let Some(found) = Depthwise::of(&places, weights) {
+        let constants = [site.constant(0), site.constant(1)];
+        if let Some(found) = Depthwise::of(&places, kinds, constants[1]) {
             let work = Work::Depthwise(found);
             return Some(Convolution { work, biased });
         }
-        let constants = [site.constant(0), site.constant(1)];
         let known = constants.map(|c| c.is_some());
-        let packed = |mut products: Products| {
-            for (side, constant) in [(LEFT, constants[0]), (RIGHT, constants[1])] {
-                if let Some(constant) = constant.and_then(|bytes| floats(bytes).ok()) {
-                    products.pack(side, constant);
+        let work = match whole(&places, known, products::direct(kinds[0])) {
+            Some(products) => Work::Whole(products::typed(products, kinds, constants)?),
+            None if kinds == [Kind::F32; 2] => {
+                let taps = taps(&places, known)?.into_iter();
+                let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2]));
+                Work::Taps {
+                    taps: taps.collect::<Option<_>>()?,
+                    fill: fill(site)?,
                 }
             }
-            products
-        };
-        let work = match whole(&places, known) {
-            Some(products) => Work::Whole(packed(products)),
-            None => Work::Taps {
-                taps: taps(&places, known)?,
-                fill: fill(site)?,
-            },
+            None => return None,
         };
         Some(Convolution { work, biased })
     }
@@ -150,7 +149,7 @@ fn still(places: &Places) -> [Along; 4] {
 }
 
 /// All positions of the kernel as terms; the operand's offsets go on evenly along spatial dimensions.
-fn whole(places: &Places, known: [bool; 2]) -> Option<Products> {
+fn whole(places: &Places, known: [bool; 2], direct: bool) -> Option<Products> {
     let [y, x, w, b] = &places.tables;
     let rank = places.slides.len();
     if DIMS < rank {
@@ -191,19 +190,20 @@ fn whole(places: &Places, known: [bool; 2]) -> Option<Products> {
     if inside {
         loops.extend(positions);
         loops.extend(kernels);
-        return Products::of(base, &loops, known);
+        return Products::of(base, &loops, known, direct);
     }
-    sliding(base, &loops, &positions, &kernels, &extents, places)
+    let kernels = [&positions[..], &kernels[..]];
+    sliding(base, &loops, kernels, &extents, places, direct)
 }
 
 /// The same with padding: positions and terms are in the order in which a window has them.
 fn sliding(
     base: [i64; 4],
     still: &[Along],
-    positions: &[Along],
-    kernels: &[Along],
+    [positions, kernels]: [&[Along]; 2],
     extents: &[(Slide, i64)],
     places: &Places,
+    direct: bool,
 ) -> Option<Products> {
     let sum = |loops: &[Along]| -> Vec<[i64; 4]> {
         let mut all = vec![[0i64; 4]];
@@ -218,7 +218,7 @@ fn sliding(
         all
     };
     // As if there were one position and one place of the kernel, then both are put in.
-    let mut products = Products::of(base, &still[1..3], [false; 2])?;
+    let mut products = Products::of(base, &still[1..3], [false; 2], direct)?;
     let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
     products.batch.splice(0..0, images);
     let channels = sum(&still[3..]);
@@ -348,7 +348,7 @@ fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
             ]);
         }
         if !along.is_empty() {
-            taps.push(Products::of(base, &along, known)?);
+            taps.push(Products::of(base, &along, known, true)?);
         }
     }
     Some(taps)
@@ -375,20 +375,19 @@ impl Kernel for Convolution {
             return Err("an operand is written over".to_owned());
         };
         let bias = match (self.biased, rest) {
-            (true, [In::Bytes(bias)]) => Some(floats(bias)?),
+            (true, [In::Bytes(bias)]) => Some(*bias),
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => None,
         };
-        let (out, left, right) = (floats_mut(out)?, floats(x)?, floats(w)?);
-        let start = bias.map_or(Start::Zero, Start::Values);
+        let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {
-            Work::Whole(products) => products.run(out, Operands { left, right, start }),
-            Work::Depthwise(work) => work.run(out, left, right, bias),
+            Work::Whole(products) => products.run(out, x, w, start),
+            Work::Depthwise(work) => work.run(out, x, w, bias),
             Work::Taps { taps, fill } => {
-                fill.run(bias.unwrap_or(&[0.0]), out)?;
-                let start = Start::Result;
+                let values = bias.map_or(Ok(&[0.0][..]), floats)?;
+                fill.run(values, floats_mut(out)?)?;
                 taps.iter()
-                    .try_for_each(|tap| tap.run(out, Operands { left, right, start }))
+                    .try_for_each(|tap| tap.run(out, x, w, Begins::Result))
             }
         }
     }

@@ -1,16 +1,22 @@
 //! Convolutions whose channels are each convolved by themselves: along rows of a plane, or along channels that are neighbours.
 
+use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::ops::slide::{Places, Slide, step};
+use half::{bf16, f16};
 
 /// Elements of a row that are summed in registers.
 const BLOCK: usize = 16;
 /// Channels that are.
 const CHANNELS: usize = 32;
 
-/// A convolution of one channel a group.
+/// The most products of integers of 8 bits that `f32` adds up without rounding.
+const MOST_EXACT: usize = 256;
+
+/// A convolution of one channel a group. Elements are multiplied as `f32`.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
+    kinds: [Kind; 2],
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
     /// Of rows and of columns.
@@ -31,8 +37,25 @@ struct Plane {
 }
 
 impl Depthwise {
-    pub(crate) fn of(places: &Places, weights: Option<&[f32]>) -> Option<Depthwise> {
+    pub(crate) fn of(
+        places: &Places,
+        kinds: [Kind; 2],
+        weights: Option<&[u8]>,
+    ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
+        // Sums of integers are made of numbers that have all of them.
+        let count: usize = places.slides.iter().map(|s| s.kernel).product();
+        let exact = match kinds {
+            [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
+            [Kind::BF16, Kind::BF16 | Kind::F32] => true,
+            [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => {
+                count <= MOST_EXACT
+            }
+            _ => false,
+        };
+        if !exact {
+            return None;
+        }
         if x[2].len() != 1 || x[1].len() < 2 || 2 < places.slides.len() {
             return None;
         }
@@ -63,6 +86,7 @@ impl Depthwise {
             })
         });
         let mut made = Depthwise {
+            kinds,
             base: places.base,
             tables,
             slides,
@@ -70,8 +94,11 @@ impl Depthwise {
             channels,
             packed: Vec::new(),
         };
-        if let Some(weights) = weights.filter(|w| channels && made.inside(2, w.len())) {
-            made.packed = made.by_taps(weights);
+        if let Some(weights) = weights.filter(|_| channels) {
+            let weights = numbers(kinds[0], weights).ok()?;
+            if made.inside(2, weights.len()) {
+                made.packed = made.by_taps(&weights);
+            }
         }
         Some(made)
     }
@@ -101,16 +128,40 @@ impl Depthwise {
     /// Writes the result.
     pub(crate) fn run(
         &self,
-        out: &mut [f32],
-        x: &[f32],
-        w: &[f32],
-        bias: Option<&[f32]>,
+        out: &mut [u8],
+        x: &[u8],
+        w: &[u8],
+        bias: Option<&[u8]>,
     ) -> Result<(), String> {
+        match self.kinds {
+            [Kind::F32, _] => self.typed::<f32, f32>(out, x, w, bias),
+            [Kind::BF16, Kind::F32] => self.typed::<bf16, f32>(out, x, w, bias),
+            [Kind::BF16, _] => self.typed::<bf16, bf16>(out, x, w, bias),
+            [Kind::F16, Kind::F32] => self.typed::<f16, f32>(out, x, w, bias),
+            [Kind::F16, _] => self.typed::<f16, f16>(out, x, w, bias),
+            [Kind::I8, Kind::I8] => self.typed::<i8, i8>(out, x, w, bias),
+            [Kind::I8, _] => self.typed::<i8, i32>(out, x, w, bias),
+            [Kind::U8, Kind::U8] => self.typed::<u8, u8>(out, x, w, bias),
+            [Kind::U8, _] => self.typed::<u8, i32>(out, x, w, bias),
+            [Kind::I32, _] => Err("it has no kernel".to_owned()),
+        }
+    }
+
+    fn typed<E: Float, T: Float>(
+        &self,
+        out: &mut [u8],
+        x: &[u8],
+        w: &[u8],
+        bias: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let (out, x) = (elements_mut::<T>(out)?, elements::<E>(x)?);
+        let bias = bias.map(elements::<T>).transpose()?;
+        let size = size_of::<E>();
         let lengths = [
             out.len(),
             x.len(),
-            w.len(),
-            bias.map_or(usize::MAX >> 1, <[f32]>::len),
+            w.len() / size,
+            bias.map_or(usize::MAX >> 1, <[T]>::len),
         ];
         if !lengths
             .into_iter()
@@ -120,10 +171,9 @@ impl Depthwise {
             return Err("an element lies outside of its buffer".to_owned());
         }
         if self.channels {
-            let own = if self.packed.is_empty() {
-                self.by_taps(w)
-            } else {
-                Vec::new()
+            let own = match self.packed.is_empty() {
+                true => self.by_taps(&numbers(self.kinds[0], w)?),
+                false => Vec::new(),
             };
             let weights = if own.is_empty() { &self.packed } else { &own };
             vectorized(
@@ -131,25 +181,32 @@ impl Depthwise {
                 || self.along_channels(out, x, weights, bias),
             );
         } else {
+            let w = numbers(self.kinds[0], w)?;
             vectorized(
                 #[inline(always)]
-                || self.along_rows(out, x, w, bias),
+                || self.along_rows(out, x, &w, bias),
             );
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn along_channels(&self, out: &mut [f32], x: &[f32], w: &[f32], bias: Option<&[f32]>) {
+    fn along_channels<E: Float, T: Float>(
+        &self,
+        out: &mut [T],
+        x: &[E],
+        w: &[f32],
+        bias: Option<&[T]>,
+    ) {
         let [yt, xt, _, bt] = &self.tables;
         let [rows, columns] = &self.slides;
         let count = xt[1].len();
-        let start: Vec<f32> = match bias {
+        let start: Vec<T> = match bias {
             Some(bias) => bt[1]
                 .iter()
                 .map(|b| bias[(self.base[3] + b) as usize])
                 .collect(),
-            None => vec![0.0; count],
+            None => vec![T::zeroed(); count],
         };
         let mut taps: Vec<(usize, usize)> = Vec::new();
         for n in 0..yt[0].len() {
@@ -168,14 +225,14 @@ impl Depthwise {
                     let out = &mut out[to..to + count];
                     let whole = count / CHANNELS * CHANNELS;
                     for at in (0..whole).step_by(CHANNELS) {
-                        channels::<CHANNELS>(out, x, w, &start, &taps, at);
+                        channels::<_, _, CHANNELS>(out, x, w, &start, &taps, at);
                     }
                     let eights = count / 8 * 8;
                     for at in (whole..eights).step_by(8) {
-                        channels::<8>(out, x, w, &start, &taps, at);
+                        channels::<_, _, 8>(out, x, w, &start, &taps, at);
                     }
                     for at in eights..count {
-                        channels::<1>(out, x, w, &start, &taps, at);
+                        channels::<_, _, 1>(out, x, w, &start, &taps, at);
                     }
                 }
             }
@@ -183,7 +240,13 @@ impl Depthwise {
     }
 
     #[inline(always)]
-    fn along_rows(&self, out: &mut [f32], x: &[f32], w: &[f32], bias: Option<&[f32]>) {
+    fn along_rows<E: Float, T: Float>(
+        &self,
+        out: &mut [T],
+        x: &[E],
+        w: &[f32],
+        bias: Option<&[T]>,
+    ) {
         let [yt, xt, wt, bt] = &self.tables;
         let [rows, columns] = &self.slides;
         let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
@@ -207,10 +270,11 @@ impl Depthwise {
                 let at = from + xt[3][i];
                 if phases == 1 && neighbours {
                     let fits = columns.input.min(plane.row - columns.low);
-                    to[columns.low..columns.low + fits]
-                        .copy_from_slice(&x[at as usize..at as usize + fits]);
+                    let to = &mut to[columns.low..columns.low + fits];
+                    let from = &x[at as usize..at as usize + fits];
+                    to.iter_mut().zip(from).for_each(|(to, x)| *to = x.float());
                 } else {
-                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize]);
+                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize].float());
                 }
             }
             for o in 0..yt[2].len() {
@@ -222,7 +286,7 @@ impl Depthwise {
                     let place = row * plane.row + column % phases * plane.phase + column / phases;
                     taps.push((place, weight));
                 }
-                let start = bias.map_or(0.0, |bias| {
+                let start = bias.map_or(T::zeroed(), |bias| {
                     bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
                 });
                 let to = self.base[0] + yt[0][n] + yt[1][g] + yt[2][o];
@@ -230,7 +294,8 @@ impl Depthwise {
                     let source = &padded[r * rows.stride * plane.row..];
                     let to = to + yt[3][r];
                     for first in (0..columns.output).step_by(BLOCK) {
-                        let sums = block(&source[first..], &taps, start);
+                        let sums = block(&source[first..], &taps);
+                        let sums = sums.map(|sum| T::with(sum, start));
                         let count = BLOCK.min(columns.output - first);
                         if together {
                             let at = to as usize + first;
@@ -268,8 +333,8 @@ fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// Sums of some neighbours, each with the same weights.
 #[inline(always)]
-fn block(source: &[f32], taps: &[(usize, f32)], start: f32) -> [f32; BLOCK] {
-    let mut sums = [start; BLOCK];
+fn block(source: &[f32], taps: &[(usize, f32)]) -> [f32; BLOCK] {
+    let mut sums = [0f32; BLOCK];
     for &(place, weight) in taps {
         let from = &source[place..place + BLOCK];
         for (sum, x) in sums.iter_mut().zip(from) {
@@ -281,24 +346,83 @@ fn block(source: &[f32], taps: &[(usize, f32)], start: f32) -> [f32; BLOCK] {
 
 /// Sums of some channels from `at` on.
 #[inline(always)]
-fn channels<const N: usize>(
-    out: &mut [f32],
-    x: &[f32],
+fn channels<E: Float, T: Float, const N: usize>(
+    out: &mut [T],
+    x: &[E],
     w: &[f32],
-    start: &[f32],
+    start: &[T],
     taps: &[(usize, usize)],
     at: usize,
 ) {
     let mut sums = [0f32; N];
-    sums.copy_from_slice(&start[at..at + N]);
     for &(from, weights) in taps {
         let (x, w) = (
             &x[from + at..from + at + N],
             &w[weights + at..weights + at + N],
         );
         for i in 0..N {
-            sums[i] += w[i] * x[i];
+            sums[i] += w[i] * x[i].float();
         }
     }
-    out[at..at + N].copy_from_slice(&sums);
+    let (out, start) = (&mut out[at..at + N], &start[at..at + N]);
+    for i in 0..N {
+        out[i] = T::with(sums[i], start[i]);
+    }
+}
+
+/// An element that is multiplied as `f32`, or that a sum becomes.
+pub(crate) trait Float: Element {
+    fn float(self) -> f32;
+
+    /// A sum and what it is added to.
+    fn with(sum: f32, start: Self) -> Self;
+}
+
+macro_rules! floats {
+    ($($element:ty),*) => {$(
+        impl Float for $element {
+            #[inline(always)]
+            fn float(self) -> f32 {
+                self.read()
+            }
+            #[inline(always)]
+            fn with(sum: f32, start: $element) -> $element {
+                <$element>::of(sum + start.read())
+            }
+        }
+    )*};
+}
+
+floats!(f32, bf16, f16);
+
+macro_rules! integers {
+    ($($element:ty),*) => {$(
+        impl Float for $element {
+            #[inline(always)]
+            fn float(self) -> f32 {
+                self.read() as f32
+            }
+            #[inline(always)]
+            fn with(sum: f32, start: $element) -> $element {
+                <$element>::of((sum as i32).wrapping_add(start.read()))
+            }
+        }
+    )*};
+}
+
+integers!(i8, u8, i32);
+
+/// Elements as `f32`.
+fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
+    fn all<E: Float>(bytes: &[u8]) -> Result<Vec<f32>, String> {
+        Ok(elements::<E>(bytes)?.iter().map(|x| x.float()).collect())
+    }
+    match kind {
+        Kind::F32 => all::<f32>(bytes),
+        Kind::BF16 => all::<bf16>(bytes),
+        Kind::F16 => all::<f16>(bytes),
+        Kind::I8 => all::<i8>(bytes),
+        Kind::U8 => all::<u8>(bytes),
+        Kind::I32 => all::<i32>(bytes),
+    }
 }

@@ -1,44 +1,116 @@
-//! Element-wise operations on `f32` as links of chains.
+//! Element-wise operations as links of chains.
 
 use crate::access::Access;
+use crate::element::Kind;
 use crate::nest::Nest;
-use crate::ops::chain::{Chain, Code, From, Link};
+use crate::ops::chain::{Chain, Code, From, Link, of_integers};
 use crate::ops::kernel::{Kernel, Site};
-use optc_ir::{DType, Operation};
+use optc_ir::Operation;
 use optc_ops::{
-    Abs, Add, Approximate, Ceil, Clamp, Cos, Div, Elu, Erf, Exp, Floor, Gelu, HardSigmoid,
-    HardSwish, Identity, LeakyRelu, Log, Max, Min, Mul, Neg, Pow, Prelu, Reciprocal, Relu, Rsqrt,
-    Sigmoid, Silu, Sin, Sqrt, Sub, Tanh,
+    Abs, Add, Approximate, Cast, Ceil, Clamp, Cos, Dequantize, Div, Elu, Erf, Exp, Floor, Gelu,
+    HardSigmoid, HardSwish, Identity, LeakyRelu, Log, Max, Min, Mul, Neg, Pow, Prelu, Quantize,
+    Reciprocal, Relu, Rsqrt, Sigmoid, Silu, Sin, Sqrt, Sub, Tanh,
 };
+
+/// One or several links that an operation is: each takes what the one before gives, the first one the first operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) code: Code,
+    /// The type of its result.
+    pub(crate) kind: Kind,
+    /// The operand of the operation that it takes besides; none if it takes nothing else.
+    pub(crate) second: Option<usize>,
+}
 
 /// The kernel of an element-wise operation, if it has one.
 pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
-    let code = code(site)?;
+    let pieces = pieces(site)?;
     let all = site.all()?;
-    let (target, operands) = all.split_last()?;
+    let (target, slots) = all.split_last()?;
     let shape = target.access.shape();
-    let operands: Vec<Access> = operands
-        .iter()
-        .map(|s| s.access.broadcast(&shape))
-        .collect();
-    let second = operands.len().min(2) - 1;
-    let from = [From::Operand(0), From::Operand(second)];
-    let chain = Chain::of(&target.access, &operands, vec![Link { code, from }])?;
+    let mut operands = Vec::with_capacity(slots.len());
+    for slot in slots {
+        operands.push((slot.access.broadcast(&shape), slot.kind()?));
+    }
+    let mut links: Vec<Link> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let before = links.len().checked_sub(1);
+        let first = before.map_or(From::Operand(0), From::Code);
+        links.push(Link {
+            code: piece.code,
+            kind: piece.kind,
+            from: [first, piece.second.map_or(first, From::Operand)],
+        });
+    }
+    let chain = Chain::of(&target.access, &operands, links)?;
     Some(Box::new(chain))
 }
 
 /// What an operation does with its elements, if they and it are known.
-pub(crate) fn code(site: &Site<'_>) -> Option<Code> {
+pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     let data = site.data();
-    let known = |slot: &&crate::memory::Slot| slot.dtype == DType::F32 && slot.width == 32;
-    if data.results.len() != 1 || !site.all()?.iter().all(known) {
+    let all = site.all()?;
+    let kinds: Option<Vec<Kind>> = all.iter().map(|slot| slot.kind()).collect();
+    let kinds = kinds?;
+    let (&kind, operands) = kinds.split_last()?;
+    if data.results.len() != 1 {
         return None;
     }
-    match data.operands.len() {
-        1 => unary(site),
-        2 => binary(&data.name),
-        _ => None,
+    match &*data.name {
+        Cast::NAME => {
+            return Some(vec![Piece {
+                code: Code::Cast,
+                kind,
+                second: None,
+            }]);
+        }
+        Quantize::NAME | Dequantize::NAME => return scaled(site, operands, kind),
+        _ => {}
     }
+    if operands.iter().any(|&own| own != kind) {
+        return None;
+    }
+    let (code, second) = match operands.len() {
+        1 => (unary(site)?, None),
+        2 => (binary(&data.name)?, Some(1)),
+        _ => return None,
+    };
+    let known = kind.is_float() || of_integers(code);
+    known.then(|| vec![Piece { code, kind, second }])
+}
+
+/// Integers from floats and back, by one scale or one for each index of the last dimension.
+fn scaled(site: &Site<'_>, operands: &[Kind], kind: Kind) -> Option<Vec<Piece>> {
+    let op = site.func.op_ref(site.op);
+    let quantizes = &*site.data().name == Quantize::NAME;
+    let along = match quantizes {
+        true => Quantize::of(&op).ok()?.along(&op).ok()?,
+        false => Dequantize::of(&op).ok()?.along(&op).ok()?,
+    };
+    let rank = op.operand(0).ok()?.rank();
+    if along.is_some_and(|axis| axis + 1 != rank) {
+        return None;
+    }
+    let zero = (operands.len() == 3).then_some(2);
+    let narrow = |kind: Kind| matches!(kind, Kind::I8 | Kind::U8);
+    let piece = |code: Code, kind: Kind, second: Option<usize>| Piece { code, kind, second };
+    if quantizes {
+        let code = zero.map_or(Code::Round, |_| Code::RoundPlus);
+        let fits = operands[0].is_float() && operands.get(1)?.is_float() && narrow(kind);
+        return fits.then(|| {
+            vec![
+                piece(Code::Div, Kind::F32, Some(1)),
+                piece(code, kind, zero),
+            ]
+        });
+    }
+    let fits = !operands[0].is_float() && operands.get(1)?.is_float() && kind.is_float();
+    if !fits || zero.is_some() && !narrow(operands[0]) {
+        return None;
+    }
+    let less = zero.map(|_| piece(Code::Sub, Kind::I32, zero));
+    let times = piece(Code::Dequantize, kind, Some(1));
+    Some(less.into_iter().chain([times]).collect())
 }
 
 fn unary(site: &Site<'_>) -> Option<Code> {

@@ -2,8 +2,10 @@
 
 use crate::access::Access;
 use crate::buffer::Buffer;
+use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
 use crate::moved::Moved;
+use half::{bf16, f16};
 use optc_ir::entity::SideTable;
 use optc_ir::{Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
@@ -81,6 +83,28 @@ impl<'a> Site<'a> {
             Storage::Constant(number) => self.constants.get(number).map(Buffer::bytes),
             _ => None,
         }
+    }
+}
+
+/// Whether all elements are floats of one type.
+pub(crate) fn same_float(slots: &[&Slot]) -> bool {
+    let kind = slots.first().and_then(|slot| slot.kind());
+    kind.is_some_and(Kind::is_float) && slots.iter().all(|slot| slot.kind() == kind)
+}
+
+/// Floats as numbers.
+///
+/// # Errors
+/// They are no whole numbers of them, or integers.
+pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
+    fn all<E: Element<Number = f32>>(bytes: &[u8]) -> Result<Vec<f32>, String> {
+        Ok(elements::<E>(bytes)?.iter().map(|x| x.read()).collect())
+    }
+    match kind {
+        Kind::F32 => all::<f32>(bytes),
+        Kind::F16 => all::<f16>(bytes),
+        Kind::BF16 => all::<bf16>(bytes),
+        Kind::I8 | Kind::U8 | Kind::I32 => Err("they are integers".to_owned()),
     }
 }
 

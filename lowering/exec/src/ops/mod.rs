@@ -19,9 +19,9 @@ mod select;
 mod slide;
 mod window;
 
-pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use chain::{Chain, From, Link, MOST_CODES, MOST_OPERANDS};
 pub(crate) use contract::Contract;
-pub(crate) use elementwise::code;
+pub(crate) use elementwise::{Piece, pieces};
 pub(crate) use kernel::{Kernel, Site, named_back, part, renamed, shape};
 
 use channels::Channels;

@@ -1,11 +1,14 @@
 //! The greatest element or the mean of each window, for each channel, in any order.
 
+use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::moved::Moved;
-use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::depthwise::Float;
+use crate::ops::kernel::{Kernel, Site};
 use crate::ops::math::greater;
 use crate::ops::slide::step;
+use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;
@@ -64,6 +67,7 @@ fn lines(positions: &[Position], reads: &[i64]) -> Vec<Line> {
 /// Windows over spatial dimensions.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    kind: Kind,
     greatest: bool,
     /// Where the elements of each image and of each channel begin, in the result and in the operand.
     images: Vec<[i64; 2]>,
@@ -81,7 +85,7 @@ impl Pool {
     pub(crate) fn of(site: &Site<'_>) -> Option<Pool> {
         let all = site.all()?;
         let [x, y] = all[..] else { return None };
-        if !all.iter().all(|s| s.is_f32()) {
+        if x.kind() != y.kind() {
             return None;
         }
         let of = site.func.op_ref(site.op);
@@ -93,6 +97,10 @@ impl Pool {
             }
             _ => return None,
         };
+        let kind = x.kind()?;
+        if kind == Kind::I32 || !greatest && !kind.is_float() {
+            return None;
+        }
         let (xb, xt) = (*x.access).clone().into_sum()?;
         let (yb, yt) = (*y.access).clone().into_sum()?;
         if xt.iter().chain(&yt).any(Vec::is_empty) || xt.len() != slides.len() + 2 {
@@ -143,6 +151,7 @@ impl Pool {
         let mut images: Vec<[i64; 2]> = pairs(0);
         images.iter_mut().for_each(|image| image[1] += xb);
         Some(Pool {
+            kind,
             greatest,
             images,
             channels: pairs(1),
@@ -155,7 +164,7 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn all(&self, out: &mut [f32], x: &[f32], combine: impl Fn(f32, f32) -> f32, start: f32) {
+    fn all<E: Float>(&self, out: &mut [E], x: &[E], combine: impl Fn(f32, f32) -> f32, start: f32) {
         let side = if self.neighbours {
             self.channels.len() / CHANNELS * CHANNELS
         } else {
@@ -171,15 +180,15 @@ impl Pool {
                     for read in reads {
                         let at = (image[1] + from + read) as usize;
                         let x = &x[at..at + CHANNELS];
-                        for (all, &x) in all.iter_mut().zip(x) {
-                            *all = combine(*all, x);
+                        for (all, x) in all.iter_mut().zip(x) {
+                            *all = combine(*all, x.float());
                         }
                     }
                     let at = (image[0] + to + position.to) as usize;
                     let out = &mut out[at..at + CHANNELS];
                     out.iter_mut()
                         .zip(all)
-                        .for_each(|(out, x)| *out = x * factor);
+                        .for_each(|(out, x)| *out = E::with(x * factor, E::zeroed()));
                 }
             }
             for [to, from] in &self.channels[side..] {
@@ -190,18 +199,19 @@ impl Pool {
                     let (from, to) = (image[1] + from, image[0] + to + position.to);
                     let mut all = [start; LINE];
                     match line.step {
-                        Some(1) => windows::<1>(&mut all, x, from, reads, &combine),
-                        Some(_) => windows::<2>(&mut all, x, from, reads, &combine),
+                        Some(1) => windows::<_, 1>(&mut all, x, from, reads, &combine),
+                        Some(_) => windows::<_, 2>(&mut all, x, from, reads, &combine),
                         None => {
-                            let elements = reads.iter().map(|r| x[(from + r) as usize]);
-                            out[to as usize] = elements.fold(start, &combine) * factor;
+                            let elements = reads.iter().map(|r| x[(from + r) as usize].float());
+                            let found = elements.fold(start, &combine) * factor;
+                            out[to as usize] = E::with(found, E::zeroed());
                             continue;
                         }
                     }
                     let out = &mut out[to as usize..to as usize + LINE];
                     out.iter_mut()
                         .zip(all)
-                        .for_each(|(out, x)| *out = x * factor);
+                        .for_each(|(out, x)| *out = E::with(x * factor, E::zeroed()));
                 }
             }
         }
@@ -210,9 +220,9 @@ impl Pool {
 
 /// Combines the elements of windows that are `STEP` apart, of which `reads` are those of the first.
 #[inline(always)]
-fn windows<const STEP: usize>(
+fn windows<E: Float, const STEP: usize>(
     all: &mut [f32; LINE],
-    x: &[f32],
+    x: &[E],
     from: i64,
     reads: &[i64],
     combine: impl Fn(f32, f32) -> f32,
@@ -223,12 +233,12 @@ fn windows<const STEP: usize>(
         match x.get(at..).and_then(|x| x.first_chunk::<{ 2 * LINE }>()) {
             Some(x) => {
                 for i in 0..LINE {
-                    all[i] = combine(all[i], x[i * STEP]);
+                    all[i] = combine(all[i], x[i * STEP].float());
                 }
             }
             None => {
                 for (all, x) in all.iter_mut().zip(x[at..].iter().step_by(STEP)) {
-                    *all = combine(*all, *x);
+                    *all = combine(*all, x.float());
                 }
             }
         }
@@ -244,7 +254,19 @@ impl Kernel for Pool {
         let [In::Bytes(x)] = ins else {
             return Err("an operand is written over".to_owned());
         };
-        let (out, x) = (floats_mut(out)?, floats(x)?);
+        match self.kind {
+            Kind::F16 => self.typed::<f16>(out, x),
+            Kind::BF16 => self.typed::<bf16>(out, x),
+            Kind::I8 => self.typed::<i8>(out, x),
+            Kind::U8 => self.typed::<u8>(out, x),
+            Kind::F32 | Kind::I32 => self.typed::<f32>(out, x),
+        }
+    }
+}
+
+impl Pool {
+    fn typed<E: Float>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
+        let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
         for ((low, high), n) in self.reach.into_iter().zip([out.len(), x.len()]) {
             if low < 0 || n as i64 <= high {
                 return Err("an element lies outside of its buffer".to_owned());

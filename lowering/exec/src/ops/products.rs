@@ -3,15 +3,21 @@
 //! Of the loops that the result shares with one operand alone all together are the rows, or the columns, of a matrix product, and all
 //! loops that the result has not are its terms: offsets are listed, so that no order of dimensions needs a copy. Columns are the side
 //! that lies one after another in the result. A panel of columns is brought side by side just before it is used, or, of a constant,
-//! when the program is prepared; rows are read where they lie if their terms are neighbours.
+//! when the program is prepared; rows are read where they lie if their terms are neighbours. What is not multiplied as it lies in the buffer
+//! (floats of 16 bits, integers of 8) becomes a factor when it has been brought side by side, and sums become elements as they are written.
 #![expect(unsafe_code, reason = "kernels take pointers to rows")]
 
+use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::isa::Isa;
-use crate::kernels::product::{self, MOST_COLUMNS, Micro, Panel};
+use crate::kernels::product::{self, Cell, Factor, MOST_COLUMNS, Micro, Pair, Panel};
+use crate::kernels::vectorized;
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::window::Window;
+use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
+use half::{bf16, f16};
 use indexmap::IndexMap;
-use std::cell::Cell;
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// The offsets of the result, the left and the right operand, and of what the result begins with, along one loop.
@@ -36,18 +42,18 @@ const FEW_ROWS: usize = 48;
 
 /// What the elements of a slice are read by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'a> {
-    pub(crate) left: &'a [f32],
-    pub(crate) right: &'a [f32],
-    pub(crate) start: Start<'a>,
+pub(crate) struct Operands<'a, E, T> {
+    pub(crate) left: &'a [E],
+    pub(crate) right: &'a [E],
+    pub(crate) start: Start<'a, T>,
 }
 
 /// What products are added to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start<'a> {
+pub(crate) enum Start<'a, T> {
     Zero,
     /// Elements at the offsets of [`START`].
-    Values(&'a [f32]),
+    Values(&'a [T]),
     /// What is in the result.
     Result,
 }
@@ -68,17 +74,212 @@ pub(crate) struct Products {
     pub(crate) reach: [(i64, i64); 4],
     /// Which elements of an operand there are, if it slides.
     pub(crate) window: Option<Window>,
-    /// Panels of a constant, by the offset that the loops around give it.
-    packed: IndexMap<i64, Vec<f32>>,
-    /// The rows of a constant, in groups of as many as a kernel has at once.
-    packed_rows: IndexMap<i64, Vec<f32>>,
+    /// Whether elements are multiplied as they lie in the buffer.
+    direct: bool,
     micro: Micro,
+}
+
+/// What is multiplied of elements in a buffer.
+pub(crate) trait Source: Cell {
+    type Factor: Factor<Sum = Self::Number>;
+
+    /// Terms that are one factor.
+    const TOGETHER: usize;
+    /// Whether an element is a factor.
+    const DIRECT: bool = false;
+
+    /// Elements as the factors that they are.
+    fn factors(list: &[Self]) -> Option<&[Self::Factor]> {
+        let _ = list;
+        None
+    }
+
+    /// The factors of terms side by side, `width` of each term.
+    fn multiplied(list: &[Self], width: usize, to: &mut [Self::Factor]);
+}
+
+macro_rules! direct {
+    ($($element:ty),*) => {$(
+        impl Source for $element {
+            type Factor = $element;
+            const TOGETHER: usize = 1;
+            const DIRECT: bool = true;
+
+            fn factors(list: &[$element]) -> Option<&[$element]> {
+                Some(list)
+            }
+
+            fn multiplied(list: &[$element], _: usize, to: &mut [$element]) {
+                to.copy_from_slice(list);
+            }
+        }
+    )*};
+}
+
+direct!(f32, i32);
+
+macro_rules! floats {
+    ($($element:ty),*) => {$(
+        impl Source for $element {
+            type Factor = f32;
+            const TOGETHER: usize = 1;
+
+            #[inline(always)]
+            fn multiplied(list: &[$element], _: usize, to: &mut [f32]) {
+                to.iter_mut().zip(list).for_each(|(to, x)| *to = x.read());
+            }
+        }
+    )*};
+}
+
+floats!(bf16, f16);
+
+macro_rules! bytes {
+    ($($element:ty),*) => {$(
+        impl Source for $element {
+            type Factor = Pair;
+            const TOGETHER: usize = 2;
+
+            #[inline(always)]
+            fn multiplied(list: &[$element], width: usize, to: &mut [Pair]) {
+                let pair = |a: $element, b: $element| [i16::from(a), i16::from(b)];
+                if width == 1 {
+                    let (pairs, rest) = list.as_chunks::<2>();
+                    to.iter_mut().zip(pairs).for_each(|(to, &[a, b])| *to = pair(a, b));
+                    if let [last] = rest {
+                        to[pairs.len()] = pair(*last, 0);
+                    }
+                    return;
+                }
+                for (to, two) in to.chunks_exact_mut(width).zip(list.chunks(2 * width)) {
+                    let (first, second) = two.split_at(width);
+                    if second.is_empty() {
+                        to.iter_mut().zip(first).for_each(|(to, &a)| *to = pair(a, 0));
+                    }
+                    let both = first.iter().zip(second);
+                    to.iter_mut().zip(both).for_each(|(to, (&a, &b))| *to = pair(a, b));
+                }
+            }
+        }
+    )*};
+}
+
+bytes!(i8, u8);
+
+/// Products of elements of one type, written as elements of another one, with the factors of constants.
+#[derive(Debug)]
+pub(crate) struct Typed<E: Source, T> {
+    of: Products,
+    /// Panels of a constant, by the offset that the loops around give it.
+    packed: IndexMap<i64, Vec<E::Factor>>,
+    /// The rows of a constant, in groups of as many as a kernel has at once.
+    packed_rows: IndexMap<i64, Vec<E::Factor>>,
+    target: PhantomData<T>,
+}
+
+/// What products are added to, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Begins<'a> {
+    Zero,
+    Values(&'a [u8]),
+    Result,
+}
+
+/// Products of elements that are known.
+pub(crate) trait Multiply: Debug {
+    /// Bytes of panels that were made of constants.
+    fn packed_bytes(&self) -> usize;
+
+    /// Writes the products, added to what the result begins with.
+    fn run(
+        &self,
+        out: &mut [u8],
+        left: &[u8],
+        right: &[u8],
+        start: Begins<'_>,
+    ) -> Result<(), String>;
+}
+
+impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
+    fn packed_bytes(&self) -> usize {
+        let all = self.packed.values().chain(self.packed_rows.values());
+        all.map(|panels| size_of_val(&panels[..])).sum()
+    }
+
+    fn run(
+        &self,
+        out: &mut [u8],
+        left: &[u8],
+        right: &[u8],
+        start: Begins<'_>,
+    ) -> Result<(), String> {
+        let start = match start {
+            Begins::Zero => Start::Zero,
+            Begins::Values(bytes) => Start::Values(elements::<T>(bytes)?),
+            Begins::Result => Start::Result,
+        };
+        let given = Operands {
+            left: elements::<E>(left)?,
+            right: elements::<E>(right)?,
+            start,
+        };
+        self.multiply(elements_mut(out)?, given)
+    }
+}
+
+/// Whether elements of a type are multiplied as they lie in the buffer.
+pub(crate) fn direct(kind: Kind) -> bool {
+    matches!(kind, Kind::F32 | Kind::I32)
+}
+
+/// Products of elements of a type, written as elements of another one, where there are kernels for both; constants of the left
+/// and the right operand are brought into panels.
+pub(crate) fn typed(
+    of: Products,
+    [from, to]: [Kind; 2],
+    constants: [Option<&[u8]>; 2],
+) -> Option<Box<dyn Multiply>> {
+    fn made<E: Source, T: Cell<Number = E::Number>>(
+        of: Products,
+        constants: [Option<&[u8]>; 2],
+    ) -> Option<Box<dyn Multiply>> {
+        let mut typed = Typed::<E, T> {
+            of,
+            packed: IndexMap::new(),
+            packed_rows: IndexMap::new(),
+            target: PhantomData,
+        };
+        for (side, constant) in [LEFT, RIGHT].into_iter().zip(constants) {
+            if let Some(constant) = constant {
+                typed.pack(side, elements(constant).ok()?);
+            }
+        }
+        Some(Box::new(typed))
+    }
+    match (from, to) {
+        (Kind::F32, Kind::F32) => made::<f32, f32>(of, constants),
+        (Kind::BF16, Kind::BF16) => made::<bf16, bf16>(of, constants),
+        (Kind::BF16, Kind::F32) => made::<bf16, f32>(of, constants),
+        (Kind::F16, Kind::F16) => made::<f16, f16>(of, constants),
+        (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants),
+        (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants),
+        (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants),
+        (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants),
+        (Kind::U8, Kind::I32) => made::<u8, i32>(of, constants),
+        (Kind::I32, Kind::I32) => made::<i32, i32>(of, constants),
+        _ => None,
+    }
 }
 
 impl Products {
     /// The products over loops with these offsets; which operands are constants. A loop is summed over if the result stays
     /// where it is.
-    pub(crate) fn of(base: [i64; 4], loops: &[Along], known: [bool; 2]) -> Option<Products> {
+    pub(crate) fn of(
+        base: [i64; 4],
+        loops: &[Along],
+        known: [bool; 2],
+        direct: bool,
+    ) -> Option<Products> {
         let (mut batch, mut rows, mut columns, mut terms) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut reach = base.map(|b| (b, b));
@@ -105,6 +306,7 @@ impl Products {
         let costs = Costs {
             terms: &terms,
             known,
+            direct,
             micro,
         };
         let swapped = costs.of(&columns, &rows, RIGHT) < costs.of(&rows, &columns, LEFT);
@@ -123,8 +325,7 @@ impl Products {
             swapped,
             reach,
             window: None,
-            packed: IndexMap::new(),
-            packed_rows: IndexMap::new(),
+            direct,
             micro,
         })
     }
@@ -135,54 +336,6 @@ impl Products {
             (RIGHT, LEFT)
         } else {
             (LEFT, RIGHT)
-        }
-    }
-
-    /// Bytes of panels that were made of constants.
-    pub(crate) fn packed_bytes(&self) -> usize {
-        let all = self.packed.values().chain(self.packed_rows.values());
-        all.map(|panels| panels.len() * size_of::<f32>()).sum()
-    }
-
-    /// Brings an operand that is a constant into panels, or into groups of rows where they are not read where they lie.
-    pub(crate) fn pack(&mut self, side: usize, constant: &[f32]) {
-        let as_rows = side == self.sides().0;
-        let (low, high) = self.reach[side];
-        let read = as_rows && self.reads_rows();
-        let slides = self.window.as_ref().is_some_and(|w| w.side == side);
-        if slides || low < 0 || constant.len() as i64 <= high || read {
-            return;
-        }
-        let mut offsets = Vec::new();
-        walk(&self.batch, self.base, &mut |at| offsets.push(at[side]));
-        offsets.sort_unstable();
-        offsets.dedup();
-        let (lanes, width) = match as_rows {
-            true => (&self.rows, self.micro.rows),
-            false => (&self.columns, self.micro.columns),
-        };
-        let whole = lanes.len().next_multiple_of(width) * self.terms.len();
-        if 2 * constant.len().max(1 << 12) < whole * offsets.len() {
-            return;
-        }
-        let mut made = IndexMap::new();
-        for offset in offsets {
-            let mut all = vec![0f32; whole];
-            let mut at = 0;
-            for block in self.blocks() {
-                let terms: Vec<i64> = self.terms[block].iter().map(|t| t[side]).collect();
-                for lanes in lanes.chunks(width) {
-                    let lanes: Vec<i64> = lanes.iter().map(|c| c[side] + offset).collect();
-                    let size = terms.len() * width;
-                    product::pack(constant, &lanes, &terms, &mut all[at..at + size], width);
-                    at += size;
-                }
-            }
-            made.insert(offset, all);
-        }
-        match as_rows {
-            true => self.packed_rows = made,
-            false => self.packed = made,
         }
     }
 
@@ -209,25 +362,82 @@ impl Products {
     fn reads_rows(&self) -> bool {
         let (side, _) = self.sides();
         match &self.window {
+            _ if !self.direct => false,
             Some(window) if window.side == side => window.direct(),
             _ => even(self.terms.iter().map(|t| t[side]), 1),
         }
     }
+}
+
+/// The factors of each term of some blocks.
+fn steps<E: Source>(blocks: &[Range<usize>]) -> impl Iterator<Item = usize> {
+    blocks.iter().map(|block| block.len().div_ceil(E::TOGETHER))
+}
+
+impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
+    /// Brings an operand that is a constant into panels, or into groups of rows where they are not read where they lie.
+    fn pack(&mut self, side: usize, constant: &[E]) {
+        let as_rows = side == self.of.sides().0;
+        let (low, high) = self.of.reach[side];
+        let read = as_rows && self.of.reads_rows();
+        let slides = self.of.window.as_ref().is_some_and(|w| w.side == side);
+        if slides || low < 0 || constant.len() as i64 <= high || read {
+            return;
+        }
+        let mut offsets = Vec::new();
+        walk(&self.of.batch, self.of.base, &mut |at| {
+            offsets.push(at[side])
+        });
+        offsets.sort_unstable();
+        offsets.dedup();
+        let (lanes, width) = match as_rows {
+            true => (&self.of.rows, self.of.micro.rows),
+            false => (&self.of.columns, self.of.micro.columns),
+        };
+        let whole =
+            lanes.len().next_multiple_of(width) * steps::<E>(&self.of.blocks()).sum::<usize>();
+        if 2 * constant.len().max(1 << 12) < whole * E::TOGETHER * offsets.len() {
+            return;
+        }
+        let mut made = IndexMap::new();
+        for offset in offsets {
+            let mut all = vec![E::Factor::zeroed(); whole];
+            let (mut at, mut cells) = (0, Vec::new());
+            for block in self.of.blocks() {
+                let terms: Vec<i64> = self.of.terms[block].iter().map(|t| t[side]).collect();
+                for lanes in lanes.chunks(width) {
+                    let lanes: Vec<i64> = lanes.iter().map(|c| c[side] + offset).collect();
+                    cells.resize(terms.len() * width, E::zeroed());
+                    product::pack(constant, &lanes, &terms, &mut cells, width);
+                    let size = terms.len().div_ceil(E::TOGETHER) * width;
+                    E::multiplied(&cells, width, &mut all[at..at + size]);
+                    at += size;
+                }
+            }
+            made.insert(offset, all);
+        }
+        match as_rows {
+            true => self.packed_rows = made,
+            false => self.packed = made,
+        }
+    }
 
     /// Writes the products, added to what the result begins with.
-    pub(crate) fn run(&self, out: &mut [f32], given: Operands<'_>) -> Result<(), String> {
+    fn multiply(&self, out: &mut [T], given: Operands<'_, E, T>) -> Result<(), String> {
         let starts = match given.start {
             Start::Values(values) => values.len(),
             Start::Zero | Start::Result => usize::MAX >> 1,
         };
         let lengths = [out.len(), given.left.len(), given.right.len(), starts];
-        for ((low, high), n) in self.reach.into_iter().zip(lengths) {
+        for ((low, high), n) in self.of.reach.into_iter().zip(lengths) {
             if low < 0 || n as i64 <= high {
                 return Err("an element lies outside of its buffer".to_owned());
             }
         }
         let mut work = Work::new(self, given);
-        walk(&self.batch, self.base, &mut |at| work.product(out, at));
+        walk(&self.of.batch, self.of.base, &mut |at| {
+            work.product(out, at)
+        });
         Ok(())
     }
 }
@@ -237,6 +447,8 @@ struct Costs<'a> {
     terms: &'a [Loop<4>],
     /// Whether the left and the right operand are constants, which are packed once.
     known: [bool; 2],
+    /// Whether elements are multiplied as they lie in the buffer.
+    direct: bool,
     micro: Micro,
 }
 
@@ -273,8 +485,10 @@ impl Costs<'_> {
                 _ => SINGLE,
             }
         };
-        let left = match even || self.known[side - LEFT] {
+        let left = match self.known[side - LEFT] {
             true => 0.0,
+            false if even && self.direct => 0.0,
+            false if even => m * k * LINES,
             false => m * k * brought(rows, side),
         };
         let blocks = (m * k.min(TERMS as f64) * 4.0 / ROWS_BYTES as f64).ceil();
@@ -311,54 +525,109 @@ fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
 /// Memory that products need besides, which the next ones find again: what is mapped anew costs more than what is done with it.
 #[derive(Debug, Default)]
 struct Spare {
-    /// The rows of a block side by side, by as many as a kernel has at once.
-    slab: Vec<f32>,
-    panel: Vec<f32>,
-    /// Panels of the result whose columns do not lie side by side in it.
-    beside: Vec<f32>,
+    /// The factors of the rows of a block side by side, by as many as a kernel has at once.
+    slab: Vec<u32>,
+    panel: Vec<u32>,
+    /// Sums of panels of the result whose columns do not lie side by side in it, or are no sums there.
+    beside: Vec<u32>,
+    /// Elements that lie side by side and are no factors yet.
+    cells: Vec<u32>,
 }
 
 thread_local! {
-    static SPARE: Cell<Spare> = const { Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new() }) };
+    static SPARE: std::cell::Cell<Spare> = const {
+        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new(), cells: Vec::new() })
+    };
 }
 
-impl Drop for Work<'_> {
+/// Sets factors to those of some elements, `width` of each term, which are written here or beside.
+#[inline(always)]
+fn filled<E: Source>(
+    to: &mut [E::Factor],
+    cells: &mut Vec<u32>,
+    (terms, width): (usize, usize),
+    fill: impl FnOnce(&mut [E]),
+) {
+    if E::DIRECT {
+        return fill(cast_slice_mut(to));
+    }
+    let count = terms * width;
+    let cells = room(cells, count);
+    fill(cells);
+    vectorized(
+        #[inline(always)]
+        || E::multiplied(cells, width, to),
+    );
+}
+
+/// Room for so many elements.
+fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
+    let words = (count * size_of::<E>()).div_ceil(size_of::<u32>());
+    if cells.len() < words {
+        cells.resize(words, 0);
+    }
+    &mut cast_slice_mut(&mut cells[..words])[..count]
+}
+
+/// Elements of sums.
+#[inline(always)]
+fn stored<T: Cell>(sums: &[T::Number], to: &mut [T]) {
+    to.iter_mut()
+        .zip(sums)
+        .for_each(|(to, &sum)| *to = T::of(sum));
+}
+
+impl<E: Source, T: Cell<Number = E::Number>> Drop for Work<'_, E, T> {
     fn drop(&mut self) {
         SPARE.set(std::mem::take(&mut self.spare));
     }
 }
 
 /// One run, with the memory that it needs besides.
-struct Work<'a> {
+struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
+    typed: &'a Typed<E, T>,
     of: &'a Products,
-    given: Operands<'a>,
+    given: Operands<'a, E, T>,
     blocks: Vec<Range<usize>>,
+    /// The factors of a row before each block.
+    before: Vec<usize>,
+    /// Whether sums are what the result has.
+    sums: bool,
     /// Whether rows are read where they lie.
     direct: bool,
     spare: Spare,
     /// As many zeros as a row has terms outside of its operand.
-    zeros: Vec<f32>,
-    left: Vec<*const f32>,
-    out: Vec<*mut f32>,
+    zeros: Vec<E::Factor>,
+    left: Vec<*const E::Factor>,
+    out: Vec<*mut E::Number>,
 }
 
-impl<'a> Work<'a> {
-    fn new(of: &'a Products, given: Operands<'a>) -> Work<'a> {
+impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
+    fn new(typed: &'a Typed<E, T>, given: Operands<'a, E, T>) -> Work<'a, E, T> {
         let mut spare = SPARE.take();
-        spare.panel.resize(TERMS * MOST_COLUMNS, 0.0);
+        spare.panel.resize(TERMS * MOST_COLUMNS, 0);
+        let of = &typed.of;
+        let blocks = of.blocks();
+        let before = steps::<E>(&blocks).scan(0, |sum, n| {
+            *sum += n;
+            Some(*sum - n)
+        });
         Work {
+            typed,
             of,
             given,
-            blocks: of.blocks(),
+            before: before.collect(),
+            blocks,
+            sums: E::Number::same::<T>(&[]).is_some(),
             direct: of.reads_rows(),
             spare,
-            zeros: vec![0.0; of.window.as_ref().map_or(0, |w| w.neighbours)],
+            zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
             left: Vec::new(),
             out: Vec::new(),
         }
     }
 
-    fn operand(&self, side: usize) -> &'a [f32] {
+    fn operand(&self, side: usize) -> &'a [E] {
         if side == LEFT {
             self.given.left
         } else {
@@ -367,12 +636,13 @@ impl<'a> Work<'a> {
     }
 
     /// One matrix product.
-    fn product(&mut self, out: &mut [f32], at: [i64; 4]) {
+    fn product(&mut self, out: &mut [T], at: [i64; 4]) {
         let of = self.of;
         let terms = self.blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
-        let most = (ROWS_BYTES / size_of::<f32>() / terms).clamp(of.micro.rows, MOST_ROWS);
-        let beside = self.blocks.len() < 2 || even(of.columns.iter().map(|c| c[RESULT]), 1);
-        let most = match beside {
+        let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TOGETHER))
+            .clamp(of.micro.rows, MOST_ROWS);
+        let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
+        let most = match self.blocks.len() < 2 || self.sums && lines {
             true => most,
             // The sums of all columns are kept beside.
             false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
@@ -384,11 +654,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn rows(&mut self, out: &mut [f32], at: [i64; 4], rows: Range<usize>) {
+    fn rows(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         let of = self.of;
         let (side, other) = of.sides();
         let width = of.micro.columns;
-        let constant = of.packed.get(&at[other]);
+        let constant = self.typed.packed.get(&at[other]);
         let mut packed = 0;
         if self.blocks.is_empty() {
             self.begin_all(out, at, rows);
@@ -397,10 +667,11 @@ impl<'a> Work<'a> {
         let last = self.blocks.len() - 1;
         for number in 0..self.blocks.len() {
             let block = self.blocks[number].clone();
-            let left_step = self.bring(at[side], rows.clone(), block.clone());
+            let left_step = self.bring(at[side], rows.clone(), number);
+            let factors = block.len().div_ceil(E::TOGETHER);
             for first in (0..of.columns.len()).step_by(width) {
                 let columns = first..(first + width).min(of.columns.len());
-                let size = block.len() * width;
+                let size = factors * width;
                 let lies = self.lies(rows.len(), at[other], &columns, &block);
                 let (right, right_step) = match (constant, lies) {
                     (Some(all), _) => {
@@ -410,7 +681,7 @@ impl<'a> Work<'a> {
                     (None, Some(found)) => found,
                     (None, None) => {
                         self.columns(at[other], columns.clone(), block.clone());
-                        (self.spare.panel.as_ptr(), width)
+                        (cast_slice(&self.spare.panel).as_ptr(), width)
                     }
                 };
                 let half = columns.len() <= width / 2;
@@ -437,14 +708,14 @@ impl<'a> Work<'a> {
                 // places of the result have `used` columns each, inside of the result or of `beside`, and no other
                 // row has them, as offsets in a result are all different.
                 unsafe {
-                    product::panel(
+                    E::Factor::panel(
                         of.micro,
                         &Panel {
                             left: &self.left,
                             left_step,
                             right,
                             right_step,
-                            terms: block.len(),
+                            terms: factors,
                             out: &self.out,
                             adds,
                             half,
@@ -465,9 +736,10 @@ impl<'a> Work<'a> {
         base: i64,
         columns: &Range<usize>,
         block: &Range<usize>,
-    ) -> Option<(*const f32, usize)> {
+    ) -> Option<(*const E::Factor, usize)> {
         let of = self.of;
         let (_, side) = of.sides();
+        let factors = E::factors(self.operand(side))?;
         let whole = columns.len() == of.micro.columns && rows <= FEW_ROWS && of.window.is_none();
         if !whole || !even(of.columns[columns.clone()].iter().map(|c| c[side]), 1) {
             return None;
@@ -478,17 +750,17 @@ impl<'a> Work<'a> {
         let even = even(terms.iter().map(|t| t[side]), step);
         let from = usize::try_from(base + of.columns[columns.start][side] + first).ok()?;
         let step = usize::try_from(step).ok().filter(|_| even)?;
-        Some((self.operand(side).get(from..)?.as_ptr(), step))
+        Some((factors.get(from..)?.as_ptr(), step))
     }
 
     /// Results of no terms.
-    fn begin_all(&self, out: &mut [f32], at: [i64; 4], rows: Range<usize>) {
+    fn begin_all(&self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         for row in &self.of.rows[rows] {
             for column in &self.of.columns {
                 let from = at[START] + row[START] + column[START];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = 0.0,
+                    Start::Zero => *to = T::zeroed(),
                     Start::Values(start) => *to = start[from as usize],
                     Start::Result => {}
                 }
@@ -496,71 +768,109 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Finds or makes the rows of a block; gives the step from one term to the next.
-    fn bring(&mut self, base: i64, rows: Range<usize>, block: Range<usize>) -> usize {
+    /// Finds or makes the rows of a block; gives the step from one factor to the next.
+    fn bring(&mut self, base: i64, rows: Range<usize>, number: usize) -> usize {
         let of = self.of;
         let (side, _) = of.sides();
-        let source = self.operand(side);
+        let (source, block) = (self.operand(side), self.blocks[number].clone());
         self.left.clear();
         let window = of.window.as_ref().filter(|w| w.side == side);
-        if self.direct {
+        if let Some(factors) = E::factors(source).filter(|_| self.direct) {
             let term = of.terms[block.start][side];
             for row in rows {
                 let inside = window.is_none_or(|w| w.has(row, block.start));
                 let at = base + of.rows[row][side] + term;
                 self.left.push(match inside {
-                    true => source[at as usize..].as_ptr(),
+                    true => factors[at as usize..].as_ptr(),
                     false => self.zeros.as_ptr(),
                 });
             }
             return 1;
         }
-        let width = of.micro.rows;
-        let size = block.len() * width;
-        if let Some(packed) = of.packed_rows.get(&base) {
+        let (width, factors) = (of.micro.rows, block.len().div_ceil(E::TOGETHER));
+        let size = factors * width;
+        if let Some(packed) = self.typed.packed_rows.get(&base) {
             // Blocks of rows begin with a group.
             let all = of.rows.len().next_multiple_of(width);
-            let from = &packed[all * block.start + rows.start / width * size..];
+            let from = &packed[all * self.before[number] + rows.start / width * size..];
             for i in 0..rows.len() {
                 self.left
                     .push(from[i / width * size + i % width..].as_ptr());
             }
             return width;
         }
-        if let Some(window) = window.filter(|w| w.even) {
+        let Spare { slab, cells, .. } = &mut self.spare;
+        let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
+        // Terms that are neighbours stay so: a row after the other.
+        let lines = window.filter(|w| w.even);
+        let neighbours = window.is_none() && even(terms.iter().copied(), 1);
+        let groups = rows.len().div_ceil(width);
+        let words = match lines.is_some() || neighbours {
+            true => rows.len() * factors,
+            false => groups * size,
+        };
+        slab.resize(words.max(1), 0);
+        let slab: &mut [E::Factor] = cast_slice_mut(slab);
+        if let Some(window) = lines {
             let lines = window.lines(block.clone(), &of.terms);
-            self.spare.slab.resize(rows.len() * block.len(), 0.0);
-            for (row, to) in rows.zip(self.spare.slab.chunks_exact_mut(block.len())) {
-                window.row(source, base + of.rows[row][side], row, &lines, to);
+            for (row, to) in rows.zip(slab.chunks_exact_mut(factors)) {
+                let base = base + of.rows[row][side];
+                filled(to, cells, (block.len(), 1), |to| {
+                    window.row(source, base, row, &lines, to);
+                });
                 self.left.push(to.as_ptr());
             }
             return 1;
         }
-        self.spare
-            .slab
-            .resize(rows.len().div_ceil(width) * size, 0.0);
-        let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
-        let groups = rows
-            .clone()
-            .step_by(width)
-            .zip(self.spare.slab.chunks_exact_mut(size));
+        if neighbours {
+            let all = rows.clone().zip(slab.chunks_exact_mut(factors));
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (row, to) in all {
+                        let at = (base + of.rows[row][side] + terms[0]) as usize;
+                        E::multiplied(&source[at..at + terms.len()], 1, to);
+                    }
+                },
+            );
+            let rows = slab.chunks_exact(factors).take(rows.len());
+            self.left.extend(rows.map(<[E::Factor]>::as_ptr));
+            return 1;
+        }
         match window {
             Some(window) => {
+                let groups = rows.clone().step_by(width).zip(slab.chunks_exact_mut(size));
                 for (first, group) in groups {
                     let some = first..(first + width).min(rows.end);
                     let offsets = [&of.rows[..], &of.terms[..]];
-                    window.pack(source, base, (some, block.clone()), offsets, group, width)
+                    filled(group, cells, (block.len(), width), |to| {
+                        window.pack(source, base, (some, block.clone()), offsets, to, width);
+                    });
                 }
             }
             None => {
-                let rows = of.rows[rows.clone()].iter();
-                let starts: Vec<i64> = rows.map(|r| r[side] + base).collect();
-                product::pack_groups(source, &starts, &terms, &mut self.spare.slab, width);
+                let starts = of.rows[rows.clone()].iter();
+                let starts: Vec<i64> = starts.map(|r| r[side] + base).collect();
+                if E::DIRECT {
+                    product::pack_groups(source, &starts, &terms, cast_slice_mut(slab), width);
+                } else {
+                    let cells = room(cells, groups * terms.len() * width);
+                    product::pack_groups(source, &starts, &terms, cells, width);
+                    let all = cells.chunks_exact(terms.len() * width);
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            for (cells, to) in all.zip(slab.chunks_exact_mut(size)) {
+                                E::multiplied(cells, width, to);
+                            }
+                        },
+                    );
+                }
             }
         }
         for i in 0..rows.len() {
             self.left
-                .push(self.spare.slab[i / width * size + i % width..].as_ptr());
+                .push(slab[i / width * size + i % width..].as_ptr());
         }
         width
     }
@@ -571,16 +881,15 @@ impl<'a> Work<'a> {
         let (_, side) = of.sides();
         let source = self.operand(side);
         let width = of.micro.columns;
-        let panel = &mut self.spare.panel[..block.len() * width];
+        let Spare { panel, cells, .. } = &mut self.spare;
+        let factors = block.len().div_ceil(E::TOGETHER);
+        let panel: &mut [E::Factor] = &mut cast_slice_mut(panel)[..factors * width];
+        let size = (block.len(), width);
         match of.window.as_ref().filter(|w| w.side == side) {
-            Some(window) => window.pack(
-                source,
-                base,
-                (columns, block),
-                [&of.columns, &of.terms],
-                panel,
-                width,
-            ),
+            Some(window) => filled(panel, cells, size, |to| {
+                let offsets = [&of.columns[..], &of.terms[..]];
+                window.pack(source, base, (columns, block), offsets, to, width);
+            }),
             None => {
                 let mut starts = [0i64; MOST_COLUMNS];
                 let mut terms = [0i64; TERMS];
@@ -591,30 +900,34 @@ impl<'a> Work<'a> {
                     *term = found[side];
                 }
                 let (starts, terms) = (&starts[..columns.len()], &terms[..block.len()]);
-                product::pack(source, starts, terms, panel, width);
+                filled(panel, cells, size, |to| {
+                    product::pack(source, starts, terms, to, width);
+                });
             }
         }
     }
 
     /// Where the rows of a panel of the result are written; whether that is beside it.
-    fn places(&mut self, out: &mut [f32], panel: &Panels, used: usize) -> bool {
+    fn places(&mut self, out: &mut [T], panel: &Panels, used: usize) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];
-        let beside = list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
+        let beside = !self.sums || list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
         self.out.clear();
         if beside {
             let size = panel.rows.len() * MOST_COLUMNS;
             let needed = panel.beside + size;
             if self.spare.beside.len() < needed {
-                self.spare.beside.resize(needed, 0.0);
+                self.spare.beside.resize(needed, 0);
             }
-            let own = &mut self.spare.beside[panel.beside..needed];
+            let own: &mut [E::Number] =
+                cast_slice_mut(&mut self.spare.beside[panel.beside..needed]);
             let rows = own.chunks_exact_mut(MOST_COLUMNS);
-            self.out.extend(rows.map(<[f32]>::as_mut_ptr));
+            self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
             return true;
         }
         let first = panel.at[RESULT] + list[0][RESULT];
-        let (len, start) = (out.len(), out.as_mut_ptr());
+        // Sums are what the result has.
+        let (len, start) = (out.len(), out.as_mut_ptr().cast::<E::Number>());
         for row in &of.rows[panel.rows.clone()] {
             let place = (first + row[RESULT]) as usize;
             assert!(place + used <= len, "a row of the result lies inside of it");
@@ -624,7 +937,7 @@ impl<'a> Work<'a> {
     }
 
     /// Sets the places to what the result begins with.
-    fn begin(&mut self, start: &[f32], at: [i64; 4], rows: Range<usize>, columns: Range<usize>) {
+    fn begin(&mut self, start: &[T], at: [i64; 4], rows: Range<usize>, columns: Range<usize>) {
         let columns = &self.of.columns[columns];
         let offsets = columns.iter().map(|c| c[START]);
         let (run, same) = (even(offsets.clone(), 1), even(offsets, 0));
@@ -634,49 +947,69 @@ impl<'a> Work<'a> {
             // SAFETY: `places` has made room for all columns of each row, which nobody else has now.
             let to = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
             if run {
-                to.copy_from_slice(&start[from..from + columns.len()]);
+                let start = &start[from..from + columns.len()];
+                to.iter_mut().zip(start).for_each(|(to, x)| *to = x.read());
             } else if same {
-                to.fill(start[from]);
+                to.fill(start[from].read());
             } else {
                 for (to, column) in to.iter_mut().zip(columns) {
-                    *to = start[(at[START] + row[START] + column[START]) as usize];
+                    *to = start[(at[START] + row[START] + column[START]) as usize].read();
                 }
             }
         }
     }
 
     /// Brings a panel from the result to its place beside, or back.
-    fn exchange(&mut self, out: &mut [f32], panel: &Panels, reads: bool) {
+    fn exchange(&mut self, out: &mut [T], panel: &Panels, reads: bool) {
         let columns = &self.of.columns[panel.columns.clone()];
         let rows = &self.of.rows[panel.rows.clone()];
         let beside = &mut self.spare.beside[panel.beside..][..rows.len() * MOST_COLUMNS];
-        let at = |row: &[i64; 4]| panel.at[RESULT] + row[RESULT];
-        let lines: Vec<Range<usize>> = lines(columns);
-        if lines.len() * 4 <= columns.len() {
-            for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
-                for line in &lines {
-                    let first = (at(row) + columns[line.start][RESULT]) as usize;
-                    let place = &mut out[first..first + line.len()];
-                    match reads {
-                        true => product::copy_line(place, &mut beside[line.clone()]),
-                        false => product::copy_line(&beside[line.clone()], place),
-                    }
+        let beside: &mut [E::Number] = cast_slice_mut(beside);
+        vectorized(
+            #[inline(always)]
+            || exchanged(out, beside, panel.at[RESULT], [rows, columns], reads),
+        );
+    }
+}
+
+#[inline(always)]
+fn exchanged<T: Cell>(
+    out: &mut [T],
+    beside: &mut [T::Number],
+    base: i64,
+    [rows, columns]: [&[[i64; 4]]; 2],
+    reads: bool,
+) {
+    let at = |row: &[i64; 4]| base + row[RESULT];
+    let lines: Vec<Range<usize>> = lines(columns);
+    if lines.len() * 4 <= columns.len() {
+        for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
+            for line in &lines {
+                let first = (at(row) + columns[line.start][RESULT]) as usize;
+                let place = &mut out[first..first + line.len()];
+                let sums = &mut beside[line.clone()];
+                match reads {
+                    true => sums
+                        .iter_mut()
+                        .zip(place)
+                        .for_each(|(to, x)| *to = x.read()),
+                    false => stored(sums, place),
                 }
             }
-            return;
         }
-        let turned = match reads {
-            true => 0,
-            false => turned(out, beside, panel.at[RESULT], rows, columns),
-        };
-        let rest = beside.chunks_exact_mut(MOST_COLUMNS).zip(rows);
-        for (beside, row) in rest.skip(turned) {
-            for (beside, column) in beside.iter_mut().zip(columns) {
-                let place = &mut out[(at(row) + column[RESULT]) as usize];
-                match reads {
-                    true => *beside = *place,
-                    false => *place = *beside,
-                }
+        return;
+    }
+    let turned = match reads {
+        true => 0,
+        false => turned(out, beside, base, rows, columns),
+    };
+    let rest = beside.chunks_exact_mut(MOST_COLUMNS).zip(rows);
+    for (beside, row) in rest.skip(turned) {
+        for (beside, column) in beside.iter_mut().zip(columns) {
+            let place = &mut out[(at(row) + column[RESULT]) as usize];
+            match reads {
+                true => *beside = place.read(),
+                false => *place = T::of(*beside),
             }
         }
     }
@@ -705,9 +1038,10 @@ fn lines(columns: &[[i64; 4]]) -> Vec<Range<usize>> {
 }
 
 /// Writes the first rows of a panel, eight that are neighbours in the result at a time; gives how many.
-fn turned(
-    out: &mut [f32],
-    beside: &[f32],
+#[inline(always)]
+fn turned<T: Cell>(
+    out: &mut [T],
+    beside: &[T::Number],
     base: i64,
     rows: &[[i64; 4]],
     columns: &[[i64; 4]],
@@ -723,9 +1057,12 @@ fn turned(
         });
         for group in 0..whole {
             let begin = rows[group * 8][RESULT];
-            let from = &beside[group * 8 * MOST_COLUMNS + first..];
             let places = places.map(|place| place.wrapping_add_signed(begin as isize));
-            product::turn_out(from, MOST_COLUMNS, out, &places[..columns.len()]);
+            let mut square = [T::zeroed(); 64];
+            for (j, line) in square.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                stored(&beside[(group * 8 + j) * MOST_COLUMNS + first..][..8], line);
+            }
+            T::turn_out(&square, 8, out, &places[..columns.len()]);
         }
     }
     whole * 8

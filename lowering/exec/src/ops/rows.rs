@@ -4,11 +4,13 @@
 //! a line of the cache, so that a strided row costs no more than one that is not.
 
 use crate::access::Access;
+use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::moved::Moved;
-use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::kernel::{Kernel, Site, numbers, same_float};
 use crate::ops::lanes::{self, Along, LANES, Places, WIDE, Work};
+use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 
@@ -16,6 +18,7 @@ use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 #[derive(Debug)]
 pub(crate) struct Rows {
     work: Work,
+    kind: Kind,
     /// Where each row begins, in the result and in the operand.
     begins: Vec<[i64; 2]>,
     /// The offsets of its elements in the operand, and in the result where there is one for each.
@@ -31,7 +34,7 @@ impl Rows {
     pub(crate) fn of(site: &Site<'_>) -> Option<Rows> {
         let data = site.data();
         let all = site.all()?;
-        if data.results.len() != 1 || !all.iter().all(|s| s.is_f32()) {
+        if data.results.len() != 1 || !same_float(&all) {
             return None;
         }
         let of = site.func.op_ref(site.op);
@@ -75,7 +78,7 @@ impl Rows {
             _ => return None,
         };
         let target = &*all[all.len() - 1].access;
-        let mut rows = Rows::along(work, source, target, &axes)?;
+        let mut rows = Rows::along(work, all[0].kind()?, source, target, &axes)?;
         let along = |i: usize| -> Option<Vec<i64>> {
             let shape: Vec<usize> = axes.iter().map(|&d| source.shape()[d]).collect();
             let access = all[i].access.broadcast(&shape);
@@ -99,6 +102,7 @@ impl Rows {
     /// The rows along some dimensions of an operand; a reduction leaves them out of its result, or as 1.
     pub(crate) fn along(
         work: Work,
+        kind: Kind,
         source: &Access,
         target: &Access,
         axes: &[usize],
@@ -152,6 +156,7 @@ impl Rows {
         }
         Some(Rows {
             work,
+            kind,
             begins,
             reads,
             writes,
@@ -171,19 +176,23 @@ impl Kernel for Rows {
         let Some(In::Bytes(source)) = ins.first() else {
             return Err("an operand is written over".to_owned());
         };
-        let (out, source) = (floats_mut(out)?, floats(source)?);
         let more = |i: usize| match ins.get(i) {
-            Some(In::Bytes(bytes)) => floats(bytes).map(Some),
+            Some(In::Bytes(bytes)) => numbers(self.kind, bytes).map(Some),
             Some(In::Same) | None => Ok(None),
             Some(In::Among) => Err("an operand lies among what is written".to_owned()),
         };
         let (scale, bias) = (more(1)?, more(2)?);
-        for ((low, high), n) in self.reach.into_iter().zip([out.len(), source.len()]) {
+        let size = self.kind.size();
+        for ((low, high), n) in self
+            .reach
+            .into_iter()
+            .zip([out.len(), source.len()].map(|n| n / size))
+        {
             if low < 0 || n as i64 <= high {
                 return Err("an element lies outside of its buffer".to_owned());
             }
         }
-        let along = |table: &Option<Vec<i64>>, values: Option<&[f32]>| -> Result<_, String> {
+        let along = |table: &Option<Vec<i64>>, values: Option<Vec<f32>>| -> Result<_, String> {
             let (Some(table), Some(values)) = (table, values) else {
                 return Ok(None);
             };
@@ -199,11 +208,11 @@ impl Kernel for Rows {
             scale: scale.as_deref(),
             bias: bias.as_deref(),
         };
-        vectorized(
-            #[inline(always)]
-            || self.all(out, source, &with),
-        );
-        Ok(())
+        match self.kind {
+            Kind::BF16 => self.typed::<bf16>(out, source, &with),
+            Kind::F16 => self.typed::<f16>(out, source, &with),
+            _ => self.typed::<f32>(out, source, &with),
+        }
     }
 }
 
@@ -212,9 +221,35 @@ const SHORT: usize = 24;
 /// Elements of as many bytes as lines of the first cache are apart that have one place in it.
 const PAGE: i64 = 1024;
 
+/// Elements as numbers.
+#[inline(always)]
+fn widened<E: Element>(from: &[E], to: &mut [E::Number]) {
+    to.iter_mut().zip(from).for_each(|(to, x)| *to = x.read());
+}
+
+/// Numbers as elements.
+#[inline(always)]
+fn narrowed<E: Element>(from: &[E::Number], to: &mut [E]) {
+    to.iter_mut().zip(from).for_each(|(to, &x)| *to = E::of(x));
+}
+
 impl Rows {
+    fn typed<E: Element<Number = f32>>(
+        &self,
+        out: &mut [u8],
+        source: &[u8],
+        with: &Along<'_>,
+    ) -> Result<(), String> {
+        let (out, source) = (elements_mut::<E>(out)?, elements::<E>(source)?);
+        vectorized(
+            #[inline(always)]
+            || self.all(out, source, with),
+        );
+        Ok(())
+    }
+
     #[inline(always)]
-    fn all(&self, out: &mut [f32], source: &[f32], with: &Along<'_>) {
+    fn all<E: Element<Number = f32>>(&self, out: &mut [E], source: &[E], with: &Along<'_>) {
         let even = |list: &[i64]| list.windows(2).all(|w| w[1] == w[0] + 1);
         let n = self.reads.len();
         let (together, written) = (even(&self.reads), even(&self.writes));
@@ -223,8 +258,11 @@ impl Rows {
         // Lines whole pages apart take the same place in the cache: they are brought side by side before they are read again.
         let step = |w: &[i64]| (w[1] - w[0]) % PAGE == 0;
         let aliases = !together && 1 < n && self.reads.windows(2).take(8).all(step);
+        // Elements that are no numbers are worked on beside, and so are the results.
+        let plain = f32::same(&source[..0]).is_some();
         let dense: Vec<i64> = (0..n as i64).map(|i| i * WIDE as i64).collect();
-        let mut beside = vec![0f32; if aliases { n * WIDE } else { 0 }];
+        let mut beside = vec![0f32; if aliases || !plain { n * WIDE } else { 0 }];
+        let mut results = vec![0f32; if plain { 0 } else { self.writes.len() * WIDE }];
         let mut first = 0;
         while first < self.begins.len() {
             let [to, from] = self.begins[first];
@@ -239,15 +277,27 @@ impl Rows {
                         reads: &self.reads,
                         writes: &self.writes,
                     };
-                    if aliases {
+                    if aliases || !plain {
                         for (line, read) in beside.chunks_exact_mut(WIDE).zip(&self.reads) {
                             let at = (from + read) as usize;
-                            line.copy_from_slice(&source[at..at + WIDE]);
+                            widened(&source[at..at + WIDE], line);
                         }
                         (places.from, places.reads) = (0, &dense);
-                        lanes::wide(&beside, out, &places, with);
-                    } else {
-                        lanes::wide(source, out, &places, with);
+                    }
+                    match (f32::same(source), f32::same_mut(out)) {
+                        (Some(source), Some(out)) => {
+                            let source = if aliases { &beside } else { source };
+                            lanes::wide(source, out, &places, with);
+                        }
+                        _ => {
+                            (places.to, places.writes) = (0, &dense[..self.writes.len()]);
+                            lanes::wide(&beside, &mut results, &places, with);
+                            let lines = results.chunks_exact(WIDE).zip(&self.writes);
+                            for (line, write) in lines {
+                                let at = (to + write) as usize;
+                                narrowed(line, &mut out[at..at + WIDE]);
+                            }
+                        }
                     }
                 }
                 // The last ones begin before the end of the others: some rows are worked on twice.
@@ -268,7 +318,7 @@ impl Rows {
             if n <= SHORT && first + LANES <= self.begins.len() {
                 for (lanes, read) in tile.iter_mut().zip(&self.reads) {
                     for (x, [_, from]) in lanes.iter_mut().zip(&self.begins[first..]) {
-                        *x = source[(from + read) as usize];
+                        *x = source[(from + read) as usize].read();
                     }
                 }
                 let one = lanes::side_by_side(&mut tile, with);
@@ -278,22 +328,22 @@ impl Rows {
             }
             if together {
                 let at = (from + self.reads[0]) as usize;
-                row.copy_from_slice(&source[at..at + n]);
+                widened(&source[at..at + n], &mut row);
             } else {
                 for (x, read) in row.iter_mut().zip(&self.reads) {
-                    *x = source[(from + read) as usize];
+                    *x = source[(from + read) as usize].read();
                 }
             }
             let one = lanes::row(&mut row, with);
             match self.work {
-                Work::Reduce(_) => out[to as usize] = one,
+                Work::Reduce(_) => out[to as usize] = E::of(one),
                 Work::Softmax | Work::Norm { .. } if written => {
                     let at = (to + self.writes[0]) as usize;
-                    out[at..at + n].copy_from_slice(&row);
+                    narrowed(&row, &mut out[at..at + n]);
                 }
                 Work::Softmax | Work::Norm { .. } => {
                     for (x, write) in row.iter().zip(&self.writes) {
-                        out[(to + write) as usize] = *x;
+                        out[(to + write) as usize] = E::of(*x);
                     }
                 }
             }
@@ -303,10 +353,10 @@ impl Rows {
 
     /// Works on rows from this one on that are read side by side.
     #[inline(always)]
-    fn narrow(
+    fn narrow<E: Element<Number = f32>>(
         &self,
-        out: &mut [f32],
-        source: &[f32],
+        out: &mut [E],
+        source: &[E],
         tile: &mut [[f32; LANES]],
         first: usize,
         with: &Along<'_>,
@@ -314,7 +364,7 @@ impl Rows {
         let [to, from] = self.begins[first];
         for (lanes, read) in tile.iter_mut().zip(&self.reads) {
             let at = (from + read) as usize;
-            lanes.copy_from_slice(&source[at..at + LANES]);
+            widened(&source[at..at + LANES], lanes);
         }
         let one = lanes::side_by_side(tile, with);
         let block = &self.begins[first..first + LANES];
@@ -332,9 +382,9 @@ impl Rows {
 
     /// Writes the results of rows side by side.
     #[inline(always)]
-    fn give(
+    fn give<E: Element<Number = f32>>(
         &self,
-        out: &mut [f32],
+        out: &mut [E],
         first: usize,
         beside: bool,
         one: &[f32; LANES],
@@ -349,11 +399,11 @@ impl Rows {
         for (lanes, write) in results.iter().zip(&self.writes) {
             if beside {
                 let at = (begins[0][0] + write) as usize;
-                out[at..at + LANES].copy_from_slice(lanes);
+                narrowed(lanes, &mut out[at..at + LANES]);
                 continue;
             }
             for ([to, _], x) in begins.iter().zip(lanes) {
-                out[(to + write) as usize] = *x;
+                out[(to + write) as usize] = E::of(*x);
             }
         }
     }

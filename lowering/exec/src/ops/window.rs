@@ -1,5 +1,6 @@
 //! Elements that a kernel slides over: which of them there are, and panels of them.
 
+use crate::kernels::product::Cell;
 use std::ops::Range;
 
 /// The most spatial dimensions.
@@ -87,18 +88,18 @@ impl Window {
     }
 
     /// Brings terms of positions side by side, 0 where there is nothing; both have their offsets.
-    pub(crate) fn pack(
+    pub(crate) fn pack<E: Cell>(
         &self,
-        source: &[f32],
+        source: &[E],
         base: i64,
         (positions, block): (Range<usize>, Range<usize>),
         [offsets, terms]: [&[[i64; 4]]; 2],
-        to: &mut [f32],
+        to: &mut [E],
         width: usize,
     ) {
         let runs = self.runs(&positions, offsets);
         if positions.len() < width {
-            to.fill(0.0);
+            to.fill(E::zeroed());
         }
         for (to, term) in to.chunks_exact_mut(width).zip(block) {
             let by = &self.terms[term];
@@ -142,13 +143,13 @@ impl Window {
     }
 
     /// Brings the terms of a position side by side, 0 where there is nothing; `base` is its offset.
-    pub(crate) fn row(
+    pub(crate) fn row<E: Cell>(
         &self,
-        source: &[f32],
+        source: &[E],
         base: i64,
         position: usize,
         lines: &[Line],
-        to: &mut [f32],
+        to: &mut [E],
     ) {
         let place = &self.positions[position];
         let size = self.sizes[DIMS - 1];
@@ -156,15 +157,15 @@ impl Window {
             let to = &mut to[line.first..line.first + line.taps * line.width];
             let outside = |d: usize| !(0..self.sizes[d]).contains(&(place[d] + line.by[d]));
             if (0..DIMS - 1).any(outside) {
-                to.fill(0.0);
+                to.fill(E::zeroed());
                 continue;
             }
             let first = place[DIMS - 1] + line.by[DIMS - 1];
             let low = ((-first).max(0) as usize).min(line.taps);
             let high = ((size - first).max(0) as usize).clamp(low, line.taps);
             let at = base + line.offset + (low * line.width) as i64;
-            to[..low * line.width].fill(0.0);
-            to[high * line.width..].fill(0.0);
+            to[..low * line.width].fill(E::zeroed());
+            to[high * line.width..].fill(E::zeroed());
             let to = &mut to[low * line.width..high * line.width];
             if !to.is_empty() {
                 to.copy_from_slice(&source[at as usize..at as usize + to.len()]);
@@ -173,10 +174,10 @@ impl Window {
     }
 
     #[inline]
-    fn run(&self, source: &[f32], run: &Run, by: &[i32; DIMS], offset: i64, to: &mut [f32]) {
+    fn run<E: Cell>(&self, source: &[E], run: &Run, by: &[i32; DIMS], offset: i64, to: &mut [E]) {
         let outside = |d: usize| !(0..self.sizes[d]).contains(&(run.place[d] + by[d]));
         if (0..DIMS - 1).any(outside) {
-            return to.fill(0.0);
+            return to.fill(E::zeroed());
         }
         let size = self.sizes[DIMS - 1];
         let first = run.place[DIMS - 1] + by[DIMS - 1];
@@ -188,8 +189,8 @@ impl Window {
         let low = low.div_ceil(self.step as usize).min(run.count);
         let high = ((size - first).max(0) as usize).div_ceil(self.step as usize);
         let high = high.clamp(low, run.count);
-        to[..low].fill(0.0);
-        to[high..].fill(0.0);
+        to[..low].fill(E::zeroed());
+        to[high..].fill(E::zeroed());
         taken(
             source,
             offset + low as i64 * self.stride,
@@ -201,13 +202,13 @@ impl Window {
 
 /// Elements a stride apart.
 #[inline]
-fn taken(source: &[f32], offset: i64, stride: i64, to: &mut [f32]) {
+fn taken<E: Cell>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
     if to.is_empty() {
         return;
     }
     let at = offset as usize;
     if stride == 1 {
-        if let Ok(to) = <&mut [f32; 16]>::try_from(&mut *to) {
+        if let Ok(to) = <&mut [E; 16]>::try_from(&mut *to) {
             to.copy_from_slice(&source[at..at + 16]);
         } else {
             let from = &source[at..at + to.len()];

@@ -2,16 +2,22 @@
 //!
 //! A panel has as many columns as a kernel keeps in two vectors; its terms lie one after another, each with all its columns,
 //! or a step apart. Rows of the left operand lie anywhere. What a result is added up from, and in which order, depends on the
-//! instructions and on nothing else.
+//! instructions and on nothing else; of integers it is exact, but that it wraps around.
+//!
+//! Floats are multiplied as `f32`. Integers of 8 bits are multiplied two terms at once: a pair of `i16` is one factor. Integers of 32
+//! bits are multiplied as they are.
 
 mod pack;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
 
+use crate::element::Number;
 use crate::isa::Isa;
+use bytemuck::Pod;
+use std::fmt::Debug;
 
-pub(crate) use pack::{copy_line, pack, pack_groups, turn_in, turn_out};
+pub(crate) use pack::{Cell, pack, pack_groups, turn_in};
 
 /// The most columns of a panel.
 pub(crate) const MOST_COLUMNS: usize = 32;
@@ -48,41 +54,81 @@ fn fused() -> bool {
     false
 }
 
+/// Two terms of a row or of a column.
+pub(crate) type Pair = [i16; 2];
+
+/// The sum of the products of both terms.
+#[inline(always)]
+fn product(a: Pair, b: Pair) -> i32 {
+    let [x, y] = [0, 1].map(|i| i32::from(a[i]) * i32::from(b[i]));
+    x.wrapping_add(y)
+}
+
+/// What is multiplied.
+pub(crate) trait Factor: Pod + Debug {
+    /// What products are summed to.
+    type Sum: Number;
+
+    /// The sum and a product.
+    fn multiplied(self, other: Self, sum: Self::Sum) -> Self::Sum;
+
+    /// Computes a panel.
+    ///
+    /// # Safety
+    /// There are as many rows in `left` as in `out`. Each row of `left` has `terms` factors `left_step` apart that can be read;
+    /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
+    /// written, which overlap neither one another nor what is read.
+    unsafe fn panel(micro: Micro, panel: &Panel<'_, Self>);
+}
+
 /// Rows of the left operand by a panel of the right one.
 #[derive(Debug)]
-pub(crate) struct Panel<'a> {
+pub(crate) struct Panel<'a, F: Factor> {
     /// Where each row of the left operand begins.
-    pub(crate) left: &'a [*const f32],
+    pub(crate) left: &'a [*const F],
     /// From one term of a row to the next.
     pub(crate) left_step: usize,
     /// The columns of the first term.
-    pub(crate) right: *const f32,
+    pub(crate) right: *const F,
     /// From one term of the columns to the next.
     pub(crate) right_step: usize,
     pub(crate) terms: usize,
     /// Where each row of the result begins; its columns lie one after another.
-    pub(crate) out: &'a [*mut f32],
+    pub(crate) out: &'a [*mut F::Sum],
     /// Whether what is there is added to.
     pub(crate) adds: bool,
     /// Whether only the first half of the columns is computed.
     pub(crate) half: bool,
 }
 
-/// Computes a panel.
-///
-/// # Safety
-/// There are as many rows in `left` as in `out`. Each row of `left` has `terms` elements `left_step` apart that can be read;
-/// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
-/// written, which overlap neither one another nor what is read.
-pub(crate) unsafe fn panel(micro: Micro, panel: &Panel<'_>) {
-    // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
-    unsafe {
-        match micro.isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => vectors::wide::panel(panel),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => vectors::narrow::panel(panel),
-            _ => portable::panel(panel),
+macro_rules! factors {
+    ($($factor:ty: $sum:ty, $narrow:ident, $wide:ident, $multiplied:expr;)*) => {$(
+        impl Factor for $factor {
+            type Sum = $sum;
+
+            #[inline(always)]
+            fn multiplied(self, other: $factor, sum: $sum) -> $sum {
+                $multiplied(self, other, sum)
+            }
+
+            unsafe fn panel(micro: Micro, panel: &Panel<'_, $factor>) {
+                // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
+                unsafe {
+                    match micro.isa {
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 => vectors::$wide::panel(panel),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => vectors::$narrow::panel(panel),
+                        _ => portable::panel(panel),
+                    }
+                }
+            }
         }
-    }
+    )*};
+}
+
+factors! {
+    f32: f32, narrow, wide, |a: f32, b: f32, sum: f32| sum + a * b;
+    i32: i32, narrow_whole, wide_whole, |a: i32, b: i32, sum: i32| sum.wrapping_add(a.wrapping_mul(b));
+    Pair: i32, narrow_pairs, wide_pairs, |a: Pair, b: Pair, sum: i32| sum.wrapping_add(product(a, b));
 }

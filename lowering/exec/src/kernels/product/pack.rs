@@ -1,36 +1,124 @@
 //! Brings columns of an operand side by side, term by term.
 
+use crate::element::Element;
+use half::{bf16, f16};
 use std::ops::Range;
+
+/// What is brought side by side.
+pub(crate) trait Cell: Element {
+    /// Eight rows, turned, up to a multiple of 8 of their elements: element `i` of row `j` goes to `i * width + j`.
+    ///
+    /// # Panics
+    /// The rows are shorter, or there are too few places.
+    #[inline(always)]
+    fn squares(rows: &[&[Self]; 8], whole: usize, to: &mut [Self], width: usize) {
+        for term in 0..whole {
+            for (to, row) in to[term * width..].iter_mut().zip(rows) {
+                *to = row[term];
+            }
+        }
+    }
+
+    /// Eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
+    ///
+    /// # Panics
+    /// There are less than eight rows, more than eight places, or a place is outside of what is written.
+    #[inline(always)]
+    fn turn_out(from: &[Self], step: usize, out: &mut [Self], places: &[usize]) {
+        let mut square = [Self::zeroed(); 64];
+        let rows: [&[Self]; 8] = std::array::from_fn(|j| &from[j * step..j * step + 8]);
+        Self::squares(&rows, 8, &mut square, 8);
+        let (lines, _) = square.as_chunks::<8>();
+        for (line, &place) in lines.iter().zip(places) {
+            out[place..place + 8].copy_from_slice(line);
+        }
+    }
+}
+
+impl Cell for i32 {}
+
+impl Cell for f32 {
+    #[inline(always)]
+    fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
+        squares(rows, whole, to, width);
+    }
+
+    #[inline(always)]
+    fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
+        turn_out(from, step, out, places);
+    }
+}
+
+macro_rules! narrow {
+    ($($cell:ty, $turn:ident;)*) => {$(
+        impl Cell for $cell {
+            #[inline(always)]
+            fn squares(rows: &[&[$cell]; 8], whole: usize, to: &mut [$cell], width: usize) {
+                if whole == 0 {
+                    return;
+                }
+                let long = rows.iter().all(|row| whole <= row.len());
+                assert!(long && whole % 8 == 0, "rows are as long as that");
+                assert!((whole - 1) * width + 8 <= to.len(), "all of them have a place");
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                {
+                    let rows = rows.map(|row| row.as_ptr().cast());
+                    // SAFETY: rows and places are as long as was compared just now.
+                    unsafe { super::vectors::$turn(rows, whole, to.as_mut_ptr().cast(), width) };
+                }
+                #[cfg(any(not(target_arch = "x86_64"), miri))]
+                for term in 0..whole {
+                    for (to, row) in to[term * width..].iter_mut().zip(rows) {
+                        *to = row[term];
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+narrow! {
+    f16, turn_16;
+    bf16, turn_16;
+    i8, turn_8;
+    u8, turn_8;
+}
 
 /// Element `(term, column)` goes from `columns[column] + terms[term]` to `term * width + column`; columns up to `width` become 0.
 ///
 /// # Panics
 /// There are more columns than `width`, an element lies outside of `from`, or `to` is too short.
-pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32], width: usize) {
+pub(crate) fn pack<E: Cell>(
+    from: &[E],
+    columns: &[i64],
+    terms: &[i64],
+    to: &mut [E],
+    width: usize,
+) {
     assert!(columns.len() <= width, "columns fit a panel");
     let to = &mut to[..terms.len() * width];
     let Some(&first) = columns.first() else {
-        return to.fill(0.0);
+        return to.fill(E::zeroed());
     };
     if consecutive(columns) {
         let n = columns.len();
         return match (n, width) {
-            (32, 32) => runs::<32>(from, first, terms, to),
-            (16, 16) => runs::<16>(from, first, terms, to),
-            (12, 12) => runs::<12>(from, first, terms, to),
-            (8, 8) => runs::<8>(from, first, terms, to),
-            (6, 6) => runs::<6>(from, first, terms, to),
+            (32, 32) => runs::<E, 32>(from, first, terms, to),
+            (16, 16) => runs::<E, 16>(from, first, terms, to),
+            (12, 12) => runs::<E, 12>(from, first, terms, to),
+            (8, 8) => runs::<E, 8>(from, first, terms, to),
+            (6, 6) => runs::<E, 6>(from, first, terms, to),
             _ => {
                 for (to, term) in to.chunks_exact_mut(width).zip(terms) {
                     let at = (first + term) as usize;
                     to[..n].copy_from_slice(&from[at..at + n]);
-                    to[n..].fill(0.0);
+                    to[n..].fill(E::zeroed());
                 }
             }
         };
     }
     if columns.len() < width {
-        to.fill(0.0);
+        to.fill(E::zeroed());
     }
     if let Some(&start) = terms.first().filter(|_| consecutive(terms)) {
         return turned(from, columns, start, to, width);
@@ -46,11 +134,11 @@ pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32],
 ///
 /// # Panics
 /// As [`pack`].
-pub(crate) fn pack_groups(
-    from: &[f32],
+pub(crate) fn pack_groups<E: Cell>(
+    from: &[E],
     lanes: &[i64],
     terms: &[i64],
-    to: &mut [f32],
+    to: &mut [E],
     width: usize,
 ) {
     let size = terms.len() * width;
@@ -112,7 +200,7 @@ fn pieces(lanes: &[i64], width: usize) -> Vec<Range<usize>> {
 /// # Panics
 /// There is another number of places.
 #[inline(always)]
-pub(crate) fn copy_line(from: &[f32], to: &mut [f32]) {
+fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
     assert_eq!(from.len(), to.len(), "every element has a place");
     if 16 < from.len() {
         return to.copy_from_slice(from);
@@ -134,7 +222,7 @@ const GROUPS: usize = 4;
 ///
 /// # Panics
 /// There are less than eight rows, more than eight places, or a place is outside of what is written.
-pub(crate) fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
+fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
     assert!(
         places
             .iter()
@@ -160,7 +248,7 @@ pub(crate) fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usi
 }
 
 /// Runs of `N` columns.
-fn runs<const N: usize>(from: &[f32], first: i64, terms: &[i64], to: &mut [f32]) {
+fn runs<E: Copy, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
     let (to, _) = to.as_chunks_mut::<N>();
     for (to, term) in to.iter_mut().zip(terms) {
         let at = (first + term) as usize;
@@ -172,24 +260,24 @@ fn runs<const N: usize>(from: &[f32], first: i64, terms: &[i64], to: &mut [f32])
 ///
 /// # Panics
 /// A column ends outside of `from`.
-pub(crate) fn turn_in(from: &[f32], columns: &[i64], to: &mut [f32]) {
+pub(crate) fn turn_in<E: Cell>(from: &[E], columns: &[i64], to: &mut [E]) {
     turned(from, columns, 0, to, columns.len());
 }
 
 /// Columns whose terms lie one after another: squares of 8 by 8 are turned.
-fn turned(from: &[f32], columns: &[i64], start: i64, to: &mut [f32], width: usize) {
+fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width: usize) {
     let terms = to.len() / width;
     let whole = terms / 8 * 8;
     for (block, columns) in columns.chunks(8).enumerate() {
         let at = block * 8;
-        let rows: [&[f32]; 8] = std::array::from_fn(|j| {
+        let rows: [&[E]; 8] = std::array::from_fn(|j| {
             let column = columns.get(j).copied().unwrap_or(columns[0]);
             let from_here = (column + start) as usize;
             &from[from_here..from_here + terms]
         });
         let done = match columns.len() {
             8 => {
-                squares(&rows, whole, &mut to[at..], width);
+                E::squares(&rows, whole, &mut to[at..], width);
                 whole
             }
             _ => 0,

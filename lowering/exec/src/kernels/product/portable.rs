@@ -1,65 +1,67 @@
 //! Products of numbers in arrays.
 
-use super::Panel;
+use super::{Factor, Panel};
+use crate::element::Number;
+use bytemuck::Zeroable;
 
 /// Columns of a vector.
 const LANES: usize = 4;
 
 /// # Safety
 /// As for `product::panel`.
-pub(super) unsafe fn panel(panel: &Panel<'_>) {
+pub(super) unsafe fn panel<F: Factor>(panel: &Panel<'_, F>) {
     // SAFETY: the caller's promises, handed on.
     unsafe {
         match panel.half {
-            true => columns::<LANES>(panel),
-            false => columns::<{ 2 * LANES }>(panel),
+            true => columns::<F, LANES>(panel),
+            false => columns::<F, { 2 * LANES }>(panel),
         }
     }
 }
 
-unsafe fn columns<const N: usize>(panel: &Panel<'_>) {
+unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
     let mut at = 0;
     // SAFETY: rows `at..at + M` are there, by the length that was compared.
     unsafe {
         while at + 4 <= panel.left.len() {
-            tile::<4, N>(panel, at);
+            tile::<F, 4, N>(panel, at);
             at += 4;
         }
         while at < panel.left.len() {
-            tile::<1, N>(panel, at);
+            tile::<F, 1, N>(panel, at);
             at += 1;
         }
     }
 }
 
-unsafe fn tile<const M: usize, const N: usize>(panel: &Panel<'_>, first: usize) {
-    let mut sums = [[0f32; N]; M];
+unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, first: usize) {
+    let mut sums = [[F::Sum::zeroed(); N]; M];
     for term in 0..panel.terms {
         // SAFETY: `right` has this term, `right_step` apart, with all columns.
-        let columns: [f32; N] = unsafe {
+        let columns: [F; N] = unsafe {
             panel
                 .right
                 .add(term * panel.right_step)
-                .cast::<[f32; N]>()
+                .cast::<[F; N]>()
                 .read_unaligned()
         };
         for (i, sums) in sums.iter_mut().enumerate() {
             // SAFETY: each row has this term, `left_step` apart.
             let factor = unsafe { *panel.left[first + i].add(term * panel.left_step) };
             for (sum, column) in sums.iter_mut().zip(columns) {
-                *sum += factor * column;
+                *sum = factor.multiplied(column, *sum);
             }
         }
     }
     for (i, mut sums) in sums.into_iter().enumerate() {
-        let out = panel.out[first + i].cast::<[f32; N]>();
+        let out = panel.out[first + i].cast::<[F::Sum; N]>();
         // SAFETY: each row of the result has all columns, and nobody else has it.
         unsafe {
             if panel.adds {
                 let there = out.read_unaligned();
                 sums.iter_mut()
                     .zip(there)
-                    .for_each(|(sum, there)| *sum += there);
+                    .for_each(|(sum, there)| *sum = sum.plus(there));
             }
             out.write_unaligned(sums);
         }

@@ -1,0 +1,233 @@
+//! Elements of buffers, and the numbers that kernels compute with in their place.
+//!
+//! Floats of 16 bits are computed with as `f32` and rounded as they are written, to the nearest, ties to even; integers of 8 bits as `i32`,
+//! which wraps around as they are written.
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+use optc_ir::DType;
+use std::fmt::Debug;
+
+/// An element that a buffer is a list of.
+pub(crate) trait Element: Pod + Debug + PartialEq {
+    /// `f32` or `i32`, whichever has all values.
+    type Number: Number;
+
+    fn read(self) -> Self::Number;
+
+    /// The nearest value, or, of integers, the one that is left when it wraps around.
+    fn of(number: Self::Number) -> Self;
+}
+
+/// What kernels compute with.
+pub(crate) trait Number: Element<Number = Self> + PartialOrd {
+    /// Numbers as themselves, if that is what elements of this type are.
+    fn same<E: Element<Number = Self>>(list: &[E]) -> Option<&[Self]> {
+        bytemuck::try_cast_slice(list)
+            .ok()
+            .filter(|_| std::any::TypeId::of::<E>() == std::any::TypeId::of::<Self>())
+    }
+
+    /// The same, to write.
+    fn same_mut<E: Element<Number = Self>>(list: &mut [E]) -> Option<&mut [Self]> {
+        bytemuck::try_cast_slice_mut(list)
+            .ok()
+            .filter(|_| std::any::TypeId::of::<E>() == std::any::TypeId::of::<Self>())
+    }
+
+    /// The sum, which wraps around.
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Number for f32 {
+    #[inline(always)]
+    fn plus(self, other: f32) -> f32 {
+        self + other
+    }
+}
+
+impl Number for i32 {
+    #[inline(always)]
+    fn plus(self, other: i32) -> i32 {
+        self.wrapping_add(other)
+    }
+}
+
+macro_rules! elements {
+    ($($element:ty: $number:ty, $read:expr, $of:expr;)*) => {$(
+        impl Element for $element {
+            type Number = $number;
+            #[inline(always)]
+            fn read(self) -> $number {
+                $read(self)
+            }
+            #[inline(always)]
+            fn of(number: $number) -> $element {
+                $of(number)
+            }
+        }
+    )*};
+}
+
+elements! {
+    f32: f32, |x| x, |x| x;
+    bf16: f32, read_bf16, to_bf16;
+    f16: f32, read_f16, to_f16;
+    i32: i32, |x| x, |x| x;
+    i8: i32, i32::from, |x| x as i8;
+    u8: i32, i32::from, |x| x as u8;
+}
+
+#[inline(always)]
+fn read_bf16(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
+}
+
+#[inline(always)]
+fn to_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+    // The sum would carry the bits of a NaN away.
+    let quiet = bits >> 16 | 0x40;
+    bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
+}
+
+/// The exponent of the least normal number, as `f32` has it.
+const LEAST: u32 = 113 << 23;
+
+#[inline(always)]
+fn read_f16(x: f16) -> f32 {
+    let bits = u32::from(x.to_bits());
+    let (sign, all) = ((bits & 0x8000) << 16, (bits & 0x7FFF) << 13);
+    let normal = all + (112 << 23);
+    // Infinities and NaNs keep an exponent of ones.
+    let special = if 0x7C00 << 13 <= all {
+        normal + (112 << 23)
+    } else {
+        normal
+    };
+    let small = (f32::from_bits(all + LEAST) - f32::from_bits(LEAST)).to_bits();
+    f32::from_bits(sign | if all < 0x400 << 13 { small } else { special })
+}
+
+#[inline(always)]
+fn to_f16(x: f32) -> f16 {
+    let sign = x.to_bits() >> 16 & 0x8000;
+    let bits = x.to_bits() & 0x7FFF_FFFF;
+    let normal =
+        bits.wrapping_add((-(112i32 << 23)).cast_unsigned() + 0xFFF + (bits >> 13 & 1)) >> 13;
+    // The sum rounds as the lowest bits of its greater part, which are those of the result.
+    let small = (f32::from_bits(bits) + 0.5)
+        .to_bits()
+        .wrapping_sub(0.5f32.to_bits());
+    let finite = if bits < LEAST { small } else { normal };
+    let large = if 0x7F80_0000 < bits { 0x7E00 } else { 0x7C00 };
+    let found = if bits < 143 << 23 { finite } else { large };
+    f16::from_bits((sign | found) as u16)
+}
+
+/// Types that have kernels of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F32,
+    F16,
+    BF16,
+    I8,
+    U8,
+    I32,
+}
+
+impl Kind {
+    /// Of elements as wide as their type is.
+    pub(crate) fn of(dtype: DType, width: u32) -> Option<Kind> {
+        let kind = match dtype {
+            DType::F32 => Kind::F32,
+            DType::F16 => Kind::F16,
+            DType::BF16 => Kind::BF16,
+            DType::SI8 => Kind::I8,
+            DType::UI8 => Kind::U8,
+            DType::SI32 => Kind::I32,
+            _ => return None,
+        };
+        (dtype.bits() == width).then_some(kind)
+    }
+
+    /// Whether it is computed with as `f32`.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Kind::F32 | Kind::F16 | Kind::BF16)
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Kind::F32 | Kind::I32 => 4,
+            Kind::F16 | Kind::BF16 => 2,
+            Kind::I8 | Kind::U8 => 1,
+        }
+    }
+}
+
+/// Bytes as elements.
+///
+/// # Errors
+/// They are no whole number of them.
+pub(crate) fn elements<E: Element>(bytes: &[u8]) -> Result<&[E], String> {
+    if bytes.is_empty() {
+        return Ok(&[]);
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
+}
+
+/// Bytes as elements to write.
+///
+/// # Errors
+/// They are no whole number of them.
+pub(crate) fn elements_mut<E: Element>(bytes: &mut [u8]) -> Result<&mut [E], String> {
+    if bytes.is_empty() {
+        return Ok(&mut []);
+    }
+    bytemuck::try_cast_slice_mut(bytes).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_numbers_of_16_bits_are_read_and_written() {
+        for bits in 0..=u16::MAX {
+            let (a, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            for (found, wanted) in [(a.read(), a.to_f32()), (b.read(), b.to_f32())] {
+                assert!(
+                    found == wanted || found.is_nan() && wanted.is_nan(),
+                    "{bits:x}"
+                );
+            }
+            assert!(f16::of(a.read()) == a || a.is_nan() && f16::of(a.read()).is_nan());
+            assert!(bf16::of(b.read()) == b || b.is_nan() && bf16::of(b.read()).is_nan());
+        }
+    }
+
+    #[test]
+    fn numbers_are_rounded_to_the_nearest() {
+        let mut bits = 0u32;
+        for _ in 0..2_000_000 {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            for x in [
+                f32::from_bits(bits),
+                f32::from_bits(bits & !0x1FFF | 0x1000),
+                f32::from_bits(bits % (20 << 23) + (100 << 23)),
+            ] {
+                let (a, b) = (f16::from_f32(x), bf16::from_f32(x));
+                assert!(
+                    f16::of(x) == a || x.is_nan() && f16::of(x).is_nan(),
+                    "{x:e}"
+                );
+                assert!(
+                    bf16::of(x) == b || x.is_nan() && bf16::of(x).is_nan(),
+                    "{x:e}"
+                );
+            }
+        }
+    }
+}
