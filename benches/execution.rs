@@ -4,14 +4,16 @@
 //! cargo bench -p optc-bench --bench execution                        # the models and blocks in tests
 //! cargo bench -p optc-bench --bench execution -- a.onnx b.onnx --rounds=20
 //! cargo bench -p optc-bench --bench execution -- a.onnx --steps          # where the time goes, by operation and kernel
+//! cargo bench -p optc-bench --bench execution -- --layout-bound          # windows, shuffled channels, pixels and heads, in three types
+//! cargo bench -p optc-bench --bench execution -- --layout-bound=heads    # those with this in their names
 //! ```
 //!
 //! One thread, processor time of the steps. `A` is the program as it is read, every transpose, copy and reshape that is no
 //! view executed; `B` is folded for `cpu`; `C` is `A` without the steps that only move, whose values are wrong and whose
 //! sizes are right: what could be gained. A round is A-B-C-C-B-A, each the mean of its two. A copy of 32 MB is timed
-//! around each of the six; rounds whose slowest is a quarter above that of the usual round count for nobody. `gain` is by how much `B`
-//! and `C` are below `A`, the median of the rounds; `share` is the part of the ceiling that the fold has, with the lower end of
-//! a 95 % interval of a bootstrap over rounds.
+//! around each of the six; rounds whose slowest is a quarter above that of the usual round count for nobody. `A / B` is how much
+//! faster the folded program is, `gain` by how much `B` and `C` are below `A`, the median of the rounds; `share` is the part of the
+//! ceiling that the fold has, with the lower end of a 95 % interval of a bootstrap over rounds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use indexmap::IndexMap;
@@ -21,6 +23,7 @@ use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
+use optc_tests::layout_bound::{Numbers, blocks};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +49,8 @@ fn main() {
         .filter(|a| !a.starts_with('-'))
         .map(PathBuf::from)
         .collect();
-    if paths.is_empty() {
+    let bound = args.iter().find_map(|a| a.strip_prefix("--layout-bound"));
+    if paths.is_empty() && bound.is_none() {
         let root = optc_tests::paths::root();
         paths = optc_tests::paths::files(&root.join("tests/models"), "onnx");
         paths.extend(optc_tests::paths::files(&root.join("tests/blocks"), "ir"));
@@ -59,25 +63,31 @@ fn main() {
         heading();
     }
     let mut canary = Canary::new();
+    let mut tried = |name: &str, trial: Result<Trial, String>| match trial {
+        Ok(trial) if by_step => trial.steps(name, rounds.unwrap_or(ROUNDS)),
+        Ok(trial) => trial.row(name, rounds.unwrap_or(ROUNDS), &mut canary),
+        Err(why) => println!("| {name} | {why} |"),
+    };
     for path in paths {
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        match Trial::of(&path, &registry) {
-            Ok(trial) if by_step => trial.steps(&name, rounds.unwrap_or(ROUNDS)),
-            Ok(trial) => trial.row(&name, rounds.unwrap_or(ROUNDS), &mut canary),
-            Err(why) => println!("| {name} | {why} |"),
-        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let trial = read(&path).and_then(|module| Trial::of(&module, folder, &registry));
+        tried(&name, trial);
+    }
+    let wanted = bound.map(|of| of.trim_start_matches('='));
+    let blocks = Numbers::ALL.iter().flat_map(|&n| blocks(n, false));
+    for block in blocks.filter(|b| wanted.is_some_and(|part| b.name.contains(part))) {
+        let module = text::parse(&block.text).map_err(first);
+        let trial = module.and_then(|module| Trial::of(&module, Path::new("."), &registry));
+        tried(&block.name, trial);
     }
 }
 
 fn heading() {
     println!(
-        "| program | A ms | B ms | C ms | rounds | gain B % | gain C % | share % | at least % | moved A MB | moved B MB |"
+        "| program | A ms | B ms | C ms | rounds | A / B | gain B % | gain C % | share % | at least % | moved A MB | moved B MB |"
     );
-    println!("|---|{}", "---|".repeat(10));
+    println!("|---|{}", "---|".repeat(11));
 }
 
 /// A copy that takes as long whenever it is made, if nobody else works.
@@ -124,15 +134,13 @@ type Kind = (String, &'static str);
 const TURN: f64 = 0.01;
 
 impl Trial {
-    fn of(path: &Path, registry: &Arc<Registry>) -> Result<Trial, String> {
-        let module = read(path)?;
+    fn of(module: &Module, folder: &Path, registry: &Arc<Registry>) -> Result<Trial, String> {
         let main = module.funcs.first().ok_or("no function")?.name.to_string();
         let bindings = Bindings::default();
-        let inputs = random_inputs(&module, &main, Fill::Normal, 1, &bindings, registry);
+        let inputs = random_inputs(module, &main, Fill::Normal, 1, &bindings, registry);
         let inputs = inputs.map_err(|e| e.to_string())?;
-        let unfolded = planned(&module, PLAN, registry)?;
-        let folded = planned(&module, FOLD, registry)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let unfolded = planned(module, PLAN, registry)?;
+        let folded = planned(module, FOLD, registry)?;
         let data = FallbackSource {
             first: FolderSource::new(folder.to_owned()),
             second: RandomSource,
@@ -243,11 +251,12 @@ impl Trial {
         let ms = |k: usize| median(kept.iter().map(|t| t[k] * 1e3).collect());
         let mb = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "| {name} | {:.3} | {:.3} | {:.3} | {} of {count} | {:.1} | {:.1} | {:.0} | {:.0} | {:.2} | {:.2} |",
+            "| {name} | {:.3} | {:.3} | {:.3} | {} of {count} | {:.2} | {:.1} | {:.1} | {:.0} | {:.0} | {:.2} | {:.2} |",
             ms(0),
             ms(1),
             ms(2),
             kept.len(),
+            1.0 / (1.0 - b),
             b * 100.0,
             c * 100.0,
             b / c * 100.0,

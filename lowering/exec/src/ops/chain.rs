@@ -402,25 +402,45 @@ fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
         (true, false) => {
             let (a, to): (&[f32], &mut [i32]) = (cast_slice(a), cast_slice_mut(to));
             let (low, high) = match link.kind {
-                Kind::I8 => (-128, 127),
-                Kind::U8 => (0, 255),
-                _ => (i32::MIN, i32::MAX),
+                Kind::U8 => (0.0, 255.0),
+                _ => (-128.0, 127.0),
             };
-            let held = |x: f32| (x as i32).clamp(low, high);
-            match link.code {
-                Code::RoundPlus => {
+            match (link.code, link.kind) {
+                (Code::RoundPlus, _) => {
                     let pairs = a.iter().zip(cast_slice::<u32, i32>(b));
                     let all = to.iter_mut().zip(pairs);
-                    all.for_each(|(to, (a, &b))| *to = held(a.round_ties_even() + b as f32));
+                    all.for_each(|(to, (&a, &b))| *to = few(nearest(a) + b as f32, low, high));
                 }
-                Code::Round => {
+                (Code::Round, _) => {
                     let all = to.iter_mut().zip(a);
-                    all.for_each(|(to, a)| *to = held(a.round_ties_even()));
+                    all.for_each(|(to, &a)| *to = few(nearest(a), low, high));
                 }
-                _ => to.iter_mut().zip(a).for_each(|(to, &a)| *to = held(a)),
+                (_, Kind::I32) => to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as i32),
+                _ => {
+                    let all = to.iter_mut().zip(a);
+                    all.for_each(|(to, a)| *to = few(a.trunc(), low, high));
+                }
             }
         }
     }
+}
+
+/// What rounds a number of less than 2^22 to a whole one, ties to even, when it is added: the whole number is in the lowest bits.
+const ROUND: f32 = 12_582_912.0;
+
+/// The nearest whole number, if it is one of some bits; 0 of what is no number.
+#[inline(always)]
+fn nearest(x: f32) -> f32 {
+    let x = if x.is_nan() { 0.0 } else { x };
+    held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
+}
+
+/// A whole number as an integer of 8 bits.
+#[inline(always)]
+fn few(x: f32, low: f32, high: f32) -> i32 {
+    let x = if x.is_nan() { 0.0 } else { x };
+    let bits = (held(x, low, high) + ROUND).to_bits();
+    bits.cast_signed() - ROUND.to_bits().cast_signed()
 }
 
 /// One operation on integers.

@@ -130,5 +130,74 @@ macro_rules! factors {
 factors! {
     f32: f32, narrow, wide, |a: f32, b: f32, sum: f32| sum + a * b;
     i32: i32, narrow_whole, wide_whole, |a: i32, b: i32, sum: i32| sum.wrapping_add(a.wrapping_mul(b));
-    Pair: i32, narrow_pairs, wide_pairs, |a: Pair, b: Pair, sum: i32| sum.wrapping_add(product(a, b));
+    Pair: i32, narrow_pairs, any_pairs, |a: Pair, b: Pair, sum: i32| sum.wrapping_add(product(a, b));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Element;
+    use bytemuck::Zeroable;
+
+    /// A panel of some rows with all instructions, against sums one by one.
+    fn check<F: Factor>(number: impl Fn(usize) -> F, same: impl Fn(F::Sum, F::Sum) -> bool) {
+        for isa in Isa::available() {
+            let micro = Micro::of(isa);
+            let terms = 37;
+            for (rows, half) in [(1, true), (2, false), (13, false), (29, true)] {
+                let columns = if half {
+                    micro.columns / 2
+                } else {
+                    micro.columns
+                };
+                let left: Vec<F> = (0..rows * terms).map(&number).collect();
+                let right: Vec<F> = (0..terms * micro.columns).map(|i| number(i + 5)).collect();
+                let mut out = vec![F::Sum::zeroed(); rows * micro.columns];
+                let starts: Vec<*const F> = left.chunks(terms).map(<[F]>::as_ptr).collect();
+                let places = out.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
+                let places: Vec<*mut F::Sum> = places.collect();
+                for adds in [false, true] {
+                    let panel = Panel {
+                        left: &starts,
+                        left_step: 1,
+                        right: right.as_ptr(),
+                        right_step: micro.columns,
+                        terms,
+                        out: &places,
+                        adds,
+                        half,
+                    };
+                    // SAFETY: all rows, terms and columns are in the lists above.
+                    unsafe { F::panel(micro, &panel) };
+                }
+                for row in 0..rows {
+                    for column in 0..columns {
+                        let sum = (0..terms).fold(F::Sum::zeroed(), |sum, t| {
+                            left[row * terms + t].multiplied(right[t * micro.columns + column], sum)
+                        });
+                        let found = out[row * micro.columns + column];
+                        assert!(
+                            same(found, sum.plus(sum)),
+                            "{isa:?} {rows} {half}: {found:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_instructions_give_the_same_sums() {
+        let byte = |i: usize| (i * 73 % 511) as i16 - 255;
+        check(|i| [byte(i), byte(i + 1)], |a: i32, b| a == b);
+        check(|i| i32::from(byte(i)), |a: i32, b| a == b);
+        check(
+            |i| (i as i32).wrapping_mul(1_640_531_527),
+            |a: i32, b| a == b,
+        );
+        check(
+            |i| f32::from(byte(i)) / 64.0,
+            |a: f32, b| (a.read() - b).abs() <= 1e-3,
+        );
+    }
 }

@@ -288,3 +288,37 @@ products!(
     _mm512_add_epi32,
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 );
+products!(
+    dot_pairs,
+    "avx512f,avx512bw,avx512vnni",
+    12,
+    16,
+    Pair,
+    i32,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    |x: Pair| _mm512_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| _mm512_dpwssd_epi32(sum, a, b),
+    _mm512_add_epi32,
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+);
+
+/// Pairs, multiplied and added at once where the machine can; both give the same.
+pub(super) mod any_pairs {
+    use super::super::{Pair, Panel};
+
+    /// # Safety
+    /// As for `Factor::panel`, on a machine that has vectors of 64 bytes and their products of 16 bits.
+    #[inline]
+    pub(in super::super) unsafe fn panel(panel: &Panel<'_, Pair>) {
+        // SAFETY: the caller's promises; the other instructions were looked for.
+        unsafe {
+            match is_x86_feature_detected!("avx512vnni") {
+                true => super::dot_pairs::panel(panel),
+                false => super::wide_pairs::panel(panel),
+            }
+        }
+    }
+}
