@@ -8,7 +8,7 @@ use bytemuck::Zeroable;
 const LANES: usize = 4;
 
 /// # Safety
-/// As for `product::panel`.
+/// As for `Factor::panel`.
 pub(super) unsafe fn panel<F: Factor>(panel: &Panel<'_, F>) {
     // SAFETY: the caller's promises, handed on.
     unsafe {

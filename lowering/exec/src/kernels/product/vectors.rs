@@ -124,7 +124,7 @@ macro_rules! products {
             use std::arch::x86_64::*;
 
             /// # Safety
-            /// As for `product::panel`, on a machine that has these vectors.
+            /// As for `Factor::panel`, on a machine that has these vectors.
             #[target_feature(enable = $features)]
             pub(in super::super) unsafe fn panel(panel: &Panel<'_, $factor>) {
                 // SAFETY: the caller's promises, handed on.
