@@ -208,7 +208,11 @@ impl<'a> Site<'a> {
         let data = &self.func.ops[op];
         let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
         let picks = self.picks(part)?;
-        whole.part(self.layout(large)?, self.layout(small)?, &picks)
+        let (large, small) = (self.layout(large)?, self.layout(small)?);
+        // A part lies in the memory space of the whole.
+        (large.space() == small.space())
+            .then(|| whole.part(large, small, &picks))
+            .flatten()
     }
 
     fn picks(&mut self, part: &Part) -> Option<Vec<Pick>> {

@@ -264,6 +264,12 @@ module {
         "a pass or a user of the library reads the attributes of an `hbir.add` as those of `hbir.conv`",
         "look at the name first, or take the error for a no",
     );
+    PART_SPACE = Code::program(
+        "part-space",
+        "a part of a live value is said to lie in another memory space than the value",
+        r#"%1 = "hbir.subview"(%0) <{limits = [4], starts = [0]}> : (tensor<8xf32, {xla = "0:S(1)"}>) -> tensor<4xf32>"#,
+        "give the part the memory space of its operand and move it with `hbir.layout_convert`, or copy it with `hbir.slice`",
+    );
     PORT_COUNT = Code::input(
         "port-count",
         "a function has another number of port descriptions than of arguments or results",

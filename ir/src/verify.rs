@@ -259,6 +259,9 @@ impl<'m> Verifier<'m> {
             return;
         }
         let checked = match self.registry.get(&data.name) {
+            Some(decl) if decl.is_part() => {
+                check_results(&func.op_ref(op), decl).and_then(|()| part(&func.op_ref(op)))
+            }
             Some(decl) => check_results(&func.op_ref(op), decl),
             None => self.undeclared(&data.name),
         };
@@ -457,7 +460,23 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     last
 }
 
-/// Whether the results are what their types say, tensors or not.
+/// A part lies where its operand does.
+fn part(op: &OpRef<'_>) -> Result<(), OpError> {
+    let (whole, part) = (
+        op.operand(0)?.notation.space(),
+        op.result(0)?.notation.space(),
+    );
+    if whole == part {
+        return Ok(());
+    }
+    let message = format!(
+        "the operand is in memory space {whole}, the result in {part}; {} moves nothing",
+        op.name
+    );
+    let hint = "take the part in the operand's memory space and move it with `hbir.layout_convert`, or copy it with `hbir.slice`";
+    Err(OpError::new(codes::PART_SPACE, message).hint(hint))
+}
+
 /// Decides whether the layouts of a view agree with its index map.
 fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     let (x, y) = (op.operand(0)?, op.result(0)?);

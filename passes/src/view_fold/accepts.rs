@@ -10,6 +10,49 @@ use optc_ir::Role;
 use optc_layout::{Layout, Mode};
 use optc_target::Accept;
 
+/// Whether the target's row takes a layout at a port in some form, which is not the one by default. What the checker of
+/// certificates takes is taken here.
+pub(crate) fn admits(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    if sig.is_tiled() {
+        return tiled::accepts(sig, layouts, port, layout);
+    }
+    let data_port = port == 0 || port == sig.n_operands;
+    let modes = match sig.accept {
+        Accept::Any => return true,
+        Accept::ChannelOrders if !data_port => return true,
+        // What a call takes, or another operation that runs functions, is its default alone.
+        Accept::RowMajor if !sig.declared.is_empty() => return false,
+        Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
+        _ => layouts.modes(layout),
+    };
+    let Some(modes) = modes else { return false };
+    let shape = &sig.shapes[port];
+    let real = |p: &&Mode| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
+    let innermost = modes.iter().rfind(real);
+    match sig.accept {
+        Accept::Any | Accept::RowMajor => true,
+        Accept::CommonOrder | Accept::Matrices => {
+            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
+        }
+        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv()
+                    && is_unpadded(&modes)
+                    && accepts_pointwise(sig, port, &modes))
+        }
+        Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
+        Accept::LastBlock => innermost.is_none_or(|p| {
+            p.dim + 1 == shape.len() && p.div == 1 && p.extent.is_multiple_of(sig.parameter)
+        }),
+    }
+}
+
 /// The layout a value has where nothing is chosen: what naive lowering uses at this port.
 pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
     if let Some(&layout) = sig.declared.get(port) {

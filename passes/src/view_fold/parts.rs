@@ -71,8 +71,12 @@ pub(crate) fn part_of(
     let data = &func.ops[op];
     let stated = &*data.name == Subview::NAME;
     let bytes = copied_by(func, op, registry).filter(|_| !stated || chosen);
+    let space = |v: &Value| func.ty(*v).as_tensor().map(|ty| ty.notation.space());
+    let moves_on = || data.operands.first().and_then(space) != data.results.first().and_then(space);
     match bytes {
         _ if data.results.iter().any(|&r| whole[r]) => Part::Copied,
+        // A part lies where its operand does.
+        _ if moves_on() => Part::Copied,
         Some(bytes) => Part::Either(bytes),
         None if stated => Part::Stays,
         None => Part::Copied,

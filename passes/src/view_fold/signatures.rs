@@ -1,7 +1,6 @@
 //! Interned signatures, and what was asked of them.
 
-use super::accepts::{accepts_layout, default_layout};
-use super::bound;
+use super::accepts::{accepts_layout, admits, default_layout};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::transfers;
@@ -88,7 +87,7 @@ impl Signatures {
         default
     }
 
-    /// [`bound::admits`], asked once a signature, port and layout.
+    /// [`admits`], asked once a signature, port and layout.
     pub(crate) fn admits(
         &self,
         layouts: &mut Layouts,
@@ -100,7 +99,7 @@ impl Signatures {
             return known;
         }
         let default = self.default_at(layouts, id, port);
-        let answer = layout == default || bound::admits(self.get(id), layouts, port, layout);
+        let answer = layout == default || admits(self.get(id), layouts, port, layout);
         self.admitted
             .borrow_mut()
             .insert((id, port, layout), answer);

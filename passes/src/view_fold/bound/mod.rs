@@ -36,7 +36,6 @@ use super::signatures::Signatures;
 use super::solve::relax;
 use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
-pub(super) use ports::admits;
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
 

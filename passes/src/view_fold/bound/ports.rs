@@ -2,18 +2,15 @@
 
 use super::classes::may_be;
 use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};
-use crate::view_fold::accepts::{
-    accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
-};
+use crate::view_fold::accepts::{channel_orders, default_layout};
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
 use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::price;
 use crate::view_fold::problem::{INFEASIBLE, cost};
 use crate::view_fold::signature::Signature;
-use crate::view_fold::{ends, price, tiled};
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::EntityId;
-use optc_layout::Mode;
 use optc_target::Accept;
 
 /// Each port of a common order with the one that has most of it, and with the one before it of its shape.
@@ -40,49 +37,6 @@ pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec
 pub(super) fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
     let uses = data.uses.iter().copied();
     data.producer.into_iter().chain(uses).collect()
-}
-
-/// Whether the target's row takes a layout at a port in some form, which is not the one by default. What the checker of
-/// certificates takes is taken here.
-pub(crate) fn admits(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    layout: LayoutId,
-) -> bool {
-    if sig.is_tiled() {
-        return tiled::accepts(sig, layouts, port, layout);
-    }
-    let data_port = port == 0 || port == sig.n_operands;
-    let modes = match sig.accept {
-        Accept::Any => return true,
-        Accept::ChannelOrders if !data_port => return true,
-        // What a call takes, or another operation that runs functions, is its default alone.
-        Accept::RowMajor if !sig.declared.is_empty() => return false,
-        Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
-        _ => layouts.modes(layout),
-    };
-    let Some(modes) = modes else { return false };
-    let shape = &sig.shapes[port];
-    let real = |p: &&Mode| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
-    let innermost = modes.iter().rfind(real);
-    match sig.accept {
-        Accept::Any | Accept::RowMajor => true,
-        Accept::CommonOrder | Accept::Matrices => {
-            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
-        }
-        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
-        Accept::ChannelOrders => {
-            channel_orders(sig, layouts, port).contains(&layout)
-                || (sig.is_pointwise_conv()
-                    && is_unpadded(&modes)
-                    && accepts_pointwise(sig, port, &modes))
-        }
-        Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
-        Accept::LastBlock => innermost.is_none_or(|p| {
-            p.dim + 1 == shape.len() && p.div == 1 && p.extent.is_multiple_of(sig.parameter)
-        }),
-    }
 }
 
 /// The layouts that the target's row lists for a port; nothing where it takes a family of them.
