@@ -692,6 +692,9 @@ impl Builder<'_> {
         }
         if self.layouts.is_tiled() {
             signature.read_tiles(&self.cx.target, part);
+            if changes_space(func, op, registry) {
+                signature.move_between_spaces();
+            }
         }
         let may_be_part = signature.copied != 0 || part == Part::Stays;
         self.known_where_padded(op, &signature, &values)?;

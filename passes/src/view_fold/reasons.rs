@@ -399,7 +399,7 @@ impl<'a> Reasons<'a> {
         if let Some(callee) = self.func.callee(op) {
             return Some(format!("{name} takes the layouts that @{callee} declares"));
         }
-        if !signature.declared.is_empty() {
+        if !signature.declared.is_empty() && !signature.is_move() {
             return Some(format!("{name} keeps the layouts that it is written with"));
         }
         if signature.freedom.class != FreedomClass::Barrier {

@@ -298,6 +298,11 @@ impl<'a> Search<'a> {
                         self.offer_at(node.ports[other].value, there, false);
                     }
                 }
+                (_, Some(id)) if self.signatures.get(id).is_move() => {
+                    for other in (0..node.ports.len()).filter(|&other| other != port) {
+                        self.offer_at(node.ports[other].value, here, false);
+                    }
+                }
                 (_, Some(id)) => {
                     for (other, there) in self.signatures.transfers(self.layouts, id, port, here) {
                         self.offer_at(node.ports[other].value, there, false);
@@ -356,7 +361,8 @@ impl<'a> Search<'a> {
         };
         let ports = graph.nodes[node].ports.iter();
         let keys: Option<Vec<PortKey>> = ports.map(|p| key(self, p.value)).collect();
-        let Some(keys) = keys else {
+        let is_move = self.signatures.get(id).is_move();
+        let Some(keys) = keys.filter(|_| !is_move) else {
             return self.op_modes(node, id).into_iter().map(Rc::new).collect();
         };
         let key = (id, keys);
@@ -466,6 +472,15 @@ impl<'a> Search<'a> {
     fn op_modes(&mut self, node: Node, id: SignatureId) -> Vec<NodeMode> {
         let graph = self.graph;
         let values: Vec<Value> = graph.nodes[node].ports.iter().map(|p| p.value).collect();
+        if self.signatures.get(id).is_move() {
+            let needs: Option<Vec<Need>> = values.iter().map(|&v| self.any(v)).collect();
+            let form = |needs| NodeMode {
+                needs,
+                tie: 0,
+                price: 0,
+            };
+            return needs.map(form).into_iter().collect();
+        }
         let demands: Vec<Vec<LayoutId>> = values.iter().map(|&v| self.demands_at(v)).collect();
         let key = (id, demands);
         let forms = match self.forms_of.get(&key) {

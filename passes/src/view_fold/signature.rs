@@ -96,6 +96,22 @@ pub(crate) struct TileRule {
 }
 
 impl TileRule {
+    /// Takes everything, and of all ports independently.
+    pub(crate) fn any() -> TileRule {
+        TileRule {
+            shares_all: false,
+            logical: false,
+            run: 1,
+            independent: true,
+            distinct: false,
+            ports: Vec::new(),
+            writes_any: false,
+            subview: false,
+            aligned: None,
+            price: None,
+        }
+    }
+
     /// Whether it takes everything.
     pub(crate) fn is_any(&self) -> bool {
         !self.shares_all && !self.logical && self.independent
@@ -172,6 +188,16 @@ impl Signature {
         signature.besides = besides(&signature);
         signature.hub = hub(&signature);
         signature
+    }
+
+    /// A move into another memory space, which reads and writes whatever layouts at one price.
+    pub(crate) fn move_between_spaces(&mut self) {
+        self.tiles = vec![TileRule::any()];
+    }
+
+    /// Whether it is such a move.
+    pub(crate) fn is_move(&self) -> bool {
+        self.freedom.class == FreedomClass::Barrier && self.tiles.iter().any(TileRule::is_any)
     }
 
     /// Reads the row for a machine with tiles.
