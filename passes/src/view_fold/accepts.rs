@@ -120,10 +120,8 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
             });
         }
     }
-    match Layout::from_modes(shape, bits, &modes) {
-        Ok(layout) => layouts.intern(layout),
-        Err(_) => layouts.row_major(shape, bits),
-    }
+    let found = layouts.of_modes(shape, bits, modes);
+    found.unwrap_or_else(|| layouts.row_major(shape, bits))
 }
 
 /// Row-major with the last dimension padded up to a run, where the row wants one.

@@ -2,7 +2,7 @@
 
 use super::choose::Choice;
 use super::conversion::Conversion;
-use super::groups::{self, Functions, Graph};
+use super::groups::{self, Functions};
 use super::names::name_of;
 use super::problem::movement;
 use super::reasons::Reasons;
@@ -87,10 +87,6 @@ pub(crate) fn fold(
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
     writable(&emitted.func, func, &graph.numbers)?;
     let mut conversions = emitted.conversions;
-    let moves = conversions.iter().any(|c| !c.constant);
-    if (moves || movement(choice.cost) != 0) && !shared.layouts.is_tiled() {
-        count_freed(&graph, shared);
-    }
     let mut reasons = Reasons::new(func, &graph, cx, shared, &conversions);
     reasons.is_entry = functions.is_entry(func);
     reasons.proven = choice.proven;
@@ -173,16 +169,6 @@ fn unwritable(func: &Func, numbers: &StandIns) -> Option<Value> {
         text.is_some_and(|text| numbers.reword(&text) != text)
     };
     func.values.ids().find(leaks)
-}
-
-/// Searches the function with every port free: the figures of a run count the rules, signatures and layouts of this
-/// program too.
-fn count_freed(graph: &Graph, shared: &mut Shared) {
-    let mut free = graph.clone();
-    for node in graph.nodes.ids() {
-        free.nodes[node].pinned = None;
-    }
-    shared.search(&free).modes();
 }
 
 /// The first value that has no room for the runs or blocks which its operation wants: a buffer has fewer than 2^63

@@ -36,6 +36,8 @@ pub(crate) struct Layouts {
     propagated: FastMap<(LayoutId, MapId), Option<LayoutId>>,
     modes: FastMap<LayoutId, Option<Vec<Mode>>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
+    /// By shape, element width and digits; `None` where these say no layout.
+    of_modes: FastMap<(Vec<u64>, u32, Vec<Mode>), Option<LayoutId>>,
     notations: RefCell<FastMap<LayoutId, Notation>>,
     /// What unknown sizes of the function at hand are called, where it has some.
     open: Option<Open>,
@@ -155,6 +157,23 @@ impl Layouts {
         }
         let id = self.layouts.push(layout);
         same.push(id);
+        id
+    }
+
+    /// The layout of these digits, major to minor.
+    pub(crate) fn of_modes(
+        &mut self,
+        shape: &[u64],
+        bits: u32,
+        modes: Vec<Mode>,
+    ) -> Option<LayoutId> {
+        let key = (shape.to_vec(), bits, modes);
+        if let Some(&known) = self.of_modes.get(&key) {
+            return known;
+        }
+        let layout = Layout::from_modes(shape, bits, &key.2).ok();
+        let id = layout.map(|layout| self.intern(layout));
+        self.of_modes.insert(key, id);
         id
     }
 

@@ -3,7 +3,7 @@
 use super::layouts::{LayoutId, Layouts};
 use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature};
-use optc_layout::{Layout, Mode};
+use optc_layout::Mode;
 
 /// [`restrict`] at port after port: one that looks like the port asked before it has its answer.
 pub(crate) struct Restricted<'a> {
@@ -102,9 +102,7 @@ pub(crate) fn restrict(
     if from_differs_with_inner_cut(sig, port, source, order) {
         return None;
     }
-    Layout::from_modes(shape, sig.bits[port], &modes)
-        .ok()
-        .map(|l| layouts.intern(l))
+    layouts.of_modes(shape, sig.bits[port], modes)
 }
 
 /// The same on a machine with tiles: where the lanes or the rows are left empty, what stands before them

@@ -7,6 +7,7 @@ use crate::view_fold::accepts::channel_orders;
 use crate::view_fold::groups::{Node, NodeKind};
 use crate::view_fold::label_order::label_order;
 use crate::view_fold::layouts::{LayoutId, Layouts, MapId};
+use crate::view_fold::maps::FastMap;
 use crate::view_fold::signature::{ContractRole, LabelDigit, Signature, TileRule};
 use crate::view_fold::tiled;
 use optc_target::Accept;
@@ -28,70 +29,60 @@ pub(super) fn table(
     rows
 }
 
-/// Whether one form of the operation may have these layouts at two ports.
-pub(super) fn agree(
+/// Whether one form of a window has these layouts at two ports: channels in one place.
+fn channels_agree(
     sig: &Signature,
     layouts: &mut Layouts,
     (a, x): (usize, LayoutId),
     (b, y): (usize, LayoutId),
 ) -> bool {
-    if sig.is_tiled() {
-        return agree_tiled(sig, layouts, (a, x), (b, y));
-    }
-    if sig.accept == Accept::ChannelOrders {
-        let (first, second) = (
-            channel_orders(sig, layouts, a),
-            channel_orders(sig, layouts, b),
-        );
-        let mut styles = first.iter().zip(&second);
-        return styles.any(|(p, q)| *p == x && *q == y);
-    }
-    let (Some(p), Some(q)) = (
-        label_order(sig, layouts, a, x),
-        label_order(sig, layouts, b, y),
-    ) else {
-        return true;
+    let (first, second) = (
+        channel_orders(sig, layouts, a),
+        channel_orders(sig, layouts, b),
+    );
+    let mut styles = first.iter().zip(&second);
+    styles.any(|(p, q)| *p == x && *q == y)
+}
+
+/// What a layout at one port says of another one: the order of what the two share, as far as the target's row wants it alike,
+/// a part for each role. Two layouts go together where they say the same; nothing where any goes with it.
+type Side = Vec<Vec<(usize, u64)>>;
+
+fn side(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (port, layout): (usize, LayoutId),
+    other: usize,
+) -> Option<Side> {
+    let order = label_order(sig, layouts, port, layout)?;
+    let of = |role: ContractRole| {
+        let digits = order.iter().copied();
+        joined(digits.filter(|d| sig.contract_role(d.label) == role))
     };
-    if sig.accept == Accept::ContractRuns {
-        let k = |order: &[LabelDigit]| {
-            let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
-            joined(order.iter().copied().filter(is_k))
-        };
-        return k(&p) == k(&q);
-    }
-    if sig.accept == Accept::Matrices {
+    let has = |port: usize, role: ContractRole| {
+        let mut labels = sig.labels(port).iter().flatten();
+        labels.any(|l| sig.contract_role(*l) == role)
+    };
+    Some(match sig.accept {
+        Accept::ContractRuns => vec![of(ContractRole::K)],
         // Digits of one role are in one order at all ports that have it.
-        let of = |order: &[LabelDigit], role: ContractRole| {
-            joined(
-                order
-                    .iter()
-                    .copied()
-                    .filter(|d| sig.contract_role(d.label) == role),
-            )
-        };
-        let roles = [
-            ContractRole::Batch,
-            ContractRole::M,
-            ContractRole::N,
-            ContractRole::K,
-        ];
-        let both = |role: &ContractRole| {
-            let has = |port: usize| {
-                let mut labels = sig.labels(port).iter().flatten();
-                labels.any(|l| sig.contract_role(*l) == *role)
-            };
-            has(a) && has(b)
-        };
-        return roles
-            .iter()
-            .filter(|r| both(r))
-            .all(|r| of(&p, *r) == of(&q, *r));
-    }
-    let shared = |order: &[LabelDigit], other: usize| {
-        let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
-        joined(order.iter().copied().filter(exists))
-    };
-    shared(&p, b) == shared(&q, a)
+        Accept::Matrices => {
+            let roles = [
+                ContractRole::Batch,
+                ContractRole::M,
+                ContractRole::N,
+                ContractRole::K,
+            ];
+            let both = roles
+                .into_iter()
+                .filter(|&role| has(port, role) && has(other, role));
+            both.map(of).collect()
+        }
+        _ => {
+            let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
+            vec![joined(order.iter().copied().filter(exists))]
+        }
+    })
 }
 
 /// The same on a machine with tiles.
@@ -170,8 +161,24 @@ impl Relaxation<'_> {
         }
         let sig = self.signatures.get(id);
         let layouts = &mut *self.layouts;
+        let mut sides: [FastMap<LayoutId, Option<Side>>; 2] = Default::default();
         let made = table(&x, &y, |p, q| match (p, q) {
-            (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
+            (State::Known(p), State::Known(q)) if sig.is_tiled() => {
+                agree_tiled(sig, layouts, (a, p), (b, q))
+            }
+            (State::Known(p), State::Known(q)) if sig.accept == Accept::ChannelOrders => {
+                channels_agree(sig, layouts, (a, p), (b, q))
+            }
+            (State::Known(p), State::Known(q)) => {
+                let [of_a, of_b] = &mut sides;
+                let p = of_a
+                    .entry(p)
+                    .or_insert_with(|| side(sig, layouts, (a, p), b));
+                let q = of_b
+                    .entry(q)
+                    .or_insert_with(|| side(sig, layouts, (b, q), a));
+                p.is_none() || q.is_none() || p == q
+            }
             (State::Known(p), State::Other(c)) => {
                 leaves_open(sig, layouts, (a, p), b, &y.at)
                     && keeps_innermost(sig, layouts, (a, p), (b, y.classes[c]))
