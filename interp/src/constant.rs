@@ -75,7 +75,7 @@ fn from_dense(
         return Ok(one.gather(shape, |_| 0));
     }
     let tensor = Tensor::from_bytes(ty.dtype, shape, &dense.bytes);
-    Ok(tensor.map_err(|e| EvalError::new(format!("the dense value: {}", e.0)))?)
+    Ok(tensor.map_err(|e| EvalError::new(format!("the dense value: {e}")))?)
 }
 
 fn byte_count(ty: &TensorType, shape: &[usize]) -> Result<u64, OpFailure> {

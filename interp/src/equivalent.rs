@@ -4,17 +4,17 @@ use crate::compare::{Mismatch, compare, compare_exact};
 use crate::data::DataSource;
 use crate::error::RunError;
 use crate::frame::{Program, UNSCHEDULED};
+use crate::matching::Matching;
 use crate::naive::Physical;
-use crate::ports::{argument_keys, result_keys};
 use crate::random::{Fill, random_inputs};
 use crate::reference::Logical;
-use crate::scope::{find_func, type_text};
-use crate::sizes::choices;
+use crate::scope::find_func;
+use crate::sizes::Choices;
 use crate::uninterpreted::{Opaque, named_functions};
 use crate::walk::{reachable, run};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::text::print;
-use optc_ir::{Bindings, Dim, Func, Module, Registry, Structure, Tensor, Type};
+use optc_ir::{AttrDict, Bindings, Func, Loc, Module, Port, Registry, Structure, Tensor};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -34,9 +34,10 @@ pub struct EquivalenceOptions {
     pub uninterpreted: bool,
     /// How messages call the two programs.
     pub names: Arc<[String; 2]>,
-    /// The sizes of symbols. What is not bound gets another size for each name, or the same for all
-    /// where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
-    /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements.
+    /// The sizes of symbols, by the names of the first program. What is not bound gets another size for each name, or the
+    /// same for all where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
+    /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements; and in one more run
+    /// some small ones.
     pub bindings: Bindings,
 }
 
@@ -141,7 +142,7 @@ pub enum NotEquivalent {
 /// Tests whether two programs compute the same on seeded inputs and edge values.
 ///
 /// Arguments and results are matched by name if both programs have the same names, by position
-/// otherwise. Both programs run by the reference interpreter and must agree within the tolerance of
+/// otherwise. Named sizes may be called otherwise in the second program, each by one other name. Both programs run by the reference interpreter and must agree within the tolerance of
 /// [`compare`]; with `naive` each also runs on its layouts and must give the numbers of its own
 /// reference run exactly.
 ///
@@ -159,35 +160,40 @@ pub fn equivalent(
     let boundary = |name: &str, e: RunError| NotEquivalent::Boundary(format!("{name}: {e}"));
     let func_a = find_func(a, &options.func).map_err(|e| boundary(&names[0], e))?;
     let func_b = find_func(b, &options.func).map_err(|e| boundary(&names[1], e))?;
-    let matching = Matching::new(func_a, func_b, names)?;
+    let matching = Matching::new(func_a, func_b, names).map_err(NotEquivalent::Boundary)?;
     let same = options
         .uninterpreted
         .then(|| Same::of((a, func_a), (b, func_b), registry));
     let first = options.seeds.first().copied().unwrap_or(0);
-    let (mut sizes, equal) = choices([(a, func_a), (b, func_b)], &options.bindings);
-    if let Some(equal) = equal {
-        let runs = |sizes: &Bindings| {
-            let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
-            let program = program(a, registry, data_a, same.as_ref());
-            let (func, given) = (&options.func, &options.bindings);
-            run(program, &mut Logical, func, &inputs, given)
-        };
-        if runs(&sizes).is_err() {
-            sizes = equal;
-        }
-    }
+    let choices = Choices::new([(a, func_a), (b, func_b)], &options.bindings);
+    let runs = |sizes: &Bindings| {
+        let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
+        let program = program(a, registry, data_a, same.as_ref());
+        let (func, given) = (&options.func, &options.bindings);
+        run(program, &mut Logical, func, &inputs, given)
+    };
+    let works = |sizes: &&Bindings| runs(sizes).is_ok();
+    let large = &choices.large;
+    let sizes = match &large[..] {
+        [one] => one,
+        several => several.iter().find(works).unwrap_or(&large[0]),
+    };
+    let small = choices.small.iter().find(works);
     let normal = options.seeds.iter().map(|&seed| (Fill::Normal, seed));
     let edges = options.edges.iter().map(|&fill| (fill, first));
-    for (fill, seed) in normal.chain(edges) {
+    let runs = normal.chain(edges).map(|(fill, seed)| (sizes, fill, seed));
+    let other = small.map(|sizes| (sizes, Fill::Normal, first));
+    for (sizes, fill, seed) in runs.chain(other) {
         let trial = Trial {
             registry,
             options,
+            renamed: &matching.renamed(&options.bindings),
             fill,
             seed,
-            sizes: &sizes,
+            sizes,
             same: same.as_ref(),
         };
-        let inputs = random_inputs(a, &options.func, fill, seed, &sizes, registry);
+        let inputs = random_inputs(a, &options.func, fill, seed, sizes, registry);
         let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
         let outputs_a = trial.run(Execution::ReferenceA, a, &inputs, data_a)?;
         if options.naive {
@@ -248,12 +254,29 @@ impl Same {
     }
 }
 
+/// A function without the names of its ports and without places: what it computes.
+fn unnamed(func: &Func) -> Func {
+    let mut func = func.clone();
+    for port in func.arg_ports.iter_mut().chain(&mut func.result_ports) {
+        *port = Port::default();
+    }
+    for value in func.args.clone() {
+        func.values[value].name = None;
+    }
+    for op in func.body.clone() {
+        func.ops[op].attrs = AttrDict::default();
+        func.ops[op].loc = Loc::Unknown;
+    }
+    func.loc = Loc::Unknown;
+    func
+}
+
 /// The functions that opaque operations of the first program name and that both programs have, with the
 /// same text and the same texts of all that they call or name.
 fn same_functions(a: &Module, b: &Module, registry: &Registry) -> IndexSet<Arc<str>> {
     let text = |module: &Module, name: &str| {
         let func = module.funcs.iter().find(|f| &*f.name == name)?;
-        let funcs = reachable(module, func).into_iter().cloned().collect();
+        let funcs = reachable(module, func).into_iter().map(unnamed).collect();
         Some(print(&Module {
             funcs,
             ..Module::default()
@@ -273,98 +296,12 @@ fn same_functions(a: &Module, b: &Module, registry: &Registry) -> IndexSet<Arc<s
     same
 }
 
-/// The keys of the second program for those of the first.
-struct Matching {
-    args: IndexMap<String, String>,
-    results: IndexMap<String, String>,
-}
-
-impl Matching {
-    fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, NotEquivalent> {
-        let args = pair_keys("argument", argument_keys(a), argument_keys(b), names)?;
-        let results = pair_keys("result", result_keys(a), result_keys(b), names)?;
-        let matching = Matching { args, results };
-        matching.check_types(a, b, names)?;
-        Ok(matching)
-    }
-
-    /// The arguments' types must agree but for their layouts; where the first has a `?`, the second may have a name that no
-    /// other size of its arguments has.
-    fn check_types(
-        &self,
-        a: &Func,
-        b: &Func,
-        [name_a, name_b]: &[String; 2],
-    ) -> Result<(), NotEquivalent> {
-        let keys_b = argument_keys(b);
-        let mut named: IndexMap<Arc<str>, usize> = IndexMap::new();
-        let types = b.args.iter().filter_map(|&v| b.ty(v).as_tensor());
-        for size in types.flat_map(|ty| &ty.dims).filter_map(Dim::size) {
-            for name in size.names() {
-                *named.entry(name).or_default() += 1;
-            }
-        }
-        let once = |dim: &Dim| {
-            let size = dim.size();
-            let name = size.as_ref().and_then(|size| size.as_name());
-            name.is_some_and(|name| named.get(name) == Some(&1))
-        };
-        let agree = |left: &Type, right: &Type| {
-            let (Some(left), Some(right)) = (left.as_tensor(), right.as_tensor()) else {
-                return false;
-            };
-            let mut dims = left.dims.iter().zip(&right.dims);
-            left.dtype == right.dtype
-                && left.rank() == right.rank()
-                && dims.all(|(l, r)| l == r || *l == Dim::Unknown && once(r))
-        };
-        for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
-            let Some(at) = keys_b.iter().position(|k| k == key_b) else {
-                continue;
-            };
-            let (own, other) = (a.ty(value), b.ty(b.args[at]));
-            let (left, right) = (type_text(own), type_text(other));
-            if left != right && !agree(own, other) {
-                return Err(NotEquivalent::Boundary(format!(
-                    "argument `{key_a}` is {left} in {name_a} and {right} in {name_b}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn inputs(&self, inputs: IndexMap<String, Tensor>) -> IndexMap<String, Tensor> {
-        inputs
-            .into_iter()
-            .map(|(key, tensor)| (self.args[&key].clone(), tensor))
-            .collect()
-    }
-}
-
-fn pair_keys(
-    what: &str,
-    a: Vec<String>,
-    b: Vec<String>,
-    [name_a, name_b]: &[String; 2],
-) -> Result<IndexMap<String, String>, NotEquivalent> {
-    if a.len() != b.len() {
-        let (na, nb) = (a.len(), b.len());
-        return Err(NotEquivalent::Boundary(format!(
-            "{name_a} has {na} {what}s, {name_b} has {nb}"
-        )));
-    }
-    let (set_a, set_b): (IndexSet<&String>, IndexSet<&String>) =
-        (a.iter().collect(), b.iter().collect());
-    if set_a == set_b {
-        return Ok(a.iter().map(|k| (k.clone(), k.clone())).collect());
-    }
-    Ok(a.into_iter().zip(b).collect())
-}
-
 /// One set of inputs.
 struct Trial<'a> {
     registry: &'a Registry,
     options: &'a EquivalenceOptions,
+    /// The sizes that the caller gave, by the names of the second program.
+    renamed: &'a Bindings,
     fill: Fill,
     seed: u64,
     /// The sizes of all names in the arguments.
@@ -406,7 +343,11 @@ impl Trial<'_> {
         data: &dyn DataSource,
     ) -> Result<IndexMap<String, Tensor>, NotEquivalent> {
         let program = program(module, self.registry, data, self.same);
-        let (func, bindings) = (&self.options.func, &self.options.bindings);
+        let func = &self.options.func;
+        let bindings = match which.is_first() {
+            true => &self.options.bindings,
+            false => self.renamed,
+        };
         let outputs = match which {
             Execution::ReferenceA | Execution::ReferenceB => {
                 run(program, &mut Logical, func, inputs, bindings)

@@ -231,11 +231,18 @@ impl<M: Memory> Frame<'_, M> {
             bindings: &self.scope.bindings,
         };
         let outputs = match decl.eval(&op, &inputs, &cx) {
-            Err(_) if decl.structure() == Structure::Opaque => {
+            Err(error) if !error.stops() && decl.structure() == Structure::Opaque => {
                 let shape = |ty: &&Type| ty.as_tensor().and_then(|t| self.scope.shape(t));
                 let shapes: Vec<_> = op.results.iter().map(shape).collect();
                 let opaque = self.program.opaque;
-                let done = uninterpreted::apply(opaque, &op, decl.effect(&op), &inputs, &shapes);
+                let done = uninterpreted::apply(
+                    opaque,
+                    &op,
+                    decl.effect(&op),
+                    &inputs,
+                    &shapes,
+                    &self.scope.bindings,
+                );
                 done.map_err(|problem| OpFailure::Opaque {
                     kind: op.props.str("kind").unwrap_or(op.name).to_owned(),
                     problem,

@@ -14,6 +14,7 @@ mod equivalent;
 mod error;
 mod frame;
 mod limit;
+mod matching;
 pub mod naive;
 pub mod npz;
 mod places;

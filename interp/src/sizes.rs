@@ -14,23 +14,43 @@ pub const MAX_CHOSEN_ELEMENTS: u64 = 1 << 22;
 /// Sizes that are tried, largest first.
 const SCALES: [u64; 9] = [crate::DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
 
-/// Sizes for the names in the arguments of `func` that `given` leaves open: as large as the limit of
-/// elements allows, up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for the first one.
-///
-/// The first answer gives each name another size, so that one dimension taken for another shows; the
-/// sizes differ by an eighth, and so divide alike. The second gives all the same, for programs that
-/// run only where two names are equal. There is one answer where these are the same.
-pub(crate) fn choices(
-    programs: [(&Module, &Func); 2],
-    given: &Bindings,
-) -> (Bindings, Option<Bindings>) {
-    let names = open_names(programs[0].1, given);
-    let distinct = largest(programs, given, &names, |scale, i| {
-        scale + i * (scale / 8).max(1)
-    });
-    let equal = || largest(programs, given, &names, |scale, _| scale);
-    let equal = (1 < names.len()).then(equal);
-    (distinct, equal)
+/// Sizes for the names in the arguments of the first program that nobody gave, as it may run with.
+pub(crate) struct Choices {
+    /// As large as the limit of elements allows, up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them; at least one.
+    pub(crate) large: Vec<Bindings>,
+    /// Small ones; none where all sizes are given.
+    pub(crate) small: Vec<Bindings>,
+}
+
+impl Choices {
+    /// First each name has another size than the one before it, so that one dimension taken for another shows; the large
+    /// ones differ by an eighth, and so divide alike. Then each has another one than the one after it, for programs in
+    /// which a size is the difference of two. Then all have the same, for programs that run only where two are equal.
+    pub(crate) fn new(programs: [(&Module, &Func); 2], given: &Bindings) -> Choices {
+        let names = open_names(programs[0].1, given);
+        let last = (names.len() as u64).saturating_sub(1);
+        let sizes = |size: &dyn Fn(u64, u64) -> u64| largest(programs, given, &names, size);
+        let step = |scale: u64| (scale / 8).max(1);
+        let mut large = vec![sizes(&|scale, i| scale + i * step(scale))];
+        let mut small = Vec::new();
+        let of = |size: &dyn Fn(u64) -> u64| {
+            let mut found = given.clone();
+            for (name, i) in names.iter().zip(0..) {
+                found.0.insert(name.clone(), size(i));
+            }
+            found
+        };
+        if 1 < names.len() {
+            large.push(sizes(&|scale, i| scale + (last - i) * step(scale)));
+            large.push(sizes(&|scale, _| scale));
+        }
+        if !names.is_empty() {
+            small.push(of(&|i| 3 + 2 * i));
+            small.push(of(&|i| 3 + 2 * (last - i)));
+            small.push(of(&|_| 3));
+        }
+        Choices { large, small }
+    }
 }
 
 /// The sizes of the largest scale that stays within the limit, else of the smallest one.
@@ -38,7 +58,7 @@ fn largest(
     programs: [(&Module, &Func); 2],
     given: &Bindings,
     names: &IndexSet<Arc<str>>,
-    size: impl Fn(u64, u64) -> u64,
+    size: &dyn Fn(u64, u64) -> u64,
 ) -> Bindings {
     let mut found = given.clone();
     for scale in SCALES {

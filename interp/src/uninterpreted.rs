@@ -7,7 +7,7 @@
 
 use indexmap::IndexSet;
 use optc_ir::text::print_attr;
-use optc_ir::{Attr, AttrDict, Data, Effect, OpRef, Tensor, Type};
+use optc_ir::{Attr, AttrDict, Bindings, Data, Effect, OpRef, Tensor, Type};
 use std::sync::Arc;
 
 /// What a run makes of opaque operations.
@@ -37,6 +37,7 @@ pub(crate) fn apply(
     effect: Effect,
     inputs: &[&Tensor],
     shapes: &[Option<Vec<usize>>],
+    sizes: &Bindings,
 ) -> Result<Vec<Tensor>, String> {
     let none = IndexSet::new();
     let same = match opaque {
@@ -57,7 +58,7 @@ pub(crate) fn apply(
             "it uses @{name}, which is not the same in both programs"
         ));
     }
-    let seed = seed_of(op);
+    let seed = seed_of(op, shapes, sizes);
     let sums = sums(seed, inputs);
     let mut outputs = Vec::with_capacity(shapes.len());
     for ((number, ty), shape) in (1..).zip(&op.results).zip(shapes) {
@@ -103,15 +104,25 @@ pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
     found
 }
 
-/// A number for what the operation is, whatever the order of its attributes: FNV-1a over its text.
-fn seed_of(op: &OpRef<'_>) -> u64 {
-    let mut texts: Vec<String> = op
-        .props
-        .iter()
-        .map(|(name, attr)| format!("{name}={}", print_attr(attr)))
-        .collect();
+/// Attributes that do not say what an operation computes, and one whose words are none of sizes.
+const PLACE: &str = "hlo.metadata";
+const TEXT: &str = "hlo.text";
+
+/// A number for what the operation is, whatever the order of its attributes and the names of sizes in them: FNV-1a over its
+/// text.
+fn seed_of(op: &OpRef<'_>, shapes: &[Option<Vec<usize>>], sizes: &Bindings) -> u64 {
+    let kept = op.props.iter().filter(|(name, _)| *name != PLACE);
+    let one = |(name, attr): (&str, &Attr)| {
+        let text = print_attr(attr);
+        match name {
+            TEXT => format!("{name}={text}"),
+            _ => format!("{name}={}", numbered(&text, sizes)),
+        }
+    };
+    let mut texts: Vec<String> = kept.map(one).collect();
     texts.sort();
-    texts.extend(op.results.iter().map(|ty| type_text(ty)));
+    let results = op.results.iter().zip(shapes);
+    texts.extend(results.map(|(ty, shape)| type_text(ty, shape.as_deref())));
     texts.push(op.name.to_owned());
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -119,12 +130,31 @@ fn seed_of(op: &OpRef<'_>) -> u64 {
     })
 }
 
-/// A type without its layout.
-fn type_text(ty: &Type) -> String {
+/// A text in which each word that is the name of a size is its number.
+fn numbered(text: &str, sizes: &Bindings) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        match sizes.0.get(name) {
+            Some(size) => out.push_str(&size.to_string()),
+            None => out.push_str(name),
+        }
+        let next = after.find(word).unwrap_or(after.len());
+        out.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    out
+}
+
+/// A type without its layout and the names of its sizes.
+fn type_text(ty: &Type, shape: Option<&[usize]>) -> String {
     match ty.as_tensor() {
         None => String::new(),
         Some(tensor) => {
-            let dims = tensor.dims.iter().map(|dim| format!("{dim}x"));
+            let dims = shape.unwrap_or_default().iter().map(|n| format!("{n}x"));
             dims.chain([tensor.dtype.to_string()]).collect()
         }
     }
@@ -241,7 +271,15 @@ mod tests {
             same: &none,
             loops: false,
         };
-        let made = apply(opaque, &op, Effect::Pure, &[operand], &[Some(vec![4])]).unwrap();
+        let made = apply(
+            opaque,
+            &op,
+            Effect::Pure,
+            &[operand],
+            &[Some(vec![4])],
+            &Bindings::default(),
+        )
+        .unwrap();
         (0..4).map(|i| made[0].f64_at(i)).collect()
     }
 

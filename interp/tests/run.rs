@@ -690,6 +690,42 @@ fn compared(a: &Module, b: &Module) -> Result<(), String> {
 }
 
 #[test]
+fn sizes_may_be_called_otherwise() {
+    let program = |names: &[&str]| tripled(&open_tensor(names));
+    let same = |a: &[&str], b: &[&str]| compared(&program(a), &program(b));
+    same(&["B", "S"], &["n0", "n1"]).unwrap();
+    same(&["n1", "n0"], &["n0", "n1"]).unwrap();
+    same(&["2*B", "B+S", "S"], &["2*n1", "n0+n1", "n0"]).unwrap();
+    same(&["A*B", "B"], &["B*n", "n"]).unwrap();
+    let others: [[&[&str]; 2]; 6] = [
+        [&["B", "S"], &["n", "n"]],
+        [&["B", "B"], &["n", "m"]],
+        [&["2*B", "B"], &["n", "m"]],
+        [&["2*B", "S"], &["n", "m"]],
+        [&["B+S", "S"], &["n+m", "n+1"]],
+        [&["B", "S"], &["S", "B+S"]],
+    ];
+    for [a, b] in others {
+        let error = same(a, b).unwrap_err();
+        assert!(
+            error.contains("argument `x` is tensor<"),
+            "{a:?}, {b:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn sizes_that_are_bound_go_by_the_names_of_the_first() {
+    let (a, b) = (
+        tripled(&open_tensor(&["n1", "n0"])),
+        tripled(&open_tensor(&["n0", "n1"])),
+    );
+    let mut options = EquivalenceOptions::default();
+    options.bindings.0.insert(Arc::from("n0"), 3);
+    equivalent(&a, &b, &registry(), &NoData, &NoData, &options).unwrap();
+}
+
+#[test]
 fn sizes_that_are_not_bound_differ_and_stay_small() {
     let a = tripled(&open_tensor(&["A", "B", "C", "D"]));
     compared(&a, &a).unwrap();

@@ -60,13 +60,34 @@ pub struct Tensor {
 
 /// Why an operation cannot be evaluated on these operands.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct EvalError(pub String);
+#[error("{message}")]
+pub struct EvalError {
+    message: String,
+    /// Whether the program says that it stops on these operands.
+    stops: bool,
+}
 
 impl EvalError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        EvalError(message.into())
+        EvalError {
+            message: message.into(),
+            stops: false,
+        }
+    }
+
+    /// The error of an assertion that does not hold: the program says that it stops on these operands.
+    pub fn stop(message: impl Into<String>) -> Self {
+        EvalError {
+            message: message.into(),
+            stops: true,
+        }
+    }
+
+    /// Whether the program says that it stops on these operands.
+    #[must_use]
+    pub fn stops(&self) -> bool {
+        self.stops
     }
 }
 

@@ -63,7 +63,23 @@ impl Operation for Opaque {
         declared_results(op)
     }
 
-    fn eval(&self, _: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+    /// What says something of sizes alone has a meaning: the extent of a dimension, and the assertion that one is as it should be.
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        if let Some(extent) = self.extent(call) {
+            return Ok(vec![extent]);
+        }
+        if let ([condition, ..], true) = (call.inputs, asserts(call.op))
+            && condition.dtype.is_int()
+        {
+            let holds = (0..condition.len()).all(|i| condition.i64_at(i) != 0);
+            return match holds {
+                true => Ok(Vec::new()),
+                false => Err(EvalError::stop(format!(
+                    "what {} asserts does not hold",
+                    self.kind
+                ))),
+            };
+        }
         Err(EvalError::new(format!(
             "the operation {} has no meaning here",
             self.kind
@@ -141,6 +157,32 @@ impl Operation for Opaque {
         }
     }
 }
+
+impl Opaque {
+    /// The extent of the operand along a dimension, of HLO's `get-dimension-size`.
+    fn extent(&self, call: &Call<'_>) -> Option<Tensor> {
+        let ours = self.domain.as_deref() == Some("hlo") && &*self.kind == "get-dimension-size";
+        let ([x], [result]) = (call.inputs, &call.results[..]) else {
+            return None;
+        };
+        let dim = call.op.props.str(DIMENSIONS).filter(|_| ours)?;
+        let dim: usize = dim.trim_matches(['{', '}', ' ']).parse().ok()?;
+        let extent = i64::try_from(*x.shape.get(dim)?).ok()?;
+        let scalar = result.dtype.is_int() && result.shape.is_empty();
+        scalar.then(|| Tensor::from_i64(result.dtype, Vec::new(), [extent]))
+    }
+}
+
+/// Whether all that an operation does is to stop the program where its first operand is false.
+fn asserts(op: &OpRef<'_>) -> bool {
+    op.props.str(ASSERTS) == Some("true") && op.results.is_empty()
+}
+
+/// The attribute by which `get-dimension-size` says of which dimension; it is one of those that are only kept.
+const DIMENSIONS: &str = "hlo.dimensions";
+
+/// The attribute by which an operation says that it is an assertion.
+const ASSERTS: &str = "hlo.asserts";
 
 /// The function that an attribute names.
 fn symbol(attr: &Attr) -> Option<Arc<str>> {

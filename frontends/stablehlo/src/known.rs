@@ -1,5 +1,6 @@
 //! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
 
+use crate::signs::{Division, Operands};
 use crate::tree::{Func, Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Size;
@@ -45,6 +46,8 @@ pub(crate) struct Known<'a> {
     pub(crate) grids: IndexMap<(&'a str, usize), Grid>,
     /// Sums of a value that is not known and integers that are: the value, and the integers.
     pub(crate) sums: IndexMap<(&'a str, usize), Sum<'a>>,
+    /// Numbers and truth values on the way to a quotient that is rounded down.
+    pub(crate) divisions: IndexMap<(&'a str, usize), Division>,
     /// Equalities that are not decided.
     pub(crate) equalities: IndexMap<(&'a str, usize), [Size; 2]>,
 }
@@ -83,13 +86,40 @@ impl<'a> Known<'a> {
             for part in 0..count.min(MOST_INTEGERS) {
                 if let Some(integers) = found.next().flatten() {
                     self.set(name, part, integers);
-                } else if op.name == "stablehlo.compare" {
+                    continue;
+                }
+                let made = self.operands(|known| known.divided(op));
+                if let Some(made) = made.filter(|_| part == 0) {
+                    self.divisions.insert((name, 0), made);
+                }
+                if op.name == "stablehlo.compare" {
                     self.undecided(op, name);
                 } else if op.name == "stablehlo.add" {
                     self.summed(op, name);
                 }
             }
         }
+    }
+
+    pub(crate) fn division(&self, used: &Use<'a>) -> Option<&Division> {
+        self.divisions.get(&(used.name, used.part))
+    }
+
+    /// The number that an operation chooses between two that divide.
+    pub(crate) fn chosen(&self, op: &Op<'a>) -> Option<Integers> {
+        self.operands(|known| known.chosen(op)).map(|one| vec![one])
+    }
+
+    fn operands<T>(&self, ask: impl FnOnce(&Operands<'_, 'a>) -> T) -> T {
+        let number = |used: &Use<'a>| match &self.get(used)?[..] {
+            [one] => Some(one),
+            _ => None,
+        };
+        let division = |used: &Use<'a>| self.division(used);
+        ask(&Operands {
+            number: &number,
+            division: &division,
+        })
     }
 
     fn summed(&mut self, op: &'a Op<'a>, name: &'a str) {

@@ -21,6 +21,7 @@ mod ports;
 mod pretty;
 mod products;
 mod regions;
+mod signs;
 mod sizes;
 mod translate;
 mod tree;

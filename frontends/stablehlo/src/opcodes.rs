@@ -106,6 +106,17 @@ pub(crate) fn effect_of(op: &Op<'_>) -> Effect {
     all
 }
 
+/// Whether an operation stops the program where its first operand is false.
+pub(crate) fn is_assertion(op: &Op<'_>) -> bool {
+    op.name == "stablehlo.custom_call" && target(op) == Some("shape_assertion")
+}
+
+/// What a custom call calls.
+pub(crate) fn target<'a>(op: &'a Op<'_>) -> Option<&'a str> {
+    let target = op.attr("@").or_else(|| op.attr("call_target_name"));
+    target.map(crate::attrs::symbol)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,8 @@
 use crate::attrs::{field_ints, int};
 use crate::dense::{Elements, elements};
 use crate::known::{Facts, Given, Integers, Known, MOST_INTEGERS, global, truth};
-use crate::translate::{Body, Translator};
+use crate::opcodes::{is_assertion, target};
+use crate::translate::{Body, HANDED, Translator};
 use crate::tree::{Op, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_hlo::size;
@@ -46,12 +47,15 @@ impl<'a> Body<'a> {
         size(self.array(self.value(used).ok()?)?.dims.get(dim)?)
     }
 
-    /// The names of sizes that the parameters have.
+    /// The names of sizes that the parameters have, or are.
     pub(crate) fn bound(&self) -> IndexSet<Arc<str>> {
-        let parameters = self.parameters.iter();
-        let arrays = parameters.flat_map(|&at| self.instructions[at].shape.leaves());
+        let parameters = self.parameters.iter().map(|&at| &self.instructions[at]);
+        let handed = parameters.clone().filter_map(|made| made.attrs.get(HANDED));
+        let handed = handed.filter_map(Size::parse);
+        let arrays = parameters.flat_map(|made| made.shape.leaves());
         let sizes = arrays.flat_map(|array| &array.dims).filter_map(size);
         sizes
+            .chain(handed)
             .filter(|size| size.as_linear().is_some())
             .flat_map(|size| size.names())
             .collect()
@@ -297,8 +301,14 @@ impl<'a> Translator<'a> {
             "stablehlo.maximum" => each(&mut |a, b| a.maximum(b)),
             "stablehlo.minimum" => each(&mut |a, b| a.minimum(b)),
             // Towards zero, which is down where nothing is negative.
-            "stablehlo.divide" => each(&mut |a, b| facts.is_positive(a).then(|| a.quotient(b))?),
+            "stablehlo.divide" => each(&mut |a, b| match (a.as_constant(), b.as_constant()) {
+                (Some(a), Some(b)) => a.checked_div(b).map(Size::constant),
+                _ => facts.is_positive(a).then(|| a.quotient(b))?,
+            }),
             "stablehlo.remainder" => each(&mut |a, b| {
+                if let (Some(a), Some(b)) = (a.as_constant(), b.as_constant()) {
+                    return a.checked_rem(b).map(Size::constant);
+                }
                 let rest = facts.is_positive(a).then(|| a.remainder(b))??;
                 if rest.as_constant().is_none() {
                     let of = (rest.clone(), [a.clone(), b.clone()]);
@@ -335,9 +345,10 @@ impl<'a> Translator<'a> {
                 let turned = |x: &Size| x.as_constant().map(|x| truth(x == 0));
                 operand(0)?.iter().map(turned).collect()
             }
-            "stablehlo.select" => match &operand(0)?[..] {
-                [one] => operand(if one.as_constant()? == 0 { 2 } else { 1 }),
-                _ => None,
+            "stablehlo.select" => match operand(0).as_deref() {
+                Some([one]) => operand(if one.as_constant()? == 0 { 2 } else { 1 }),
+                Some(_) => None,
+                None => known.chosen(op),
             },
             _ => None,
         }
@@ -378,9 +389,14 @@ impl<'a> Translator<'a> {
         let Some(&func) = op.callee().and_then(|name| self.funcs.get(name)) else {
             return none;
         };
-        let given: Vec<Option<&Integers>> =
-            op.operands.iter().map(|used| known.get(used)).collect();
-        let helps = given.iter().any(Option::is_some);
+        let given = op
+            .operands
+            .iter()
+            .map(|used| (known.get(used), known.division(used)));
+        let given: Vec<_> = given.collect();
+        let helps = given
+            .iter()
+            .any(|(one, other)| one.is_some() || other.is_some());
         let numbers = |ty: &&str| {
             let inner = ty.trim_start_matches("tensor<");
             inner.starts_with(['i', 'u', 's']) || inner.starts_with(|c: char| c.is_ascii_digit())
@@ -389,9 +405,12 @@ impl<'a> Translator<'a> {
             return none;
         }
         let mut inner = Known::default();
-        for ((name, _), integers) in func.body.args.iter().zip(given) {
+        for ((name, _), (integers, division)) in func.body.args.iter().zip(given) {
             if let Some(integers) = integers {
                 inner.set(name, 0, integers.clone());
+            }
+            if let Some(division) = division {
+                inner.divisions.insert((name, 0), division.clone());
             }
         }
         let Some((end, ops)) = func.body.ops.split_last() else {
@@ -502,17 +521,9 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether an operation stops the program where its first operand is false.
-fn is_assertion(op: &Op<'_>) -> bool {
-    op.name == "stablehlo.custom_call"
-        && (op.text.contains("@shape_assertion") || op.text.contains("\"shape_assertion\""))
-}
-
 /// Whether an operation is a reduction over windows that is handed their sizes.
 pub(crate) fn is_reduce_window(op: &Op<'_>) -> bool {
-    let target = op.attr("@").or_else(|| op.attr("call_target_name"));
-    let target = target.map(crate::attrs::symbol);
-    op.operands.len() == 7 && target == Some("stablehlo.dynamic_reduce_window")
+    op.operands.len() == 7 && target(op) == Some("stablehlo.dynamic_reduce_window")
 }
 
 /// The sizes that integers give a result.

@@ -7,14 +7,14 @@ use crate::cursor::{Step, wrong};
 use crate::dense::{Elements, elements};
 use crate::known::{Facts, Given, Known, globals};
 use crate::names::Names;
-use crate::opcodes::same;
+use crate::opcodes::{is_assertion, same};
 use crate::tree::{Func, Op, Region, Tree, Use};
 use crate::types::shape;
 use crate::verbatim::verbatim;
 use indexmap::{IndexMap, IndexSet};
 use optc_hlo::{Attrs, Computation, HloModule, Instruction};
 use optc_ir::{Dense, Span};
-use optc_layout::{XlaArray, XlaDim, XlaShape};
+use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -23,6 +23,9 @@ const MOST_CALLS: usize = 256;
 
 /// How deep functions with unknown sizes may call each other: they are read where they are called.
 const MOST_OPEN_CALLS: usize = 32;
+
+/// The attribute of a parameter that says which size it is handed as a number.
+pub(crate) const HANDED: &str = "size";
 
 /// Attributes of an instruction.
 pub(crate) type Texts<'a> = Vec<(&'a str, Cow<'a, str>)>;
@@ -307,6 +310,12 @@ impl<'a> Translator<'a> {
             let at = body.parameter(number, arg, shape);
             body.named(arg, vec![at], func.span)?;
             if let Some(integers) = given.and_then(|given| given.integers.clone()) {
+                if let ([one], true) = (&integers[..], body.array(at).is_some_and(is_number))
+                    && one.as_linear().is_some()
+                {
+                    let text = Cow::Owned(one.to_text());
+                    body.instructions[at].attrs = Attrs::new(vec![(HANDED, text)]);
+                }
                 body.known.set(arg, 0, integers);
             }
         }
@@ -567,6 +576,10 @@ impl<'a> Translator<'a> {
                 "concatenate",
                 dimensions(&[op.needs_int(&["dim", "dimension"])?]),
             ),
+            ("stablehlo.get_dimension_size", &[_]) => (
+                "get-dimension-size",
+                dimensions(&[op.needs_int(&["dim", "dimension"])?]),
+            ),
             ("stablehlo.iota", []) => {
                 let axis = op.needs_int(&["dim", "iota_dimension"])?;
                 (
@@ -699,6 +712,9 @@ impl<'a> Translator<'a> {
             ("text", Cow::Owned(made.text)),
             ("effect", Cow::Borrowed(effect.name())),
         ];
+        if is_assertion(op) {
+            attrs.push(("asserts", Cow::Borrowed("true")));
+        }
         if !made.functions.is_empty() {
             attrs.push(("called_computations", Cow::Borrowed("")));
         }
@@ -715,6 +731,11 @@ impl<'a> Translator<'a> {
             many => body.parts(at, many),
         })
     }
+}
+
+/// Whether an array is one number that can be a size.
+fn is_number(array: &XlaArray) -> bool {
+    array.dims.is_empty() && [XlaType::S32, XlaType::S64].contains(&array.element)
 }
 
 /// A broadcast, which in HLO takes no dimensions of one element along.

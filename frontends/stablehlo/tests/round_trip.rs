@@ -343,7 +343,7 @@ fn kinds(module: &Module) -> Vec<String> {
         "hbir.constant",
         "hbir.view",
         "hbir.concat",
-        "stablehlo.get_dimension_size",
+        "get-dimension-size",
     ];
     all.filter(|name| !sizes.contains(&name.as_str())).collect()
 }
@@ -544,6 +544,61 @@ fn assertions_say_which_sizes_are_one() {
         ["tensor<?xf32, {dims = [\"n0\"]}>"; 3].join(" ")
     );
     assert!(boundary(&compared("GE")).contains("n1"));
+}
+
+/// The type of `dynamic_iota` for a size that is computed of `%n`, the size of the argument, with `%k` = 8.
+fn computed(arithmetic: &str) -> String {
+    let text = format!(
+        "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{\n\
+         %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n\
+         %zero = stablehlo.constant dense<0> : tensor<i32>\n  %one = stablehlo.constant dense<1> : tensor<i32>\n\
+         %k = stablehlo.constant dense<8> : tensor<i32>\n{arithmetic}\
+         %s = stablehlo.reshape %y : (tensor<i32>) -> tensor<1xi32>\n\
+         %z = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n  return %z : tensor<?xf32>\n}}\n\
+         func.func private @choice(%a: tensor<i1>, %b: tensor<i32>, %c: tensor<i32>) -> tensor<i32> {{\n\
+         %0 = stablehlo.select %a, %b, %c : tensor<i1>, tensor<i32>\n  return %0 : tensor<i32>\n}}\n"
+    );
+    let types = boundary(&text);
+    types.rsplit_once(" tensor").unwrap().1.to_owned()
+}
+
+#[test]
+fn divisions_of_something_negative_round_down() {
+    let less = "%a = stablehlo.subtract %n, %k : tensor<i32>\n";
+    let down = "%q = stablehlo.divide %a, %k : tensor<i32>\n\
+                %sa = stablehlo.sign %a : tensor<i32>\n  %sk = stablehlo.sign %k : tensor<i32>\n\
+                %c = stablehlo.compare NE, %sa, %sk, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+                %r = stablehlo.remainder %a, %k : tensor<i32>\n\
+                %d = stablehlo.compare NE, %r, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+                %e = stablehlo.and %c, %d : tensor<i1>\n  %p = stablehlo.subtract %q, %one : tensor<i32>\n\
+                %y = call @choice(%e, %p, %q) : (tensor<i1>, tensor<i32>, tensor<i32>) -> tensor<i32>\n";
+    let rest = "%r = stablehlo.remainder %a, %k : tensor<i32>\n\
+                %d = stablehlo.compare NE, %r, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+                %c = stablehlo.compare LT, %r, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+                %f = stablehlo.compare LT, %k, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+                %g = stablehlo.compare NE, %c, %f, UNSIGNED : (tensor<i1>, tensor<i1>) -> tensor<i1>\n\
+                %e = stablehlo.and %g, %d : tensor<i1>\n  %p = stablehlo.add %r, %k : tensor<i32>\n\
+                %y = stablehlo.select %e, %p, %r : tensor<i1>, tensor<i32>\n";
+    let minus = "%a = stablehlo.subtract %zero, %n : tensor<i32>\n";
+    assert_eq!(
+        computed(&format!("{less}{down}")),
+        "<?xf32, {dims = [\"(n0//8)-1\"]}>"
+    );
+    assert_eq!(
+        computed(&format!("{minus}{rest}")),
+        "<?xf32, {dims = [\"7*n0-8*((7*n0)//8)\"]}>"
+    );
+    // Another correction is none of these.
+    for (from, to) in [
+        ("NE, %r", "EQ, %r"),
+        ("%q, %one", "%q, %k"),
+        ("%e, %p, %q", "%e, %q, %p"),
+    ] {
+        let other = down.replacen(from, to, 1);
+        assert_ne!(other, down);
+        let found = computed(&format!("{less}{other}"));
+        assert!(!found.contains("n0"), "{found}");
+    }
 }
 
 #[test]

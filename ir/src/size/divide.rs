@@ -66,6 +66,10 @@ impl Size {
         if rest.is_at_least(0) && by.minus(&rest)?.is_at_least(1) {
             return Some(whole);
         }
+        let below = Size::default().minus(&rest)?;
+        if below.is_at_least(1) && by.minus(&below)?.is_at_least(0) {
+            return whole.minus(&Size::constant(1));
+        }
         if MAX_DEPTH <= rest.depth().max(by.depth()) {
             return None;
         }

@@ -140,7 +140,7 @@ pub(crate) fn run(
     let refs: Vec<&Tensor> = inputs.iter().collect();
     let op = op_ref(name, &types, results, props);
     decl.eval(&op, &refs, &EvalContext { bindings })
-        .map_err(|e| e.0)
+        .map_err(|e| e.to_string())
 }
 
 /// Evaluates and compares with `wanted`; floats agree to 1e-6.

@@ -322,6 +322,59 @@ fn loops_and_branches_are_run_by_the_check() {
     }
 }
 
+/// Sizes that are not known, as JAX exports them: `s` is what `t` is more than `u`, and asserted to be 1 at least.
+const SIZES: &str = "module @m {\n  func.func public @main(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {\n    \
+    %one = stablehlo.constant dense<1> : tensor<i32>\n    \
+    %b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>\n    \
+    %t = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>\n    \
+    %c = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>\n    \
+    %u = stablehlo.get_dimension_size %y, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>\n    \
+    %same = stablehlo.compare EQ, %c, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n    \
+    stablehlo.custom_call @shape_assertion(%same, %b) {api_version = 2 : i32, error_message = \"{0}\", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()\n    \
+    %s = stablehlo.subtract %t, %u : tensor<i32>\n    \
+    %more = stablehlo.compare GE, %s, %one, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n    \
+    stablehlo.custom_call @shape_assertion(%more, %s) {api_version = 2 : i32, error_message = \"{0}\", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()\n    \
+    %r = call @part(%u, %x, %y) : (tensor<i32>, tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>\n    return %r : tensor<?x?xf32>\n  }\n  \
+    func.func private @part(%u: tensor<i32> {jax.global_constant = \"u\"}, %x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {\n    \
+    %0 = stablehlo.transpose %y, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>\n    %1 = stablehlo.tanh %0 : tensor<?x?xf32>\n    \
+    %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>\n    return %2 : tensor<?x?xf32>\n  }\n}\n";
+
+#[test]
+fn sizes_that_are_not_known_are_chosen_by_the_check() {
+    let folder = Folder::new("stablehlo-sizes");
+    let (program, output) = (folder.write("a.mlir", SIZES), folder.path("b.mlir"));
+    optc(&[&*program, "-o", &output, "--check"]).ok();
+    let text = folder.read("b.mlir");
+    assert!(!text.contains("stablehlo.transpose"), "{text}");
+    assert!(text.contains("shape_assertion"), "{text}");
+    // Sizes for which an assertion does not hold.
+    let ran = optc(&[
+        &*program,
+        "-o",
+        &output,
+        "--check",
+        "--bind=u=9",
+        "--bind=n1=9",
+    ]);
+    assert!(
+        ran.errors.contains("asserts does not hold"),
+        "{}",
+        ran.errors
+    );
+    // Other numbers, another boundary, and another assertion are seen.
+    let verify = |from: &str, to: &str| {
+        assert!(text.contains(from), "{text}");
+        let other = folder.write("c.mlir", &text.replacen(from, to, 1));
+        optc(&["verify", "--from=stablehlo", &program, &other]).errors
+    };
+    let found = verify("stablehlo.tanh", "stablehlo.negate");
+    assert!(found.contains("not-equivalent"), "{found}");
+    let found = verify("comparison_direction GE", "comparison_direction LT");
+    assert!(found.contains("asserts does not hold"), "{found}");
+    let found = verify("comparison_direction EQ", "comparison_direction NE");
+    assert!(found.contains("boundary-differs"), "{found}");
+}
+
 #[test]
 fn a_loop_without_end_is_refused() {
     let folder = Folder::new("stablehlo-endless");

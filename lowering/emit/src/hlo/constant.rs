@@ -20,10 +20,10 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
     let tensor = match (&elements.value, place(&elements)) {
         (Some(Attr::Dense(dense)), _) if dense.splat && !ty.dims.is_empty() => {
             let element = Tensor::from_bytes(ty.dtype, Vec::new(), &dense.bytes);
-            let element = element.map_err(|e| refuse(&e.0))?;
+            let element = element.map_err(|e| refuse(&e.to_string()))?;
             return w.filled(&element_text(&element, 0), ty);
         }
-        (Some(Attr::Dense(dense)), _) => dense_tensor(dense).map_err(|e| refuse(&e.0))?,
+        (Some(Attr::Dense(dense)), _) => dense_tensor(dense).map_err(|e| refuse(&e.to_string()))?,
         (_, Some(place)) => {
             let bytes = w.shared.files.0.get(&place);
             let bytes = bytes.ok_or_else(|| refuse("its file has not been read"))?;
@@ -31,7 +31,8 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
             let shape = sizes
                 .iter()
                 .map(|&n| usize::try_from(n).unwrap_or(usize::MAX));
-            Tensor::from_bytes(ty.dtype, shape.collect(), bytes).map_err(|e| refuse(&e.0))?
+            Tensor::from_bytes(ty.dtype, shape.collect(), bytes)
+                .map_err(|e| refuse(&e.to_string()))?
         }
         _ => return Err(refuse("it has neither a value nor data")),
     };

@@ -7,6 +7,9 @@ use optc_ir::size::Factor;
 use optc_ir::{DType, Diagnostic, Dim, Size, TensorType, Type, Value};
 use std::sync::Arc;
 
+/// The attribute of a port that says which size is handed over as a number.
+const HANDED: &str = "hlo.size";
+
 /// The shape of a number that is a size.
 const SCALAR: &str = "s32[]";
 
@@ -136,6 +139,10 @@ impl Writer<'_> {
             let all = ty.dims.iter().enumerate().filter_map(meant);
             all.min_by_key(|&(_, at, factor, rest)| (factor, rest, at))
         };
+        if let Some(made) = self.handed(name)? {
+            self.sizes.insert(Size::name(name), made.clone());
+            return Ok(made);
+        }
         let args = func.args.iter().copied().filter_map(has);
         let found = args.min_by_key(|&(_, _, factor, rest)| (factor, rest));
         let found = found.or_else(|| {
@@ -147,7 +154,14 @@ impl Writer<'_> {
         };
         let operand = self.name(value)?;
         let attrs = format!(", dimensions={{{at}}}");
-        let mut made = self.raw(SCALAR, "get-dimension-size", &[operand], &attrs);
+        let made = self.raw(SCALAR, "get-dimension-size", &[operand], &attrs);
+        let made = self.solved(made, factor, rest);
+        self.sizes.insert(Size::name(name), made.clone());
+        Ok(made)
+    }
+
+    /// What was multiplied by `factor` before `rest` was added.
+    fn solved(&mut self, mut made: String, factor: i128, rest: i128) -> String {
         if rest != 0 {
             let rest = self.integer(rest);
             made = self.number("subtract", &[made, rest]);
@@ -156,8 +170,31 @@ impl Writer<'_> {
             let factor = self.integer(factor);
             made = self.number("divide", &[made, factor]);
         }
-        self.sizes.insert(Size::name(name), made.clone());
-        Ok(made)
+        made
+    }
+
+    /// The size of this name from an argument that is it, as its port says.
+    fn handed(&mut self, name: &Arc<str>) -> Outcome<Option<String>> {
+        let func = self.func;
+        for (&value, port) in func.args.iter().zip(&func.arg_ports) {
+            let size = port.attrs.str(HANDED).and_then(Size::parse);
+            let solves = size.as_ref().and_then(Size::as_linear);
+            let Some((own, factor, rest)) = solves else {
+                continue;
+            };
+            let scalar = func
+                .ty(value)
+                .as_tensor()
+                .filter(|ty| ty.dims.is_empty() && ty.dtype.is_int());
+            if let (Some(ty), true) = (scalar, own == name && 0 < factor) {
+                let mut made = self.name(value)?;
+                if ty.dtype != DType::SI32 {
+                    made = self.raw(SCALAR, "convert", &[made], "");
+                }
+                return Ok(Some(self.solved(made, factor, rest)));
+            }
+        }
+        Ok(None)
     }
 
     fn number(&mut self, opcode: &str, operands: &[String]) -> String {

@@ -174,7 +174,7 @@ fn attribute_of(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<AttributePro
         }
         Attr::Array(_) => attrs::ints(name, &attr.as_ints().ok_or_else(unfit)?),
         Attr::Dense(dense) => {
-            let tensor = optc_ops::dense_tensor(dense).map_err(|e| w.refused(e.0))?;
+            let tensor = optc_ops::dense_tensor(dense).map_err(|e| w.refused(e.to_string()))?;
             attrs::tensor(name, &tensor).ok_or_else(unfit)?
         }
         _ => return Err(unfit()),

@@ -345,7 +345,7 @@ impl<'a> Writer<'a> {
     /// One number in all elements.
     fn filled(&mut self, dtype: DType, one: &[u8], dims: &[u64], name: String) -> Outcome<String> {
         let element = Tensor::from_bytes(dtype, vec![1], one);
-        let element = element.map_err(|e| self.refused(e.0))?;
+        let element = element.map_err(|e| self.refused(e.to_string()))?;
         let attr = attrs::tensor("value", &element);
         let attr =
             attr.ok_or_else(|| self.refused(format!("ONNX has no elements of the type {dtype}")))?;

@@ -1,0 +1,203 @@
+//! Which arguments, results and names of sizes of two programs are the same.
+
+use crate::ports::{argument_keys, result_keys};
+use crate::scope::type_text;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Bindings, Dim, Func, Size, Tensor, Type};
+use std::sync::Arc;
+
+/// The keys of the second program for those of the first.
+pub(crate) struct Matching {
+    args: IndexMap<String, String>,
+    pub(crate) results: IndexMap<String, String>,
+    names: Renaming,
+}
+
+impl Matching {
+    /// # Errors
+    /// What does not match.
+    pub(crate) fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, String> {
+        let args = pair_keys("argument", argument_keys(a), argument_keys(b), names)?;
+        let results = pair_keys("result", result_keys(a), result_keys(b), names)?;
+        let mut matching = Matching {
+            args,
+            results,
+            names: Renaming::default(),
+        };
+        matching.check_types(a, b, names)?;
+        Ok(matching)
+    }
+
+    /// The arguments' types must agree but for their layouts and the names of their sizes; where the first has a `?`, the
+    /// second may have a name that no other size of its arguments has.
+    fn check_types(
+        &mut self,
+        a: &Func,
+        b: &Func,
+        [name_a, name_b]: &[String; 2],
+    ) -> Result<(), String> {
+        let keys_b = argument_keys(b);
+        let mut ports = Vec::with_capacity(a.args.len());
+        for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
+            if let Some(at) = keys_b.iter().position(|k| k == key_b) {
+                ports.push((key_a, a.ty(value), b.ty(b.args[at])));
+            }
+        }
+        self.names = Renaming::of(ports.iter().map(|(_, own, other)| (*own, *other)));
+        let mut named: IndexMap<Arc<str>, usize> = IndexMap::new();
+        for name in ports
+            .iter()
+            .flat_map(|(.., ty)| sizes(ty))
+            .flat_map(|size| size.names())
+        {
+            *named.entry(name).or_default() += 1;
+        }
+        let once = |dim: &Dim| {
+            let size = dim.size();
+            let name = size.as_ref().and_then(|size| size.as_name());
+            name.is_some_and(|name| named.get(name) == Some(&1))
+        };
+        let agree = |left: &Type, right: &Type| {
+            let (Some(left), Some(right)) = (left.as_tensor(), right.as_tensor()) else {
+                return type_text(left) == type_text(right);
+            };
+            let mut dims = left.dims.iter().zip(&right.dims);
+            let same = |l: &Dim, r: &Dim| match (l.size(), r.size()) {
+                (Some(l), Some(r)) => self.names.renamed(&r).as_ref() == Some(&l),
+                (None, None) => true,
+                (None, Some(_)) => once(r),
+                (Some(_), None) => false,
+            };
+            left.dtype == right.dtype
+                && left.rank() == right.rank()
+                && dims.all(|(l, r)| same(l, r))
+        };
+        for (key, own, other) in &ports {
+            if !agree(own, other) {
+                let (left, right) = (type_text(own), type_text(other));
+                return Err(format!(
+                    "argument `{key}` is {left} in {name_a} and {right} in {name_b}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn inputs(&self, inputs: IndexMap<String, Tensor>) -> IndexMap<String, Tensor> {
+        inputs
+            .into_iter()
+            .map(|(key, tensor)| (self.args[&key].clone(), tensor))
+            .collect()
+    }
+
+    /// Sizes of the first program's names as those of the second one's.
+    pub(crate) fn renamed(&self, sizes: &Bindings) -> Bindings {
+        let mut found = Bindings::default();
+        for (name, &size) in &sizes.0 {
+            if !self.names.first.contains(name) && !self.names.second.contains_key(name) {
+                found.0.insert(name.clone(), size);
+            }
+        }
+        for (name, own) in &self.names.second {
+            if let Some(&size) = sizes.0.get(own) {
+                found.0.insert(name.clone(), size);
+            }
+        }
+        found
+    }
+}
+
+/// How the first program calls the sizes that the second one names.
+#[derive(Default)]
+struct Renaming {
+    /// By the names of the second program; no two have one name.
+    second: IndexMap<Arc<str>, Arc<str>>,
+    /// Names of the first program that are one of the second one's.
+    first: IndexSet<Arc<str>>,
+}
+
+impl Renaming {
+    /// The names that types of as many dimensions have for the same sizes: those that stand alone, then the one name
+    /// of an expression that is not known yet; what nothing tells has one name in both.
+    fn of<'t>(types: impl Iterator<Item = (&'t Type, &'t Type)>) -> Renaming {
+        let mut pairs: Vec<[Size; 2]> = Vec::new();
+        for (own, other) in types {
+            let (Some(own), Some(other)) = (own.as_tensor(), other.as_tensor()) else {
+                continue;
+            };
+            let both = own.dims.iter().zip(&other.dims);
+            pairs.extend(both.filter_map(|(a, b)| Some([a.size()?, b.size()?])));
+        }
+        let mut names = Renaming::default();
+        for [a, b] in &pairs {
+            if let (Some(own), Some(other)) = (a.as_name(), b.as_name()) {
+                names.add(Arc::from(other), Arc::from(own));
+            }
+        }
+        while pairs.iter().any(|pair| names.learn(pair)) {}
+        for [a, b] in &pairs {
+            let same = |name: &Arc<str>| a.names().contains(name);
+            for name in b.names().into_iter().filter(same) {
+                names.add(name.clone(), name);
+            }
+        }
+        names
+    }
+
+    fn add(&mut self, other: Arc<str>, own: Arc<str>) -> bool {
+        let new = !self.second.contains_key(&other) && !self.first.contains(&own);
+        if new {
+            self.first.insert(own.clone());
+            self.second.insert(other, own);
+        }
+        new
+    }
+
+    /// Learns the one name of an expression that is not known yet; whether there was one.
+    fn learn(&mut self, [a, b]: &[Size; 2]) -> bool {
+        let own: Vec<Arc<str>> = a
+            .names()
+            .into_iter()
+            .filter(|n| !self.first.contains(n))
+            .collect();
+        let other = b.names().into_iter();
+        let other: Vec<Arc<str>> = other.filter(|n| !self.second.contains_key(n)).collect();
+        match (&own[..], &other[..]) {
+            ([own], [other]) => self.add(other.clone(), own.clone()),
+            _ => false,
+        }
+    }
+
+    /// A size of the second program by the names of the first; none where it has a name that is none of the first's.
+    fn renamed(&self, size: &Size) -> Option<Size> {
+        let known = size
+            .names()
+            .iter()
+            .all(|name| self.second.contains_key(name));
+        let own = |name: &str| Some(Size::name(self.second.get(name)?));
+        size.substituted(&own).filter(|_| known)
+    }
+}
+
+fn sizes(ty: &Type) -> impl Iterator<Item = Size> {
+    let dims = ty.as_tensor().map_or(&[][..], |ty| &ty.dims);
+    dims.iter().filter_map(Dim::size)
+}
+
+fn pair_keys(
+    what: &str,
+    a: Vec<String>,
+    b: Vec<String>,
+    [name_a, name_b]: &[String; 2],
+) -> Result<IndexMap<String, String>, String> {
+    if a.len() != b.len() {
+        let (na, nb) = (a.len(), b.len());
+        return Err(format!("{name_a} has {na} {what}s, {name_b} has {nb}"));
+    }
+    let (set_a, set_b): (IndexSet<&String>, IndexSet<&String>) =
+        (a.iter().collect(), b.iter().collect());
+    if set_a == set_b {
+        return Ok(a.iter().map(|k| (k.clone(), k.clone())).collect());
+    }
+    Ok(a.into_iter().zip(b).collect())
+}
