@@ -55,15 +55,26 @@ fn physical(
     for (key, tensor) in &first {
         compare_exact(&again[key], tensor).expect("a second run gives the same");
     }
+    for threads in [2, 3, 7] {
+        let options = ExecOptions {
+            threads,
+            always_share: true,
+            ..options.clone()
+        };
+        let made = Executable::new(module, &registry, main, inputs, data, bindings, &options)?;
+        for (key, tensor) in made.run(inputs)? {
+            let same = compare_exact(&tensor, &first[&key]);
+            same.unwrap_or_else(|e| panic!("{key} on {threads} threads: {e}"));
+        }
+    }
     Ok(first)
 }
 
 fn poisoned(generic: bool) -> ExecOptions {
     ExecOptions {
-        memory_limit: None,
         poison: true,
         generic,
-        skip_moves: false,
+        ..ExecOptions::default()
     }
 }
 
@@ -151,11 +162,19 @@ fn small_models_give_the_numbers_of_the_reference() {
 
 /// What a run of a planned program does, on inputs and poisoned memory.
 fn profiled(module: &Module, after: &Module, registry: &Registry) -> optc_exec::Profile {
+    profiled_with(module, after, registry, &poisoned(false))
+}
+
+fn profiled_with(
+    module: &Module,
+    after: &Module,
+    registry: &Registry,
+    options: &ExecOptions,
+) -> optc_exec::Profile {
     let bindings = small_bindings(module);
     let main = &module.funcs[0].name;
     let inputs = random_inputs(module, main, Fill::Normal, 1, &bindings, registry);
     let inputs = inputs.expect("inputs of known sizes");
-    let options = poisoned(false);
     let made = Executable::new(
         after,
         registry,
@@ -163,7 +182,7 @@ fn profiled(module: &Module, after: &Module, registry: &Registry) -> optc_exec::
         &inputs,
         &RandomSource,
         &bindings,
-        &options,
+        options,
     );
     let made = made.unwrap_or_else(|d| panic!("{}", words(&[*d])));
     made.profile(&inputs).expect("it runs").1
@@ -691,4 +710,38 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     let indices = Tensor::from_i64(optc_ir::DType::SI64, vec![2], [1, 7]);
     one.insert("i".to_owned(), indices);
     assert_eq!(refused(&gather, &one, &poisoned(false)), "execution-failed");
+}
+
+#[test]
+fn every_kernel_with_much_to_do_is_shared() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut alone, mut shared) = (Vec::new(), Vec::new());
+    for block in Numbers::ALL.iter().flat_map(|&n| blocks(n, true)) {
+        let module = parse(&block.text);
+        let after = planned(&module, PLAN, &target("cpu"), &registry).expect("it is planned");
+        let options = ExecOptions {
+            threads: 2,
+            always_share: true,
+            ..poisoned(false)
+        };
+        for step in profiled_with(&module, &after, &registry, &options).steps {
+            match step.threads {
+                1 => alone.push(step.kernel),
+                _ => shared.push(step.kernel),
+            }
+        }
+    }
+    for kernel in [
+        "contract",
+        "convolve",
+        "depthwise",
+        "chain",
+        "elementwise",
+        "rows",
+        "copy",
+    ] {
+        // Few output channels, or values in parts of another, are one thread's.
+        let found = shared.contains(&kernel);
+        assert!(found, "{kernel} has one thread, as {alone:?}");
+    }
 }

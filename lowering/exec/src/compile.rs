@@ -6,7 +6,8 @@ use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::fuse::{Fused, fuse};
 use crate::memory::{Memory, Slot, Storage};
-use crate::ops::{self, Kernel, Site};
+use crate::ops::{self, Kernel, Scratch, Site};
+use crate::team::Team;
 use indexmap::IndexMap;
 use optc_interp::{
     DataSource, MAX_STEPS, RunError, argument_keys, check_inputs, constant, result_keys,
@@ -39,6 +40,10 @@ pub struct ExecOptions {
     /// Leave out the steps that only move elements, but for integers of 32 bits and more, which may be places of others:
     /// results are wrong, and what is left is what no layout saves.
     pub skip_moves: bool,
+    /// The threads that share the work of a step, with the one that runs it; 0 is 1. Results are the same for any number.
+    pub threads: usize,
+    /// Share the least work too, which takes longer: for tests with small programs.
+    pub always_share: bool,
 }
 
 /// One operation to run.
@@ -81,6 +86,7 @@ pub struct Executable {
     pub(crate) result_keys: Vec<String>,
     /// Operations that a run executes, those of called functions included.
     count: u64,
+    pub(crate) team: Rc<Team>,
     /// The memory of the run before.
     pub(crate) spare: RefCell<Option<Memory>>,
 }
@@ -129,6 +135,7 @@ impl Executable {
             data,
             options,
             called: IndexMap::new(),
+            team: Rc::new(team(options)?),
         };
         let executable = compiler.func(found, bound)?;
         if MAX_STEPS < executable.count {
@@ -143,21 +150,29 @@ impl Executable {
         Ok(executable)
     }
 
-    /// The bytes that a run takes: arguments, results, constants, the arena and values of their own.
+    /// The bytes that a run takes: arguments, results, constants, the arena, values of their own, and what kernels need besides
+    /// on each thread.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let constants = self.constants.iter().map(|c| c.bytes().len());
         let lists = [&self.arguments, &self.results, &self.own];
         let (mut kept, mut called) = (0usize, 0u64);
+        let mut besides = Scratch::default();
         for step in &self.steps {
             match &step.work {
                 Work::Call(callee) => called = called.max(callee.memory_bytes()),
-                Work::Kernel(kernel) => kept = kept.saturating_add(kernel.own_bytes()),
+                Work::Kernel(kernel) => {
+                    kept = kept.saturating_add(kernel.own_bytes());
+                    let own = kernel.scratch();
+                    besides = std::array::from_fn(|i| besides[i].max(own[i]));
+                }
                 Work::Generic => {}
             }
         }
         let all = lists.into_iter().flatten().copied().chain(constants);
-        let own = [self.arena, kept].into_iter().chain(all);
+        let besides = besides.into_iter().fold(0, usize::saturating_add);
+        let besides = besides.saturating_mul(self.team.threads());
+        let own = [self.arena, kept, besides].into_iter().chain(all);
         let own = own.fold(0u64, |sum, n| sum.saturating_add(n as u64));
         own.saturating_add(called)
     }
@@ -182,6 +197,7 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
+    team: Rc<Team>,
 }
 
 impl Compiler<'_> {
@@ -268,6 +284,7 @@ impl Compiler<'_> {
             results,
             own,
             count,
+            team: Rc::clone(&self.team),
             spare: RefCell::default(),
         })
     }
@@ -317,6 +334,13 @@ impl Compiler<'_> {
         self.called.insert(callee, Rc::clone(&made));
         Ok(Work::Call(made))
     }
+}
+
+fn team(options: &ExecOptions) -> Outcome<Team> {
+    Team::new(options.threads, options.always_share).map_err(|why| {
+        let message = format!("{} threads cannot be had: {why}", options.threads);
+        Box::new(Diagnostic::error(codes::EXECUTION_FAILED, message))
+    })
 }
 
 /// The steps, a contraction and what is added to it as one, and element-wise ones that follow one another.

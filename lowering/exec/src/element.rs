@@ -9,7 +9,7 @@ use optc_ir::DType;
 use std::fmt::Debug;
 
 /// An element that a buffer is a list of.
-pub(crate) trait Element: Pod + Debug + PartialEq {
+pub(crate) trait Element: Pod + Debug + PartialEq + Send + Sync {
     /// `f32` or `i32`, whichever has all values.
     type Number: Number;
 

@@ -7,7 +7,7 @@
 //!
 //! An operation has a kernel of its own, or goes the way that is there for all: its operands are gathered to logical order,
 //! it is evaluated by the semantics that it declares, and the results are scattered. What that moves is counted as
-//! [`staged`](StepProfile::staged) bytes. No result depends on the number of threads: there is one.
+//! [`staged`](StepProfile::staged) bytes. Threads share the work of a step by parts of its result, never a sum: no result depends on their number.
 //!
 //! A [`ConversionPlan`] moves a tensor from one layout to any other one. It is made once: layouts are cut into
 //! boxes in which both are affine, padding into boxes of its own, and each box gets a kernel. Running it is loops
@@ -53,6 +53,7 @@ mod nest;
 mod ops;
 mod profile;
 mod run;
+mod team;
 
 pub use codes::CODES;
 pub use compile::{ExecOptions, Executable};

@@ -1,6 +1,7 @@
 //! Loops over the elements of several values at once, with what each step adds to the offset of each.
 
 use crate::access::Access;
+use std::ops::Range;
 
 /// One loop over `K` values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,6 +238,49 @@ impl<const K: usize> Nest<K> {
     pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
         let (low, high) = self.reach[k];
         high < low || 0 <= low && high < n as i64
+    }
+
+    /// The first offset of a value.
+    pub(crate) fn base(&self, k: usize) -> i64 {
+        self.base[k]
+    }
+
+    /// All loops, outermost first.
+    pub(crate) fn loops(&self) -> Vec<Loop<K>> {
+        let (extent, strides) = self.inner;
+        let inner = Loop {
+            extent,
+            steps: Steps::Strides(strides),
+        };
+        self.outer.iter().cloned().chain([inner]).collect()
+    }
+
+    /// The nest with some steps of one of its loops alone, in the part of the first value's buffer that begins at an element.
+    pub(crate) fn part(&self, number: usize, steps: Range<usize>, from: usize) -> Nest<K> {
+        let mut part = self.clone();
+        if let Some(one) = part.outer.get_mut(number) {
+            match &mut one.steps {
+                Steps::Strides(_) => {
+                    let add = one.at(steps.start);
+                    part.base = std::array::from_fn(|k| part.base[k] + add[k]);
+                }
+                Steps::Listed(list) => *list = list[steps.clone()].to_vec(),
+            }
+            one.extent = steps.len();
+        } else {
+            let (_, strides) = part.inner;
+            part.base = std::array::from_fn(|k| part.base[k] + strides[k] * steps.start as i64);
+            part.inner.0 = steps.len();
+        }
+        part.base[0] -= from as i64;
+        part
+    }
+
+    /// The nest with other beginnings, in the part of the first value's buffer that begins at an element.
+    pub(crate) fn moved(mut self, by: [i64; K], from: usize) -> Nest<K> {
+        self.base = std::array::from_fn(|k| self.base[k] + by[k]);
+        self.base[0] -= from as i64;
+        self
     }
 
     /// The number of elements.

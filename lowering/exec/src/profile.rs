@@ -15,8 +15,10 @@ pub struct StepProfile {
     pub begin: Duration,
     /// How long it took.
     pub time: Duration,
-    /// For how long a processor worked on it.
+    /// For how long processors worked on it.
     pub cpu: Duration,
+    /// The most threads that worked on it at once.
+    pub threads: usize,
     /// Bytes of its operands and results, padding included.
     pub bytes: u64,
     /// Bytes that were read and written to bring operands into logical order and results out of it.

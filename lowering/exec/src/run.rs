@@ -6,11 +6,34 @@ use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
 use crate::memory::{Memory, Slot, Storage};
 use crate::moved::Moved;
 use crate::profile::{Profile, StepProfile};
-use cpu_time::ThreadTime;
+use crate::team::{Context, Team};
+use cpu_time::{ProcessTime, ThreadTime};
 use indexmap::IndexMap;
 use optc_interp::{RunError, check_inputs};
 use optc_ir::{Diagnostic, EvalContext, Tensor, Value};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The processor time of this thread, or of all where several share the work.
+enum Cpu {
+    Thread(ThreadTime),
+    Process(ProcessTime),
+}
+
+impl Cpu {
+    fn now(team: &Team) -> Cpu {
+        match team.threads() {
+            1 => Cpu::Thread(ThreadTime::now()),
+            _ => Cpu::Process(ProcessTime::now()),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        match self {
+            Cpu::Thread(time) => time.elapsed(),
+            Cpu::Process(time) => time.elapsed(),
+        }
+    }
+}
 
 impl Executable {
     /// Runs it on inputs of the sizes it was made for; keys are argument and result names.
@@ -65,10 +88,11 @@ impl Executable {
             }
         }
         for step in &self.steps {
-            let (begin, cpu) = (start.elapsed(), ThreadTime::now());
+            let (begin, cpu) = (start.elapsed(), Cpu::now(&self.team));
             let mut entry = StepProfile {
                 begin,
                 bytes: step.bytes,
+                threads: 1,
                 ..StepProfile::default()
             };
             self.step(step, memory, &mut entry)?;
@@ -138,16 +162,20 @@ impl Executable {
             let operands: Outcome<Vec<&Slot>> =
                 step.operands.iter().map(|&v| self.slot(v)).collect();
             let operands = operands?;
-            let mut moved = Moved::default();
+            let mut cx = Context {
+                team: &self.team,
+                moved: Moved::default(),
+            };
             for (number, &result) in data.results.iter().enumerate() {
                 let result = self.slot(result)?;
                 let done = memory.with(&operands, result, &self.constants, |ins, out| {
-                    kernel.run(number, ins, out, &mut moved)
+                    kernel.run(number, ins, out, &mut cx)
                 });
                 done.map_err(&failed)?;
             }
+            entry.threads = self.team.most();
             entry.kernel = kernel.name();
-            entry.moved = moved.bytes();
+            entry.moved = cx.moved.bytes();
             return Ok(());
         }
         let inputs: Outcome<Vec<Tensor>> = data

@@ -515,6 +515,9 @@ pub(crate) struct RunArgs {
     /// The most memory that --exec=physical may take, in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_limit: Option<u64>,
+    /// The threads of --exec=physical; results are the same for any number
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
     /// The function; main, or the first one, when left out
     #[arg(long, value_name = "NAME")]
     pub(crate) func: Option<String>,
@@ -648,6 +651,9 @@ pub(crate) struct BenchArgs {
     /// The most memory that the program may take, in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_limit: Option<u64>,
+    /// The threads that share the work of a step
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
 }
 
 /// What a program is timed beside.

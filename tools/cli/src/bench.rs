@@ -24,6 +24,7 @@ const SLOWEST: usize = 10;
 struct Timed {
     name: &'static str,
     executable: Executable,
+    threads: usize,
     best: Option<Profile>,
     times: Vec<Duration>,
 }
@@ -57,6 +58,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     };
     let options = ExecOptions {
         memory_limit: args.memory_limit,
+        threads: usize::from(args.threads),
         ..ExecOptions::default()
     };
     let timed = |name: &'static str, program: &Program, func: &str| {
@@ -70,6 +72,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         Ok::<Timed, Failure>(Timed {
             name,
             executable,
+            threads: options.threads,
             best: None,
             times: Vec::new(),
         })
@@ -145,9 +148,10 @@ impl Timed {
     fn run(&mut self, program: &Program, values: &IndexMap<String, Tensor>) -> Result<(), Failure> {
         let profile = self.executable.profile(values);
         let (_, profile) = profile.map_err(|diag| program.error(vec![*diag]))?;
-        self.times.push(steps(&profile));
-        let best = self.best.as_ref().map(steps);
-        if best.is_none_or(|best| steps(&profile) < best) {
+        let time = steps(&profile, self.threads);
+        self.times.push(time);
+        let best = self.best.as_ref();
+        if best.is_none_or(|best| time < steps(best, self.threads)) {
             self.best = Some(profile);
         }
         Ok(())
@@ -164,12 +168,16 @@ impl Timed {
 
     fn write(&self, text: &mut String) {
         let Some(best) = &self.best else { return };
-        let least = steps(best).as_secs_f64();
+        let least = steps(best, self.threads).as_secs_f64();
         let _ = writeln!(
             text,
-            "{}: median {:.3} ms of a processor, least {:.3} ms, {} runs, {} steps",
+            "{}: median {:.3} ms {}, least {:.3} ms, {} runs, {} steps",
             self.name,
             self.median() * 1e3,
+            match self.threads {
+                1 => "of a processor".to_owned(),
+                n => format!("on {n} threads"),
+            },
             least * 1e3,
             self.times.len(),
             best.steps.len()
@@ -185,22 +193,31 @@ impl Timed {
             let _ = writeln!(text, "  {name:<30} {n:>16}");
         }
         let _ = writeln!(text, "  {:<30} {rate:>13.3} GB/s", "bandwidth");
-        table(text, best, least);
+        table(text, best, self.threads);
     }
 }
 
-/// The processor time of the steps, without filling arguments and reading results.
-fn steps(profile: &Profile) -> Duration {
-    profile.steps.iter().map(|s| s.cpu).sum()
+/// What a step took: of a processor, or, where threads share the work, of the clock.
+fn took(step: &StepProfile, threads: usize) -> Duration {
+    match threads {
+        1 => step.cpu,
+        _ => step.time,
+    }
+}
+
+/// The time of the steps, without filling arguments and reading results.
+fn steps(profile: &Profile, threads: usize) -> Duration {
+    profile.steps.iter().map(|s| took(s, threads)).sum()
 }
 
 /// The kinds of operations with their kernels, and the slowest steps.
-fn table(text: &mut String, profile: &Profile, whole: f64) {
+fn table(text: &mut String, profile: &Profile, threads: usize) {
+    let whole = steps(profile, threads).as_secs_f64();
     let mut kinds: IndexMap<(&str, &str), (usize, f64, u64)> = IndexMap::new();
     for step in &profile.steps {
         let kind = kinds.entry((&step.op, step.kernel)).or_default();
         kind.0 += 1;
-        kind.1 += step.cpu.as_secs_f64();
+        kind.1 += took(step, threads).as_secs_f64();
         kind.2 += step.bytes;
     }
     kinds.sort_by(|_, a, _, b| b.1.total_cmp(&a.1));
@@ -219,10 +236,10 @@ fn table(text: &mut String, profile: &Profile, whole: f64) {
         );
     }
     let mut slowest: Vec<&StepProfile> = profile.steps.iter().collect();
-    slowest.sort_by_key(|step| std::cmp::Reverse(step.cpu));
+    slowest.sort_by_key(|step| std::cmp::Reverse(took(step, threads)));
     let _ = writeln!(text, "  slowest steps");
     for step in slowest.into_iter().take(SLOWEST) {
-        let ms = step.cpu.as_secs_f64() * 1e3;
+        let ms = took(step, threads).as_secs_f64() * 1e3;
         let _ = writeln!(
             text,
             "  {:<20} {:<12} {ms:>10.3} ms  {}",

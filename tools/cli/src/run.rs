@@ -40,6 +40,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
         Exec::Physical => {
             let options = ExecOptions {
                 memory_limit: args.memory_limit,
+                threads: usize::from(args.threads),
                 ..ExecOptions::default()
             };
             let executable = prepare(&compiler, &mut program, (&name, &values), &options, false)?;

@@ -8,6 +8,7 @@ use crate::cache::Caches;
 use crate::isa::Isa;
 use crate::kernels::How;
 use crate::moved::Moved;
+use crate::team::Team;
 use optc_layout::{Placement, affine_boxes};
 use std::fmt;
 use thiserror::Error;
@@ -243,6 +244,31 @@ impl ConversionPlan {
         target: &mut [u8],
         moved: &mut Moved,
     ) -> Result<(), ConversionError> {
+        let worth = usize::try_from(self.moved.bytes() / THREAD_BYTES).unwrap_or(usize::MAX);
+        self.execute_by(threads.min(worth).max(1), &scoped, source, target, moved)
+    }
+
+    /// The same on the threads of a team.
+    pub(crate) fn execute_with(
+        &self,
+        team: &Team,
+        source: &[u8],
+        target: &mut [u8],
+        moved: &mut Moved,
+    ) -> Result<(), ConversionError> {
+        let threads = team.worth(self.moved.bytes(), THREAD_BYTES);
+        let each = |count: usize, work: &(dyn Fn(usize) + Sync)| team.each(count, work);
+        self.execute_by(threads, &each, source, target, moved)
+    }
+
+    fn execute_by(
+        &self,
+        threads: usize,
+        each: &Each<'_>,
+        source: &[u8],
+        target: &mut [u8],
+        moved: &mut Moved,
+    ) -> Result<(), ConversionError> {
         if source.len() as u64 != self.source_bytes {
             return Err(ConversionError::SourceBytes {
                 found: source.len() as u64,
@@ -262,7 +288,7 @@ impl ConversionPlan {
         match &self.body {
             Body::OneByOne(both) => bits::one_by_one(&both[0], &both[1], source, target),
             Body::Boxes { tasks, bits } => {
-                self.run(tasks, threads, source, target);
+                self.run(tasks, threads, each, source, target);
                 bits.iter().for_each(|nest| bits::run(nest, source, target));
             }
         }
@@ -271,9 +297,14 @@ impl ConversionPlan {
 
     /// Runs all units of all tasks, each thread a contiguous range of each task's.
     #[expect(unsafe_code, reason = "threads write disjoint places of one target")]
-    fn run(&self, tasks: &[Task], threads: usize, source: &[u8], target: &mut [u8]) {
-        let worth = usize::try_from(self.moved.bytes() / THREAD_BYTES).unwrap_or(usize::MAX);
-        let threads = threads.min(worth).max(1);
+    fn run(
+        &self,
+        tasks: &[Task],
+        threads: usize,
+        each: &Each<'_>,
+        source: &[u8],
+        target: &mut [u8],
+    ) {
         let shared = Shared {
             from: source.as_ptr(),
             to: target.as_mut_ptr(),
@@ -288,16 +319,24 @@ impl ConversionPlan {
                 unsafe { task.run(self.how, share(thread)..share(thread + 1), from, to) };
             }
         };
-        if threads == 1 {
-            return work(0);
-        }
-        std::thread::scope(|scope| {
-            for thread in 1..threads {
-                scope.spawn(move || work(thread));
-            }
-            work(0);
-        });
+        each(threads, &work);
     }
+}
+
+/// Does numbered work, each number on a thread of its own.
+type Each<'a> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + 'a;
+
+/// Does numbered work on threads that are started for it.
+fn scoped(count: usize, work: &(dyn Fn(usize) + Sync)) {
+    if count == 1 {
+        return work(0);
+    }
+    std::thread::scope(|scope| {
+        for number in 1..count {
+            scope.spawn(move || work(number));
+        }
+        work(0);
+    });
 }
 
 /// Both buffers, for threads that touch different places of them.

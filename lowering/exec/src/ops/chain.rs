@@ -9,10 +9,10 @@ use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::product::{self, Cell};
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::moved::Moved;
-use crate::nest::Nest;
-use crate::ops::kernel::Kernel;
+use crate::nest::{Loop, Nest, Steps};
+use crate::ops::kernel::{Kernel, Scratch};
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
+use crate::team::{self, Context, Share};
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
@@ -99,7 +99,7 @@ pub(crate) struct Chain {
 }
 
 /// What is done at once: some steps of a loop around the innermost one, each with some of its elements.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Block {
     /// The loop around: its extent, and what each step adds.
     around: (usize, [i64; MOST_OPERANDS + 1]),
@@ -178,7 +178,7 @@ type Part = [u32; PART];
 
 /// One run's memory.
 struct Work<'a> {
-    sources: Vec<Source<'a>>,
+    sources: &'a [Source<'a>],
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
 }
@@ -224,7 +224,13 @@ impl Kernel for Chain {
         }
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
         let mut sources = Vec::with_capacity(ins.len());
         for operand in ins {
             sources.push(match operand {
@@ -248,15 +254,75 @@ impl Kernel for Chain {
         if !self.nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
         }
+        // What lies elsewhere in the buffer of the result may be in the part of another thread.
+        let apart = !sources.iter().any(|s| matches!(s, Source::Among));
+        let count = self.nest.count().saturating_mul(self.block.around.0 as u64);
+        let threads = match apart {
+            true => cx
+                .team
+                .worth(count, team::ELEMENTS / self.links.len() as u64),
+            false => 1,
+        };
+        match self.shared(threads) {
+            None => self.some(&self.nest, &self.block, &sources, out),
+            Some((number, shares)) => {
+                let loops = self.nest.loops().len();
+                cx.team.share_bytes(out, size, &shares, |share, out| {
+                    let (mut nest, mut block) = (self.nest.clone(), self.block);
+                    let steps = share.units.clone();
+                    if number < loops {
+                        nest = nest.part(number, steps, share.places.start);
+                    } else {
+                        block.around.0 = steps.len();
+                        let add = block.around.1.map(|step| step * steps.start as i64);
+                        nest = nest.moved(add, share.places.start);
+                    }
+                    self.some(&nest, &block, &sources, out)
+                })
+            }
+        }
+    }
+
+    fn scratch(&self) -> Scratch {
+        let parts = self.operands.len() + self.links.len();
+        [0, 0, 0, parts * size_of::<Part>()]
+    }
+}
+
+impl Chain {
+    /// The loop that threads share, the one around the innermost being the last, and the steps of each; blocks stay as they are.
+    fn shared(&self, threads: usize) -> Option<(usize, Vec<Share>)> {
+        if threads < 2 {
+            return None;
+        }
+        let mut loops: Vec<_> = self.nest.loops().into_iter().map(|l| (l, 1)).collect();
+        loops.last_mut()?.1 = self.block.along;
+        let (extent, steps) = self.block.around;
+        let around = Loop {
+            extent,
+            steps: Steps::Strides(steps),
+        };
+        loops.push((around, self.block.lines));
+        team::along(self.nest.base(0), &loops, threads)
+    }
+
+    /// The loops of a nest, which is this one or a part of it.
+    fn some(
+        &self,
+        nest: &Nest<{ MOST_OPERANDS + 1 }>,
+        block: &Block,
+        sources: &[Source<'_>],
+        out: &mut [u8],
+    ) -> Result<(), String> {
         let parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
         let mut work = Work { sources, parts };
         let mut done = Ok(());
         // Inside of the walk, which is a function of its own.
-        self.nest.each(|at| {
+        nest.each(|at| {
             vectorized(
                 #[inline(always)]
                 || {
-                    let found = self.inner(&mut work, out, at);
+                    let found = self.inner((nest, block), &mut work, out, at);
                     done = std::mem::replace(&mut done, Ok(())).and(found);
                 },
             );
@@ -282,16 +348,17 @@ impl Chain {
     #[inline(always)]
     fn inner(
         &self,
+        (nest, block): (&Nest<{ MOST_OPERANDS + 1 }>, &Block),
         work: &mut Work<'_>,
         out: &mut [u8],
         at: [i64; MOST_OPERANDS + 1],
     ) -> Result<(), String> {
-        let (n, steps) = self.nest.inner;
-        let (m, around) = self.block.around;
-        for line in (0..m).step_by(self.block.lines) {
-            let lines = self.block.lines.min(m - line);
-            for first in (0..n).step_by(self.block.along) {
-                let count = self.block.along.min(n - first);
+        let (n, steps) = nest.inner;
+        let (m, around) = block.around;
+        for line in (0..m).step_by(block.lines) {
+            let lines = block.lines.min(m - line);
+            for first in (0..n).step_by(block.along) {
+                let count = block.along.min(n - first);
                 let lattice = |k: usize| Lattice {
                     from: at[k] + around[k] * line as i64 + steps[k] * first as i64,
                     lines: (lines, around[k]),

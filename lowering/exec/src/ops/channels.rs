@@ -3,11 +3,11 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
-use crate::moved::Moved;
 use crate::ops::chain::{Chain, Code, From, Link};
-use crate::ops::kernel::{Kernel, Site, numbers, same_float};
+use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float};
 use crate::ops::lanes::Work;
 use crate::ops::rows::Rows;
+use crate::team::Context;
 use optc_ir::Operation;
 use optc_ops::{BatchNorm, GroupNorm, InstanceNorm};
 
@@ -131,17 +131,27 @@ impl Kernel for Channels {
         "channels"
     }
 
+    fn scratch(&self) -> Scratch {
+        match self {
+            Channels::Given { chain, .. } => chain.scratch(),
+            Channels::Own { rows, chain } => {
+                let (rows, chain) = (rows.scratch(), chain.scratch());
+                std::array::from_fn(|i| rows[i].max(chain[i]))
+            }
+        }
+    }
+
     fn run(
         &self,
         result: usize,
         ins: &[In<'_>],
         out: &mut [u8],
-        moved: &mut Moved,
+        cx: &mut Context<'_>,
     ) -> Result<(), String> {
         match (self, ins) {
             (Channels::Own { rows, chain }, [x, scale, bias]) => {
-                rows.run(result, &[*x], out, moved)?;
-                chain.run(result, &[In::Same, *scale, *bias], out, moved)
+                rows.run(result, &[*x], out, cx)?;
+                chain.run(result, &[In::Same, *scale, *bias], out, cx)
             }
             (
                 Channels::Given {
@@ -174,7 +184,7 @@ impl Kernel for Channels {
                 }
                 let [factors, terms] =
                     [&factors, &terms].map(|v| In::Bytes(bytemuck::cast_slice(v)));
-                chain.run(result, &[*x, factors, terms], out, moved)
+                chain.run(result, &[*x, factors, terms], out, cx)
             }
             _ => Err("it has another number of operands".to_owned()),
         }

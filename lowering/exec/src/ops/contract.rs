@@ -2,9 +2,9 @@
 
 use crate::access::Access;
 use crate::memory::{In, Slot};
-use crate::moved::Moved;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Kernel, Scratch, Site};
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
+use crate::team::Context;
 use optc_ir::{FreedomClass, Operation};
 use optc_ops::Linear;
 
@@ -107,7 +107,17 @@ impl Kernel for Contract {
         self.products.packed_bytes()
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn scratch(&self) -> Scratch {
+        self.products.scratch()
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
         let [In::Bytes(left), In::Bytes(right), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
@@ -118,6 +128,6 @@ impl Kernel for Contract {
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => Begins::Zero,
         };
-        self.products.run(out, left, right, start)
+        self.products.run(out, left, right, start, cx.team)
     }
 }

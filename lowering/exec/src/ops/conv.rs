@@ -4,14 +4,14 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::In;
-use crate::moved::Moved;
 use crate::nest::dimension;
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
-use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
+use crate::team::Context;
 use optc_ir::Operation;
 use optc_ops::Conv;
 
@@ -370,7 +370,24 @@ impl Kernel for Convolution {
         }
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn scratch(&self) -> Scratch {
+        match &self.work {
+            Work::Whole(products) => products.scratch(),
+            Work::Taps { taps, .. } => taps.iter().fold(Scratch::default(), |most, tap| {
+                let own = tap.scratch();
+                std::array::from_fn(|i| most[i].max(own[i]))
+            }),
+            Work::Depthwise(work) => [0, 0, 0, work.scratch()],
+        }
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
@@ -381,13 +398,13 @@ impl Kernel for Convolution {
         };
         let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {
-            Work::Whole(products) => products.run(out, x, w, start),
-            Work::Depthwise(work) => work.run(out, x, w, bias),
+            Work::Whole(products) => products.run(out, x, w, start, cx.team),
+            Work::Depthwise(work) => work.run(out, x, w, bias, cx.team),
             Work::Taps { taps, fill } => {
                 let values = bias.map_or(Ok(&[0.0][..]), floats)?;
                 fill.run(values, floats_mut(out)?)?;
                 taps.iter()
-                    .try_for_each(|tap| tap.run(out, x, w, Begins::Result))
+                    .try_for_each(|tap| tap.run(out, x, w, Begins::Result, cx.team))
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::kernel::{Kernel, Site, part, renamed};
+use crate::team::{self, Context};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
@@ -236,12 +237,12 @@ impl Kernel for Copy {
         result: usize,
         ins: &[In<'_>],
         out: &mut [u8],
-        moved: &mut Moved,
+        cx: &mut Context<'_>,
     ) -> Result<(), String> {
         if let (Some(plan), [In::Bytes(source)]) = (&self.plan, ins) {
             let fits = |bytes: &[u8], wanted: u64| bytes.len() as u64 == wanted;
             if fits(source, plan.source_bytes()) && fits(out, plan.target_bytes()) {
-                let done = plan.execute(source, out, moved);
+                let done = plan.execute_with(cx.team, source, out, &mut cx.moved);
                 return done.map_err(|e| e.to_string());
             }
         }
@@ -249,7 +250,7 @@ impl Kernel for Copy {
             if !nest.fits(0, out.len() / self.size) {
                 return Err("an element lies outside of its buffer".to_owned());
             }
-            fill(nest, &self.padding.value, out, moved);
+            fill(nest, &self.padding.value, out, &mut cx.moved);
         }
         let pieces = self.results.get(result).into_iter().flatten();
         for Piece { operand, nest } in pieces.chain(&self.padding.pieces) {
@@ -265,12 +266,41 @@ impl Kernel for Copy {
                 return Err("an element lies outside of its buffer".to_owned());
             }
             match source {
-                Some(source) => copy_at(nest, self.size, [0, 0], source, out, moved),
-                None => copy_among(nest, self.size, out, moved),
+                Some(source) => shared(nest, self.size, source, out, cx)?,
+                None => copy_among(nest, self.size, out, &mut cx.moved),
             }
         }
         Ok(())
     }
+}
+
+/// Copies elements of so many bytes, shared by threads.
+fn shared(
+    nest: &Nest<2>,
+    size: usize,
+    source: &[u8],
+    out: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Result<(), String> {
+    let threads = cx.team.worth(nest.count(), team::ELEMENTS);
+    let found = match threads {
+        1 => None,
+        _ => {
+            let loops: Vec<_> = nest.loops().into_iter().map(|l| (l, 1)).collect();
+            team::along(nest.base(0), &loops, threads)
+        }
+    };
+    let Some((number, shares)) = found else {
+        copy_at(nest, size, [0, 0], source, out, &mut cx.moved);
+        return Ok(());
+    };
+    let bytes = nest.count().saturating_mul(size as u64);
+    cx.moved.add(bytes, bytes);
+    cx.team.share_bytes(out, size, &shares, |share, out| {
+        let part = nest.part(number, share.units.clone(), share.places.start);
+        copy_at(&part, size, [0, 0], source, out, &mut Moved::default());
+        Ok(())
+    })
 }
 
 /// Copies elements of so many bytes, all places moved by as many elements.

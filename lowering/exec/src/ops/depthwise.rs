@@ -3,6 +3,7 @@
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::ops::slide::{Places, Slide, step};
+use crate::team::{self, Share, Team};
 use half::{bf16, f16};
 
 /// Elements of a row that are summed in registers.
@@ -132,17 +133,18 @@ impl Depthwise {
         x: &[u8],
         w: &[u8],
         bias: Option<&[u8]>,
+        team: &Team,
     ) -> Result<(), String> {
         match self.kinds {
-            [Kind::F32, _] => self.typed::<f32, f32>(out, x, w, bias),
-            [Kind::BF16, Kind::F32] => self.typed::<bf16, f32>(out, x, w, bias),
-            [Kind::BF16, _] => self.typed::<bf16, bf16>(out, x, w, bias),
-            [Kind::F16, Kind::F32] => self.typed::<f16, f32>(out, x, w, bias),
-            [Kind::F16, _] => self.typed::<f16, f16>(out, x, w, bias),
-            [Kind::I8, Kind::I8] => self.typed::<i8, i8>(out, x, w, bias),
-            [Kind::I8, _] => self.typed::<i8, i32>(out, x, w, bias),
-            [Kind::U8, Kind::U8] => self.typed::<u8, u8>(out, x, w, bias),
-            [Kind::U8, _] => self.typed::<u8, i32>(out, x, w, bias),
+            [Kind::F32, _] => self.typed::<f32, f32>(out, x, w, bias, team),
+            [Kind::BF16, Kind::F32] => self.typed::<bf16, f32>(out, x, w, bias, team),
+            [Kind::BF16, _] => self.typed::<bf16, bf16>(out, x, w, bias, team),
+            [Kind::F16, Kind::F32] => self.typed::<f16, f32>(out, x, w, bias, team),
+            [Kind::F16, _] => self.typed::<f16, f16>(out, x, w, bias, team),
+            [Kind::I8, Kind::I8] => self.typed::<i8, i8>(out, x, w, bias, team),
+            [Kind::I8, _] => self.typed::<i8, i32>(out, x, w, bias, team),
+            [Kind::U8, Kind::U8] => self.typed::<u8, u8>(out, x, w, bias, team),
+            [Kind::U8, _] => self.typed::<u8, i32>(out, x, w, bias, team),
             [Kind::I32, _] => Err("it has no kernel".to_owned()),
         }
     }
@@ -153,6 +155,7 @@ impl Depthwise {
         x: &[u8],
         w: &[u8],
         bias: Option<&[u8]>,
+        team: &Team,
     ) -> Result<(), String> {
         let (out, x) = (elements_mut::<T>(out)?, elements::<E>(x)?);
         let bias = bias.map(elements::<T>).transpose()?;
@@ -176,18 +179,90 @@ impl Depthwise {
                 false => Vec::new(),
             };
             let weights = if own.is_empty() { &self.packed } else { &own };
-            vectorized(
-                #[inline(always)]
-                || self.along_channels(out, x, weights, bias),
-            );
+            self.shared(out, team, |share, out| {
+                vectorized(
+                    #[inline(always)]
+                    || self.along_channels(out, x, weights, bias, share),
+                );
+            })
         } else {
             let w = numbers(self.kinds[0], w)?;
-            vectorized(
-                #[inline(always)]
-                || self.along_rows(out, x, &w, bias),
-            );
+            self.shared(out, team, |share, out| {
+                vectorized(
+                    #[inline(always)]
+                    || self.along_rows(out, x, &w, bias, share),
+                );
+            })
         }
-        Ok(())
+    }
+
+    /// The units of work, rows of an image or its channels, shared by threads.
+    fn shared<T: Float>(
+        &self,
+        out: &mut [T],
+        team: &Team,
+        work: impl Fn(&Share, &mut [T]) + Sync,
+    ) -> Result<(), String> {
+        let yt = &self.tables[0];
+        let [rows, columns] = &self.slides;
+        let taps = (rows.kernel * columns.kernel) as u64;
+        let count: u64 = yt.iter().map(|t| t.len() as u64).product();
+        let threads = team.worth(count.saturating_mul(taps), team::PRODUCTS);
+        let (unit, inner): (usize, &[usize]) = match self.channels {
+            true => (3, &[1, 2, 4]),
+            false => (1, &[2, 3, 4]),
+        };
+        let whole = 0..yt[0].len() * yt[unit].len();
+        let mut shares = Vec::new();
+        if 1 < threads {
+            let ends = |d: &usize| (yt[*d].iter().min(), yt[*d].iter().max());
+            let rest = inner.iter().map(ends).fold((0, 0), |sum, (low, high)| {
+                let [low, high] = [low, high].map(|end| end.copied().unwrap_or(0));
+                (sum.0 + low, sum.1 + high)
+            });
+            let spans = pairs(yt[0].len(), yt[unit].len()).map(|(n, i)| {
+                let at = self.base[0] + yt[0][n] + yt[unit][i];
+                (at + rest.0, at + rest.1)
+            });
+            shares = team::shares(&spans.collect::<Vec<_>>(), threads);
+        }
+        if shares.is_empty() {
+            let all = Share {
+                units: whole,
+                places: 0..out.len(),
+            };
+            work(&all, out);
+            return Ok(());
+        }
+        team.share(out, &shares, |share, out| {
+            work(share, out);
+            Ok(())
+        })
+    }
+
+    /// Bytes that a thread needs besides.
+    pub(crate) fn scratch(&self) -> usize {
+        if self.channels {
+            return 0;
+        }
+        let (plane, height) = self.plane();
+        height * plane.row * size_of::<f32>()
+    }
+
+    /// A padded plane, and its rows.
+    fn plane(&self) -> (Plane, usize) {
+        let [rows, columns] = &self.slides;
+        let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
+        let phases = columns.stride;
+        let reach = (columns.kernel - 1) * columns.dilation;
+        let phase = blocks + reach / phases + 1;
+        let plane = Plane {
+            row: phase * phases,
+            phase,
+            phases,
+        };
+        let height = (rows.output - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1;
+        (plane, height)
     }
 
     #[inline(always)]
@@ -197,8 +272,10 @@ impl Depthwise {
         x: &[E],
         w: &[f32],
         bias: Option<&[T]>,
+        share: &Share,
     ) {
         let [yt, xt, _, bt] = &self.tables;
+        let base = self.base[0] - share.places.start as i64;
         let [rows, columns] = &self.slides;
         let count = xt[1].len();
         let start: Vec<T> = match bias {
@@ -209,31 +286,32 @@ impl Depthwise {
             None => vec![T::zeroed(); count],
         };
         let mut taps: Vec<(usize, usize)> = Vec::new();
-        for n in 0..yt[0].len() {
-            for r in 0..rows.output {
-                for c in 0..columns.output {
-                    taps.clear();
-                    let from = self.base[1] + xt[0][n];
-                    for (kr, kc) in pairs(rows.kernel, columns.kernel) {
-                        let (Some(i), Some(j)) = (rows.reads(r, kr), columns.reads(c, kc)) else {
-                            continue;
-                        };
-                        let at = (from + xt[3][i] + xt[4][j]) as usize;
-                        taps.push((at, (kr * columns.kernel + kc) * count));
-                    }
-                    let to = (self.base[0] + yt[0][n] + yt[3][r] + yt[4][c]) as usize;
-                    let out = &mut out[to..to + count];
-                    let whole = count / CHANNELS * CHANNELS;
-                    for at in (0..whole).step_by(CHANNELS) {
-                        channels::<_, _, CHANNELS>(out, x, w, &start, &taps, at);
-                    }
-                    let eights = count / 8 * 8;
-                    for at in (whole..eights).step_by(8) {
-                        channels::<_, _, 8>(out, x, w, &start, &taps, at);
-                    }
-                    for at in eights..count {
-                        channels::<_, _, 1>(out, x, w, &start, &taps, at);
-                    }
+        for (n, r) in pairs(yt[0].len(), rows.output)
+            .take(share.units.end)
+            .skip(share.units.start)
+        {
+            for c in 0..columns.output {
+                taps.clear();
+                let from = self.base[1] + xt[0][n];
+                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
+                    let (Some(i), Some(j)) = (rows.reads(r, kr), columns.reads(c, kc)) else {
+                        continue;
+                    };
+                    let at = (from + xt[3][i] + xt[4][j]) as usize;
+                    taps.push((at, (kr * columns.kernel + kc) * count));
+                }
+                let to = (base + yt[0][n] + yt[3][r] + yt[4][c]) as usize;
+                let out = &mut out[to..to + count];
+                let whole = count / CHANNELS * CHANNELS;
+                for at in (0..whole).step_by(CHANNELS) {
+                    channels::<_, _, CHANNELS>(out, x, w, &start, &taps, at);
+                }
+                let eights = count / 8 * 8;
+                for at in (whole..eights).step_by(8) {
+                    channels::<_, _, 8>(out, x, w, &start, &taps, at);
+                }
+                for at in eights..count {
+                    channels::<_, _, 1>(out, x, w, &start, &taps, at);
                 }
             }
         }
@@ -246,24 +324,21 @@ impl Depthwise {
         x: &[E],
         w: &[f32],
         bias: Option<&[T]>,
+        share: &Share,
     ) {
         let [yt, xt, wt, bt] = &self.tables;
         let [rows, columns] = &self.slides;
-        let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
-        let phases = columns.stride;
-        let reach = (columns.kernel - 1) * columns.dilation;
-        let phase = blocks + reach / phases + 1;
-        let plane = Plane {
-            row: phase * phases,
-            phase,
-            phases,
-        };
-        let height = (rows.output - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1;
+        let (plane, height) = self.plane();
+        let phases = plane.phases;
+        let start_of = self.base[0] - share.places.start as i64;
         let mut padded = vec![0f32; height * plane.row];
         let neighbours = step(&xt[4]) == Some(1);
         let together = step(&yt[4]) == Some(1);
         let mut taps: Vec<(usize, f32)> = Vec::new();
-        for (n, g) in pairs(yt[0].len(), yt[1].len()) {
+        for (n, g) in pairs(yt[0].len(), yt[1].len())
+            .take(share.units.end)
+            .skip(share.units.start)
+        {
             let from = self.base[1] + xt[0][n] + xt[1][g];
             for i in 0..rows.input.min(height.saturating_sub(rows.low)) {
                 let to = &mut padded[(i + rows.low) * plane.row..][..plane.row];
@@ -289,7 +364,7 @@ impl Depthwise {
                 let start = bias.map_or(T::zeroed(), |bias| {
                     bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
                 });
-                let to = self.base[0] + yt[0][n] + yt[1][g] + yt[2][o];
+                let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
                 for r in 0..rows.output {
                     let source = &padded[r * rows.stride * plane.row..];
                     let to = to + yt[3][r];

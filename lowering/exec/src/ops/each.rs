@@ -2,9 +2,9 @@
 //! lie, computed as a row, and written where they go.
 
 use crate::memory::In;
-use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::kernel::{Kernel, Site};
+use crate::team::Context;
 use optc_ir::attr::AttrDict;
 use optc_ir::{
     Bindings, DType, Dim, EvalContext, OpRef, Operation, Registry, Role, Tensor, TensorType, Type,
@@ -150,7 +150,13 @@ impl Kernel for Each {
         "each"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
         if ins.len() + 1 != self.dtypes.len() {
             return Err("it has another number of operands".to_owned());
         }

@@ -3,10 +3,10 @@
 use crate::access::Access;
 use crate::buffer::gather;
 use crate::memory::In;
-use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
+use crate::team::Context;
 use optc_ir::{DType, Operation};
 use optc_ops::Gather as Op;
 use std::rc::Rc;
@@ -96,7 +96,7 @@ impl Kernel for Gather {
         _: usize,
         ins: &[In<'_>],
         out: &mut [u8],
-        moved: &mut Moved,
+        cx: &mut Context<'_>,
     ) -> Result<(), String> {
         let [In::Bytes(source), In::Bytes(indices)] = ins else {
             return Err("an operand is written over".to_owned());
@@ -121,7 +121,14 @@ impl Kernel for Gather {
                     "index {index} is out of bounds, the axis has {n} elements"
                 ));
             };
-            copy_at(&self.nest, self.size, [*to, from], source, out, moved);
+            copy_at(
+                &self.nest,
+                self.size,
+                [*to, from],
+                source,
+                out,
+                &mut cx.moved,
+            );
         }
         Ok(())
     }

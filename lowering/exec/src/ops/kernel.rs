@@ -4,11 +4,14 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
-use crate::moved::Moved;
+use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::entity::SideTable;
 use optc_ir::{Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
+
+/// Bytes of memory of several kinds, of which one thread keeps each.
+pub(crate) type Scratch = [usize; 4];
 
 /// Computes the results of an operation in its buffers.
 pub(crate) trait Kernel: Debug {
@@ -30,6 +33,11 @@ pub(crate) trait Kernel: Debug {
         0
     }
 
+    /// Bytes that each thread needs besides while it runs.
+    fn scratch(&self) -> Scratch {
+        Scratch::default()
+    }
+
     /// Writes the result of this number, and counts what is moved without computing.
     ///
     /// # Errors
@@ -39,7 +47,7 @@ pub(crate) trait Kernel: Debug {
         result: usize,
         ins: &[In<'_>],
         out: &mut [u8],
-        moved: &mut Moved,
+        cx: &mut Context<'_>,
     ) -> Result<(), String>;
 }
 

@@ -22,7 +22,7 @@ mod window;
 pub(crate) use chain::{Chain, From, Link, MOST_CODES, MOST_OPERANDS};
 pub(crate) use contract::Contract;
 pub(crate) use elementwise::{Piece, pieces};
-pub(crate) use kernel::{Kernel, Site, named_back, part, renamed, shape};
+pub(crate) use kernel::{Kernel, Scratch, Site, named_back, part, renamed, shape};
 
 use channels::Channels;
 use conv::Convolution;

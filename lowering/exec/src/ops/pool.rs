@@ -3,11 +3,11 @@
 use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::moved::Moved;
 use crate::ops::depthwise::Float;
 use crate::ops::kernel::{Kernel, Site};
 use crate::ops::math::greater;
 use crate::ops::slide::step;
+use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::{AvgPool, MaxPool};
@@ -250,7 +250,13 @@ impl Kernel for Pool {
         "pool"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
         let [In::Bytes(x)] = ins else {
             return Err("an operand is written over".to_owned());
         };

@@ -12,7 +12,9 @@ use crate::isa::Isa;
 use crate::kernels::product::{self, Cell, Factor, MOST_COLUMNS, Micro, Pair, Panel};
 use crate::kernels::vectorized;
 use crate::nest::{Loop, dimension, ordered, walk};
+use crate::ops::kernel::Scratch;
 use crate::ops::window::Window;
+use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 use indexmap::IndexMap;
@@ -190,6 +192,9 @@ pub(crate) trait Multiply: Debug {
     /// Bytes of panels that were made of constants.
     fn packed_bytes(&self) -> usize;
 
+    /// Bytes that a thread needs besides: for rows, for a panel, for sums and for elements that are no factors yet.
+    fn scratch(&self) -> Scratch;
+
     /// Writes the products, added to what the result begins with.
     fn run(
         &self,
@@ -197,6 +202,7 @@ pub(crate) trait Multiply: Debug {
         left: &[u8],
         right: &[u8],
         start: Begins<'_>,
+        team: &Team,
     ) -> Result<(), String>;
 }
 
@@ -206,12 +212,35 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
         all.map(|panels| size_of_val(&panels[..])).sum()
     }
 
+    fn scratch(&self) -> Scratch {
+        let (of, blocks) = (&self.of, self.of.blocks());
+        let rows = self.most_rows(&blocks).min(of.rows.len());
+        let rows = rows.next_multiple_of(of.micro.rows);
+        let terms = blocks.iter().map(Range::len).max().unwrap_or(0);
+        let factors = terms.div_ceil(E::TOGETHER);
+        let panels = match blocks.len() < 2 {
+            true => 1,
+            false => of.columns.len().div_ceil(of.micro.columns),
+        };
+        let cells = match E::DIRECT {
+            true => 0,
+            false => terms * rows.max(MOST_COLUMNS) * size_of::<E>(),
+        };
+        [
+            rows * factors * size_of::<E::Factor>(),
+            TERMS * MOST_COLUMNS * size_of::<u32>(),
+            panels * rows * MOST_COLUMNS * size_of::<u32>(),
+            cells,
+        ]
+    }
+
     fn run(
         &self,
         out: &mut [u8],
         left: &[u8],
         right: &[u8],
         start: Begins<'_>,
+        team: &Team,
     ) -> Result<(), String> {
         let start = match start {
             Begins::Zero => Start::Zero,
@@ -223,7 +252,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
             right: elements::<E>(right)?,
             start,
         };
-        self.multiply(elements_mut(out)?, given)
+        self.multiply(elements_mut(out)?, given, team)
     }
 }
 
@@ -423,7 +452,12 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
     }
 
     /// Writes the products, added to what the result begins with.
-    fn multiply(&self, out: &mut [T], given: Operands<'_, E, T>) -> Result<(), String> {
+    fn multiply(
+        &self,
+        out: &mut [T],
+        given: Operands<'_, E, T>,
+        team: &Team,
+    ) -> Result<(), String> {
         let starts = match given.start {
             Start::Values(values) => values.len(),
             Start::Zero | Start::Result => usize::MAX >> 1,
@@ -434,12 +468,103 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
                 return Err("an element lies outside of its buffer".to_owned());
             }
         }
-        let mut work = Work::new(self, given);
-        walk(&self.of.batch, self.of.base, &mut |at| {
-            work.product(out, at)
-        });
-        Ok(())
+        let all = 0..self.of.rows.len();
+        match self.shares(team) {
+            None => {
+                let mut work = Work::new(self, given);
+                walk(&self.of.batch, self.of.base, &mut |at| {
+                    work.product(out, at, all.clone());
+                });
+                Ok(())
+            }
+            Some(Shares::Batch(begins, shares)) => team.share(out, &shares, |share, out| {
+                let mut work = Work::new(self, given);
+                for begin in &begins[share.units.clone()] {
+                    work.product(out, less(*begin, share), all.clone());
+                }
+                Ok(())
+            }),
+            Some(Shares::Rows(shares)) => team.share(out, &shares, |share, out| {
+                let mut work = Work::new(self, given);
+                let group = self.of.micro.rows;
+                let rows = share.units.start * group..(share.units.end * group).min(all.end);
+                walk(&self.of.batch, self.of.base, &mut |at| {
+                    work.product(out, less(at, share), rows.clone());
+                });
+                Ok(())
+            }),
+        }
     }
+
+    /// How the products are shared, if they are: whole ones, or groups of rows of all.
+    fn shares(&self, team: &Team) -> Option<Shares> {
+        let of = &self.of;
+        let count: u64 = of.batch.iter().map(|l| l.extent as u64).product();
+        let lists = [&of.rows, &of.columns, &of.terms];
+        let work = lists.into_iter().map(|list| list.len() as u64);
+        let threads = team.worth(work.fold(count, u64::saturating_mul), team::PRODUCTS);
+        if threads < 2 {
+            return None;
+        }
+        let mut begins = Vec::new();
+        walk(&of.batch, of.base, &mut |at| begins.push(at));
+        let ends = |list: &[[i64; 4]]| {
+            let all = list.iter().map(|at| at[RESULT]);
+            Some((all.clone().min()?, all.max()?))
+        };
+        let (rows, columns) = (ends(&of.rows)?, ends(&of.columns)?);
+        let spans: Vec<(i64, i64)> = begins
+            .iter()
+            .map(|at| {
+                (
+                    at[RESULT] + rows.0 + columns.0,
+                    at[RESULT] + rows.1 + columns.1,
+                )
+            })
+            .collect();
+        let batch = team::shares(&spans, threads);
+        let whole = ends(&begins)?;
+        let groups = of.rows.chunks(of.micro.rows).map(|rows| {
+            let rows = ends(rows).unwrap_or_default();
+            (whole.0 + rows.0 + columns.0, whole.1 + rows.1 + columns.1)
+        });
+        let rows = team::shares(&groups.collect::<Vec<_>>(), threads);
+        match (batch.is_empty(), rows.is_empty()) {
+            (true, true) => None,
+            _ if team::longest(&rows) < team::longest(&batch) => Some(Shares::Rows(rows)),
+            _ => Some(Shares::Batch(begins, batch)),
+        }
+    }
+
+    /// The rows that are used with all columns before others are.
+    fn most_rows(&self, blocks: &[Range<usize>]) -> usize {
+        let of = &self.of;
+        let terms = blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
+        let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TOGETHER))
+            .clamp(of.micro.rows, MOST_ROWS);
+        let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
+        let sums = E::Number::same::<T>(&[]).is_some();
+        let most = match blocks.len() < 2 || sums && lines {
+            true => most,
+            // The sums of all columns are kept beside.
+            false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
+        };
+        (most / of.micro.rows).max(1) * of.micro.rows
+    }
+}
+
+/// How products are shared by threads.
+enum Shares {
+    /// Where each product begins, and whose it is.
+    Batch(Vec<[i64; 4]>, Vec<Share>),
+    /// Groups of rows.
+    Rows(Vec<Share>),
+}
+
+/// Offsets in a part of the result.
+fn less(mut at: [i64; 4], share: &Share) -> [i64; 4] {
+    at[RESULT] -= share.places.start as i64;
+    at
 }
 
 /// What it costs to take one operand as rows and the other one as columns.
@@ -635,22 +760,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// One matrix product.
-    fn product(&mut self, out: &mut [T], at: [i64; 4]) {
-        let of = self.of;
-        let terms = self.blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
-        let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TOGETHER))
-            .clamp(of.micro.rows, MOST_ROWS);
-        let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
-        let most = match self.blocks.len() < 2 || self.sums && lines {
-            true => most,
-            // The sums of all columns are kept beside.
-            false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
-        };
-        let most = (most / of.micro.rows).max(1) * of.micro.rows;
-        for first in (0..of.rows.len()).step_by(most) {
-            let rows = first..(first + most).min(of.rows.len());
-            self.rows(out, at, rows);
+    /// Some rows of one matrix product.
+    fn product(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
+        let most = self.typed.most_rows(&self.blocks);
+        for first in rows.clone().step_by(most) {
+            self.rows(out, at, first..(first + most).min(rows.end));
         }
     }
 

@@ -7,12 +7,30 @@ use crate::access::Access;
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::moved::Moved;
-use crate::ops::kernel::{Kernel, Site, numbers, same_float};
+use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float};
 use crate::ops::lanes::{self, Along, LANES, Places, WIDE, Work};
+use crate::team::{self, Context, Team};
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
+use std::ops::Range;
+
+/// Rows that are worked on together.
+#[derive(Clone, Copy, Debug)]
+enum Group {
+    /// So many that lie side by side in what is read and in what is written.
+    Run(usize),
+    /// [`LANES`] that lie side by side in what is read.
+    Neighbours,
+    /// [`LANES`] that are short.
+    Short,
+    One,
+}
+
+/// Whether offsets go on by one.
+fn even(list: &[i64]) -> bool {
+    list.windows(2).all(|w| w[1] == w[0] + 1)
+}
 
 /// Rows of elements that are worked on one after another.
 #[derive(Debug)]
@@ -21,6 +39,8 @@ pub(crate) struct Rows {
     kind: Kind,
     /// Where each row begins, in the result and in the operand.
     begins: Vec<[i64; 2]>,
+    /// Whether the elements of a row are neighbours in the operand.
+    together: bool,
     /// The offsets of its elements in the operand, and in the result where there is one for each.
     reads: Vec<i64>,
     writes: Vec<i64>,
@@ -158,6 +178,7 @@ impl Rows {
             work,
             kind,
             begins,
+            together: even(&reads),
             reads,
             writes,
             scale: None,
@@ -172,7 +193,19 @@ impl Kernel for Rows {
         "rows"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn scratch(&self) -> Scratch {
+        // A row, rows in a line of the cache, and as many as are worked on side by side: read, written, and where they lie.
+        let numbers = self.reads.len() * (1 + LANES + 2 * WIDE + 2) + self.writes.len() * 2;
+        [0, 0, 0, numbers * size_of::<f32>()]
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
         let Some(In::Bytes(source)) = ins.first() else {
             return Err("an operand is written over".to_owned());
         };
@@ -209,9 +242,9 @@ impl Kernel for Rows {
             bias: bias.as_deref(),
         };
         match self.kind {
-            Kind::BF16 => self.typed::<bf16>(out, source, &with),
-            Kind::F16 => self.typed::<f16>(out, source, &with),
-            _ => self.typed::<f32>(out, source, &with),
+            Kind::BF16 => self.typed::<bf16>(out, source, &with, cx.team),
+            Kind::F16 => self.typed::<f16>(out, source, &with, cx.team),
+            _ => self.typed::<f32>(out, source, &with, cx.team),
         }
     }
 }
@@ -239,20 +272,94 @@ impl Rows {
         out: &mut [u8],
         source: &[u8],
         with: &Along<'_>,
+        team: &Team,
     ) -> Result<(), String> {
         let (out, source) = (elements_mut::<E>(out)?, elements::<E>(source)?);
-        vectorized(
-            #[inline(always)]
-            || self.all(out, source, with),
-        );
-        Ok(())
+        let work = |rows: Range<usize>, writes: &[i64], out: &mut [E]| {
+            vectorized(
+                #[inline(always)]
+                || self.some(rows, writes, out, source, with),
+            );
+        };
+        let count = (self.begins.len() as u64).saturating_mul(self.reads.len() as u64);
+        let firsts = match team.worth(count, team::ELEMENTS) {
+            1 => Vec::new(),
+            _ => self.firsts(),
+        };
+        let (low, high) = self.writes_reach();
+        let spans = firsts.windows(2).map(|w| {
+            let begins = self.begins[w[0]..w[1]].iter().map(|b| b[0]);
+            let ends = (begins.clone().min(), begins.max());
+            (ends.0.unwrap_or(0) + low, ends.1.unwrap_or(0) + high)
+        });
+        let spans: Vec<(i64, i64)> = spans.collect();
+        let shares = team::shares(&spans, team.worth(count, team::ELEMENTS));
+        if shares.is_empty() {
+            work(0..self.begins.len(), &self.writes, out);
+            return Ok(());
+        }
+        team.share(out, &shares, |share, out| {
+            let from = share.places.start as i64;
+            let writes: Vec<i64> = self.writes.iter().map(|write| write - from).collect();
+            work(
+                firsts[share.units.start]..firsts[share.units.end],
+                &writes,
+                out,
+            );
+            Ok(())
+        })
+    }
+
+    /// The least and the greatest offset along a row of the result.
+    fn writes_reach(&self) -> (i64, i64) {
+        let (low, high) = (self.writes.iter().min(), self.writes.iter().max());
+        (low.copied().unwrap_or(0), high.copied().unwrap_or(0))
+    }
+
+    /// The first row of each group that is worked on together, and behind the last one.
+    fn firsts(&self) -> Vec<usize> {
+        let (mut firsts, mut first) = (Vec::new(), 0);
+        while first < self.begins.len() {
+            firsts.push(first);
+            first += match self.group(first) {
+                Group::Run(run) => run,
+                Group::Neighbours | Group::Short => LANES,
+                Group::One => 1,
+            };
+        }
+        firsts.push(first);
+        firsts
+    }
+
+    /// The rows from this one on that are worked on together; it depends on what lies where alone.
+    #[inline(always)]
+    fn group(&self, first: usize) -> Group {
+        let (together, n) = (self.together, self.reads.len());
+        let run = if together { 0 } else { self.run(first) };
+        if LANES <= run {
+            return Group::Run(run);
+        }
+        let from = self.begins[first][1];
+        let block = self.begins.get(first..first + LANES);
+        let follows = |(i, b): (usize, &[i64; 2])| b[1] == from + i as i64;
+        match block {
+            Some(block) if !together && block.iter().enumerate().all(follows) => Group::Neighbours,
+            Some(_) if n <= SHORT => Group::Short,
+            _ => Group::One,
+        }
     }
 
     #[inline(always)]
-    fn all<E: Element<Number = f32>>(&self, out: &mut [E], source: &[E], with: &Along<'_>) {
-        let even = |list: &[i64]| list.windows(2).all(|w| w[1] == w[0] + 1);
+    fn some<E: Element<Number = f32>>(
+        &self,
+        rows: Range<usize>,
+        writes: &[i64],
+        out: &mut [E],
+        source: &[E],
+        with: &Along<'_>,
+    ) {
         let n = self.reads.len();
-        let (together, written) = (even(&self.reads), even(&self.writes));
+        let (together, written) = (self.together, even(writes));
         let mut row = vec![0f32; n];
         let mut tile = vec![[0f32; LANES]; n];
         // Lines whole pages apart take the same place in the cache: they are brought side by side before they are read again.
@@ -262,12 +369,12 @@ impl Rows {
         let plain = f32::same(&source[..0]).is_some();
         let dense: Vec<i64> = (0..n as i64).map(|i| i * WIDE as i64).collect();
         let mut beside = vec![0f32; if aliases || !plain { n * WIDE } else { 0 }];
-        let mut results = vec![0f32; if plain { 0 } else { self.writes.len() * WIDE }];
-        let mut first = 0;
-        while first < self.begins.len() {
+        let mut results = vec![0f32; if plain { 0 } else { writes.len() * WIDE }];
+        let mut first = rows.start;
+        while first < rows.end {
             let [to, from] = self.begins[first];
-            let run = if together { 0 } else { self.run(first) };
-            if LANES <= run {
+            let group = self.group(first);
+            if let Group::Run(run) = group {
                 let whole = run / WIDE * WIDE;
                 for at in (0..whole).step_by(WIDE) {
                     let [to, from] = self.begins[first + at];
@@ -275,7 +382,7 @@ impl Rows {
                         from,
                         to,
                         reads: &self.reads,
-                        writes: &self.writes,
+                        writes,
                     };
                     if aliases || !plain {
                         for (line, read) in beside.chunks_exact_mut(WIDE).zip(&self.reads) {
@@ -290,9 +397,9 @@ impl Rows {
                             lanes::wide(source, out, &places, with);
                         }
                         _ => {
-                            (places.to, places.writes) = (0, &dense[..self.writes.len()]);
+                            (places.to, places.writes) = (0, &dense[..writes.len()]);
                             lanes::wide(&beside, &mut results, &places, with);
-                            let lines = results.chunks_exact(WIDE).zip(&self.writes);
+                            let lines = results.chunks_exact(WIDE).zip(writes);
                             for (line, write) in lines {
                                 let at = (to + write) as usize;
                                 narrowed(line, &mut out[at..at + WIDE]);
@@ -303,26 +410,24 @@ impl Rows {
                 // The last ones begin before the end of the others: some rows are worked on twice.
                 for at in (whole..run).step_by(LANES) {
                     let at = first + at.min(run - LANES);
-                    self.narrow(out, source, &mut tile, at, with);
+                    self.narrow((out, writes), source, &mut tile, at, with);
                 }
                 first += run;
                 continue;
             }
-            let block = self.begins.get(first..first + LANES);
-            let follows = |(i, b): (usize, &[i64; 2])| b[1] == from + i as i64;
-            if !together && block.is_some_and(|block| block.iter().enumerate().all(follows)) {
-                self.narrow(out, source, &mut tile, first, with);
+            if let Group::Neighbours = group {
+                self.narrow((out, writes), source, &mut tile, first, with);
                 first += LANES;
                 continue;
             }
-            if n <= SHORT && first + LANES <= self.begins.len() {
+            if let Group::Short = group {
                 for (lanes, read) in tile.iter_mut().zip(&self.reads) {
                     for (x, [_, from]) in lanes.iter_mut().zip(&self.begins[first..]) {
                         *x = source[(from + read) as usize].read();
                     }
                 }
                 let one = lanes::side_by_side(&mut tile, with);
-                self.give(out, first, false, &one, &tile);
+                self.give((out, writes), first, false, &one, &tile);
                 first += LANES;
                 continue;
             }
@@ -336,13 +441,13 @@ impl Rows {
             }
             let one = lanes::row(&mut row, with);
             match self.work {
-                Work::Reduce(_) => out[to as usize] = E::of(one),
+                Work::Reduce(_) => out[(to + writes[0]) as usize] = E::of(one),
                 Work::Softmax | Work::Norm { .. } if written => {
-                    let at = (to + self.writes[0]) as usize;
+                    let at = (to + writes[0]) as usize;
                     narrowed(&row, &mut out[at..at + n]);
                 }
                 Work::Softmax | Work::Norm { .. } => {
-                    for (x, write) in row.iter().zip(&self.writes) {
+                    for (x, write) in row.iter().zip(writes) {
                         out[(to + write) as usize] = E::of(*x);
                     }
                 }
@@ -355,7 +460,7 @@ impl Rows {
     #[inline(always)]
     fn narrow<E: Element<Number = f32>>(
         &self,
-        out: &mut [E],
+        (out, writes): (&mut [E], &[i64]),
         source: &[E],
         tile: &mut [[f32; LANES]],
         first: usize,
@@ -370,7 +475,7 @@ impl Rows {
         let block = &self.begins[first..first + LANES];
         let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
         let beside = block.iter().enumerate().all(follows);
-        self.give(out, first, beside, &one, tile);
+        self.give((out, writes), first, beside, &one, tile);
     }
 
     /// How many rows from this one on lie side by side, in what is read and in what is written.
@@ -384,7 +489,7 @@ impl Rows {
     #[inline(always)]
     fn give<E: Element<Number = f32>>(
         &self,
-        out: &mut [E],
+        (out, writes): (&mut [E], &[i64]),
         first: usize,
         beside: bool,
         one: &[f32; LANES],
@@ -396,7 +501,7 @@ impl Rows {
             Work::Reduce(_) => one,
             Work::Softmax | Work::Norm { .. } => tile,
         };
-        for (lanes, write) in results.iter().zip(&self.writes) {
+        for (lanes, write) in results.iter().zip(writes) {
             if beside {
                 let at = (begins[0][0] + write) as usize;
                 narrowed(lanes, &mut out[at..at + LANES]);

@@ -1,9 +1,9 @@
 //! One of two elements by a condition, where all lie: no element is looked at.
 
 use crate::memory::In;
-use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::kernel::{Kernel, Site};
+use crate::team::Context;
 use bytemuck::Pod;
 use optc_ir::Operation;
 use optc_ops::Select;
@@ -99,7 +99,13 @@ impl Kernel for Choice {
         "choice"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
         match self.size {
             1 => self.all::<u8>(ins, out),
             2 => self.all::<u16>(ins, out),

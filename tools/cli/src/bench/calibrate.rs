@@ -137,7 +137,7 @@ impl Timed {
             .map_err(|diag| self.program.error(vec![*diag]))?;
         let slowest = profile.steps.iter().max_by_key(|step| step.cpu);
         let kernel = slowest.map_or("none", |step| step.kernel);
-        Ok((super::steps(&profile).as_secs_f64(), kernel))
+        Ok((super::steps(&profile, 1).as_secs_f64(), kernel))
     }
 }
 

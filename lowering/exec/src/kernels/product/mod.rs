@@ -65,7 +65,7 @@ fn product(a: Pair, b: Pair) -> i32 {
 }
 
 /// What is multiplied.
-pub(crate) trait Factor: Pod + Debug {
+pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// What products are summed to.
     type Sum: Number;
 
