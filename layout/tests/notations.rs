@@ -78,6 +78,10 @@ fn canonical_text_and_sugar() {
         "tensor<128xsi8, digits = 32:d0 4:d0/32>",
         "digits = \"32:d0 4:d0/32\"",
     );
+    reads(
+        "tensor<5x6x2x2xsi8, digits = \"*:d0 2:d1 3:d1/2 *:(d2*d3)\">",
+        "digits = \"*:d0 2:d1 3:d1/2 *:(d2*d3)\"",
+    );
     reads("tensor<4x8xsi8>", "");
     reads("tensor<f32>", "");
     reads("f32[3,5]{1,0:T(2,2)}", "xla = \"1,0:T(2,2)\"");
@@ -145,6 +149,24 @@ fn digits_are_a_bijection() {
     refuses(
         "tensor<6xsi8, {digits = \"2:d0 3:d0\"}>",
         "at character 25: no digit holds values 0 to 5 of d0: elements would share a position",
+    );
+}
+
+/// `*` is as many positions as the dimensions have indices.
+#[test]
+fn whole_digits_are_as_long_as_their_dimensions() {
+    for size in [0, 1, 3, 128] {
+        let of = |digits: &str| {
+            layout(&format!(
+                "tensor<{size}x6x2xsi8, {{digits = \"{digits}\"}}>"
+            ))
+        };
+        let whole = of("2:d1 *:(d0*d2) 3:d1/2");
+        assert!(whole.same_function(&of(&format!("2:d1 {}:(d0*d2) 3:d1/2", size * 2))));
+    }
+    refuses(
+        "tensor<4xsi8, {digits = \"*:_ 4:d0\"}>",
+        "at character 27: in `digits = \"*:_ 4:d0\"` at character 2: found `_`, expected `d`",
     );
 }
 

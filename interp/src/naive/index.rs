@@ -198,7 +198,7 @@ impl Formula {
         let rule = if has("digits") {
             digits_rule(
                 &text(&mut fields, "digits")?.unwrap_or_default(),
-                self.shape.len(),
+                &self.shape,
             )?
         } else if has("xla") {
             let xla = text(&mut fields, "xla")?.unwrap_or_default();
@@ -561,17 +561,18 @@ fn read_factors(
     (!out.is_empty()).then_some(out)
 }
 
-fn digits_rule(text: &str, rank: usize) -> Result<Rule, Problem> {
-    let digits: Option<Vec<Digit>> = text.split_whitespace().map(|d| digit(d, rank)).collect();
+fn digits_rule(text: &str, shape: &[u64]) -> Result<Rule, Problem> {
+    let digits: Option<Vec<Digit>> = text.split_whitespace().map(|d| digit(d, shape)).collect();
     digits
         .map(Rule::Digits)
         .ok_or_else(|| format!("cannot read the digits `{text}`"))
 }
 
-fn digit(text: &str, rank: usize) -> Option<Digit> {
-    let (count, source) = text.split_once(':')?;
-    let count = count.parse().ok().filter(|&n| n > 0)?;
+fn digit(text: &str, shape: &[u64]) -> Option<Digit> {
+    let (stated, source) = text.split_once(':')?;
+    let number = || stated.parse().ok().filter(|&n: &u64| n > 0);
     if source == "_" {
+        let count = number()?;
         return Some(Digit {
             count,
             dims: Vec::new(),
@@ -591,9 +592,14 @@ fn digit(text: &str, rank: usize) -> Option<Digit> {
         name.strip_prefix('d')?
             .parse()
             .ok()
-            .filter(|&d: &usize| d < rank)
+            .filter(|&d: &usize| d < shape.len())
     };
     let dims: Vec<usize> = inner.split('*').map(dim).collect::<Option<_>>()?;
+    let whole = || {
+        let mut sizes = dims.iter().map(|&d| shape[d]);
+        sizes.try_fold(1u64, |all, n| all.checked_mul(n))
+    };
+    let count = if stated == "*" { whole() } else { number() }?;
     let mut steps = Vec::new();
     while let Some(step) = rest.chars().next() {
         let after = rest.strip_prefix(['/', '%'])?;

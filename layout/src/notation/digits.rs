@@ -1,4 +1,5 @@
-//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form.
+//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form. `*:d0` has as many positions as the
+//! dimension has indices, whatever its size.
 
 use crate::build::element_count;
 use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};
@@ -30,8 +31,10 @@ pub struct DigitsNotation {
 /// One digit: `extent` positions of `(dims)` through `ops`, or unused ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DigitText {
-    /// How many positions.
+    /// How many positions; 0 where they are as many as the dimensions have indices.
     pub(crate) extent: u64,
+    /// Whether they are as many as the dimensions have indices: `*`.
+    pub(crate) whole: bool,
     /// The dimension or the merged dimensions, major to minor; empty for unused positions.
     pub(crate) dims: Vec<usize>,
     /// Divisions and remainders, first applied first.
@@ -50,10 +53,14 @@ pub enum DigitOp {
 impl std::fmt::Display for DigitText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<String> = self.dims.iter().map(|dim| format!("d{dim}")).collect();
+        match self.whole {
+            true => write!(f, "*:")?,
+            false => write!(f, "{}:", self.extent)?,
+        }
         match names.as_slice() {
-            [] => write!(f, "{}:_", self.extent)?,
-            [name] => write!(f, "{}:{name}", self.extent)?,
-            names => write!(f, "{}:({})", self.extent, names.join("*"))?,
+            [] => write!(f, "_")?,
+            [name] => write!(f, "{name}")?,
+            names => write!(f, "({})", names.join("*"))?,
         }
         for op in &self.ops {
             match op {
@@ -101,6 +108,7 @@ impl DigitsNotation {
         if placement.elements() == 0 {
             let zero = |dim| DigitText {
                 extent: placement.shape()[dim],
+                whole: false,
                 dims: vec![dim],
                 ops: vec![],
             };
@@ -142,6 +150,30 @@ impl DigitsNotation {
             unused(above, &mut notation.digits);
         }
         Ok(with_size(placement, notation))
+    }
+
+    /// With `*` for the positions of digits that have all of their dimensions, which are as many as `replaced` says.
+    pub(crate) fn with_whole(mut self, shape: &[u64], replaced: &dyn Fn(u64) -> bool) -> Self {
+        for digit in &mut self.digits {
+            let all = size_of(&digit.dims, shape) == Some(digit.extent);
+            if all && !digit.dims.is_empty() && digit.ops.is_empty() && replaced(digit.extent) {
+                (digit.extent, digit.whole) = (0, true);
+            }
+        }
+        self
+    }
+
+    /// With the positions in the place of each `*`.
+    fn sized(&self, shape: &[u64]) -> Result<Self, LayoutError> {
+        let mut sized = self.clone();
+        for digit in sized.digits.iter_mut().filter(|digit| digit.whole) {
+            let size = size_of(&digit.dims, shape);
+            let overflow = || LayoutError::Overflow {
+                shape: shape.to_vec(),
+            };
+            (digit.extent, digit.whole) = (size.ok_or_else(overflow)?, false);
+        }
+        Ok(sized)
     }
 
     /// The order of dimensions that the merges follow, major to minor.
@@ -260,7 +292,10 @@ impl Written for DigitsNotation {
             return Err(LayoutError::RankMismatch { key, found, rank });
         }
         let elements = product(shape);
-        let (chain, padded) = self.build(shape)?;
+        let (chain, padded) = match self.digits.iter().any(|digit| digit.whole) {
+            true => self.sized(shape)?.build(shape)?,
+            false => self.build(shape)?,
+        };
         let order = self.chain_order(shape.len())?;
         let highest = self.offset.saturating_add(chain::highest(&chain, elements));
         let needed = if self.offset == 0 {
@@ -345,6 +380,12 @@ impl Notate for DigitsNotation {
         }
         Some(digits)
     }
+}
+
+/// Indices of dimensions together.
+fn size_of(dims: &[usize], shape: &[u64]) -> Option<u64> {
+    let sizes = dims.iter().map(|&dim| shape.get(dim).copied());
+    sizes.fold(Some(1u64), |product, size| product?.checked_mul(size?))
 }
 
 /// A digit as a function of the element's number, with the stride of its steps.
@@ -447,11 +488,13 @@ impl Reader<'_> {
     }
 
     fn digit(&mut self) -> Result<DigitText, LayoutError> {
-        let extent = self.number()?;
+        let whole = self.eat('*');
+        let extent = if whole { 0 } else { self.number()? };
         self.expect(':')?;
-        if self.eat('_') {
+        if !whole && self.eat('_') {
             return Ok(DigitText {
                 extent,
+                whole,
                 dims: Vec::new(),
                 ops: Vec::new(),
             });
@@ -468,7 +511,12 @@ impl Reader<'_> {
             } else if self.eat('%') {
                 ops.push(DigitOp::Rem(self.positive()?));
             } else {
-                return Ok(DigitText { extent, dims, ops });
+                return Ok(DigitText {
+                    extent,
+                    whole,
+                    dims,
+                    ops,
+                });
             }
         }
     }
@@ -588,6 +636,7 @@ fn unused(extent: u64, digits: &mut Vec<DigitText>) {
     if 1 < extent {
         digits.push(DigitText {
             extent,
+            whole: false,
             dims: Vec::new(),
             ops: Vec::new(),
         });
@@ -654,6 +703,7 @@ fn digit_text(digit: &Loose, extent: u64) -> DigitText {
     }
     DigitText {
         extent,
+        whole: false,
         dims: digit.dims.clone(),
         ops,
     }

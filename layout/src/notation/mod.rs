@@ -213,6 +213,16 @@ pub(crate) fn simplest(
 }
 
 impl Notation {
+    /// The same notation of a layout of `shape` that says of digits with all of their dimensions only this (`*:d0`), where
+    /// their positions are as many as `replaced` says; sizes in elements. Other notations are as they were.
+    #[must_use]
+    pub fn with_whole_digits(self, shape: &[u64], replaced: &dyn Fn(u64) -> bool) -> Notation {
+        match self {
+            Notation::Digits(digits) => Notation::Digits(digits.with_whole(shape, replaced)),
+            other => other,
+        }
+    }
+
     /// Reads the keys of an encoding for a tensor of `rank` dimensions; none is row-major.
     ///
     /// # Errors

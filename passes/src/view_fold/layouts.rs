@@ -60,6 +60,13 @@ struct Open {
     writable: IndexMap<LayoutId, bool>,
 }
 
+impl Open {
+    /// A notation of a layout in which no number stands for an unknown size, as far as it can do without.
+    fn named(&self, notation: Notation, layout: &Layout) -> Notation {
+        notation.with_whole_digits(layout.shape(), &|extent| self.numbers.stands(extent))
+    }
+}
+
 impl Layouts {
     /// Begins a function whose unknown sizes, if it has any, these numbers stand for: answers about
     /// layouts of another one no longer hold. Whether any are dropped.
@@ -92,6 +99,7 @@ impl Layouts {
         let anew = had || any;
         if anew {
             self.propagated.clear();
+            self.notations.get_mut().clear();
         }
         anew
     }
@@ -132,7 +140,8 @@ impl Layouts {
         if let Some(&known) = open.writable.get(&id) {
             return known;
         }
-        let text = spell(&self.layouts[id], &open.target).to_string();
+        let written = spell(&self.layouts[id], &open.target);
+        let text = open.named(written, &self.layouts[id]).to_string();
         let writable = open.numbers.reword(&text) == text;
         open.writable.insert(id, writable);
         writable
@@ -564,7 +573,13 @@ impl Layouts {
         spell: impl FnOnce(&Layout) -> Notation,
     ) -> Notation {
         let mut known = self.notations.borrow_mut();
-        let written = || self.xla_text(id).unwrap_or_else(|| spell(self.get(id)));
+        let written = || {
+            let text = self.xla_text(id).unwrap_or_else(|| spell(self.get(id)));
+            match &self.open {
+                Some(open) => open.named(text, self.get(id)),
+                None => text,
+            }
+        };
         let notation = known.entry(id).or_insert_with(written);
         notation.clone()
     }
