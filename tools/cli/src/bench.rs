@@ -263,6 +263,7 @@ fn trace(profile: &Profile) -> String {
                 "source": step.source,
                 "bytes": step.bytes,
                 "cpu": step.cpu.as_secs_f64() * 1e6,
+                "threads": step.threads,
                 "staged": step.staged,
                 "moved": step.moved,
             },

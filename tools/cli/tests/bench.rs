@@ -43,6 +43,17 @@ fn bench_times_a_program_beside_what_it_was() {
     assert_eq!(names, ["matmul", "softmax"]);
     let text = optc(&["bench", "--vs", "reference", "--runs=1", &input]).ok();
     assert!(text.contains("reference / program"), "{text}");
+    let shared = [
+        "bench",
+        "--threads=2",
+        "--vs",
+        "reference",
+        "--runs=1",
+        &input,
+    ];
+    let text = optc(&shared).ok();
+    assert!(text.contains("ms on 2 threads"), "{text}");
+    optc(&["bench", "--threads=0", &input]).fails(2, "--threads");
 }
 
 #[test]
