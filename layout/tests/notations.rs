@@ -163,6 +163,9 @@ fn whole_digits_are_as_long_as_their_dimensions() {
         };
         let whole = of("2:d1 *:(d0*d2) 3:d1/2");
         assert!(whole.same_function(&of(&format!("2:d1 {}:(d0*d2) 3:d1/2", size * 2))));
+        let rest = of("2:d1 *:d2 *:d1/2 *:d0/4 4:d0");
+        let sized = format!("2:d1 2:d2 3:d1/2 {}:d0/4 4:d0", u64::div_ceil(size, 4));
+        assert!(rest.same_function(&of(&sized)));
     }
     refuses(
         "tensor<4xsi8, {digits = \"*:_ 4:d0\"}>",

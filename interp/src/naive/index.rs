@@ -595,11 +595,6 @@ fn digit(text: &str, shape: &[u64]) -> Option<Digit> {
             .filter(|&d: &usize| d < shape.len())
     };
     let dims: Vec<usize> = inner.split('*').map(dim).collect::<Option<_>>()?;
-    let whole = || {
-        let mut sizes = dims.iter().map(|&d| shape[d]);
-        sizes.try_fold(1u64, |all, n| all.checked_mul(n))
-    };
-    let count = if stated == "*" { whole() } else { number() }?;
     let mut steps = Vec::new();
     while let Some(step) = rest.chars().next() {
         let after = rest.strip_prefix(['/', '%'])?;
@@ -607,6 +602,20 @@ fn digit(text: &str, shape: &[u64]) -> Option<Digit> {
         steps.push((step, after[..end].parse().ok().filter(|&n| n > 0)?));
         rest = &after[end..];
     }
+    // As many positions as values: every index below the size is one.
+    let whole = || {
+        let mut sizes = dims.iter().map(|&d| shape[d]);
+        let size = sizes.try_fold(1u64, |all, n| all.checked_mul(n))?;
+        Some(
+            steps
+                .iter()
+                .fold(size, |left, &(step, by): &(char, u64)| match step {
+                    '/' => left.div_ceil(by),
+                    _ => left.min(by),
+                }),
+        )
+    };
+    let count = if stated == "*" { whole() } else { number() }?;
     Some(Digit { count, dims, steps })
 }
 

@@ -1,5 +1,5 @@
-//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form. `*:d0` has as many positions as the
-//! dimension has indices, whatever its size.
+//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form. `*:d0` and `*:d0/16` have as
+//! many positions as values, whatever the size of the dimension.
 
 use crate::build::element_count;
 use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};
@@ -31,9 +31,9 @@ pub struct DigitsNotation {
 /// One digit: `extent` positions of `(dims)` through `ops`, or unused ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DigitText {
-    /// How many positions; 0 where they are as many as the dimensions have indices.
+    /// How many positions; 0 where they are as many as the digit has values.
     pub(crate) extent: u64,
-    /// Whether they are as many as the dimensions have indices: `*`.
+    /// Whether they are as many as the digit has values: `*`.
     pub(crate) whole: bool,
     /// The dimension or the merged dimensions, major to minor; empty for unused positions.
     pub(crate) dims: Vec<usize>,
@@ -152,11 +152,11 @@ impl DigitsNotation {
         Ok(with_size(placement, notation))
     }
 
-    /// With `*` for the positions of digits that have all of their dimensions, which are as many as `replaced` says.
+    /// With `*` for the positions of digits with all that is left of their dimensions, which are as many as `replaced` says.
     pub(crate) fn with_whole(mut self, shape: &[u64], replaced: &dyn Fn(u64) -> bool) -> Self {
         for digit in &mut self.digits {
-            let all = size_of(&digit.dims, shape) == Some(digit.extent);
-            if all && !digit.dims.is_empty() && digit.ops.is_empty() && replaced(digit.extent) {
+            let all = digit.whole_extent(shape) == Some(digit.extent);
+            if all && !digit.dims.is_empty() && replaced(digit.extent) {
                 (digit.extent, digit.whole) = (0, true);
             }
         }
@@ -167,11 +167,11 @@ impl DigitsNotation {
     fn sized(&self, shape: &[u64]) -> Result<Self, LayoutError> {
         let mut sized = self.clone();
         for digit in sized.digits.iter_mut().filter(|digit| digit.whole) {
-            let size = size_of(&digit.dims, shape);
             let overflow = || LayoutError::Overflow {
                 shape: shape.to_vec(),
             };
-            (digit.extent, digit.whole) = (size.ok_or_else(overflow)?, false);
+            let extent = digit.whole_extent(shape).ok_or_else(overflow)?;
+            (digit.extent, digit.whole) = (extent, false);
         }
         Ok(sized)
     }
@@ -382,12 +382,6 @@ impl Notate for DigitsNotation {
     }
 }
 
-/// Indices of dimensions together.
-fn size_of(dims: &[usize], shape: &[u64]) -> Option<u64> {
-    let sizes = dims.iter().map(|&dim| shape.get(dim).copied());
-    sizes.fold(Some(1u64), |product, size| product?.checked_mul(size?))
-}
-
 /// A digit as a function of the element's number, with the stride of its steps.
 struct Part {
     text: usize,
@@ -441,6 +435,17 @@ fn missing_part(shape: &[u64], order: &[usize], domain: u64) -> String {
 }
 
 impl DigitText {
+    /// How many values it takes where nothing is left out above: those of its dimensions, divided and taken modulo as it
+    /// says. `None` above 2^64.
+    fn whole_extent(&self, shape: &[u64]) -> Option<u64> {
+        let mut sizes = self.dims.iter().map(|&dim| shape.get(dim).copied());
+        let size = sizes.try_fold(1u64, |product, size| product.checked_mul(size?))?;
+        Some(self.ops.iter().fold(size, |left, op| match op {
+            DigitOp::Div(by) => left.div_ceil(*by),
+            DigitOp::Rem(by) => left.min(*by),
+        }))
+    }
+
     /// The digit's value as a chain over the order's row-major number.
     fn chain(&self, shape: &[u64], order: &[usize], elements: u64) -> Option<Chain> {
         if elements == 0 {
