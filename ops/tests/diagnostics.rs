@@ -294,6 +294,12 @@ const CASES: &[Case] = &[
         r#""a.b"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> ()"#,
     ),
     case(
+        "part-space",
+        r#"%1 = "hbir.subview"(%0) <{limits = [4], starts = [0]}> : (tensor<8xf32, {xla = "0:S(1)"}>) -> tensor<4xf32>"#,
+        "\"hbir",
+        r#"%1 = "hbir.subview"(%0) <{limits = [4], starts = [0]}> : (tensor<8xf32, {xla = "0:S(1)"}>) -> tensor<4xf32, {xla = "0:S(1)"}>"#,
+    ),
+    case(
         "port-name-duplicate",
         "func.func @main(%x: f32 {hbir.name = \"a\"}, %y: f32 {hbir.name = \"a\"}) {\n  return\n}",
         "func.func",
