@@ -549,13 +549,14 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
 
 /// Whether an operation is a copy into another memory space, which no choice of layouts saves.
 pub fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
+    registry.structure(&func.ops[op].name) == Structure::Convert && leaves_space(func, op)
+}
+
+/// Whether the first result of an operation lies in another memory space than its first operand.
+pub fn leaves_space(func: &Func, op: Op) -> bool {
     let data = &func.ops[op];
-    let space = |value: Option<&Value>| {
-        let ty = func.ty(*value?).as_tensor()?;
-        Some(ty.notation.space())
-    };
-    registry.structure(&data.name) == Structure::Convert
-        && space(data.operands.first()) != space(data.results.first())
+    let space = |value: Option<&Value>| Some(func.ty(*value?).as_tensor()?.notation.space());
+    space(data.operands.first()) != space(data.results.first())
 }
 
 /// Bytes of a value without padding.

@@ -1,6 +1,7 @@
 //! What a pass states about a fold: where each live value of the original is in the folded program.
 
 use crate::codes;
+use crate::stats::leaves_space;
 use crate::target::encoding;
 use optc_ir::entity::SideTable;
 use optc_ir::{
@@ -130,10 +131,7 @@ fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
     let Some(decl) = registry.get(&data.name) else {
         return Kind::Compute;
     };
-    let space = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.notation.space());
-    if registry.structure(&data.name) == Structure::Convert
-        && space(data.operands.first()) == space(data.results.first())
-    {
+    if registry.structure(&data.name) == Structure::Convert && !leaves_space(func, op) {
         return Kind::Convert;
     }
     match decl.freedom(&func.op_ref(op)).class {

@@ -36,15 +36,8 @@ pub(crate) fn admits(
     let innermost = modes.iter().rfind(real);
     match sig.accept {
         Accept::Any | Accept::RowMajor => true,
-        Accept::CommonOrder | Accept::Matrices => {
-            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
-        }
-        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
-        Accept::ChannelOrders => {
-            channel_orders(sig, layouts, port).contains(&layout)
-                || (sig.is_pointwise_conv()
-                    && is_unpadded(&modes)
-                    && accepts_pointwise(sig, port, &modes))
+        Accept::CommonOrder | Accept::Matrices | Accept::ContractRuns | Accept::ChannelOrders => {
+            accepts_order(sig, layouts, port, layout, &modes)
         }
         Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
         Accept::LastBlock => innermost.is_none_or(|p| {
@@ -205,20 +198,34 @@ pub(crate) fn accepts_layout(
         Accept::Any => true,
         // What shares no dimension lies as it does by default.
         Accept::CommonOrder if sig.labels(port).iter().all(Option::is_none) => false,
-        Accept::CommonOrder | Accept::Matrices => {
-            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
-        }
-        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
-        Accept::ChannelOrders => {
-            channel_orders(sig, layouts, port).contains(&layout)
-                || (sig.is_pointwise_conv()
-                    && is_unpadded(&modes)
-                    && accepts_pointwise(sig, port, &modes))
+        Accept::CommonOrder | Accept::Matrices | Accept::ContractRuns | Accept::ChannelOrders => {
+            accepts_order(sig, layouts, port, layout, &modes)
         }
         Accept::MinRun => modes
             .last()
             .is_some_and(|p| p.div == 1 && layouts.is_at_least(p.extent, sig.parameter)),
         Accept::LastBlock => accepts_last_block(sig, port, &modes),
+    }
+}
+
+/// Whether a row that takes orders takes the one of a layout with these digits.
+fn accepts_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+    modes: &[Mode],
+) -> bool {
+    let ordered = |takes: fn(&Signature, usize, &[Mode]) -> bool| {
+        is_unpadded(modes) && takes(sig, port, modes)
+    };
+    match sig.accept {
+        Accept::ContractRuns => ordered(accepts_contract),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv() && ordered(accepts_pointwise))
+        }
+        _ => ordered(ends::accepts),
     }
 }
 

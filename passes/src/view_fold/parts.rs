@@ -1,7 +1,7 @@
 //! Slices that may be parts of their operands: the bytes stay where they are, and readers step over the rest.
 
 use super::signature::Part;
-use optc_check::stats::changes_space;
+use optc_check::stats::{changes_space, leaves_space};
 use optc_ir::entity::SideTable;
 use optc_ir::op::Traffic;
 use optc_ir::{FreedomClass, Func, Op, OpRef, Operation, Registry, Structure, Value};
@@ -71,12 +71,10 @@ pub(crate) fn part_of(
     let data = &func.ops[op];
     let stated = &*data.name == Subview::NAME;
     let bytes = copied_by(func, op, registry).filter(|_| !stated || chosen);
-    let space = |v: &Value| func.ty(*v).as_tensor().map(|ty| ty.notation.space());
-    let moves_on = || data.operands.first().and_then(space) != data.results.first().and_then(space);
     match bytes {
         _ if data.results.iter().any(|&r| whole[r]) => Part::Copied,
         // A part lies where its operand does.
-        _ if moves_on() => Part::Copied,
+        _ if leaves_space(func, op) => Part::Copied,
         Some(bytes) => Part::Either(bytes),
         None if stated => Part::Stays,
         None => Part::Copied,

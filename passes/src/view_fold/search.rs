@@ -361,8 +361,7 @@ impl<'a> Search<'a> {
         };
         let ports = graph.nodes[node].ports.iter();
         let keys: Option<Vec<PortKey>> = ports.map(|p| key(self, p.value)).collect();
-        let is_move = self.signatures.get(id).is_move();
-        let Some(keys) = keys.filter(|_| !is_move) else {
+        let Some(keys) = keys else {
             return self.op_modes(node, id).into_iter().map(Rc::new).collect();
         };
         let key = (id, keys);

@@ -203,16 +203,9 @@ impl Signature {
     /// Reads the row for a machine with tiles.
     pub(crate) fn read_tiles(&mut self, target: &Target, part: Part) {
         let logical = TileRule {
-            shares_all: false,
             logical: true,
-            run: 1,
             independent: false,
-            distinct: false,
-            ports: Vec::new(),
-            writes_any: false,
-            subview: false,
-            aligned: None,
-            price: None,
+            ..TileRule::any()
         };
         let barrier = self.freedom.class == FreedomClass::Barrier;
         let all_plain = || self.bits.iter().map(|&bits| target.plain(bits));

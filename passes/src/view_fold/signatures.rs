@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 /// Layouts of a port that takes tiles by roles which are offered because they waste least.
 const CHEAPEST: usize = 2;
+
 /// A signature, a port, and the label that ends there.
 type LeastKey = (SignatureId, usize, Option<usize>);
 
