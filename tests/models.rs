@@ -5,6 +5,7 @@ use optc_check::Stats;
 use optc_interp::{DataError, DataSource, compare, compare_exact, npz, run_naive, run_reference};
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, TensorType, verify};
 use optc_passes::Boundary;
+use optc_passes::view_fold::Proof;
 use optc_tests::check::{run_passes, words};
 use optc_tests::paths::{files, root};
 use std::fs::File;
@@ -192,5 +193,31 @@ fn printed_models_mean_the_same() {
             reference(&parsed, &model, &registry),
         );
         assert_eq!(a, b, "{}", model.name);
+    }
+}
+
+/// A product whose operand and result no alternative of its row takes together: the bound counts the transpose after it.
+#[test]
+fn a_transpose_that_no_product_writes_is_proved() {
+    let registry = Arc::new(optc_ops::registry());
+    let model = load(root().join("tests/models/micro_layernorm_nchw.onnx"));
+    for (target, bytes) in [("onnx", 25_088), ("onnxruntime", 50_176)] {
+        let passes = "canonicalize,view-fold";
+        let ran = run_passes(
+            &model.module,
+            passes,
+            target,
+            &Boundary::default(),
+            &registry,
+        );
+        let ran = ran.expect("folds");
+        let report = ran.fold().expect("a report");
+        assert_eq!(report.proof, Proof::Optimal, "{target}");
+        assert_eq!(report.lower_bound_bytes, bytes, "{target}");
+        assert_eq!(
+            Stats::of(&ran.module, &registry).movement_bytes,
+            bytes,
+            "{target}"
+        );
     }
 }

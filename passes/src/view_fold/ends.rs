@@ -14,31 +14,45 @@ pub(crate) struct Parts {
 
 /// Whether a port takes these digits by some alternative: always where none lists its ends.
 pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
+    sig.ends.is_empty()
+        || sig
+            .ends
+            .iter()
+            .any(|ends| accepts_by(sig, ends, port, modes))
+}
+
+/// Whether a port takes these digits by an alternative that lists ends.
+pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
     let digit = |m: &Mode| {
-        labels
-            .get(m.dim)
-            .copied()
-            .flatten()
-            .map(|label| LabelDigit {
-                label,
-                div: m.div,
-                extent: m.extent,
-                place: Place::Grid,
-            })
+        let label = labels.get(m.dim).copied().flatten()?;
+        let (div, extent) = (m.div, m.extent);
+        Some(LabelDigit {
+            label,
+            div,
+            extent,
+            place: Place::Grid,
+        })
     };
     let long = modes.iter().filter(|m| 1 < m.extent);
     let Some(order) = long.map(digit).collect::<Option<LabelOrder>>() else {
-        return sig.ends.is_empty();
+        return false;
     };
-    sig.ends.is_empty()
-        || sig.ends.iter().any(|ends| {
-            let of_port = &ends.ports[port];
-            of_port.is_empty()
-                || of_port
-                    .iter()
-                    .any(|end| parts(sig, ends, end, &order).is_some())
-        })
+    let of_port = &ends.ports[port];
+    let mut taken = of_port.iter().map(|end| parts(sig, ends, end, &order));
+    of_port.is_empty() || taken.any(|parts| parts.is_some())
+}
+
+/// Whether an alternative takes orders at a port in which a digit of this label is innermost.
+pub(crate) fn may_end_in(sig: &Signature, ends: &Ends, port: usize, label: usize) -> bool {
+    let long = |role: PortRole| {
+        let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        dims.any(|(l, &n)| 1 < n && l.is_some_and(|l| sig.port_role(l) == role))
+    };
+    let innermost = |end: &Vec<PortRole>| end.iter().rev().copied().find(|&role| long(role));
+    let of_port = &ends.ports[port];
+    let mut all = of_port.iter().map(innermost);
+    of_port.is_empty() || all.any(|role| role.is_none_or(|role| role == sig.port_role(label)))
 }
 
 /// An order by its end; nothing where it has another one.

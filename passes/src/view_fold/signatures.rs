@@ -53,6 +53,11 @@ impl Signatures {
         self.known[id.index()].clone()
     }
 
+    /// Whether one of them is so.
+    pub(crate) fn any(&self, is_so: impl Fn(&Signature) -> bool) -> bool {
+        self.known.iter().any(|sig| is_so(sig))
+    }
+
     /// [`tiled::least_padding`], asked once a signature and port.
     pub(crate) fn least_padding(
         &self,

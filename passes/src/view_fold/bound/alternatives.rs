@@ -5,11 +5,33 @@ use super::order::{extent, whole_and_part};
 use super::padding::padding_of_runs;
 use super::ports::ports_of;
 use super::relaxation::{Class, Lanes, Relaxation, Slot, Spread, State};
+use crate::view_fold::accepts::is_unpadded;
+use crate::view_fold::ends::{accepts_by, may_end_in};
 use crate::view_fold::groups::Node;
+use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
-use crate::view_fold::signature::{SignatureId, TileRule};
+use crate::view_fold::signature::{Signature, SignatureId, TileRule};
 use crate::view_fold::tiled;
 use indexmap::IndexMap;
+use optc_target::Accept;
+
+/// Whether an alternative of a row takes a layout at a port.
+fn takes(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    alternative: usize,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    match (sig.tiles.get(alternative), sig.ends.get(alternative)) {
+        (Some(rule), _) => tiled::is_taken_by(sig, layouts, rule, port, layout),
+        (None, Some(ends)) => {
+            let modes = layouts.modes(layout);
+            modes.is_some_and(|modes| is_unpadded(&modes) && accepts_by(sig, ends, port, &modes))
+        }
+        (None, None) => true,
+    }
+}
 
 impl Relaxation<'_> {
     /// What the padding of the larger of two ports of a common order costs beyond what is counted of it anyway, where its
@@ -75,8 +97,8 @@ impl Relaxation<'_> {
         sig.is_common_order() && sig.shapes.iter().all(alike)
     }
 
-    /// Where a row lists alternatives of roles for lines of lanes, one variable says which of them is taken at all
-    /// ports.
+    /// Where a row lists alternatives, of roles for lines of lanes or of ends of orders, one variable says which of them is
+    /// taken at all ports.
     pub(super) fn alternatives(
         &mut self,
         node: Node,
@@ -84,9 +106,13 @@ impl Relaxation<'_> {
         slots: &IndexMap<usize, Slot>,
     ) {
         let sig = self.signatures.get(id);
-        let n = sig.tiles.len();
         let by_roles = |r: &TileRule| !r.shares_all && !r.logical && !r.is_any();
-        if sig.lines.is_none() || n < 2 || slots.len() < 2 || !sig.tiles.iter().all(by_roles) {
+        let n = match sig.accept {
+            _ if sig.lines.is_some() && sig.tiles.iter().all(by_roles) => sig.tiles.len(),
+            Accept::Matrices if !sig.is_tiled() => sig.ends.len(),
+            _ => 0,
+        };
+        if n < 2 || slots.len() < 2 {
             return;
         }
         let var = self.problem.domains.len();
@@ -97,16 +123,16 @@ impl Relaxation<'_> {
             let default = self.signatures.default_at(self.layouts, id, port);
             let mut table = Vec::new();
             for index in self.indices(node, (port, slot)) {
-                for rule in &sig.tiles {
+                for alternative in 0..n {
                     table.push(match at.get(index) {
                         Some(Some(known)) => {
-                            match tiled::is_taken_by(sig, self.layouts, rule, port, *known) {
+                            match takes(sig, self.layouts, alternative, port, *known) {
                                 true => 0,
                                 false => INFEASIBLE,
                             }
                         }
                         Some(None) => 0,
-                        None => self.other_cost(node, id, rule, (port, index)),
+                        None => self.other_cost(node, id, alternative, (port, index)),
                     });
                 }
                 table.push(match at.get(index) {
@@ -128,13 +154,20 @@ impl Relaxation<'_> {
         &self,
         node: Node,
         id: SignatureId,
-        rule: &TileRule,
+        alternative: usize,
         (port, index): (usize, usize),
     ) -> Cost {
         let view = &self.ports[&(node, port)];
         let class = view.classes.get(index - view.at.len());
         let class = class.copied().unwrap_or(Class::UNKNOWN);
         let sig = self.signatures.get(id);
+        let Some(rule) = sig.tiles.get(alternative) else {
+            let may = |label| may_end_in(sig, &sig.ends[alternative], port, label);
+            return match class.label.is_none_or(may) {
+                true => 0,
+                false => INFEASIBLE,
+            };
+        };
         match may_be(sig, self.layouts, rule, port, class) {
             false => INFEASIBLE,
             true if class.lanes == Lanes::Whole => 0,

@@ -1,4 +1,4 @@
-//! Classes of the layouts that are no candidates, on a machine of lines of lanes.
+//! Classes of the layouts that are no candidates, on a machine of lines of lanes or where rows list what orders end in.
 
 use super::order::extent;
 use super::relaxation::{Class, Lanes, Relaxation, Spread};
@@ -50,9 +50,9 @@ pub(super) fn class_of(
     port: usize,
     layout: LayoutId,
 ) -> Class {
-    let order = match sig.lines {
-        Some(_) => label_order(sig, layouts, port, layout),
-        None => None,
+    let order = match sig.lines.is_some() || !sig.is_tiled() {
+        true => label_order(sig, layouts, port, layout),
+        false => None,
     };
     let Some(last) = order.as_ref().and_then(|order| order.last()) else {
         return Class::UNKNOWN;
@@ -104,23 +104,32 @@ pub(super) fn spread_of(
 }
 
 impl Relaxation<'_> {
+    /// The ways in which an innermost digit lies in lanes, as classes tell them apart: without lanes all are one.
+    fn ways(&self, group: Group) -> &'static [Lanes] {
+        match self.layouts.is_plain(self.graph.groups[group].bits) {
+            true => &Lanes::ALL,
+            false => &[Lanes::Any],
+        }
+    }
+
     /// Into how many classes the layouts fall that are no candidates.
     pub(super) fn classes(&self, group: Group) -> usize {
-        (self.atoms[group].len() * Lanes::ALL.len()).max(1)
+        (self.atoms[group].len() * self.ways(group).len()).max(1)
     }
 
     /// What is known of a class: the innermost digit, and how it lies in lanes.
     pub(super) fn atom(&self, group: Group, class: usize) -> Option<(Digit, Lanes)> {
-        let atom = self.atoms[group].get(class / Lanes::ALL.len())?;
-        Some((*atom, Lanes::ALL[class % Lanes::ALL.len()]))
+        let ways = self.ways(group);
+        let atom = self.atoms[group].get(class / ways.len())?;
+        Some((*atom, ways[class % ways.len()]))
     }
 
     /// The digits of a group that no member cuts: one of them is innermost in every layout. None where members cut
-    /// in ways that do not nest, or on machines with tiles of rows.
+    /// in ways that do not nest, on machines with tiles of rows, and without lanes where no row says what orders end in.
     pub(super) fn find_atoms(&mut self, group: Group) -> Vec<Digit> {
         let graph = self.graph;
         let data = &graph.groups[group];
-        if !self.layouts.is_plain(data.bits) {
+        if !self.layouts.is_plain(data.bits) && !self.lists_ends {
             return Vec::new();
         }
         let ports = data.producer.iter().chain(&data.uses);
@@ -226,7 +235,7 @@ impl Relaxation<'_> {
                 _ => None,
             }
         };
-        let atoms = &self.atoms[group];
+        let (atoms, ways) = (&self.atoms[group], self.ways(group));
         let known: Vec<Option<usize>> = atoms.iter().map(label_of).collect();
         let of = |(atom, &label): (&Digit, &Option<usize>)| {
             let spread = |lanes: Lanes| match lanes {
@@ -240,12 +249,13 @@ impl Relaxation<'_> {
                 }
                 Lanes::Any | Lanes::Whole | Lanes::Within => Spread::Any,
             };
-            Lanes::ALL.map(|lanes| Class {
+            let class = |lanes: &Lanes| Class {
                 label,
-                lanes,
-                spread: spread(lanes),
+                lanes: *lanes,
+                spread: spread(*lanes),
                 extent: atom.extent,
-            })
+            };
+            ways.iter().map(class).collect::<Vec<Class>>()
         };
         let all: Vec<Class> = atoms.iter().zip(&known).flat_map(of).collect();
         if all.is_empty() {

@@ -13,7 +13,7 @@
 //!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
 //!
 //! On a machine of lines of lanes the other layouts fall into classes: which digit is innermost, and what fills lanes that
-//! are padded. Copies for several readers are states of a group; a copy for one reader is the reader's own.
+//! are padded; where rows say what orders end in, by the innermost digit alone. Copies for several readers are states of a group; a copy for one reader is the reader's own.
 //!
 //! Constraints among more than two ports, and what padding a row allows, are left out. A conversion
 //! between two different states costs the bytes of both, of the other state the bytes without
@@ -85,6 +85,7 @@ fn minimum(
         runs: RefCell::default(),
         paddings: RefCell::default(),
         atoms: SideTable::new(Vec::new()),
+        lists_ends: signatures.any(|sig| !sig.is_tiled() && !sig.ends.is_empty()),
     };
     relaxation.groups();
     relaxation.nodes();

@@ -15,13 +15,19 @@ pub(super) fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
     rules.all(|rule| rule.shares_all && !(rule.writes_any && written))
 }
 
+/// Whether ports have one common order whose innermost digits are known.
+fn tells_ends(sig: &Signature) -> bool {
+    let known = sig.lines.is_some() || (!sig.is_tiled() && sig.accept == Accept::CommonOrder);
+    known && sig.is_common_order()
+}
+
 /// Whether two ports of one common order may have layouts of these classes: where both have both innermost dimensions
 /// whole, these are one; where they have the same dimensions, lanes are padded alike.
 pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -> bool {
     let (Some(p), Some(q)) = (x.label, y.label) else {
         return true;
     };
-    if sig.lines.is_none() || !sig.is_common_order() {
+    if !tells_ends(sig) {
         return true;
     }
     let whole = |label: usize| {
@@ -64,7 +70,7 @@ pub(super) fn keeps_innermost(
     (a, layout): (usize, LayoutId),
     (b, class): (usize, Class),
 ) -> bool {
-    if sig.lines.is_none() || !sig.is_common_order() || !shares_all(sig, a, b) {
+    if !tells_ends(sig) || !shares_all(sig, a, b) {
         return true;
     }
     let order = label_order(sig, layouts, a, layout);

@@ -3,6 +3,7 @@
 use super::classes::may_be;
 use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};
 use crate::view_fold::accepts::{channel_orders, default_layout};
+use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::price;
@@ -145,7 +146,15 @@ impl Relaxation<'_> {
             let default = self.signatures.default_at(self.layouts, id, port);
             let rules = || sig.tiles.iter();
             let layouts = &*self.layouts;
-            let may = rules().any(|rule| may_be(sig, layouts, rule, port, class));
+            let in_tiles = || rules().any(|rule| may_be(sig, layouts, rule, port, class));
+            let in_order = |label| {
+                let mut all = sig.ends.iter();
+                all.any(|ends| may_end_in(sig, ends, port, label))
+            };
+            let may = match class.label {
+                Some(label) if !sig.is_tiled() => sig.ends.is_empty() || in_order(label),
+                _ => in_tiles(),
+            };
             if !may && !rules().any(|rule| rule.logical) && at.contains(&Some(default)) {
                 return false;
             }

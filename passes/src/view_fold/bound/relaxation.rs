@@ -212,6 +212,8 @@ pub(super) struct Relaxation<'a> {
     pub(super) paddings: RefCell<FastMap<PaddingKey, u64>>,
     /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
     pub(super) atoms: SideTable<Group, Vec<Digit>>,
+    /// Whether a row says what orders end in, on a machine without tiles.
+    pub(super) lists_ends: bool,
 }
 
 impl Relaxation<'_> {
