@@ -2,6 +2,8 @@
 
 mod props {
     pub(crate) mod brute;
+    pub(crate) mod copies;
+    pub(crate) mod copies_place;
     pub(crate) mod shrink;
 }
 
@@ -9,10 +11,15 @@ use optc_check::{Certificate, Stats};
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
 use optc_ops::{Tanh, Transpose, ints};
 use optc_passes::Boundary;
+use optc_passes::view_fold::Proof;
 use optc_target::Target;
-use optc_tests::check::{Ran, cases, parse, round_trip, run_passes, same_meaning, words};
+use optc_tests::check::{
+    Ran, cases, parse, round_trip, run_on, run_passes, same_meaning, target, words,
+};
 use optc_tests::{Must, Profile, Transformer, program, transformer};
+use props::copies::{Counted, Found, least_below};
 use props::{brute, shrink};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 const TARGETS: [&str; 2] = ["cpu", "journey6"];
@@ -462,6 +469,179 @@ fn bounds_hold_for_parts_of_tensors() {
     assert!(
         200 < tried && 50 < moving && 20 < proven,
         "{tried} programs, {moving} of them move bytes, {proven} of them with a proof"
+    );
+}
+
+/// A machine on which reductions take no parts, and products what is in one piece.
+const PARTIAL: &str = r#"
+name = "partial"
+summary = "some rows take parts"
+spelling = "order"
+
+[[memory]]
+name = "dram"
+bandwidth = 20.0e9
+
+[units.core]
+summary = "one core"
+
+[[rows]]
+unit = "core"
+families = ["elementwise", "concat", "slice", "broadcast", "gather"]
+parts = "any"
+take = [{ share = "all" }]
+
+[[rows]]
+unit = "core"
+families = ["softmax", "norm", "reduce"]
+take = [{ share = "all" }]
+
+[[rows]]
+unit = "core"
+families = ["matmul"]
+parts = "leading"
+take = [{ share = ["k"], one_run = ["k"], not_innermost = ["batch"] }]
+
+[[rows]]
+unit = "core"
+families = ["source"]
+parts = "any"
+take = [{}]
+
+[[rows]]
+unit = "core"
+families = ["barrier"]
+take = [{ order = "logical" }]
+"#;
+
+/// How folds compare with everything that can be done.
+#[derive(Default, Debug)]
+struct Against {
+    known: u32,
+    /// Those in which something must be moved, copied or repeated.
+    costly: u32,
+    /// Of these, those that a fold takes no more for.
+    least: u32,
+    /// Of these, those of which it says so.
+    proven: u32,
+    /// Those whose bound is reached by some program.
+    tight: u32,
+}
+
+/// Compares a fold with everything that can be done: what is called optimal is, and no bound lies above.
+fn against_everything(
+    module: &Module,
+    machine: &Arc<Target>,
+    boundary: &Boundary,
+    registry: &Arc<Registry>,
+    tally: &mut Against,
+) -> Result<(), String> {
+    let ran = run_on(module, "view-fold", machine.clone(), boundary, registry)?;
+    let stats = Stats::of(&ran.module, registry);
+    let report = ran.fold().expect("a report");
+    let proven = report.proof == Proof::Optimal;
+    for counted in [Counted::Moved, Counted::Expanded] {
+        let expanded = if counted == Counted::Moved {
+            0
+        } else {
+            stats.expand_bytes
+        };
+        let found = stats.movement_bytes + stats.copy_bytes + expanded;
+        let least = least_below(
+            found + 1,
+            module,
+            registry,
+            machine,
+            boundary.free_all,
+            counted,
+        );
+        let bound = report.lower_bound_bytes;
+        let context = || {
+            format!(
+                "{} with {counted:?}, free boundary {}: {found} bytes, bound {bound}, proof {}, {least:?}\n{}",
+                machine.name,
+                boundary.free_all,
+                report.proof.name(),
+                text::print(&ran.module)
+            )
+        };
+        let least = match least {
+            Found::Unknown => return Ok(()),
+            Found::NothingBelow => return Err(format!("not covered: {}", context())),
+            Found::Least(least) => least,
+        };
+        if least < bound {
+            return Err(format!("the bound is too high: {}", context()));
+        }
+        if proven && least < found {
+            return Err(format!("not optimal: {}", context()));
+        }
+        if counted == Counted::Moved {
+            tally.known += 1;
+            tally.costly += u32::from(0 < least);
+            tally.least += u32::from(0 < least && least == found);
+            tally.proven += u32::from(0 < least && proven);
+            tally.tight += u32::from(0 < least && bound == least);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_called_optimal_is_with_everything_that_may_lie_elsewhere() {
+    let partial = Arc::new(Target::parse(PARTIAL).expect("a target"));
+    for machine in [target("cpu"), partial] {
+        let tally = RefCell::new(Against::default());
+        for_programs(0..300, Profile::TinyCopies, |module, registry| {
+            for boundary in [Boundary::default(), free()] {
+                let mut sum = tally.borrow_mut();
+                against_everything(module, &machine, &boundary, registry, &mut sum)?;
+            }
+            Ok(())
+        });
+        let tally = tally.into_inner();
+        let Against {
+            known,
+            costly,
+            least,
+            proven,
+            tight,
+        } = tally;
+        let often = costly * 9 < least * 10 && costly < 3 * proven && proven <= tight;
+        assert!(
+            500 < known && 300 < costly && often,
+            "{}: {tally:?}",
+            machine.name
+        );
+    }
+}
+
+/// Who converts in front of a broadcast that stays may convert behind one that is read where it lies, for fewer bytes in all.
+#[test]
+fn a_broadcast_that_stays_between_orders_is_not_called_optimal() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(
+        r#"func.func @main(%x: tensor<3x2xf32>) -> tensor<2x2x3xf32> {
+  %0 = "hbir.broadcast"(%x) <{shape = [2, 3, 2]}> : (tensor<3x2xf32>) -> tensor<2x3x2xf32>
+  %1 = "hbir.transpose"(%0) <{perm = [0, 2, 1]}> : (tensor<2x3x2xf32>) -> tensor<2x2x3xf32>
+  return %1 : tensor<2x2x3xf32>
+}"#,
+    );
+    let cpu = target("cpu");
+    let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
+    let (stats, report) = (
+        Stats::of(&ran.module, &registry),
+        ran.fold().expect("a report"),
+    );
+    let found = stats.movement_bytes + stats.copy_bytes + stats.expand_bytes;
+    let all = Counted::Expanded;
+    let least = least_below(found + 1, &module, &registry, &cpu, false, all);
+    assert_eq!(least, Found::Least(96));
+    assert_eq!(
+        report.proof == Proof::Optimal,
+        found == 96,
+        "{found} bytes, {}",
+        report.proof.name()
     );
 }
 

@@ -11,14 +11,14 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Func, Module, Op, Value};
 
 /// Positions, major to minor: which element (row-major number) stands there.
-type Order = Vec<usize>;
+pub(crate) type Order = Vec<usize>;
 
 /// A value as part of the buffer it is stored in: element `i` of the value is element `map[i]` of
 /// the value `root`.
 #[derive(Clone)]
-struct Stored {
-    root: Value,
-    map: Vec<usize>,
+pub(crate) struct Stored {
+    pub(crate) root: Value,
+    pub(crate) map: Vec<usize>,
 }
 
 /// The most combinations that are tried.
@@ -131,7 +131,7 @@ fn parts(func: &Func, op: Op) -> Option<Vec<Vec<usize>>> {
 }
 
 /// The elements at these places of a whole, in the order that the whole has.
-fn induced(order: &Order, places: &[usize]) -> Order {
+pub(crate) fn induced(order: &Order, places: &[usize]) -> Order {
     let mut position = vec![0; order.len()];
     for (at, &element) in order.iter().enumerate() {
         position[element] = at;
@@ -156,7 +156,7 @@ fn is_rearrangement(func: &Func, op: Op) -> bool {
     matches!(&*func.ops[op].name, "hbir.reshape" | "hbir.transpose")
 }
 
-fn shape(func: &Func, value: Value) -> Vec<usize> {
+pub(crate) fn shape(func: &Func, value: Value) -> Vec<usize> {
     let ty = func
         .ty(value)
         .as_tensor()
@@ -166,6 +166,13 @@ fn shape(func: &Func, value: Value) -> Vec<usize> {
         .iter()
         .map(|&n| usize::try_from(n).expect("tiny"))
         .collect()
+}
+
+/// The bytes of a value.
+pub(crate) fn size_of(func: &Func, value: Value) -> u64 {
+    let ty = func.ty(value).as_tensor();
+    let ty = ty.expect("tiny programs have tensors");
+    ty.elements().expect("known") * u64::from(ty.dtype.bits() / 8)
 }
 
 /// Where each value is stored; nothing for operations that this model does not know.
@@ -205,7 +212,7 @@ fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
     Some(stored)
 }
 
-fn transposed(func: &Func, op: Op, operand: &Stored) -> Stored {
+pub(crate) fn transposed(func: &Func, op: Op, operand: &Stored) -> Stored {
     let data = &func.ops[op];
     let perm = data
         .props
@@ -231,7 +238,7 @@ fn transposed(func: &Func, op: Op, operand: &Stored) -> Stored {
     }
 }
 
-fn unravel(mut i: usize, shape: &[usize]) -> Vec<usize> {
+pub(crate) fn unravel(mut i: usize, shape: &[usize]) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (axis, &n) in shape.iter().enumerate().rev() {
         index[axis] = i % n;
@@ -240,15 +247,23 @@ fn unravel(mut i: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-fn ravel(index: &[usize], shape: &[usize]) -> usize {
+pub(crate) fn ravel(index: &[usize], shape: &[usize]) -> usize {
     index.iter().zip(shape).fold(0, |at, (&i, &n)| at * n + i)
 }
 
 /// Every order of a shape in which each dimension is cut into digits and the digits stand anywhere.
-fn digit_orders(shape: &[usize]) -> Vec<Order> {
+pub(crate) fn digit_orders(shape: &[usize]) -> Vec<Order> {
+    digit_orders_with(shape, &[])
+}
+
+/// Those in which these dimensions are not cut.
+pub(crate) fn digit_orders_with(shape: &[usize], uncut: &[usize]) -> Vec<Order> {
     let mut lists: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new()];
     for (dim, &n) in shape.iter().enumerate() {
-        let cuts = factorizations(n);
+        let mut cuts = factorizations(n);
+        if uncut.contains(&dim) {
+            cuts.retain(|cut| cut.len() <= 1);
+        }
         let extended = lists.iter().flat_map(|list| {
             cuts.iter()
                 .map(move |cut| [list.clone(), digits(dim, cut)].concat())
@@ -359,18 +374,9 @@ impl Program<'_> {
                 Some(order) => orders.iter().filter(|o| *o != order).count(),
                 None => orders.len().saturating_sub(1),
             };
-            extra as u64 * 2 * self.size(*root)
+            extra as u64 * 2 * size_of(self.func, *root)
         };
         wanted.iter().map(cost).sum()
-    }
-
-    fn size(&self, value: Value) -> u64 {
-        let ty = self
-            .func
-            .ty(value)
-            .as_tensor()
-            .expect("tiny programs have tensors");
-        ty.elements().expect("known") * u64::from(ty.dtype.bits() / 8)
     }
 
     /// The order in which an operand's elements are read first, if the operation runs in `order`.

@@ -72,7 +72,23 @@ pub fn run_passes(
     boundary: &Boundary,
     registry: &Arc<Registry>,
 ) -> Result<Ran, String> {
-    let target = self::target(target);
+    run_on(module, pipeline, self::target(target), boundary, registry)
+}
+
+/// Runs a pipeline for a target, verifying after each pass.
+///
+/// # Errors
+/// What the passes or the verifier say.
+///
+/// # Panics
+/// The pipeline does not exist.
+pub fn run_on(
+    module: &Module,
+    pipeline: &str,
+    target: Arc<Target>,
+    boundary: &Boundary,
+    registry: &Arc<Registry>,
+) -> Result<Ran, String> {
     let stages = PassList::builtin()
         .parse(pipeline)
         .expect("a pipeline of built-in passes");

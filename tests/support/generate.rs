@@ -8,12 +8,13 @@ use indexmap::IndexMap;
 use optc_interp::SplitMix64;
 use optc_ir::analysis::Uses;
 use optc_ir::op::Operation;
+use optc_ir::tensor::Tensor;
 use optc_ir::{AttrDict, DType, Func, FuncBuilder, Module, NewOp, Registry, TensorType, Value};
 use optc_ops::{
-    Abs, Add, Bounds, Broadcast, Compare, Concat, Conv, DepthMode, DepthToSpace, Direction, Einsum,
-    Gather, LayerNorm, Linear, Matmul, Max, MaxPool, Mul, Neg, Pad, PadMode, PadValue, Reduce,
-    ReduceKind, Relu, Reshape, Select, Sigmoid, Slice, Softmax, SpaceToDepth, Split, Squeeze, Sub,
-    Tanh, Transpose, Unsqueeze, ints,
+    Abs, Add, Bounds, Broadcast, Compare, Concat, Constant, Conv, DepthMode, DepthToSpace,
+    Direction, Einsum, Gather, LayerNorm, Linear, Matmul, Max, MaxPool, Mul, Neg, Pad, PadMode,
+    PadValue, Reduce, ReduceKind, Relu, Reshape, Select, Sigmoid, Slice, Softmax, SpaceToDepth,
+    Split, Squeeze, Sub, Tanh, Transpose, Unsqueeze, ints, tensor_dense,
 };
 use std::sync::Arc;
 
@@ -29,23 +30,30 @@ pub enum Profile {
     Tiny,
     /// The same with parts: concat, slice without strides, pad.
     TinyParts,
+    /// The same with all that copies or repeats, and with products, reductions and softmax.
+    TinyCopies,
 }
 
 impl Profile {
     fn is_tiny(self) -> bool {
-        matches!(self, Profile::Tiny | Profile::TinyParts)
+        matches!(
+            self,
+            Profile::Tiny | Profile::TinyParts | Profile::TinyCopies
+        )
     }
 }
 
-/// A random program of 1 to 30 operations (1 to 5 for the tiny profiles).
+/// A random program of 1 to 30 operations (1 to 5 or 2 to 6 for the tiny profiles, and a little more).
 #[must_use]
 pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
     let mut rng = SplitMix64::new(seed);
     let (max_ops, dtype) = match profile {
         Profile::Tiny | Profile::TinyParts => (5, DType::SI32),
+        Profile::TinyCopies => (5, DType::F32),
         Profile::Mixed | Profile::Moves => (30, dtype(&mut rng)),
     };
-    let n_ops = 1 + below(&mut rng, max_ops);
+    let least = if profile == Profile::TinyCopies { 2 } else { 1 };
+    let n_ops = least + below(&mut rng, max_ops);
     generate(rng, profile, dtype, n_ops, registry)
 }
 
@@ -173,16 +181,27 @@ impl Generator<'_> {
             Self::einsum,
         ];
         let parts: &[fn(&mut Self)] = &[Self::concat, Self::concat, Self::slice, Self::pad];
-        let n = match self.profile {
-            Profile::Moves | Profile::Tiny => moves.len(),
-            Profile::TinyParts => moves.len() + parts.len(),
-            Profile::Mixed => moves.len() + more.len(),
+        let copies: &[fn(&mut Self)] = &[
+            Self::concat,
+            Self::concat,
+            Self::slice,
+            Self::slice,
+            Self::split,
+            Self::pad,
+            Self::broadcast,
+            Self::gather_run,
+            Self::roll,
+            Self::matmul,
+            Self::reduce,
+            Self::softmax,
+        ];
+        let more = match self.profile {
+            Profile::Moves | Profile::Tiny => &[],
+            Profile::TinyParts => parts,
+            Profile::TinyCopies => copies,
+            Profile::Mixed => more,
         };
-        let more = if self.profile == Profile::TinyParts {
-            parts
-        } else {
-            more
-        };
+        let n = moves.len() + more.len();
         let k = self.below(n);
         match moves.get(k) {
             Some(make) => make(self),
@@ -264,7 +283,7 @@ impl Generator<'_> {
 
     fn any_shape(&mut self) -> Vec<u64> {
         let sizes: &[u64] = match self.profile {
-            Profile::Tiny | Profile::TinyParts => &[2, 3],
+            Profile::Tiny | Profile::TinyParts | Profile::TinyCopies => &[2, 3],
             Profile::Mixed | Profile::Moves => &[2, 3, 5, 7, 4, 6, 1, 8],
         };
         let max_rank = if self.profile.is_tiny() { 2 } else { 4 };
@@ -560,6 +579,51 @@ impl Generator<'_> {
         let indices = self.side_arg(&dims, DType::SI64);
         let axis = int(axis);
         self.push(&Gather { axis }, &[x, indices]);
+    }
+
+    /// A gather of one index, or of some that are evenly spaced.
+    fn gather_run(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
+        let (at, shape) = (self.axis_of(x), self.b.shape(x));
+        let size = i64::try_from(shape[at]).unwrap_or(0);
+        let first = self.rng.below(shape[at].max(1)).cast_signed();
+        let step = [1, 1, 2, -1][self.below(4)];
+        let most = 1 + self.below(3);
+        let run = (0i64..).map(|i| first + i * step);
+        let run: Vec<i64> = run
+            .take(most)
+            .take_while(|i| (0..size).contains(i))
+            .collect();
+        let one = run.len() == 1 && self.chance(50);
+        let dims = if one { vec![] } else { vec![run.len()] };
+        let axis = int(at);
+        let indices = Tensor::from_i64(DType::SI64, dims, run);
+        let indices = self.b.must(&Constant::dense(tensor_dense(&indices)), &[]);
+        self.push(&Gather { axis }, &[x, indices]);
+    }
+
+    /// What is cut in two, put together the other way round.
+    fn roll(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
+        let (at, shape) = (self.axis_of(x), self.b.shape(x));
+        let n = shape[at];
+        if n < 2 {
+            return;
+        }
+        let first = 1 + self.rng.below(n - 1);
+        let (axis, sizes) = (int(at), ints(&[first, n - first]));
+        let Ok(parts) = self.b.op(&Split { axis, sizes }, &[x]) else {
+            return;
+        };
+        let mut turned: Vec<Value> = parts.into_iter().rev().collect();
+        if self.chance(20) {
+            turned.swap(0, 1);
+        }
+        self.push(&Concat { axis }, &turned);
     }
 
     fn select(&mut self) {

@@ -23,6 +23,20 @@ pub(crate) struct Elided {
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
     /// in place.
     pub(crate) given: u64,
+    /// What stays that repeats elements.
+    pub(crate) repeats: Repeats,
+}
+
+/// What stays of the operations that repeat elements in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) enum Repeats {
+    /// None.
+    #[default]
+    Nothing,
+    /// Some that stay whatever else is decided, the layouts being as they are.
+    Forced,
+    /// Some that stay by what else was decided.
+    ByChoice,
 }
 
 impl Elided {
@@ -117,9 +131,17 @@ impl Decision<'_> {
     fn stays(&mut self, op: Op, part: &Part, refused: &Refused) {
         let data = &self.func().ops[op];
         let decl = self.site.registry.get(&data.name);
-        let copies = decl.is_some_and(|d| d.traffic(&self.func().op_ref(op)) != Traffic::None);
+        let traffic = decl.map_or(Traffic::None, |d| d.traffic(&self.func().op_ref(op)));
         let is_operand = matches!(part.part, Port::Operand(_));
-        if !copies || (matches!(refused, Refused::Always) && !is_operand) {
+        if traffic == Traffic::Expand {
+            let stays = match refused {
+                Refused::Always => Repeats::Forced,
+                Refused::Here => Repeats::ByChoice,
+            };
+            self.elided.repeats = self.elided.repeats.max(stays);
+            return;
+        }
+        if traffic == Traffic::None || (matches!(refused, Refused::Always) && !is_operand) {
             return;
         }
         let ty = part

@@ -46,6 +46,7 @@
 
 mod decide;
 
+pub(crate) use decide::Repeats;
 use decide::{Elided, elide};
 
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
@@ -115,6 +116,8 @@ pub(crate) struct Left {
     pub(crate) by_choice: u64,
     /// Bytes of operands that nobody computes, and that a conversion might write in place.
     pub(crate) given: u64,
+    /// What stays that repeats elements.
+    pub(crate) repeats: Repeats,
 }
 
 /// Lets copies of a module go that need not be made.
@@ -133,5 +136,6 @@ pub(crate) fn run_on(module: &mut Module, cx: &PassContext) -> Left {
         changed: left.changed || one.changes(),
         by_choice: left.by_choice.saturating_add(one.left_by_choice),
         given: left.given.saturating_add(one.given),
+        repeats: left.repeats.max(one.repeats),
     })
 }

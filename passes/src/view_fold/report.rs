@@ -10,7 +10,8 @@ use optc_target::Target;
 /// How sure the result is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// No program in any layouts the target admits moves fewer bytes.
+    /// No program in any layouts the target admits moves, copies and pads fewer bytes, nor these and what it repeats in
+    /// memory together.
     Optimal,
     /// None does among the candidate layouts and forms.
     OptimalInCandidates,

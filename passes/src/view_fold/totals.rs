@@ -5,7 +5,7 @@ use super::function::Folded;
 use super::report::{FoldReport, Proof};
 use super::shared::Shared;
 use crate::codes;
-use crate::elide_copies::Left;
+use crate::elide_copies::{Left, Repeats};
 use crate::pass::PassContext;
 use optc_check::Witness;
 use optc_check::amount::{Amount, amount};
@@ -159,8 +159,14 @@ impl Totals {
             .by_choice
             .saturating_add(given)
             .min(after.copy_bytes.saturating_sub(self.copied));
-        let proven = costs == bound && !kept && by_choice == 0;
-        let proof = match (proven, self.unproven || by_choice != 0) {
+        // What repeats elements may trade what it repeats for what is converted before or behind it.
+        let repeats = match self.copies.repeats {
+            Repeats::Nothing => false,
+            Repeats::Forced => self.bound != 0,
+            Repeats::ByChoice => true,
+        };
+        let proven = costs == bound && !kept && by_choice == 0 && !repeats;
+        let proof = match (proven, self.unproven || by_choice != 0 || repeats) {
             (true, _) => Proof::Optimal,
             (false, true) => Proof::Bound,
             (false, false) => Proof::OptimalInCandidates,

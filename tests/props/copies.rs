@@ -1,0 +1,800 @@
+//! The least bytes that a tiny program can move, copy and repeat on a machine whose rows have `parts`, by trying every
+//! order of every operation and, beside each, everything that may lie in the bytes of something else.
+//!
+//! It knows nothing of digits of layouts, of spreads or of the search: a buffer is a list that says which element of a
+//! value stands at each position, and what lies in another buffer is a list of positions there. Each port of an operation
+//! reads or writes one order; a value that is wanted in an order that it was not written in is converted, once for each such
+//! order. On top, each part of a slice, split, gather or broadcast is copied or read where it lies, and each operand of a
+//! concat or pad is copied or written there, under the rules of `optc_check::parts`: one writer a byte, readers and
+//! writers that take the strides, and pieces only of what is cut into all of its parts for one reader.
+
+use super::brute::{
+    Order, digit_orders, digit_orders_with, induced, ravel, shape, size_of, transposed, unravel,
+};
+use super::copies_place::{Instance, Plan, Reader, Writer};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
+use optc_ir::{Func, Module, Op, OpRef, Registry, Value};
+use optc_target::{Parts, Target};
+
+pub(crate) use super::brute::Stored;
+
+/// What is counted beside conversions and copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counted {
+    /// Nothing.
+    Moved,
+    /// What repeats elements.
+    Expanded,
+}
+
+/// What trying everything found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// The least bytes.
+    Least(u64),
+    /// Everything takes as many bytes as were asked for, or more.
+    NothingBelow,
+    /// The model does not know an operation, or there is too much to try.
+    Unknown,
+}
+
+/// Steps of the search that are taken at most.
+const MOST_STEPS: usize = 50_000;
+
+/// Parts that a program may have.
+const MOST_PARTS: usize = 10;
+
+/// The least bytes of a program if they are below a number.
+pub(crate) fn least_below(
+    below: u64,
+    module: &Module,
+    registry: &Registry,
+    target: &Target,
+    free_boundary: bool,
+    counted: Counted,
+) -> Found {
+    let Some(mut search) = Search::new(module, registry, target, free_boundary, counted) else {
+        return Found::Unknown;
+    };
+    search.best = below;
+    let given = search.converted_for_the_caller();
+    search.descend(0, given);
+    match (search.steps <= MOST_STEPS, search.best < below) {
+        (false, _) => Found::Unknown,
+        (true, true) => Found::Least(search.best),
+        (true, false) => Found::NothingBelow,
+    }
+}
+
+/// A part of an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) port: Port,
+    /// The element of the whole that each of its elements is.
+    pub(crate) places: Vec<usize>,
+    /// The first and last index in each dimension of the whole.
+    pub(crate) bounds: Vec<(usize, usize)>,
+    /// Bytes that are saved if it lies in place.
+    saves: u64,
+}
+
+/// An operation that computes or copies.
+pub(crate) struct Step {
+    pub(crate) op: Op,
+    /// The operands that are no constants, by their numbers.
+    pub(crate) operands: Vec<(usize, Value)>,
+    pub(crate) results: Vec<Value>,
+    pub(crate) pieces: Vec<Piece>,
+    /// The value that the pieces are parts of.
+    pub(crate) whole: Option<Value>,
+    /// What its row takes.
+    pub(crate) takes: Option<Parts>,
+}
+
+impl Step {
+    /// Whether its results are parts of its operand.
+    pub(crate) fn cuts(&self) -> bool {
+        self.pieces
+            .first()
+            .is_some_and(|p| matches!(p.port, Port::Result(_)))
+    }
+}
+
+/// Orders of some ports of an operation that go together.
+type Ports = Vec<(Port, Order)>;
+
+/// What some ports of a step may have: orders, by their numbers.
+struct Choice {
+    step: usize,
+    options: Vec<Vec<(Port, usize)>>,
+}
+
+struct Search<'a> {
+    func: &'a Func,
+    free: bool,
+    stored: IndexMap<Value, Stored>,
+    steps_of: Vec<Step>,
+    /// The orders of each value with a buffer that something may want.
+    orders: IndexMap<Value, IndexSet<Order>>,
+    /// Choices that are made one after the other: of a step, the orders of some ports.
+    choices: Vec<Choice>,
+    /// What the copies cost for each set of parts that lie in place, the cheapest first.
+    sets: Vec<(u64, u64)>,
+    /// The parts: their steps and numbers there.
+    parts: Vec<(usize, usize)>,
+    produced: IndexMap<Value, usize>,
+    /// How often each order of a value is wanted.
+    wanted: IndexMap<Value, IndexMap<usize, usize>>,
+    /// The order chosen at each port.
+    chosen: IndexMap<(usize, Port), usize>,
+    best: u64,
+    steps: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        module: &'a Module,
+        registry: &Registry,
+        target: &Target,
+        free: bool,
+        counted: Counted,
+    ) -> Option<Search<'a>> {
+        let func = &module.funcs[0];
+        let mut search = Search {
+            func,
+            free,
+            stored: IndexMap::new(),
+            steps_of: Vec::new(),
+            orders: IndexMap::new(),
+            choices: Vec::new(),
+            sets: Vec::new(),
+            parts: Vec::new(),
+            produced: IndexMap::new(),
+            wanted: IndexMap::new(),
+            chosen: IndexMap::new(),
+            best: u64::MAX,
+            steps: 0,
+        };
+        let mut copied = 0u64;
+        let args = func.args.iter().copied();
+        for value in args {
+            search.stored.insert(value, own(func, value));
+        }
+        for &op in &func.body {
+            let data = &func.ops[op];
+            match &*data.name {
+                "hbir.constant" => continue,
+                "hbir.reshape" | "hbir.squeeze" | "hbir.unsqueeze" => {
+                    let stored = search.stored.get(&data.operands[0])?.clone();
+                    search.stored.insert(data.results[0], stored);
+                }
+                "hbir.transpose" => {
+                    let stored = search.stored.get(&data.operands[0])?;
+                    let stored = transposed(func, op, stored);
+                    search.stored.insert(data.results[0], stored);
+                }
+                _ => {
+                    for &result in &data.results {
+                        search.stored.insert(result, own(func, result));
+                    }
+                    let (step, bytes) = step_of(func, op, registry, target, counted)?;
+                    copied += bytes;
+                    search.add(step)?;
+                }
+            }
+        }
+        search.boundary()?;
+        search.list_sets(copied)?;
+        Some(search)
+    }
+
+    /// Adds an operation and the orders that its ports may have.
+    fn add(&mut self, step: Step) -> Option<()> {
+        let at = self.steps_of.len();
+        for group in orders_of(self.func, &step)? {
+            let mut all: IndexSet<Vec<(Port, usize)>> = IndexSet::new();
+            for ports in group {
+                let mut numbered = Vec::with_capacity(ports.len());
+                for (port, order) in ports {
+                    let value = port.value(&self.func.ops[step.op])?;
+                    let stored = self.stored.get(&value)?;
+                    let order = order.iter().map(|&i| stored.map[i]).collect();
+                    let known = self.orders.entry(stored.root).or_default();
+                    numbered.push((port, known.insert_full(order).0));
+                }
+                all.insert(numbered);
+            }
+            self.choices.push(Choice {
+                step: at,
+                options: all.into_iter().collect(),
+            });
+        }
+        for n in 0..step.pieces.len() {
+            self.parts.push((at, n));
+        }
+        self.steps_of.push(step);
+        Some(())
+    }
+
+    /// What the boundary gives and wants, where it is as declared.
+    fn boundary(&mut self) -> Option<()> {
+        for result in &self.func.results {
+            self.stored.get(result)?;
+        }
+        if self.free {
+            return Some(());
+        }
+        for &arg in &self.func.args {
+            let order = self.stored[&arg].map.clone();
+            let number = self.orders.entry(arg).or_default().insert_full(order).0;
+            self.produced.insert(arg, number);
+        }
+        for result in &self.func.results {
+            let Stored { root, map } = self.stored[result].clone();
+            let number = self.orders.entry(root).or_default().insert_full(map).0;
+            *self
+                .wanted
+                .entry(root)
+                .or_default()
+                .entry(number)
+                .or_default() += 1;
+        }
+        Some(())
+    }
+
+    /// The bytes of arguments that the caller gets back in another order.
+    fn converted_for_the_caller(&self) -> u64 {
+        let bytes = |(root, &order): (&Value, &usize)| {
+            let others = self.wanted.get(root).into_iter().flat_map(IndexMap::keys);
+            others.filter(|&&o| o != order).count() as u64 * 2 * size_of(self.func, *root)
+        };
+        self.produced.iter().map(bytes).sum()
+    }
+
+    /// All sets of parts that might lie in place, with what is copied then.
+    fn list_sets(&mut self, copied: u64) -> Option<()> {
+        if MOST_PARTS < self.parts.len() {
+            return None;
+        }
+        let saves = |set: u64| -> u64 {
+            let all = self.parts.iter().enumerate();
+            let those = all.filter(|(i, _)| set & (1 << i) != 0);
+            those
+                .map(|(_, &(step, n))| self.steps_of[step].pieces[n].saves)
+                .sum()
+        };
+        let mut sets: Vec<(u64, u64)> = (0..1u64 << self.parts.len())
+            .map(|set| (copied.saturating_sub(saves(set)), set))
+            .collect();
+        sets.sort_unstable();
+        self.sets = sets;
+        Some(())
+    }
+
+    /// Makes the choices from one on, if so many bytes are converted by those before it.
+    fn descend(&mut self, at: usize, bytes: u64) {
+        let copied = self.sets[0].0;
+        self.steps += 1;
+        if self.best <= bytes + copied || MOST_STEPS < self.steps {
+            return;
+        }
+        if at == self.choices.len() {
+            self.try_sets(bytes);
+            return;
+        }
+        let step = self.choices[at].step;
+        let options = std::mem::take(&mut self.choices[at].options);
+        for ports in &options {
+            let mut more = 0u64;
+            for &(port, order) in ports {
+                more += self.choose(step, port, order);
+            }
+            self.descend(at + 1, bytes + more);
+            for &(port, order) in ports.iter().rev() {
+                self.forget(step, port, order);
+            }
+        }
+        self.choices[at].options = options;
+    }
+
+    /// Chooses the order of a port, and says what more is converted.
+    fn choose(&mut self, step: usize, port: Port, order: usize) -> u64 {
+        let root = self.root_at(step, port);
+        let bytes = 2 * size_of(self.func, root);
+        self.chosen.insert((step, port), order);
+        let wanted = self.wanted.entry(root).or_default();
+        match port {
+            Port::Result(_) => {
+                self.produced.insert(root, order);
+                wanted.keys().filter(|&&o| o != order).count() as u64 * bytes
+            }
+            Port::Operand(_) => {
+                let is_new = !wanted.contains_key(&order);
+                let first = wanted.is_empty();
+                *wanted.entry(order).or_default() += 1;
+                let given = match self.produced.get(&root) {
+                    Some(&made) => made == order,
+                    None => first,
+                };
+                if is_new && !given { bytes } else { 0 }
+            }
+        }
+    }
+
+    fn forget(&mut self, step: usize, port: Port, order: usize) {
+        let root = self.root_at(step, port);
+        match port {
+            Port::Result(_) => {
+                self.produced.swap_remove(&root);
+            }
+            Port::Operand(_) => {
+                let wanted = &mut self.wanted[&root];
+                wanted[&order] -= 1;
+                if wanted[&order] == 0 {
+                    wanted.swap_remove(&order);
+                }
+            }
+        }
+    }
+
+    fn root_at(&self, step: usize, port: Port) -> Value {
+        let op = self.steps_of[step].op;
+        let value = port.value(&self.func.ops[op]).expect("a port");
+        self.stored[&value].root
+    }
+
+    /// Tries what may lie in place once all orders are chosen.
+    fn try_sets(&mut self, bytes: u64) {
+        // Which order an argument of a free boundary has, and which copy of a value the caller gets.
+        let mut open: Vec<(Value, Vec<usize>)> = Vec::new();
+        if self.free {
+            let wanted = |root: &Value| {
+                let orders = self.wanted.get(root).into_iter().flatten();
+                orders.map(|(&o, _)| o).collect::<Vec<usize>>()
+            };
+            for arg in &self.func.args {
+                let orders = wanted(arg);
+                if !orders.is_empty() {
+                    open.push((*arg, orders));
+                }
+            }
+            for result in &self.func.results {
+                let root = self.stored[result].root;
+                let mut orders = wanted(&root);
+                orders.extend(self.produced.get(&root));
+                orders.sort_unstable();
+                orders.dedup();
+                if orders.is_empty() {
+                    orders.push(0);
+                }
+                open.push((root, orders));
+            }
+        }
+        let lists: Vec<usize> = open.iter().map(|(_, orders)| orders.len()).collect();
+        let n_args = open.len()
+            - if self.free {
+                self.func.results.len()
+            } else {
+                0
+            };
+        let mut at = vec![0usize; lists.len()];
+        loop {
+            let pick = |i: usize| (open[i].0, open[i].1[at[i]]);
+            let given: IndexMap<Value, usize> = (0..n_args).map(pick).collect();
+            let kept: Vec<(Value, usize)> = (n_args..open.len()).map(pick).collect();
+            self.try_with(bytes, &given, &kept);
+            let moved = at.iter_mut().zip(&lists).any(|(i, &n)| {
+                *i = (*i + 1) % n;
+                *i != 0
+            });
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn try_with(&mut self, bytes: u64, given: &IndexMap<Value, usize>, kept: &[(Value, usize)]) {
+        let plan = Plan {
+            func: self.func,
+            stored: &self.stored,
+            steps: &self.steps_of,
+            instances: self.instances(given, kept),
+        };
+        for &(copied, set) in &self.sets {
+            if self.best <= bytes + copied {
+                return;
+            }
+            let listed: IndexSet<(usize, Port)> = (0..self.parts.len())
+                .filter(|i| set & (1 << i) != 0)
+                .map(|i| {
+                    let (step, n) = self.parts[i];
+                    (step, self.steps_of[step].pieces[n].port)
+                })
+                .collect();
+            if plan.takes(&listed) {
+                self.best = bytes + copied;
+                return;
+            }
+        }
+    }
+
+    /// The buffers that there are: what is written, and what it is converted to.
+    fn instances(
+        &self,
+        given: &IndexMap<Value, usize>,
+        kept: &[(Value, usize)],
+    ) -> IndexMap<(Value, usize), Instance> {
+        let mut all: IndexMap<(Value, usize), Instance> = IndexMap::new();
+        let mut add = |root: Value, number: usize, writer: Writer| {
+            let order = &self.orders[&root][number];
+            all.entry((root, number))
+                .or_insert_with(|| Instance::new(order, writer));
+        };
+        for &arg in &self.func.args {
+            if let Some(&number) = given.get(&arg).or_else(|| self.produced.get(&arg)) {
+                add(arg, number, Writer::Given);
+            }
+        }
+        for (step, data) in self.steps_of.iter().enumerate() {
+            for &result in &data.results {
+                add(result, self.produced[&result], Writer::Step(step));
+            }
+        }
+        for (&root, orders) in &self.wanted {
+            for &number in orders.keys() {
+                add(root, number, Writer::Conversion);
+            }
+        }
+        for (&(step, port), &number) in &self.chosen {
+            if let Port::Operand(n) = port {
+                let reader = Reader { step, port: n };
+                let root = self.root_at(step, port);
+                all[&(root, number)].readers.push(reader);
+            }
+        }
+        for result in self.func.results.iter().filter(|_| !self.free) {
+            let Stored { root, map } = &self.stored[result];
+            let number = self.orders[root].get_index_of(map).expect("it is wanted");
+            all[&(*root, number)].whole = true;
+        }
+        for key in kept {
+            // An argument that nothing reads is in no order.
+            if let Some(instance) = all.get_mut(key) {
+                instance.whole = true;
+            }
+        }
+        let converted: IndexSet<Value> = all
+            .iter()
+            .filter(|(_, i)| i.writer == Writer::Conversion)
+            .map(|((root, _), _)| *root)
+            .collect();
+        for ((root, _), instance) in &mut all {
+            instance.is_converted =
+                instance.writer != Writer::Conversion && converted.contains(root);
+        }
+        all
+    }
+}
+
+/// A value with a buffer of its own.
+fn own(func: &Func, value: Value) -> Stored {
+    Stored {
+        root: value,
+        map: (0..shape(func, value).iter().product()).collect(),
+    }
+}
+
+/// An operation and the bytes that it copies where nothing lies in place; nothing where the model does not know it.
+fn step_of(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    target: &Target,
+    counted: Counted,
+) -> Option<(Step, u64)> {
+    let data = &func.ops[op];
+    let decl = registry.get(&data.name)?;
+    let view = func.op_ref(op);
+    let known = |i: usize| in_place::constant(func, *data.operands.get(i)?);
+    if decl.permutes(&view, &known).is_some() {
+        return None;
+    }
+    let is_constant = |v: Value| {
+        let op = func.def_op(v);
+        op.is_some_and(|op| &*func.ops[op].name == "hbir.constant")
+    };
+    let operands = data.operands.iter().copied().enumerate();
+    let mut step = Step {
+        op,
+        operands: operands.filter(|&(_, v)| !is_constant(v)).collect(),
+        results: data.results.clone(),
+        pieces: Vec::new(),
+        whole: None,
+        takes: target.row(decl.family_of(&view)).and_then(|row| row.parts),
+    };
+    let (bytes, saves) = copied_by(func, op, &view, counted)?;
+    let parts = decl.parts(&view, &known);
+    if saves.is_some() && parts.is_empty() {
+        return None;
+    }
+    for part in parts.iter().filter(|_| step.takes.is_some()) {
+        let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
+        let (of_part, of_whole) = (shape(func, small), shape(func, large));
+        let at = |i: usize| -> Option<usize> {
+            let index = unravel(i, &of_part);
+            let there: Option<Vec<usize>> = part
+                .dims
+                .iter()
+                .map(|along| {
+                    let start = i64::try_from(along.start.as_constant()?).ok()?;
+                    let i = along.from.map_or(0, |d| index[d]);
+                    usize::try_from(start + along.step * i64::try_from(i).ok()?).ok()
+                })
+                .collect();
+            Some(ravel(&there?, &of_whole))
+        };
+        let places: Vec<usize> = (0..of_part.iter().product())
+            .map(at)
+            .collect::<Option<_>>()?;
+        let indices: Vec<Vec<usize>> = places.iter().map(|&i| unravel(i, &of_whole)).collect();
+        let ends = |d: usize| {
+            let along = indices.iter().map(|index| index[d]);
+            (along.clone().min().unwrap_or(0), along.max().unwrap_or(0))
+        };
+        step.whole = Some(large);
+        step.pieces.push(Piece {
+            port: part.part,
+            bounds: (0..of_whole.len()).map(ends).collect(),
+            places,
+            saves: match saves {
+                Some(Saves::Part) => 2 * size_of(func, small),
+                Some(Saves::All) => bytes,
+                None => 0,
+            },
+        });
+    }
+    Some((step, bytes))
+}
+
+/// What a part that lies in place saves.
+#[derive(Clone, Copy)]
+enum Saves {
+    /// Reading and writing it.
+    Part,
+    /// All that the operation copies.
+    All,
+}
+
+/// The bytes that an operation copies, and what its parts save.
+fn copied_by(
+    func: &Func,
+    op: Op,
+    view: &OpRef<'_>,
+    counted: Counted,
+) -> Option<(u64, Option<Saves>)> {
+    let data = &func.ops[op];
+    let all = |values: &[Value]| values.iter().map(|&v| size_of(func, v)).sum::<u64>();
+    let (read, written) = (all(&data.operands[..1]), all(&data.results));
+    Some(match &*data.name {
+        "hbir.slice" => {
+            let down = view.props.ints("strides");
+            let down = down.is_some_and(|s| s.iter().any(|&s| s < 0));
+            match read == written && !down {
+                true => (0, None),
+                false => (2 * written, Some(Saves::Part)),
+            }
+        }
+        "hbir.split" if data.results.len() == 1 => (0, None),
+        "hbir.concat" if data.operands.len() == 1 => (0, None),
+        "hbir.split" | "hbir.gather" | "hbir.concat" => (2 * written, Some(Saves::Part)),
+        "hbir.pad" if read == written => (0, None),
+        "hbir.pad" => (read + written, Some(Saves::Part)),
+        "hbir.broadcast" if read == written || counted == Counted::Moved => (0, None),
+        "hbir.broadcast" => (read + written, Some(Saves::All)),
+        _ => (0, None),
+    })
+}
+
+const ELEMENTWISE: [&str; 10] = [
+    "hbir.relu",
+    "hbir.neg",
+    "hbir.abs",
+    "hbir.tanh",
+    "hbir.sigmoid",
+    "hbir.add",
+    "hbir.sub",
+    "hbir.mul",
+    "hbir.max",
+    "hbir.softmax",
+];
+
+/// Per group of ports whose orders depend on each other, what these may be.
+fn orders_of(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
+    let data = &func.ops[step.op];
+    let name = &*data.name;
+    let of = |v: Value| digit_orders(&shape(func, v));
+    match name {
+        "hbir.broadcast" => {}
+        _ if ELEMENTWISE.contains(&name) => {}
+        "hbir.slice" | "hbir.split" | "hbir.concat" | "hbir.pad" => {
+            return Some(vec![orders_of_parts(func, step)?]);
+        }
+        "hbir.gather" | "hbir.reduce" => return Some(vec![orders_of_loops(func, step)?]),
+        "hbir.matmul" | "hbir.linear" => return orders_of_product(func, step),
+        _ => return None,
+    }
+    // One order, in which every operand is read.
+    let result = data.results[0];
+    let ports = |order: Order| {
+        let reads = step
+            .operands
+            .iter()
+            .map(|&(n, operand)| (Port::Operand(n), read_order(func, operand, result, &order)));
+        let mut all: Ports = reads.collect();
+        all.push((Port::Result(0), order));
+        all
+    };
+    Some(vec![of(result).into_iter().map(ports).collect()])
+}
+
+/// The order in which the elements of an operand that is broadcast are read first.
+fn read_order(func: &Func, operand: Value, result: Value, order: &Order) -> Order {
+    let (all, mine) = (shape(func, result), shape(func, operand));
+    let skip = all.len() - mine.len();
+    let mut read: IndexSet<usize> = IndexSet::new();
+    for &i in order {
+        let index = unravel(i, &all);
+        let pairs = index[skip..].iter().zip(&mine);
+        let inner: Vec<usize> = pairs.map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
+        read.insert(ravel(&inner, &mine));
+    }
+    read.into_iter().collect()
+}
+
+/// The orders of what is cut or joined: the whole has an order, the parts have theirs of it, each an order of digits.
+fn orders_of_parts(func: &Func, step: &Step) -> Option<Vec<Ports>> {
+    let data = &func.ops[step.op];
+    let whole = step.whole?;
+    let of_whole = shape(func, whole);
+    let whole_port = if step.cuts() {
+        Port::Operand(0)
+    } else {
+        Port::Result(0)
+    };
+    let known: Vec<IndexSet<Order>> = step
+        .pieces
+        .iter()
+        .map(|piece| {
+            let value = piece.port.value(data).expect("a port");
+            digit_orders(&shape(func, value)).into_iter().collect()
+        })
+        .collect();
+    // Dimensions that are walked otherwise than in order have one digit, whose values are those of the part.
+    let steps = data.props.ints("strides").unwrap_or_default();
+    let uncut: Vec<usize> = (0..steps.len()).filter(|&d| steps[d] != 1).collect();
+    let down = |d: usize| steps.get(d).is_some_and(|&by| by < 0);
+    let turned = |places: &[usize]| -> Vec<usize> {
+        let turn = |&i: &usize| {
+            let mut index = unravel(i, &of_whole);
+            for (d, i) in index.iter_mut().enumerate() {
+                if down(d) {
+                    *i = of_whole[d] - 1 - *i;
+                }
+            }
+            ravel(&index, &of_whole)
+        };
+        places.iter().map(turn).collect()
+    };
+    let mut all = Vec::new();
+    for order in digit_orders_with(&of_whole, &uncut) {
+        let mut ports: Ports = vec![(whole_port, order.clone())];
+        let mut fits = true;
+        for (piece, known) in step.pieces.iter().zip(&known) {
+            let own = induced(&order, &turned(&piece.places));
+            fits &= known.contains(&own);
+            ports.push((piece.port, own));
+        }
+        if fits {
+            all.push(ports);
+        }
+    }
+    Some(all)
+}
+
+/// The orders of a gather or a reduction: loops of which an operand or the result may not have all.
+fn orders_of_loops(func: &Func, step: &Step) -> Option<Vec<Ports>> {
+    let data = &func.ops[step.op];
+    let of_operand = shape(func, data.operands[0]);
+    let of_result = shape(func, data.results[0]);
+    let rank = of_operand.len();
+    let axis_of = |n: i64| usize::try_from(if n < 0 { n + rank as i64 } else { n }).ok();
+    // The loops are the operand's dimensions, and the result's that these do not have.
+    let mut loops = of_operand.clone();
+    let result_loops: Vec<Option<usize>> = if &*data.name == "hbir.gather" {
+        let axis = axis_of(data.props.int("axis").unwrap_or(0))?;
+        let indices = shape(func, data.operands[1]).len();
+        let mut own: Vec<Option<usize>> = (0..axis).map(Some).collect();
+        for d in 0..indices {
+            own.push(Some(loops.len()));
+            loops.push(of_result[axis + d]);
+        }
+        own.extend((axis + 1..rank).map(Some));
+        own
+    } else {
+        let axes = data
+            .props
+            .ints("axes")
+            .unwrap_or((0..rank as i64).collect());
+        let axes: Vec<usize> = axes.into_iter().map(axis_of).collect::<Option<_>>()?;
+        let kept = of_result.len() == rank;
+        let all = (0..rank).filter(|d| kept || !axes.contains(d));
+        all.map(|d| (!axes.contains(&d)).then_some(d)).collect()
+    };
+    let walk = |order: &Order| -> Ports {
+        let (mut read, mut written) = (IndexSet::new(), IndexSet::new());
+        for &i in order {
+            let index = unravel(i, &loops);
+            read.insert(ravel(&index[..rank], &of_operand));
+            let there: Vec<usize> = result_loops
+                .iter()
+                .map(|l| l.map_or(0, |l| index[l]))
+                .collect();
+            written.insert(ravel(&there, &of_result));
+        }
+        vec![
+            (Port::Operand(0), read.into_iter().collect()),
+            (Port::Result(0), written.into_iter().collect()),
+        ]
+    };
+    Some(digit_orders(&loops).iter().map(walk).collect())
+}
+
+/// The orders of a product's operands and result, each for itself: batch is not innermost. What is summed is one digit.
+fn orders_of_product(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
+    let data = &func.ops[step.op];
+    let (a, b) = (shape(func, data.operands[0]), shape(func, data.operands[1]));
+    let y = shape(func, data.results[0]);
+    let k = *a.last()?;
+    let is_prime = (2..k).all(|d| !k.is_multiple_of(d));
+    if a.len() < 2 || b.len() < 2 || !is_prime {
+        return None;
+    }
+    // Batch is what all three have.
+    let batch = match &*data.name {
+        "hbir.matmul" => a.len().min(b.len()) - 2,
+        _ => 0,
+    };
+    let folds = match batch {
+        0 => b.len() <= a.len(),
+        _ => a.len() == b.len(),
+    };
+    if !folds {
+        return None;
+    }
+    if (0..batch).any(|d| a[d] != b[d]) {
+        return None;
+    }
+    let port = |port: Port, dims: &[usize]| -> Vec<Ports> {
+        let inner_is_batch = |order: &Order| {
+            let Some(&second) = order.get(1) else {
+                return false;
+            };
+            let index = unravel(second, dims);
+            let along = index.iter().position(|&i| i != 0);
+            let others = dims[batch..].iter().any(|&n| 1 < n);
+            along.is_some_and(|d| d < batch) && others
+        };
+        digit_orders(dims)
+            .into_iter()
+            .filter(|order| !inner_is_batch(order))
+            .map(|order| vec![(port, order)])
+            .collect()
+    };
+    Some(vec![
+        port(Port::Operand(0), &a),
+        port(Port::Operand(1), &b),
+        port(Port::Result(0), &y),
+    ])
+}
