@@ -66,15 +66,16 @@ ROOT c = f32[64] constant({...})
     );
     LINALG_LAYOUT = Code::command(
         "linalg-layout",
-        "a program that is to be tensors of MLIR has a value whose memory is no order of digits",
+        "a program that is to be tensors of MLIR has a value whose elements share offsets, run backwards or interleave, or one \
+         whose layout cuts or pads a size that is not known",
         &[(
             "in.ir",
-            r#"func.func @main(%x: tensor<5xf32, {block = "4W"}>) -> tensor<5xf32, {block = "4W"}> {
-  return %x : tensor<5xf32, {block = "4W"}>
+            r#"func.func @main(%x: tensor<5xf32, {strides = [-1], offset = 4}>) -> tensor<5xf32, {strides = [-1], offset = 4}> {
+  return %x : tensor<5xf32, {strides = [-1], offset = 4}>
 }"#,
         )],
         "optc --emit=linalg in.ir",
-        "fold for a target whose layouts have no padding, such as `cpu`",
+        "convert the value to another layout, or fold for another target",
     );
     LINALG_OP = Code::command(
         "linalg-op",

@@ -1,15 +1,19 @@
 //! Constants: small ones in the text, large ones behind it as resources.
 
-use super::digits::{extents, row_major};
+use super::digits::{row_major, volume};
 use super::mem::{Mem, Outcome};
-use super::resources::{Resource, Source, hex};
+use super::resources::{Order, Resource, Source, hex};
+use super::stored::Stored;
 use super::writer::Writer;
-use optc_ir::{Attr, DType, OpData};
+use optc_ir::{Attr, DType, OpData, Value};
 use optc_layout::Digit;
 use optc_ops::Constant;
 
 /// Elements up to this many bytes are written where the constant stands.
 const INLINE: usize = 64;
+
+/// A constant is written with its padding where that makes of each element at most so many.
+const MOST_PADDING: u64 = 2;
 
 /// Truth values, eight a byte.
 fn packed(bytes: &[u8]) -> Vec<u8> {
@@ -20,17 +24,36 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(8).map(pack).collect()
 }
 
-/// A constant in the order of its memory.
-pub(super) fn constant(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
+/// A constant in the order of its memory; one whose elements would have to be unpacked waits for who reads it.
+pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> {
     let result = data.results[0];
-    let ty = w.tensor(result)?;
-    let digits = w.digits(result)?;
-    let shape = w.shape(result)?;
+    let stored = w.stored(result)?;
+    let source = source(w, data)?;
+    if stored.shape.iter().any(|&n| w.sizes.stands(n)) {
+        return Err(w.refuse("nothing says how many elements it has"));
+    }
+    if stored.is_ragged() {
+        w.waiting[result] = Some(data);
+        return Ok(());
+    }
+    let full = volume(&stored.shape).saturating_mul(MOST_PADDING);
+    if volume(&stored.extents()) <= full {
+        let mem = elements(w, data, source, &stored)?;
+        w.set(result, mem);
+        return Ok(());
+    }
+    // Text that is mostly padding is written without it.
+    let digits = stored.digits();
+    let mem = elements(w, data, source, &Stored::exact(&stored.shape, &digits))?;
+    w.settle(result, &mem, &digits)
+}
+
+fn source(w: &Writer<'_>, data: &OpData) -> Outcome<Source> {
     let Some(made) = w.typed::<Constant>(data) else {
         return Err(w.refuse("it has no elements"));
     };
-    let source = match (&made.value, &made.data) {
-        (Some(Attr::Dense(dense)), _) => Source::Dense(dense.clone()),
+    match (&made.value, &made.data) {
+        (Some(Attr::Dense(dense)), _) => Ok(Source::Dense(dense.clone())),
         (
             _,
             Some(Attr::External {
@@ -38,32 +61,51 @@ pub(super) fn constant(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
                 offset,
                 length,
             }),
-        ) => Source::File(file.to_string(), *offset, *length),
-        _ => return Err(w.refuse("it has neither a value nor data")),
-    };
-    if shape.iter().any(|&n| w.sizes.stands(n)) {
-        return Err(w.refuse("nothing says how many elements it has"));
+        ) => Ok(Source::File(file.to_string(), *offset, *length)),
+        _ => Err(w.refuse("it has neither a value nor data")),
     }
-    let resource = Resource {
-        order: order(&digits, &shape),
-        source,
-        dtype: ty.dtype,
-        span: data.span,
-    };
-    let extents = extents(&digits);
-    let mem = written(w, resource, &extents)?;
-    w.set(result, mem);
-    Ok(())
 }
 
-/// Extents of digits, with the distance between neighbours of each in row-major order.
-fn order(digits: &[Digit], shape: &[u64]) -> Vec<(u64, u64)> {
-    let mut strides = vec![1u64; shape.len()];
-    for d in (1..shape.len()).rev() {
-        strides[d - 1] = strides[d].saturating_mul(shape[d]);
+/// The elements of a constant as this memory has them.
+fn elements(w: &mut Writer<'_>, data: &OpData, source: Source, stored: &Stored) -> Outcome<Mem> {
+    let resource = Resource {
+        order: Order::of(stored),
+        source,
+        dtype: w.tensor(data.results[0])?.dtype,
+        span: data.span,
+    };
+    written(w, resource, &stored.extents())
+}
+
+impl Writer<'_> {
+    /// Writes the memory of a constant that waits for it.
+    pub(super) fn place_constant(&mut self, value: Value) -> Outcome<()> {
+        let (Some(data), None) = (self.waiting[value], &self.mems[value]) else {
+            return Ok(());
+        };
+        let stored = self.stored(value)?;
+        if stored.is_digital() {
+            let source = source(self, data)?;
+            let mem = elements(self, data, source, &stored)?;
+            self.set(value, mem);
+            return Ok(());
+        }
+        let mem = self.mem(value)?;
+        self.settle(value, &mem, &row_major(&stored.shape))
     }
-    let of = |d: &Digit| (d.extent, strides[d.of].saturating_mul(d.div));
-    digits.iter().map(of).collect()
+
+    /// Writes the elements of a constant that waits for it, in row-major order.
+    pub(super) fn see_constant(&mut self, value: Value) -> Outcome<()> {
+        let (Some(data), None) = (self.waiting[value], &self.seen[value]) else {
+            return Ok(());
+        };
+        let shape = self.shape(value)?;
+        let digits = row_major(&shape);
+        let source = source(self, data)?;
+        let mem = elements(self, data, source, &Stored::exact(&shape, &digits))?;
+        self.seen[value] = Some((mem, digits));
+        Ok(())
+    }
 }
 
 /// The constant in the text, or its name there.

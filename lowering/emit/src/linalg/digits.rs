@@ -1,6 +1,6 @@
 //! The digits of values in memory: the dimensions that a tensor of the text has.
 
-use optc_layout::{Digit, Layout};
+use optc_layout::Digit;
 
 /// The extents of digits.
 pub(super) fn extents(digits: &[Digit]) -> Vec<u64> {
@@ -16,15 +16,6 @@ pub(super) fn volume(extents: &[u64]) -> u64 {
 pub(super) fn row_major(shape: &[u64]) -> Vec<Digit> {
     let all = shape.iter().enumerate().filter(|(_, n)| **n != 1);
     all.map(|(d, &n)| Digit::new(d, 1, n)).collect()
-}
-
-/// The digits of a layout of this shape in memory, major to minor, by dimension; nothing where positions hold no element,
-/// or the layout is no order of digits.
-pub(super) fn of_layout(shape: &[u64], layout: &Layout) -> Option<Vec<Digit>> {
-    if shape.contains(&0) {
-        return Some(row_major(shape));
-    }
-    Digit::all(shape, layout)
 }
 
 /// Digits by the loops that dimensions run over; nothing where a dimension of more than one element has none.

@@ -2,8 +2,15 @@
 //!
 //! - A value is a tensor of its digits in the order of its memory: the dimensions of one element are left out, one that
 //!   its layout cuts in two is two. A row-major argument or result of a function has its declared type.
+//! - Memory with padding is a tensor of all its positions (`stored.rs`). Elements that fill the first positions of each of its
+//!   dimensions are read by `tensor.extract_slice` and written by `tensor.insert_slice`, which are strided memory once they
+//!   are buffers. A dimension that is cut in two and ends within a part is *ragged*: element-wise operations, sums and
+//!   products run over its padding too, and combine only what lies at an index of the value; what else reads it by an index
+//!   addresses it, and all others unpack it. What padding holds is never said.
 //! - A `view` is nothing: the same tensor, or `expand_shape` and `collapse_shape`. A `layout_convert` is one
-//!   `linalg.transpose` of the digits.
+//!   `linalg.transpose` of the digits, one `tensor.pack` or `tensor.unpack` where tiles are made of whole dimensions or these
+//!   of tiles, or one slice where only padding comes or goes. Layouts that are no order of digits are made in the steps of
+//!   [`optc_layout::explain`].
 //! - An operation is a `linalg.generic` whose indexing maps address the digits where they lie, or an operation of that
 //!   name where the digits lie as it wants them (`linalg.matmul`, `linalg.conv_2d_nchw_fchw`, …). Digits that are cut in
 //!   ways which do not divide one another are read element by element.
@@ -22,6 +29,7 @@ mod forms;
 mod mem;
 mod nest;
 mod ops;
+mod packing;
 mod parts;
 mod places;
 mod ports;
@@ -30,6 +38,7 @@ mod reduce;
 mod resources;
 mod scalars;
 mod sizes;
+mod stored;
 mod types;
 mod windows;
 mod writer;
@@ -47,7 +56,8 @@ use writer::Writer;
 /// The module as MLIR text; `data` reads the files of constants.
 ///
 /// # Errors
-/// A size that no argument gives, a layout that is no order of digits, an operation without a form, a constant whose file
+/// A size that no argument gives, a layout whose elements share offsets, run backwards or interleave, or that cuts a size
+/// that is not known, an operation without a form, a constant whose file
 /// cannot be read, or no function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnostic>> {
     crate::entry(module)?;
@@ -141,7 +151,7 @@ fn function(
     let mut types = Vec::with_capacity(func.results.len());
     for &value in &func.results {
         let shape = ops::boundary(&w, value)?;
-        let mem = w.mem(value)?;
+        let mem = w.storage(value)?;
         let mem = w.reshape(&mem, &shape);
         types.push(w.sizes.ty(&mem));
         names.push(mem.name);

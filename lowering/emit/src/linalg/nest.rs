@@ -1,6 +1,7 @@
 //! The loops of an operation: the digits of its dimensions, cut alike at all its ports.
 
-use super::body::{Body, Idx};
+use super::body::{Body, Idx, Scalar};
+use super::digits::volume;
 use optc_layout::{Cuts, Digit};
 
 /// Loops, each a digit of what its dimensions run over.
@@ -8,6 +9,8 @@ use optc_layout::{Cuts, Digit};
 pub(super) struct Nest {
     pub(super) loops: Vec<Digit>,
     cuts: Cuts,
+    /// Dimensions whose loops count further than they do, with their extents.
+    pub(super) limits: Vec<(usize, u64)>,
 }
 
 impl Nest {
@@ -29,7 +32,11 @@ impl Nest {
                 }
             }
         }
-        Some(Nest { loops, cuts })
+        Some(Nest {
+            loops,
+            cuts,
+            limits: Vec::new(),
+        })
     }
 
     /// The loops of one port alone.
@@ -37,7 +44,55 @@ impl Nest {
         Nest {
             loops: digits.to_vec(),
             cuts: Cuts::default(),
+            limits: Vec::new(),
         }
+    }
+
+    /// The same loops, where those of some dimensions count further than these do.
+    pub(super) fn within(self, limits: &[(usize, u64)]) -> Nest {
+        let limits = limits.to_vec();
+        Nest { limits, ..self }
+    }
+
+    /// Whether a result of these refined digits is combined over padding.
+    pub(super) fn sums_padding(&self, out: &[Digit]) -> bool {
+        self.summed(out).next().is_some()
+    }
+
+    /// The limits of the dimensions that a result of these refined digits is combined over.
+    fn summed<'a>(&'a self, out: &'a [Digit]) -> impl Iterator<Item = (usize, u64)> + 'a {
+        let whole = |of: usize| {
+            let mut own = self.loops.iter().filter(|l| l.of == of);
+            own.all(|l| out.iter().any(|d| d.key() == l.key()))
+        };
+        self.limits.iter().copied().filter(move |l| !whole(l.0))
+    }
+
+    /// How many elements one element of these refined digits is combined of.
+    pub(super) fn combined(&self, out: &[Digit]) -> u64 {
+        let limited = |of: usize| self.limits.iter().any(|l| l.0 == of);
+        let loops = self.loops.iter().filter(|l| !limited(l.of));
+        let own = loops.filter(|l| !out.iter().any(|d| d.key() == l.key()));
+        let extents = own.map(|l| l.extent).chain(self.summed(out).map(|l| l.1));
+        volume(&extents.collect::<Vec<_>>())
+    }
+
+    /// What a result of these refined digits has after an element: `made`, or what it had where that was padding.
+    pub(super) fn without_padding(
+        &self,
+        b: &mut Body,
+        out: &[Digit],
+        made: Scalar,
+        before: &Scalar,
+    ) -> Scalar {
+        let mut made = made;
+        for (of, size) in self.summed(out) {
+            let (at, end) = (self.index(b, of), b.extent(size));
+            let inside = b.index_compare("slt", &at, &end);
+            let after = b.stored(&made, before.ty);
+            made = b.select(&inside, &after, before);
+        }
+        made
     }
 
     /// The digits of a port as the loops have them.

@@ -1,15 +1,16 @@
 //! What each operation becomes.
 
 use super::constant::constant;
-use super::digits::{of_layout, row_major};
+use super::digits::row_major;
 use super::mem::{Mem, Outcome};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
-use super::writer::{Init, Writer};
+use super::stored::Stored;
+use super::writer::{How, Init, Writer};
 use super::{parts, places, products, reduce, scalars, windows};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Op, OpData, Value};
-use optc_layout::{Digit, ViewMap, propagate};
+use optc_layout::{Digit, Layout, Mode, ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
 
 /// Families of operations, each with what it writes: whether it has written the operation.
@@ -40,8 +41,17 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
     if &*data.name == LayoutConvert::NAME {
         let (x, y) = (data.operands[0], data.results[0]);
-        let port = w.operand(x, false)?;
-        return w.settle(y, &port.mem, &port.digits);
+        let (from, to) = (w.stored(x)?, w.stored(y)?);
+        w.see_constant(x)?;
+        let mem = match w.seen[x].clone() {
+            Some((mem, digits)) => w.placed(&mem, &digits, &to),
+            None => {
+                let mem = w.storage(x)?;
+                w.converted(&mem, &from, &to)
+            }
+        };
+        w.set(y, mem);
+        return Ok(());
     }
     if w.registry.rearrangement(&w.op_ref(data)).is_ok() {
         return rearranged(w, data);
@@ -56,10 +66,41 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
 
 /// A view that has been verified: the same memory.
 fn renamed(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
-    let mem = w.mem(data.operands[0])?;
-    w.digits(data.results[0])?;
-    w.set(data.results[0], mem);
+    let (x, y) = (data.operands[0], data.results[0]);
+    let mem = w.storage(x)?;
+    if !w.stored(y)?.is_digital() {
+        w.seen[y] = seen(w, data)?;
+    }
+    w.set(y, mem);
     Ok(())
+}
+
+/// The elements of a view's operand, by the digits of its result.
+fn seen(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<(Mem, Vec<Digit>)>> {
+    let (x, y) = (data.operands[0], data.results[0]);
+    let (from, to, digits) = (w.shape(x)?, w.shape(y)?, w.digits(x)?);
+    let bits = w.tensor(x)?.dtype.bits();
+    let Ok(view) = w.registry.rearrangement(&w.op_ref(data)) else {
+        return Ok(None);
+    };
+    let map = ViewMap {
+        shape: w.sizes.complete(&view.shape, &from),
+        perm: Some(view.perm.clone()),
+        result: to.clone(),
+    };
+    let mode = |d: &Digit| Mode {
+        dim: d.of,
+        div: d.div,
+        count: d.extent,
+        extent: d.extent,
+    };
+    let modes: Vec<Mode> = digits.iter().map(mode).collect();
+    let seen = Layout::from_modes(&from, bits, &modes).ok();
+    let seen = seen.and_then(|layout| propagate(&layout, &map).ok());
+    let Some(digits) = seen.and_then(|layout| Digit::all(&to, &layout)) else {
+        return Ok(None);
+    };
+    Ok(Some((w.mem(x)?, digits)))
 }
 
 /// A reshape or transpose that nothing has folded: nothing where the memory is right, else one transpose.
@@ -78,10 +119,13 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let seen = w
         .layout(x)?
         .and_then(|layout| propagate(&layout, &map).ok());
-    if let Some(digits) = seen.and_then(|seen| of_layout(&to, &seen)) {
-        let mem = w.mem(x)?;
-        w.digits(x)?;
-        return w.settle(y, &mem, &digits);
+    let seen = seen.and_then(|seen| Stored::of(&to, &seen, |n| w.sizes.stands(n)));
+    if let Some(from) = seen {
+        w.stored(x)?;
+        let (mem, wanted) = (w.storage(x)?, w.stored(y)?);
+        let mem = w.converted(&mem, &from, &wanted);
+        w.set(y, mem);
+        return Ok(());
     }
     // In row-major order a reshape is nothing.
     let mem = w.logical(x)?;
@@ -106,7 +150,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let mut types = Vec::with_capacity(data.operands.len());
     for &value in &data.operands {
         let shape = boundary(w, value)?;
-        let mem = w.mem(value)?;
+        let mem = w.storage(value)?;
         let mem = w.reshape(&mem, &shape);
         types.push(w.sizes.ty(&mem));
         args.push(mem.name);
@@ -140,12 +184,13 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Ok(())
 }
 
-/// The extents of an argument or result of a function: as declared where it is row-major, else its digits in memory.
+/// The extents of an argument or result of a function: as declared where it is row-major, else those of its memory.
 pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
-    let (digits, shape) = (w.digits(value)?, w.shape(value)?);
-    Ok(match digits == row_major(&shape) {
+    let (stored, shape) = (w.stored(value)?, w.shape(value)?);
+    let plain = Stored::exact(&shape, &row_major(&shape));
+    Ok(match stored == plain {
         true => shape,
-        false => super::digits::extents(&digits),
+        false => stored.extents(),
     })
 }
 
@@ -159,20 +204,20 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
     let freedom = freedom(w, data)?;
     let dtype = w.tensor(result)?.dtype;
-    for plain in [false, true] {
-        let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+    for how in How::ALL {
+        let Some(found) = ports(w, data, &freedom, how)? else {
             continue;
         };
-        let mut all: Vec<&[Digit]> = vec![&out];
+        let (ins, out) = (&found.ins, &found.out);
+        let mut all: Vec<&[Digit]> = vec![out];
         all.extend(ins.iter().map(|p| &*p.digits));
         let Some(nest) = Nest::of(&all) else { continue };
-        let mem = w.generic(&nest, &ins, (&out, dtype), Init::Empty, |b, _, xs, _| {
+        let mem = w.generic(&nest, ins, (out, dtype), Init::Empty, |b, _, xs, _| {
             // What `knows` is so for all numbers.
             let made = scalars::apply(&op, b, xs, dtype);
             made.unwrap_or_else(|| xs[0].clone())
         });
-        let digits = w.wanted(result, plain)?;
-        w.settle(result, &mem, &digits)?;
+        found.settle(w, &mem);
         return Ok(true);
     }
     Ok(false)

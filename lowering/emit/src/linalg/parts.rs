@@ -74,9 +74,9 @@ fn ranges(w: &Writer<'_>, x: Value, parts: &[SlicePart]) -> Outcome<Vec<Range>> 
 /// A part of a value: a slice of its digits where these hold it, else its elements one by one.
 fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()> {
     let (from, to) = (w.digits(x)?, w.digits(y)?);
-    let mem = w.mem(x)?;
     let shape = w.shape(x)?;
     if let Some((cut, offsets, sizes, strides)) = sliced(&from, &to, &shape, ranges) {
+        let mem = w.mem(x)?;
         let mem = w.reshape(&mem, &extents(&cut));
         let kept: Vec<Digit> = cut
             .iter()
@@ -100,9 +100,9 @@ fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()>
         let made = w.put(&text, &sizes, mem.dtype);
         return w.settle(y, &made, &kept);
     }
-    let mem = w.reshape(&mem, &extents(&from));
+    let read = w.indexed(x)?;
     let nest = Nest::plain(&to);
-    let out = (&*to, mem.dtype);
+    let out = (&*to, read.mem.dtype);
     let made = w.generic(&nest, &[], out, Init::Empty, |b, nest, _, _| {
         let index: Vec<Idx> = ranges
             .iter()
@@ -114,7 +114,7 @@ fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()>
                 b.plus(&step, &start)
             })
             .collect();
-        b.read(&mem, &from, &index)
+        b.read(&read.mem, &read.digits, &index)
     });
     w.settle(y, &made, &to)
 }

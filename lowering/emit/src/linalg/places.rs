@@ -26,13 +26,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
 }
 
-/// An operand to be read: its memory in the shape of its digits, and these.
-fn read(w: &mut Writer<'_>, value: Value) -> Outcome<Port> {
-    let port = w.operand(value, false)?;
-    let mem = w.reshape(&port.mem, &extents(&port.digits));
-    Ok(Port { mem, ..port })
-}
-
 /// Each element of a result by its index.
 fn elements(
     w: &mut Writer<'_>,
@@ -58,7 +51,7 @@ fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
 
 fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
-    let (x, indices) = (read(w, data.operands[0])?, read(w, data.operands[1])?);
+    let (x, indices) = (w.indexed(data.operands[0])?, w.indexed(data.operands[1])?);
     let (x_shape, i_shape) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
     let result = data.results[0];
     if let Some(axis) = w.typed::<Gather>(data).and_then(|g| g.along(&op).ok()) {
@@ -109,7 +102,7 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     if data.operands.is_empty() {
         return Ok(false);
     }
-    let x = read(w, data.operands[0])?;
+    let x = w.indexed(data.operands[0])?;
     let shape = w.shape(data.operands[0])?;
     if let Some(Trilu { k, upper }) = w.typed(data) {
         if !dtype.computes() {
@@ -141,7 +134,7 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         return Ok(false);
     };
     let values = match data.operands.get(1) {
-        Some(&values) => Some(read(w, values)?),
+        Some(&values) => Some(w.indexed(values)?),
         None => None,
     };
     if values.is_none() && !dtype.computes() {
@@ -257,11 +250,11 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         w.set(result, init);
         return Ok(true);
     }
-    let second = read(w, data.operands[1])?;
+    let second = w.indexed(data.operands[1])?;
     if &*data.name == DynamicUpdateSlice::NAME {
         return boxed(w, data, &init, &to, &second);
     }
-    let updates = read(w, data.operands[2])?;
+    let updates = w.indexed(data.operands[2])?;
     let over = w.shape(data.operands[2])?;
     let rows = w.shape(data.operands[1])?.len().saturating_sub(1);
     let (how, axis, depth) = if let Some(s) = w.typed::<ScatterElements>(data) {
@@ -334,7 +327,7 @@ fn boxed(
     let (shape, over) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
     let mut starts = Vec::with_capacity(shape.len());
     for &value in &data.operands[2..] {
-        starts.push(read(w, value)?);
+        starts.push(w.indexed(value)?);
     }
     let made = w.sequential(init, &over, |b, at, _| {
         let at = &at[..over.len()];
@@ -372,7 +365,7 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let Some(axis) = axis else { return Ok(false) };
     let result = data.results[0];
     let (shape, to) = (w.shape(result)?, w.digits(result)?);
-    let x = read(w, data.operands[0])?;
+    let x = w.indexed(data.operands[0])?;
     let dtype = x.mem.dtype;
     // Sums of narrow floats are kept wide until the end.
     let sums = super::types::wide(dtype);
@@ -429,7 +422,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     };
     let mut ports = Vec::with_capacity(data.operands.len());
     for &value in &data.operands {
-        ports.push(read(w, value)?);
+        ports.push(w.indexed(value)?);
     }
     let table = w.shape(data.operands[1])?;
     let positions = match data.operands.get(3) {

@@ -1,10 +1,12 @@
 //! The operands and results of an operation, by the loops that its dimensions run over.
 
 use super::digits::labelled;
-use super::mem::{Outcome, Port};
-use super::writer::Writer;
-use optc_ir::OpData;
+use super::mem::{Mem, Outcome, Port};
+use super::nest::Nest;
+use super::stored::Stored;
+use super::writer::{How, Writer};
 use optc_ir::op::Freedom;
+use optc_ir::{OpData, Value};
 use optc_layout::Digit;
 
 /// How the dimensions of operands and results of an operation run together.
@@ -14,24 +16,142 @@ pub(super) fn freedom(w: &Writer<'_>, data: &OpData) -> Outcome<Freedom> {
     Ok(decl.freedom(&w.op_ref(data)))
 }
 
-/// The operands of an operation by the loops of its freedom, and the digits of its first result: as they lie, or in
-/// row-major order; nothing where a dimension has no loop.
+/// The operands and the result of an operation by loops.
+pub(super) struct Ports {
+    pub(super) ins: Vec<Port>,
+    /// The digits of the first result.
+    pub(super) out: Vec<Digit>,
+    /// Loops whose digits count further than they do, with their extents.
+    pub(super) limits: Vec<(usize, u64)>,
+    /// The result, the digits in which it is made and the memory that it is to be in.
+    result: (Value, Vec<Digit>, Stored),
+}
+
+impl Ports {
+    /// Puts a result where it belongs.
+    pub(super) fn settle(&self, w: &mut Writer<'_>, mem: &Mem) {
+        let (value, digits, stored) = &self.result;
+        let mem = w.placed(mem, digits, stored);
+        w.set(*value, mem);
+    }
+}
+
+/// The operands of an operation by the loops of its freedom, and the digits of its first result; nothing where a dimension
+/// has no loop, or no padding would be read that [`How::Lies`] does not read.
 pub(super) fn ports(
     w: &mut Writer<'_>,
     data: &OpData,
     freedom: &Freedom,
-    plain: bool,
-) -> Outcome<Option<(Vec<Port>, Vec<Digit>)>> {
+    how: How,
+) -> Outcome<Option<Ports>> {
+    let result = data.results[0];
+    let (Some(labels), false) = (freedom.results.first(), data.operands.is_empty()) else {
+        return Ok(None);
+    };
+    let ports = data.operands.iter().zip(&freedom.operands);
+    let ports: Vec<_> = ports.chain([(&result, labels)]).collect();
+    let mut stored = Vec::with_capacity(ports.len());
+    for (value, _) in &ports {
+        let own = w.stored(**value)?;
+        stored.push((own.clone(), own));
+    }
+    let mut limits = Vec::new();
+    if how == How::Padded {
+        if !stored.iter().all(|s| s.0.is_digital()) {
+            return Ok(None);
+        }
+        let all: Vec<_> = ports
+            .iter()
+            .map(|p| &**p.1)
+            .zip(stored.iter().map(|s| &s.0))
+            .collect();
+        let Some(found) = ragged(&all) else {
+            return Ok(None);
+        };
+        let operands = data.operands.len();
+        for (at, ((_, labels), (own, read))) in ports.iter().zip(&mut stored).enumerate() {
+            for (dim, label) in labels.iter().enumerate() {
+                let limit = found.iter().find(|l| Some(l.0) == *label);
+                if let Some(&(_, size, filled)) = limit
+                    && own.shape.get(dim) == Some(&size)
+                {
+                    match own.stretched(dim, filled) {
+                        Some(wider) => {
+                            *own = wider;
+                            *read = read.stretched(dim, filled).unwrap_or(read.clone());
+                        }
+                        None if at == operands => {}
+                        // A copy of an operand has the room that its memory has not.
+                        None => *read = read.with_room(dim, filled).unwrap_or(read.clone()),
+                    }
+                }
+            }
+        }
+        // Nothing is written of operands that do not fit.
+        let digits = ports.iter().zip(&stored);
+        let digits: Option<Vec<_>> = digits
+            .map(|((_, labels), (_, read))| labelled(&read.digits(), labels))
+            .collect();
+        let all: Option<Vec<&[Digit]>> = digits.as_ref().map(|d| d.iter().map(|d| &**d).collect());
+        if all.and_then(|all| Nest::of(&all)).is_none() {
+            return Ok(None);
+        }
+        limits.extend(found.iter().map(|&(label, size, _)| (label, size)));
+    }
     let mut ins = Vec::with_capacity(data.operands.len());
-    for (&value, labels) in data.operands.iter().zip(&freedom.operands) {
-        let port = w.operand(value, plain)?;
+    for ((value, labels), (own, read)) in ports[..ports.len() - 1].iter().zip(&stored) {
+        let value = **value;
+        let port = match how {
+            How::Padded => {
+                let mem = w.storage(value)?;
+                Port {
+                    mem: w.roomy(&mem, own, read),
+                    digits: read.digits(),
+                }
+            }
+            How::Lies => w.operand(value, false)?,
+            How::Plain => w.operand(value, true)?,
+        };
         let Some(digits) = labelled(&port.digits, labels) else {
             return Ok(None);
         };
         let mem = port.mem;
         ins.push(Port { mem, digits });
     }
-    let out = w.wanted(data.results[0], plain)?;
-    let out = freedom.results.first().and_then(|l| labelled(&out, l));
-    Ok(out.map(|out| (ins, out)))
+    let Some((stored, _)) = stored.pop() else {
+        return Ok(None);
+    };
+    let made = match how {
+        How::Padded => stored.digits(),
+        How::Lies => w.wanted(result, false)?,
+        How::Plain => w.wanted(result, true)?,
+    };
+    let out = labelled(&made, labels);
+    let result = (result, made, stored);
+    Ok(out.map(|out| Ports {
+        ins,
+        out,
+        limits,
+        result,
+    }))
+}
+
+/// The loops of which some memory holds more indices than there are, with their extents and how far they are to count;
+/// nothing where there is none, or loops differ.
+fn ragged(ports: &[(&[Option<usize>], &Stored)]) -> Option<Vec<(usize, u64, u64)>> {
+    let mut found: Vec<(usize, u64, u64)> = Vec::new();
+    for (labels, stored) in ports {
+        for (dim, label) in labels.iter().enumerate() {
+            let (n, filled) = (*stored.shape.get(dim)?, *stored.filled.get(dim)?);
+            let Some(label) = label.filter(|_| n != filled) else {
+                continue;
+            };
+            match found.iter().find(|l| l.0 == label) {
+                Some(&(_, size, other)) if (size, other) != (n, filled) => return None,
+                Some(_) => {}
+                None => found.push((label, n, filled)),
+            }
+        }
+    }
+    (!found.is_empty()).then_some(found)
 }

@@ -1,12 +1,13 @@
 //! Contractions: a named operation where matrices lie as it wants them, else loops whose indexing maps address
 //! the digits where they lie.
 
+use super::body::{Body, Scalar};
 use super::digits::volume;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::number_text;
-use super::writer::{Init, Writer};
+use super::writer::{How, Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
 use optc_layout::Digit;
@@ -26,18 +27,19 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     if !dtype.computes() || dtype.is_bool() {
         return Ok(false);
     }
-    for plain in [false, true] {
-        let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
-            return Ok(false);
+    for how in How::ALL {
+        let Some(found) = ports(w, data, &freedom, how)? else {
+            continue;
         };
-        let mut all: Vec<&[Digit]> = vec![&out];
+        let (ins, out) = (&found.ins, &found.out);
+        let mut all: Vec<&[Digit]> = vec![out];
         all.extend(ins.iter().map(|p| &*p.digits));
         let Some(nest) = Nest::of(&all) else { continue };
-        let init = start(w, &nest, ins.get(2), &out, dtype);
-        let mem = contracted(w, &nest, &ins[..2], &out, init);
+        let nest = nest.within(&found.limits);
+        let init = start(w, &nest, ins.get(2), out, dtype);
+        let mem = contracted(w, &nest, &ins[..2], out, init);
         let mem = w.narrowed(&mem, dtype);
-        let digits = w.wanted(data.results[0], plain)?;
-        w.settle(data.results[0], &mem, &digits)?;
+        found.settle(w, &mem);
         return Ok(true);
     }
     Ok(false)
@@ -78,6 +80,17 @@ pub(super) fn contracted(
     out: &[Digit],
     init: Mem,
 ) -> Mem {
+    let step = |b: &mut Body, xs: &[Scalar], acc: &Scalar| {
+        let (x, y) = (b.cast(&xs[0], acc.ty), b.cast(&xs[1], acc.ty));
+        let product = b.mul(&x, &y);
+        b.add(acc, &product)
+    };
+    if nest.sums_padding(&nest.refined(out)) {
+        let sums = (out, init.dtype);
+        return w.generic(nest, ins, sums, Init::Tensor(init), |b, _, xs, acc| {
+            step(b, xs, acc)
+        });
+    }
     let refined = |digits: &[Digit]| nest.places(&nest.refined(digits));
     let mut at = [
         refined(out),
@@ -85,7 +98,10 @@ pub(super) fn contracted(
         refined(&ins[1].digits),
     ];
     let mut extents: Vec<u64> = nest.loops.iter().map(|l| l.extent).collect();
-    merge(&mut at, &mut extents);
+    // Memory with padding in it is not joined.
+    if !ins.iter().any(|port| w.has_gaps(&port.mem)) {
+        merge(&mut at, &mut extents);
+    }
     let shape = |ids: &[usize]| -> Vec<u64> { ids.iter().map(|&i| extents[i]).collect() };
     let [y, a, b] = [shape(&at[0]), shape(&at[1]), shape(&at[2])];
     let into = w.reshape(&init, &y);
@@ -130,9 +146,7 @@ pub(super) fn contracted(
     ];
     let sums = (&*digits(&at[0]), into.dtype);
     w.generic(&over, &ports, sums, Init::Tensor(into), |b, _, xs, acc| {
-        let (x, y) = (b.cast(&xs[0], acc.ty), b.cast(&xs[1], acc.ty));
-        let product = b.mul(&x, &y);
-        b.add(acc, &product)
+        step(b, xs, acc)
     })
 }
 

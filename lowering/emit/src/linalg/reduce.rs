@@ -1,12 +1,11 @@
 //! Reductions, and what stands around them: softmax and normalizations.
 
 use super::body::{Body, Rel, Scalar};
-use super::digits::volume;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::{limit_text, number_text};
-use super::writer::{Init, Writer};
+use super::writer::{How, Init, Writer};
 use optc_ir::op::{Operation, Role};
 use optc_ir::{DType, OpData};
 use optc_layout::{Cuts, Digit};
@@ -17,18 +16,23 @@ use optc_ops::{
 
 /// Whether the operation is one of these and has been written.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
-    let forms = |w: &mut Writer<'_>, plain| -> Outcome<bool> {
+    let forms = |w: &mut Writer<'_>, how| -> Outcome<bool> {
         match &*data.name {
-            Reduce::NAME => reduce(w, data, plain),
-            Softmax::NAME | LogSoftmax::NAME => softmax(w, data, plain),
+            Reduce::NAME => reduce(w, data, how),
+            Softmax::NAME | LogSoftmax::NAME => softmax(w, data, how),
             LayerNorm::NAME | RmsNorm::NAME | InstanceNorm::NAME | GroupNorm::NAME => {
-                norm(w, data, plain)
+                norm(w, data, how)
             }
-            ArgMax::NAME | ArgMin::NAME => arg(w, data, plain),
+            ArgMax::NAME | ArgMin::NAME => arg(w, data, how),
             _ => Ok(false),
         }
     };
-    Ok(forms(w, false)? || forms(w, true)?)
+    for how in How::ALL {
+        if forms(w, how)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Loops over the digits of an operand, some of which a result keeps.
@@ -82,36 +86,36 @@ impl Kept<'_> {
     }
 }
 
-fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let Some(Reduce { kind, .. }) = w.typed(data) else {
         return Ok(false);
     };
     let freedom = freedom(w, data)?;
-    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+    let Some(found) = ports(w, data, &freedom, how)? else {
         return Ok(false);
     };
+    let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
     let x = &ins[0];
     let dtype = x.mem.dtype;
     if kind == ReduceKind::L2 && !dtype.is_float() {
         return Ok(false);
     }
-    let Some(nest) = Nest::of(&[&out, &x.digits]) else {
+    let Some(nest) = Nest::of(&[out, &x.digits]) else {
         return Ok(false);
     };
+    let nest = nest.within(limits);
     let kept = Kept {
-        kept: nest.refined(&out),
+        kept: nest.refined(out),
         nest: &nest,
     };
     let sums = Writer::sum_type(dtype);
-    let all: Vec<u64> = nest.loops.iter().map(|l| l.extent).collect();
-    let own: Vec<u64> = kept.kept.iter().map(|l| l.extent).collect();
-    let count = volume(&all).checked_div(volume(&own)).unwrap_or(0);
+    let count = nest.combined(&kept.kept);
     let made = match kind {
         ReduceKind::Max => kept.extreme(w, x, true),
         ReduceKind::Min => kept.extreme(w, x, false),
         ReduceKind::Prod => {
             let one = (number_text(1.0, sums), sums);
-            kept.reduced(w, &ins, one, |b, _, xs, acc| b.mul(acc, &xs[0]))
+            kept.reduced(w, ins, one, |b, _, xs, acc| b.mul(acc, &xs[0]))
         }
         ReduceKind::And | ReduceKind::Or => {
             let and = kind == ReduceKind::And;
@@ -122,12 +126,12 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
                 (false, false) => "0",
             };
             let opcode = if and { "arith.andi" } else { "arith.ori" };
-            kept.reduced(w, &ins, (init.to_owned(), sums), |b, _, xs, acc| {
+            kept.reduced(w, ins, (init.to_owned(), sums), |b, _, xs, acc| {
                 b.op(opcode, &[acc, &xs[0]])
             })
         }
         ReduceKind::LogSumExp => log_sum_exp(w, &kept, x, sums),
-        _ => kept.sum(w, &ins, sums, |b, xs| match kind {
+        _ => kept.sum(w, ins, sums, |b, xs| match kind {
             ReduceKind::L1 => b.abs(&xs[0]),
             ReduceKind::L2 | ReduceKind::SumSquare => b.mul(&xs[0], &xs[0]),
             _ => xs[0].clone(),
@@ -143,8 +147,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         _ => made.mem,
     };
     let mem = w.narrowed(&made, dtype);
-    let digits = w.wanted(data.results[0], plain)?;
-    w.settle(data.results[0], &mem, &digits)?;
+    found.settle(w, &mem);
     Ok(true)
 }
 
@@ -193,16 +196,18 @@ fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Po
     Port { mem, digits }
 }
 
-fn softmax(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn softmax(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let log = &*data.name == LogSoftmax::NAME;
     let freedom = freedom(w, data)?;
-    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+    let Some(found) = ports(w, data, &freedom, how)? else {
         return Ok(false);
     };
+    let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
     let x = ins[0].clone();
-    let Some(nest) = Nest::of(&[&out, &x.digits]) else {
+    let Some(nest) = Nest::of(&[out, &x.digits]) else {
         return Ok(false);
     };
+    let nest = nest.within(limits);
     let along = |d: &Digit| freedom.labels[d.of].role == Role::Axis;
     let kept: Vec<Digit> = nest.loops.iter().filter(|d| !along(d)).copied().collect();
     let kept = Kept { nest: &nest, kept };
@@ -216,28 +221,27 @@ fn softmax(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
             b.op("math.exp", &[&off])
         });
         let ins = [x, most, sum];
-        w.generic(&nest, &ins, (&out, dtype), Init::Empty, |b, _, xs, _| {
+        w.generic(&nest, &ins, (out, dtype), Init::Empty, |b, _, xs, _| {
             let off = b.sub(&xs[0], &xs[1]);
             let log = b.op("math.log", &[&xs[2]]);
             b.sub(&off, &log)
         })
     } else {
-        let mem = w.generic(&nest, &ins, (&out, sums), Init::Empty, |b, _, xs, _| {
+        let mem = w.generic(&nest, &ins, (out, sums), Init::Empty, |b, _, xs, _| {
             let off = b.sub(&xs[0], &xs[1]);
             b.op("math.exp", &[&off])
         });
-        let digits = nest.refined(&out);
+        let digits = nest.refined(out);
         let powers = Port { mem, digits };
         let sum = kept.sum(w, std::slice::from_ref(&powers), sums, |_, xs| {
             xs[0].clone()
         });
         let ins = [powers, sum];
-        w.generic(&nest, &ins, (&out, dtype), Init::Empty, |b, _, xs, _| {
+        w.generic(&nest, &ins, (out, dtype), Init::Empty, |b, _, xs, _| {
             b.div(&xs[0], &xs[1])
         })
     };
-    let digits = w.wanted(data.results[0], plain)?;
-    w.settle(data.results[0], &mem, &digits)?;
+    found.settle(w, &mem);
     Ok(true)
 }
 
@@ -275,14 +279,19 @@ impl Norm {
     }
 }
 
-fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn norm(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let (Some(about), freedom) = (Norm::of(w, data), freedom(w, data)?) else {
         return Ok(false);
     };
-    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+    let Some(found) = ports(w, data, &freedom, how)? else {
         return Ok(false);
     };
-    let mut all: Vec<&[Digit]> = vec![&out];
+    let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
+    // The elements of a group are not those of a dimension.
+    if about.group.is_some() && limits.iter().any(|l| l.0 == 1) {
+        return Ok(false);
+    }
+    let mut all: Vec<&[Digit]> = vec![out];
     all.extend(ins.iter().map(|p| &*p.digits));
     let mut cuts = Cuts::of(&all);
     // Channels are label 1.
@@ -292,13 +301,13 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let Some(nest) = Nest::cut(&all, cuts) else {
         return Ok(false);
     };
+    let nest = nest.within(limits);
     let kept = |d: &&Digit| match (about.group, freedom.labels[d.of].role) {
         (Some(group), Role::Axis) if d.of == 1 => group <= d.div,
         (_, role) => role != Role::Axis,
     };
     let own: Vec<Digit> = nest.loops.iter().filter(kept).copied().collect();
-    let sizes = nest.loops.iter().filter(|d| !kept(d));
-    let count = volume(&sizes.map(|d| d.extent).collect::<Vec<_>>());
+    let count = nest.combined(&own);
     let kept = Kept {
         nest: &nest,
         kept: own,
@@ -333,7 +342,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let at = first.len();
     first.push(Port { mem, ..squares });
     first.extend(ins[1..].iter().cloned());
-    let mem = w.generic(&nest, &first, (&out, dtype), Init::Empty, |b, _, xs, _| {
+    let mem = w.generic(&nest, &first, (out, dtype), Init::Empty, |b, _, xs, _| {
         let off = off(b, xs);
         let mut y = b.mul(&off, &xs[at]);
         if let Some(scale) = xs.get(at + 1) {
@@ -344,13 +353,12 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         }
         y
     });
-    let digits = w.wanted(data.results[0], plain)?;
-    w.settle(data.results[0], &mem, &digits)?;
+    found.settle(w, &mem);
     Ok(true)
 }
 
 /// Where the extreme element lies: the extreme first, then the first or last place that has it.
-fn arg(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let greatest = w.typed::<ArgMax>(data);
     let last = match (&greatest, w.typed::<ArgMin>(data)) {
         (Some(arg), _) => arg.select_last_index,
@@ -358,17 +366,19 @@ fn arg(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         _ => return Ok(false),
     };
     let freedom = freedom(w, data)?;
-    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+    let Some(found) = ports(w, data, &freedom, how)? else {
         return Ok(false);
     };
-    let Some(nest) = Nest::of(&[&out, &ins[0].digits]) else {
+    let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
+    let Some(nest) = Nest::of(&[out, &ins[0].digits]) else {
         return Ok(false);
     };
+    let nest = nest.within(limits);
     let Some(axis) = freedom.labels.iter().position(|l| l.role == Role::Axis) else {
         return Ok(false);
     };
     let kept = Kept {
-        kept: nest.refined(&out),
+        kept: nest.refined(out),
         nest: &nest,
     };
     let most = kept.extreme(w, &ins[0], greatest.is_some());
@@ -389,7 +399,6 @@ fn arg(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         };
         b.select(&same, &best, acc)
     });
-    let digits = w.wanted(data.results[0], plain)?;
-    w.settle(data.results[0], &made.mem, &digits)?;
+    found.settle(w, &made.mem);
     Ok(true)
 }

@@ -1,11 +1,13 @@
 //! The elements of constants behind the program.
 
 use super::mem::Outcome;
+use super::stored::{Place, Stored};
 use crate::codes;
 use crate::hlo::ReadData;
 use indexmap::IndexMap;
 use optc_ir::attr::Dense;
 use optc_ir::{DType, Diagnostic, Span};
+use optc_layout::Digit;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -21,24 +23,115 @@ pub(super) enum Source {
 pub(super) struct Resource {
     pub(super) source: Source,
     pub(super) dtype: DType,
-    /// The digits of the memory with the distance, in elements, between neighbours of each in the source.
-    pub(super) order: Vec<(u64, u64)>,
+    pub(super) order: Order,
     pub(super) span: Span,
 }
 
-/// A place in a file, its offset and length, and the order in which it is read.
-type Place = (String, u64, u64, Vec<(u64, u64)>);
+/// In which order memory has the elements of a source, which are in row-major order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Order {
+    places: Vec<Position>,
+    /// The extents of the value.
+    shape: Vec<u64>,
+}
+
+/// A dimension of the memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Position {
+    place: Place,
+    /// The distance, in elements, between neighbours in the source.
+    step: u64,
+}
+
+impl Order {
+    /// The order of elements in memory.
+    pub(super) fn of(stored: &Stored) -> Order {
+        let shape = &stored.shape;
+        let mut strides = vec![1u64; shape.len()];
+        for d in (1..shape.len()).rev() {
+            strides[d - 1] = strides[d].saturating_mul(shape[d]);
+        }
+        let position = |&place: &Place| {
+            let stride = strides.get(place.digit.of).copied().unwrap_or(0);
+            let step = stride.saturating_mul(place.digit.div);
+            Position { place, step }
+        };
+        Order {
+            places: stored.places.iter().map(position).collect(),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The number of positions, padding included.
+    fn len(&self) -> u64 {
+        let extents = self.places.iter().map(|p| p.place.extent);
+        extents.fold(1, u64::saturating_mul)
+    }
+
+    /// Whether the elements lie in the source as they do in memory.
+    fn is_plain(&self) -> bool {
+        let mut stride = 1;
+        self.places.iter().rev().all(|p| {
+            let fits = p.step == stride && p.place.extent == p.place.digit.extent;
+            stride *= p.place.extent;
+            fits
+        })
+    }
+
+    /// Writes the positions of these dimensions of the memory and all below, of the element `at` on, whose index is `dims`
+    /// so far; elements have so many bytes, and padding is zeros.
+    fn write(
+        places: &[Position],
+        (at, dims): (u64, &mut [u64]),
+        (shape, source): (&[u64], &[u8]),
+        width: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let Some((position, below)) = places.split_first() else {
+            let from = usize::try_from(at).map_or(usize::MAX, |at| at.saturating_mul(width));
+            let element = source.get(from..from.saturating_add(width));
+            return match element {
+                Some(element) => out.extend_from_slice(element),
+                None => out.resize(out.len() + width, 0),
+            };
+        };
+        let Digit { of, div, extent } = position.place.digit;
+        // The values of the digit that the dimension has, after those of the digits above.
+        let room = shape[of].saturating_sub(dims[of]).div_ceil(div);
+        let held = extent.min(room);
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        if below.is_empty() && position.step == 1 {
+            let from = size(at).saturating_mul(width);
+            let run = size(held).saturating_mul(width);
+            let run = source.get(from..from.saturating_add(run));
+            out.extend_from_slice(run.unwrap_or_default());
+        } else {
+            for i in 0..held {
+                dims[of] += i * div;
+                let next = (at + i * position.step, &mut *dims);
+                Order::write(below, next, (shape, source), width, out);
+                dims[of] -= i * div;
+            }
+        }
+        let rest = below.iter().map(|p| p.place.extent);
+        let rest = rest.fold(position.place.extent - held, u64::saturating_mul);
+        out.resize(out.len() + size(rest).saturating_mul(width), 0);
+    }
+}
+
+/// A part of a file, its offset and length, and the order in which it is read.
+type Part = (String, u64, u64, Order);
 
 /// The elements of constants, written behind the program.
 #[derive(Default)]
 pub(super) struct Resources {
     all: IndexMap<String, Resource>,
-    /// The resource of a place in a file in an order.
-    known: IndexMap<Place, String>,
+    /// The resource of a part of a file in an order.
+    known: IndexMap<Part, String>,
 }
 
 impl Resources {
-    /// The name of a resource; one place of a file in one order is one resource.
+    /// The name of a resource; one part of a file in one order is one resource.
     pub(super) fn named(&mut self, resource: Resource) -> String {
         let fresh = format!("c{}", self.all.len());
         if let Source::File(file, offset, length) = &resource.source {
@@ -82,8 +175,7 @@ impl Resources {
 impl Resource {
     /// The number of bytes.
     fn len(&self) -> usize {
-        let elements = self.order.iter().fold(1u64, |n, o| n.saturating_mul(o.0));
-        usize::try_from(elements).map_or(0, |n| n.saturating_mul(width(self.dtype)))
+        usize::try_from(self.order.len()).map_or(0, |n| n.saturating_mul(width(self.dtype)))
     }
 
     fn bytes(&self, data: &ReadData<'_>) -> Outcome<Vec<u8>> {
@@ -92,7 +184,7 @@ impl Resource {
             Source::File(file, offset, length) => {
                 let read = data(file, *offset, *length, self.dtype);
                 let bytes = read.map_err(|problem| missing(file, &problem, self.span))?;
-                Ok(match self.is_ordered() {
+                Ok(match self.order.is_plain() {
                     true => bytes,
                     false => self.ordered(&bytes),
                 })
@@ -100,40 +192,16 @@ impl Resource {
         }
     }
 
-    /// Whether the elements lie in the source as they do in memory.
-    fn is_ordered(&self) -> bool {
-        let mut stride = 1;
-        self.order.iter().rev().all(|&(extent, step)| {
-            let fits = step == stride;
-            stride *= extent;
-            fits
-        })
-    }
-
-    /// Elements in the order of the memory.
+    /// Elements in the order of the memory, zeros where that is padding.
     pub(super) fn ordered(&self, bytes: &[u8]) -> Vec<u8> {
-        if self.is_ordered() {
+        if self.order.is_plain() {
             return bytes.to_vec();
         }
-        let width = width(self.dtype);
-        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let total: usize = self.order.iter().map(|o| size(o.0)).product();
-        let mut out = Vec::with_capacity(bytes.len());
-        let mut index = vec![0usize; self.order.len()];
-        let mut at = 0usize;
-        for _ in 0..total {
-            let from = at * width;
-            out.extend_from_slice(bytes.get(from..from + width).unwrap_or_default());
-            for (i, &(extent, step)) in index.iter_mut().zip(&self.order).rev() {
-                *i += 1;
-                at += size(step);
-                if *i < size(extent) {
-                    break;
-                }
-                at -= size(step) * *i;
-                *i = 0;
-            }
-        }
+        let mut out = Vec::with_capacity(self.len());
+        let Order { places, shape } = &self.order;
+        let mut dims = vec![0; shape.len()];
+        let start = (0, &mut *dims);
+        Order::write(places, start, (shape, bytes), width(self.dtype), &mut out);
         out
     }
 }
@@ -158,5 +226,41 @@ pub(super) fn hex(bytes: &[u8], out: &mut String) {
     for &byte in bytes {
         out.push(char::from(DIGITS[usize::from(byte >> 4)]));
         out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_layout::notation::parse_tensor;
+
+    /// The bytes 1, 2, … in the order of a layout.
+    #[track_caller]
+    fn check(text: &str, wanted: &[u8]) {
+        let layout = parse_tensor(text).expect("a layout").layout;
+        let stored = Stored::of(layout.shape(), &layout, |_| false).expect("digits");
+        let order = Order::of(&stored);
+        let elements: Vec<u8> = (1..=layout.elements() as u8).collect();
+        let mut out = Vec::new();
+        let mut dims = vec![0; order.shape.len()];
+        let start = (0, &mut *dims);
+        Order::write(&order.places, start, (&order.shape, &elements), 1, &mut out);
+        assert_eq!(out, wanted);
+        assert_eq!(order.len(), wanted.len() as u64);
+    }
+
+    #[test]
+    fn padding_is_zeros() {
+        check("tensor<2x3xsi8, {order = [1, 0]}>", &[1, 4, 2, 5, 3, 6]);
+        check(
+            "tensor<2x3xsi8, {block = \"4W\"}>",
+            &[1, 2, 3, 0, 4, 5, 6, 0],
+        );
+        check("tensor<5xsi8, {block = \"4W\"}>", &[1, 2, 3, 4, 5, 0, 0, 0]);
+        check(
+            "tensor<3x3xsi8, {block = \"2H2W\"}>",
+            &[1, 2, 4, 5, 3, 0, 6, 0, 7, 8, 0, 0, 9, 0, 0, 0],
+        );
+        check("tensor<2x1xsi8, {block = \"2W\"}>", &[1, 0, 2, 0]);
     }
 }

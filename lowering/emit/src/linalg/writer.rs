@@ -1,14 +1,15 @@
 //! One function that is being written: its values as tensors in the shape of their memory.
 
 use super::body::{Body, Idx, Scalar};
-use super::digits::{self, extents, groups, row_major, volume};
+use super::digits::{extents, groups, row_major, volume};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::resources::Resources;
 use super::sizes::Sizes;
+use super::stored::Stored;
 use super::types::{dtype_name, wide};
 use crate::codes;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{DType, Diagnostic, Dim, Func, OpData, Registry, Size, StandIns, TensorType, Value};
@@ -25,6 +26,21 @@ pub(super) enum Init {
     Tensor(Mem),
 }
 
+/// How the operands and results of an operation are read and made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// By all digits of their memory, which may count further than ragged dimensions do.
+    Padded,
+    /// As they lie, ragged ones in row-major order.
+    Lies,
+    /// In row-major order.
+    Plain,
+}
+
+impl How {
+    pub(super) const ALL: [How; 3] = [How::Padded, How::Lies, How::Plain];
+}
+
 /// A function that is being written.
 pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
@@ -36,10 +52,20 @@ pub(super) struct Writer<'a> {
     pub(super) sizes: Sizes,
     /// The extents of values that have some that are not known.
     shapes: SideTable<Value, Option<Vec<u64>>>,
-    mems: SideTable<Value, Option<Mem>>,
+    pub(super) mems: SideTable<Value, Option<Mem>>,
+    /// Constants that are written when somebody reads them.
+    pub(super) waiting: SideTable<Value, Option<&'a OpData>>,
+    /// The elements and digits of views whose own memory is no order of digits, and of constants that have waited.
+    pub(super) seen: SideTable<Value, Option<(Mem, Vec<Digit>)>>,
     /// What a tensor was reshaped from.
     sources: IndexMap<String, Mem>,
     reshaped: IndexMap<(String, Vec<u64>), Mem>,
+    /// Parts of tensors, by the tensor's name and which part.
+    pub(super) opened: IndexMap<(String, Vec<u64>), Mem>,
+    /// The elements of memory in tiles, in row-major order, by its name.
+    pub(super) unpacked: IndexMap<(String, Stored), Mem>,
+    /// Tensors that are parts of memory with padding.
+    pub(super) gaps: IndexSet<String>,
     next: usize,
 }
 
@@ -59,8 +85,13 @@ impl<'a> Writer<'a> {
             text: String::new(),
             now: None,
             mems: SideTable::new(None),
+            waiting: SideTable::new(None),
+            seen: SideTable::new(None),
             sources: IndexMap::new(),
             reshaped: IndexMap::new(),
+            opened: IndexMap::new(),
+            unpacked: IndexMap::new(),
+            gaps: IndexSet::new(),
             next: 0,
         }
     }
@@ -152,28 +183,59 @@ impl<'a> Writer<'a> {
         Ok(Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok())
     }
 
-    /// The digits of a value in memory.
-    pub(super) fn digits(&self, value: Value) -> Outcome<Vec<Digit>> {
+    /// How a value lies in memory.
+    pub(super) fn stored(&self, value: Value) -> Outcome<Stored> {
         let (ty, shape) = (self.tensor(value)?, self.shape(value)?);
         let layout = self.layout(value)?;
-        let found = layout.and_then(|layout| digits::of_layout(&shape, &layout));
+        let found = layout.and_then(|l| Stored::of(&shape, &l, |n| self.sizes.stands(n)));
         found.ok_or_else(|| {
             let text = optc_ir::text::print_type(&ty.clone().into());
-            let message = format!("the layout of {text} is no order of digits");
+            let message = format!("MLIR cannot say how {text} lies in memory");
             let diag = Diagnostic::error(codes::LINALG_LAYOUT, message);
             let span = self.now.map_or(self.func.span, |op| op.span);
-            Box::new(diag.at(span, "here"))
+            let hint = "strides are to be above 0 and apart, and known where a size is cut or padded; fold for another \
+                        target, or convert the value to another layout";
+            Box::new(diag.at(span, "here").hint(hint))
         })
     }
 
+    /// The digits of a value as it is read: in memory, or in row-major order where a dimension is ragged.
+    pub(super) fn digits(&self, value: Value) -> Outcome<Vec<Digit>> {
+        match &self.seen[value] {
+            Some((_, digits)) => Ok(digits.clone()),
+            None => Ok(self.stored(value)?.dense()),
+        }
+    }
+
+    /// Gives a value its memory, padding included.
     pub(super) fn set(&mut self, value: Value, mem: Mem) {
         self.mems[value] = Some(mem);
     }
 
-    /// The memory of a value.
-    pub(super) fn mem(&self, value: Value) -> Outcome<Mem> {
+    /// The memory of a value, padding included.
+    pub(super) fn storage(&mut self, value: Value) -> Outcome<Mem> {
+        self.place_constant(value)?;
         let found = self.mems[value].clone();
         found.ok_or_else(|| self.refuse("an operand is not written"))
+    }
+
+    /// The elements of a value in the order of its digits, without padding.
+    pub(super) fn mem(&mut self, value: Value) -> Outcome<Mem> {
+        self.see_constant(value)?;
+        if let Some((mem, _)) = &self.seen[value] {
+            return Ok(mem.clone());
+        }
+        let (mem, stored) = (self.storage(value)?, self.stored(value)?);
+        if stored.is_exact() {
+            return Ok(mem);
+        }
+        Ok(self.dense(&mem, &stored))
+    }
+
+    /// Whether a tensor is, in some shape, a part of memory with padding.
+    pub(super) fn has_gaps(&self, mem: &Mem) -> bool {
+        let source = self.sources.get(&mem.name).unwrap_or(mem);
+        self.gaps.contains(&source.name)
     }
 
     /// A name that no value has.
@@ -330,7 +392,11 @@ impl<'a> Writer<'a> {
         let Some(places) = places else {
             return self.copied(mem, from, to);
         };
-        let runs = runs(&places);
+        // Memory with padding in it is not joined.
+        let runs = match self.has_gaps(mem) {
+            true => (0..places.len()).map(|i| i..i + 1).collect(),
+            false => runs(&places),
+        };
         let shape: Vec<u64> = runs
             .iter()
             .map(|run| volume(&extents(&own[run.clone()])))
@@ -338,12 +404,17 @@ impl<'a> Writer<'a> {
         let mut perm: Vec<usize> = (0..runs.len()).collect();
         perm.sort_by_key(|&i| places[runs[i].start]);
         let split = self.reshape(mem, &shape);
-        let target: Vec<u64> = perm.iter().map(|&i| shape[i]).collect();
+        self.transposed(&split, &perm)
+    }
+
+    /// The dimensions of a tensor in another order.
+    pub(super) fn transposed(&mut self, mem: &Mem, perm: &[usize]) -> Mem {
+        let target: Vec<u64> = perm.iter().map(|&i| mem.shape[i]).collect();
         let out = self.empty(&target, mem.dtype);
         let text = format!(
             "linalg.transpose ins({} : {}) outs({} : {}) permutation = {perm:?}",
-            split.name,
-            self.sizes.ty(&split),
+            mem.name,
+            self.sizes.ty(mem),
             out.name,
             self.sizes.ty(&out)
         );
@@ -368,7 +439,24 @@ impl<'a> Writer<'a> {
         Ok(self.arrange(&mem, &digits, &wanted))
     }
 
-    /// The memory and digits of an operand: as it lies, or in row-major order.
+    /// The elements of a value to be read at indices: of ragged dimensions where they lie, as no index is of padding.
+    pub(super) fn indexed(&mut self, value: Value) -> Outcome<Port> {
+        let stored = self.stored(value)?;
+        let lies = stored.is_ragged() && stored.is_digital() && self.waiting[value].is_none();
+        let port = match lies {
+            true => {
+                let mem = self.storage(value)?;
+                let mem = self.held(&mem, &stored);
+                let digits = stored.digits();
+                Port { mem, digits }
+            }
+            false => self.operand(value, false)?,
+        };
+        let mem = self.reshape(&port.mem, &extents(&port.digits));
+        Ok(Port { mem, ..port })
+    }
+
+    /// The elements and digits of an operand: as it lies, or in row-major order.
     pub(super) fn operand(&mut self, value: Value, plain: bool) -> Outcome<Port> {
         match plain {
             true => Ok(Port {
@@ -390,10 +478,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A result that was computed in the order of some digits.
+    /// A result that was computed in the order of some digits, of the value's own shape or of that which its memory holds.
     pub(super) fn settle(&mut self, value: Value, mem: &Mem, digits: &[Digit]) -> Outcome<()> {
-        let wanted = self.digits(value)?;
-        let mem = self.arrange(mem, digits, &wanted);
+        let stored = self.stored(value)?;
+        let mem = self.placed(mem, digits, &stored);
         self.set(value, mem);
         Ok(())
     }
@@ -425,7 +513,8 @@ impl<'a> Writer<'a> {
         maps.push(nest.map(&out));
         let kinds = nest.kinds(&out);
         self.loops(&maps, &kinds, &operands, &into, |b, xs, acc| {
-            body(b, nest, xs, acc)
+            let made = body(b, nest, xs, acc);
+            nest.without_padding(b, &out, made, acc)
         })
     }
 
