@@ -5,10 +5,12 @@ usage: python linalg.py OPTC [--verify] [FILE ...]
 
 Without files: the models of tests/models, the plans of tests/plans, blocks cut out of models, and single operations; then
 the models with a batch and a sequence of named sizes, those of symbolic.py, and single operations on named sizes, each
-written once and run at two sizes.
+written once and run at two sizes; then models folded for targets of tiles and blocks, and single operations on values in
+padded layouts.
 Each program is written as it is read and folded for the cpu.  mlir-opt verifies the text, bufferizes it and lowers it to
 LLVM, and mlir-cpu-runner runs it on random inputs, to the numbers of `optc run`.  A folded program has no more
-`linalg.transpose` than the conversions that `optc stats` counts.  With --verify files are folded and verified alone, and
+`linalg.transpose` than the conversions that `optc stats` counts; one in tiles has no more of these, `tensor.pack` and
+`tensor.unpack` together.  With --verify files are folded and verified alone, and
 the time and memory of writing them are printed.  Needs numpy, mlir-opt-19 (or MLIR_OPT) and mlir-cpu-runner-19 (or
 MLIR_RUNNER).
 """
@@ -33,8 +35,24 @@ MLIR_OPT = os.environ.get("MLIR_OPT", "mlir-opt-19")
 RUNNER = os.environ.get("MLIR_RUNNER", "mlir-cpu-runner-19")
 FOLD = ["--pass=canonicalize,view-fold", "--target=cpu", "--pin-boundary"]
 PASSES = {"read": ["--pass=", "--pin-boundary"], "folded": FOLD}
+TILED = {target: ["--pass=canonicalize,view-fold", f"--target={target}", "--pin-boundary"] for target in ["tpu", "journey6"]}
+# What moves elements to another layout.
+MOVES = re.compile(r"linalg\.transpose |tensor\.(?:un)?pack ")
+# A pack or unpack becomes pads, reshapes and transposes by what the dialect of transforms has for it.
+UNPACK = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %pack = transform.structured.match ops{["tensor.pack"]} in %module : (!transform.any_op) -> !transform.op<"tensor.pack">
+    transform.structured.lower_pack %pack : (!transform.op<"tensor.pack">)
+      -> (!transform.op<"tensor.pad">, !transform.op<"tensor.expand_shape">, !transform.op<"linalg.transpose">)
+    %unpack = transform.structured.match ops{["tensor.unpack"]} in %module : (!transform.any_op) -> !transform.op<"tensor.unpack">
+    transform.structured.lower_unpack %unpack : (!transform.op<"tensor.unpack">)
+      -> (!transform.op<"tensor.empty">, !transform.op<"linalg.transpose">, !transform.op<"tensor.collapse_shape">, !transform.op<"tensor.extract_slice">)
+    transform.yield
+  }
+}
+"""
 # To buffers, then to loops and LLVM, as the passes of MLIR 19 are called.
-BUFFERS = ["-one-shot-bufferize=bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map",
+BUFFERS = ["-eliminate-empty-tensors", "-one-shot-bufferize=bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map",
            "-buffer-deallocation-pipeline", "-convert-bufferization-to-memref"]
 LOOPS = ["-convert-linalg-to-loops", "-expand-strided-metadata", "-lower-affine", "-convert-scf-to-cf",
          "-arith-expand=include-bf16=true", "-convert-math-to-llvm", "-convert-math-to-libm", "-convert-arith-to-llvm",
@@ -174,6 +192,62 @@ SIZED = [
 ]
 
 
+# Operations on values in padded layouts: tiles whose padding lies behind a dimension, tiles and blocks that cut one
+# before its end, blocks in another order, strides, and tiles across merged dimensions.  Each operand and result with the
+# layout that it is converted to or from.
+ROWS, TILE, TURNED = 'xla = "1,0:T(8,128)"', 'xla = "2,1,0:T(8,128)"', 'xla = "1,2,0:T(8,128)"'
+BLOCK = 'block = "4H4W"'
+PADDED = [
+    ("relu", "", f"14x20xf32[{ROWS}] -> 14x20xf32[{ROWS}]"),
+    ("relu", "", f"14x200xf32[{ROWS}] -> 14x200xf32[{ROWS}]"),
+    ("relu", "", f'14x200xf32[{ROWS}] -> 14x200xf32[xla = "0,1:T(8,128)"]'),
+    ("neg", "", f'5x7xf32[{BLOCK}] -> 5x7xf32[block = "4W2H", order = [1, 0]]'),
+    ("neg", "", '5x7xsi32[strides = [9, 1], size = 50] -> 5x7xsi32[strides = [1, 6], offset = 3, size = 50]'),
+    ("neg", "", '14x200xbf16[xla = "1,0:T(8,128)(2,1)"] -> 14x200xbf16[xla = "1,0:T(8,128)(2,1)"]'.replace("bf16", "f16")),
+    ("not", "", f"9x13xi1[{ROWS}] -> 9x13xi1[{BLOCK}]"),
+    ("add", "", f"14x200xf32[{ROWS}] 200xf32[] -> 14x200xf32[{ROWS}]"),
+    ("add", "", f"5x7xf32[{BLOCK}] 5x7xf32[{BLOCK}] -> 5x7xf32[{BLOCK}]"),
+    ("div", "", f"5x7xsi8[{BLOCK}] 5x7xsi8[{BLOCK}] -> 5x7xsi8[{BLOCK}]"),
+    ("matmul", "", f"14x20xf32[{ROWS}] 20x6xf32[{ROWS}] -> 14x6xf32[{ROWS}]"),
+    ("matmul", "", '5x7xf32[block = "4W"] 7x6xf32[block = "4H", order = [0, 1]] -> 5x6xf32[block = "4W"]'),
+    ("matmul", "", f"3x14x200xf32[{TILE}] 200x9xf32[] -> 3x14x9xf32[{TILE}]"),
+    ("matmul", "", '2x9x13xf32[block = "4W4C"] 2x13x6xf32[block = "4C"] -> 2x9x6xf32[block = "4C4W"]'),
+    ("matmul", "", '2x9x13xf32[block = "4C4W"] 2x13x6xf32[block = "4W4C"] -> 2x9x6xf32[block = "4W4C"]'),
+    ("reduce", 'kind = "mean", axes = [1]', f'5x7xf32[{BLOCK}] -> 5xf32[block = "4W"]'),
+    ("reduce", 'kind = "mean", axes = [0]', f'14x200xf32[{ROWS}] -> 200xf32[xla = "0:T(256)"]'),
+    ("reduce", 'kind = "min", axes = [0, 1], keepdims = true', f"14x200xf32[{ROWS}] -> 1x1xf32[{ROWS}]"),
+    ("reduce", 'kind = "log_sum_exp", axes = [1]', f'5x7xf32[{BLOCK}] -> 5xf32[block = "4W"]'),
+    ("softmax", "axis = 1", f"5x7xf32[{BLOCK}] -> 5x7xf32[{BLOCK}]"),
+    ("softmax", "axis = 1", f"14x200xf32[{ROWS}] -> 14x200xf32[{ROWS}]"),
+    ("log_softmax", "axis = 2", f"3x14x20xf32[{TILE}] -> 3x14x20xf32[{TURNED}]"),
+    ("layer_norm", "axis = 1", f"14x200xf32[{ROWS}] 200xf32[] 200xf32[] -> 14x200xf32[{ROWS}]"),
+    ("layer_norm", "axis = 1", f'5x7xf32[{BLOCK}] 7xf32[block = "4W"] 7xf32[block = "4W"] -> 5x7xf32[{BLOCK}]'),
+    ("group_norm", "num_groups = 3", '2x9x3xf32[block = "4W2C"] 9xf32[] 9xf32[] -> 2x9x3xf32[block = "4W2C"]'),
+    ("instance_norm", "", '2x3x5x7xf32[block = "4W4C"] 3xf32[] 3xf32[] -> 2x3x5x7xf32[block = "4W4C"]'),
+    ("arg_max", "axis = 1", f'5x7xf32[{BLOCK}] -> 5xsi64[block = "4W"]'),
+    ("gather", "axis = 1", f'3x13x2xf32[{TURNED}] 2x3xsi64[block = "2W"] -> 3x2x3x2xf32[xla = "3,2,1,0:T(8,128)"]'),
+    ("scatter_nd", 'reduction = "add"', f"5x7xf32[{BLOCK}] 3x1xsi32[] 3x7xf32[{BLOCK}] -> 5x7xf32[{BLOCK}]"),
+    ("cumsum", "axis = 1", f"5x7xf32[{BLOCK}] -> 5x7xf32[{ROWS}]"),
+    ("top_k", "k = 3", f"5x7xf32[{BLOCK}] -> 5x3xf32[{BLOCK}] 5x3xsi64[{ROWS}]"),
+    ("conv", "pads = [1, 1, 1, 1]",
+     '1x3x6x5xf32[block = "8W"] 5x3x3x3xf32[block = "4N"] 5xf32[] -> 1x5x6x5xf32[xla = "1,3,2,0:T(8,128)"]'),
+    ("conv", "group = 2", '2x6x7x9xf32[block = "4C"] 6x3x2x2xf32[] -> 2x6x6x8xf32[block = "4C"]'),
+    ("max_pool", "kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]",
+     '2x5x7x9xf32[xla = "1,3,2,0:T(8,128)"] -> 2x5x4x5xf32[block = "4C4W"]'),
+    ("slice", "starts = [1, 3], limits = [5, 7], strides = [2, 1]", f"5x7xf32[{ROWS}] -> 2x4xf32[{BLOCK}]"),
+    ("slice", "starts = [1, 3], limits = [5, 7], strides = [2, 1]", f"5x7xf32[{BLOCK}] -> 2x4xf32[{ROWS}]"),
+    ("split", "axis = 1, sizes = [3, 4]", f"5x7xf32[{BLOCK}] -> 5x3xf32[{BLOCK}] 5x4xf32[{BLOCK}]"),
+    ("concat", "axis = 1", f"5x7xf32[{BLOCK}] 5x3xf32[{ROWS}] -> 5x10xf32[{BLOCK}]"),
+    ("pad", "low = [1, 0], high = [2, 1], value = 2.5", f"5x7xf32[{ROWS}] -> 8x8xf32[{ROWS}]"),
+    ("transpose", "perm = [1, 0]", f"14x200xf32[{ROWS}] -> 200x14xf32[{ROWS}]"),
+    ("transpose", "perm = [1, 0]", f'14x200xf32[{ROWS}] -> 200x14xf32[xla = "0,1:T(8,128)"]'),
+    ("reshape", "shape = [7, 2, 200]", f"14x200xf32[{ROWS}] -> 7x2x200xf32[{TILE}]"),
+    ("reshape", "shape = [35]", f"5x7xf32[{BLOCK}] -> 35xf32[]"),
+    ("relu", "", '3x1x6x50x16xf32[digits = "7:d3/8 3:(d0*d2)/8 8:d3 8:(d0*d2) 16:d4"] -> '
+     '3x1x6x50x16xf32[digits = "7:d3/8 3:(d0*d2)/8 8:d3 8:(d0*d2) 16:d4"]'),
+]
+
+
 def run(command, **kwargs):
     return subprocess.run([str(c) for c in command], capture_output=True, **kwargs)
 
@@ -259,11 +333,52 @@ def harness(text, inputs, results):
     return text[:at] + entry + text[at + 2:]
 
 
+def poisoned(text):
+    """The module with numbers that show in memory that holds no element: NaN, or a large integer."""
+    def number(element):
+        if element.startswith("i"):
+            return "true" if element == "i1" else "85"
+        return {"f64": "0x7FF8000000000000", "f32": "0x7FC00000", "f16": "0x7E00"}[element]
+
+    constant = lambda m: f"{m[1]} = arith.constant {number(m[2])}" + ("" if m[2] == "i1" else f" : {m[2]}")
+    for name in set(re.findall(r"padding_value\((%\S+) :", text)):
+        text = re.sub(rf"({name}) = arith\.constant \S+(?: : (\w+))?", lambda m: constant([0, m[1], m[2] or "i1"]), text)
+    for name in set(re.findall(r"tensor\.insert_slice \S+ into (%\w+)\[", text)):
+        splat = lambda m: f"{m[1]} = arith.constant dense<{number(m[3])}> : {m[2]}"
+        text = re.sub(rf"({name}) = tensor\.empty\(\) : (tensor<(?:\d+x)*(\w+)>)", splat, text)
+    return text
+
+
+def stored(x, shape):
+    """An array as the first elements of each dimension of an array of this shape, but for dimensions of one."""
+    own = [n for n in x.shape if n != 1]
+    if list(x.shape) == shape or x.size == np.prod(shape):
+        return x.reshape(shape)
+    assert len(own) == len(shape), (x.shape, shape)
+    whole = np.full(shape, np.nan if x.dtype.kind == "f" else 85).astype(x.dtype)
+    whole[tuple(slice(n) for n in own)] = x.reshape(own)
+    return whole
+
+
+def taken(x, shape):
+    """What [`stored`] has put into an array."""
+    own = [n for n in shape if n != 1]
+    if 4 <= len(own) + 2 == x.ndim:
+        # Tiles of the last two dimensions.
+        *outer, rows, columns, height, width = x.shape
+        x = x.swapaxes(-3, -2).reshape(*outer, rows * height, columns * width)
+    return x.reshape(shape) if x.size == np.prod(shape) else x[tuple(slice(n) for n in own)].reshape(shape)
+
+
 def executed(text, inputs, results, folder):
     """What MLIR's tools compute from a module."""
     types = [(element, x.shape) for element, x in inputs]
     (folder / "run.mlir").write_text(harness(text, types, results))
-    buffers = need([MLIR_OPT, folder / "run.mlir", *BUFFERS]).decode()
+    lowered = []
+    if "tensor.pack" in text or "tensor.unpack" in text:
+        (folder / "unpack.mlir").write_text(UNPACK)
+        lowered = [f"-transform-preload-library=transform-library-paths={folder / 'unpack.mlir'}", "-transform-interpreter"]
+    buffers = need([MLIR_OPT, folder / "run.mlir", *lowered, *BUFFERS]).decode()
     (folder / "buffers.mlir").write_text(COPY.sub(r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers))
     need([MLIR_OPT, folder / "buffers.mlir", *LOOPS, "-o", folder / "llvm.mlir"])
     given = b"".join(np.ascontiguousarray(x).tobytes() for _, x in inputs)
@@ -312,7 +427,16 @@ def at_sizes(optc, path, text, sizes, name, folder):
     with np.load(folder / "out.npz") as file:
         wanted = [file[key] for key in file]
     results = [(element, [number(n) for n in shape]) for element, shape in results]
-    for a, b in zip(executed(text, inputs, results, folder), wanted, strict=True):
+    # What is padded at the boundary is so behind its dimensions.
+    if not sizes:
+        parts = re.search(r"func\.func @main\((.*)\) -> \((.*)\) \{", text).groups()
+        takes, gives = ([[int(n) for n in re.findall(r"(\d+)x", ty)] for ty in re.findall(r"tensor<[^>]*>", part)] for part in parts)
+        inputs = [(element, stored(x, shape)) for (element, x), shape in zip(inputs, takes, strict=True)]
+        given, results = results, [(element, shape) for (element, _), shape in zip(results, gives, strict=True)]
+    found = executed(text, inputs, results, folder)
+    if not sizes:
+        found = [taken(x, shape) for x, (_, shape) in zip(found, given)]
+    for a, b in zip(found, wanted, strict=True):
         agree(a, b)
 
 
@@ -410,6 +534,52 @@ def check(optc, path, name=""):
     return None
 
 
+def check_tiled(optc, path, passes, name=""):
+    """What is wrong with one program that is folded for a target of tiles; None if nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        try:
+            if path.suffix == ".onnx":
+                model = peer.load(path, np.random.default_rng(3))
+                path = folder / path.name
+                onnx.save(model, str(path))
+            text = written(optc, passes, path, folder)
+            if passes != ["--pass="]:
+                stats = json.loads(need([optc, "stats", *passes, "--json", path]))
+                count = len(MOVES.findall(text))
+                # A view of tiles across merged dimensions is read by what is unpacked before it.
+                spare = 1 if name == "merged" else 0
+                assert count <= stats["layout_convert"] + spare, f"{count} moves, {stats['layout_convert']} conversions"
+            at_sizes(optc, path, poisoned(text), {}, name, folder)
+        except AssertionError as error:
+            return str(error)
+    return None
+
+
+def padded_source(name, attributes, types):
+    """One operation whose operands and results are converted from and to row-major order."""
+    def tensors(words):
+        found = re.findall(r"(\S+?)\[((?:[^\[\]]|\[[^\]]*\])*)\]", words)
+        plain = [f"tensor<{shape}>" for shape, _ in found]
+        return plain, [f"tensor<{shape}, {{{layout}}}>" if layout else f"tensor<{shape}>" for shape, layout in found]
+
+    def convert(value, source, target):
+        return f'  {value}c = "hbir.layout_convert"({value.replace("o", "0#") if many else value}) : ({source}) -> {target}\n'
+
+    takes, gives = (tensors(words) for words in types.split(" -> "))
+    many = False
+    lines = "".join(convert(f"%a{i}", *pair) for i, pair in enumerate(zip(*takes)))
+    args = ", ".join(f"%a{i}: {ty}" for i, ty in enumerate(takes[0]))
+    used = ", ".join(f"%a{i}c" for i in range(len(takes[0])))
+    many = 1 < len(gives[0])
+    left = f"%0:{len(gives[0])}" if many else "%o0"
+    lines += f'  {left} = "hbir.{name}"({used}) <{{{attributes}}}> : ({", ".join(takes[1])}) -> ({", ".join(gives[1])})\n'
+    lines += "".join(convert(f"%o{i}", b, a) for i, (a, b) in enumerate(zip(*gives)))
+    made = ", ".join(f"%o{i}c" for i in range(len(gives[0])))
+    plain = ", ".join(gives[0])
+    return f"func.func @main({args}) -> ({plain}) {{\n{lines}  return {made} : {plain}\n}}\n"
+
+
 def source(name, attributes, types):
     count = types.split(" -> ")[0].count("tensor<")
     args = ", ".join(f"%a{i}" for i in range(count))
@@ -482,6 +652,23 @@ def main():
             print(f"{good} models of named sizes and {sum(not why for _, why in found[models:])} operations on them, at two sizes each")
             if not good:
                 found.append(("named sizes", "no model was run"))
+            jobs += found
+        if not files:
+            tiled = []
+            for target, passes in TILED.items():
+                models = sorted((ROOT / "tests/models").glob("*.onnx"))
+                for path in models:
+                    merged = (target, path.stem) == ("tpu", "micro_qkv_split")
+                    tiled.append((f"{path.relative_to(ROOT)} for {target}", path, passes, "merged" if merged else ""))
+            models = len(tiled)
+            for i, program in enumerate(PADDED):
+                path = pathlib.Path(folder) / f"padded_{i}.ir"
+                path.write_text(padded_source(*program))
+                tiled.append((" ".join(program), path, ["--pass="], program[0]))
+            done = pool.map(lambda p: check_tiled(optc, *p[1:]), tiled)
+            found = [(what, why) for (what, *_), why in zip(tiled, done)]
+            good = sum(not why for _, why in found[:models])
+            print(f"{good} models in tiles and blocks, {sum(not why for _, why in found[models:])} operations on padded values")
             jobs += found
         for what, why in jobs:
             tried += 1
