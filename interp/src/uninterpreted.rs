@@ -4,6 +4,9 @@
 //! operands, so that one operation gives equal results for equal operands, and other operations, other
 //! attributes or other operands give others. Of floats the results depend continuously: operands that agree
 //! within rounding give results that do.
+//!
+//! An operation that is kept as text names its operands by number, and an operand that it uses twice once or twice. Its
+//! text counts the uses here, each of which is an operand.
 
 use indexmap::IndexSet;
 use optc_ir::text::print_attr;
@@ -58,8 +61,12 @@ pub(crate) fn apply(
             "it uses @{name}, which is not the same in both programs"
         ));
     }
-    let seed = seed_of(op, shapes, sizes);
-    let sums = sums(seed, inputs);
+    let used = op.props.str(TEXT).map(uses);
+    let seed = seed_of(op, used.as_ref().map(|u| &*u.0), shapes, sizes);
+    let sums = match &used {
+        Some((_, order)) => sums(seed, &by_use(inputs, order)),
+        None => sums(seed, inputs),
+    };
     let mut outputs = Vec::with_capacity(shapes.len());
     for ((number, ty), shape) in (1..).zip(&op.results).zip(shapes) {
         let (Some(shape), Some(ty)) = (shape, ty.as_tensor()) else {
@@ -108,16 +115,47 @@ pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
 const PLACE: &str = "hlo.metadata";
 const TEXT: &str = "hlo.text";
 
-/// A number for what the operation is, whatever the order of its attributes and the names of sizes in them: FNV-1a over its
-/// text.
-fn seed_of(op: &OpRef<'_>, shapes: &[Option<Vec<usize>>], sizes: &Bindings) -> u64 {
-    let kept = op.props.iter().filter(|(name, _)| *name != PLACE);
-    let one = |(name, attr): (&str, &Attr)| {
-        let text = print_attr(attr);
-        match name {
-            TEXT => format!("{name}={text}"),
-            _ => format!("{name}={}", numbered(&text, sizes)),
+/// A text in which `%{n}`, the operand of this number, is `%{i}` at its use `i`, and the operands in the order of their uses.
+fn uses(text: &str) -> (String, Vec<usize>) {
+    let (mut out, mut order) = (String::with_capacity(text.len()), Vec::new());
+    let mut rest = text;
+    while let Some(at) = rest.find("%{") {
+        let (before, found) = rest.split_at(at + 2);
+        let number = found.split_once('}').map(|(n, _)| n);
+        out.push_str(before);
+        rest = found;
+        if let Some((digits, number)) = number.and_then(|n| Some((n, n.parse().ok()?))) {
+            out.push_str(&order.len().to_string());
+            order.push(number);
+            rest = &found[digits.len()..];
         }
+    }
+    out.push_str(rest);
+    (out, order)
+}
+
+/// Operands in the order of their uses, then those that the text does not use.
+fn by_use<'t>(inputs: &[&'t Tensor], order: &[usize]) -> Vec<&'t Tensor> {
+    let used = order.iter().filter_map(|&i| inputs.get(i));
+    let rest = inputs
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !order.contains(i));
+    used.chain(rest.map(|(_, x)| x)).copied().collect()
+}
+
+/// A number for what the operation is, of `text` where it is kept as that, whatever the order of its attributes and the names of sizes in them: FNV-1a over its
+/// text.
+fn seed_of(
+    op: &OpRef<'_>,
+    text: Option<&str>,
+    shapes: &[Option<Vec<usize>>],
+    sizes: &Bindings,
+) -> u64 {
+    let kept = op.props.iter().filter(|(name, _)| *name != PLACE);
+    let one = |(name, attr): (&str, &Attr)| match text.filter(|_| name == TEXT) {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={}", numbered(&print_attr(attr), sizes)),
     };
     let mut texts: Vec<String> = kept.map(one).collect();
     texts.sort();
@@ -259,12 +297,21 @@ mod tests {
 
     fn result(kind: &str, operand: &Tensor) -> Vec<f64> {
         let props = AttrDict::new().with("kind", Attr::str(kind));
+        made(&props, &[operand])
+    }
+
+    /// What an operation that is kept as text makes of its operands.
+    fn kept(text: &str, operands: &[&Tensor]) -> Vec<f64> {
+        made(&AttrDict::new().with(TEXT, Attr::str(text)), operands)
+    }
+
+    fn made(props: &AttrDict, operands: &[&Tensor]) -> Vec<f64> {
         let ty = Type::from(TensorType::fixed(&[4], DType::F32));
         let op = OpRef {
             name: "hbir.opaque",
             operands: Vec::new(),
             results: vec![&ty],
-            props: &props,
+            props,
         };
         let none = IndexSet::new();
         let opaque = Opaque::Functions {
@@ -275,7 +322,7 @@ mod tests {
             opaque,
             &op,
             Effect::Pure,
-            &[operand],
+            operands,
             &[Some(vec![4])],
             &Bindings::default(),
         )
@@ -312,6 +359,29 @@ mod tests {
         assert!(distance(&base, &result("Bar", &x)) > 1e-3);
         let ints = |n| Tensor::from_i64(DType::SI32, vec![2], [7, n]);
         assert!(distance(&result("Foo", &ints(8)), &result("Foo", &ints(9))) > 1e-3);
+    }
+
+    #[test]
+    fn a_kept_text_counts_uses() {
+        let (x, y) = (floats_of(&[1.0]), floats_of(&[2.0]));
+        let base = kept("pad %{0}, %{1}, %{2} : f32", &[&x, &y, &y]);
+        // One value for two operands that are equal, and operands in another order.
+        assert_eq!(base, kept("pad %{0}, %{1}, %{1} : f32", &[&x, &y]));
+        assert_eq!(base, kept("pad %{1}, %{0}, %{0} : f32", &[&y, &x]));
+        let others = [
+            kept("pad %{0}, %{0}, %{1} : f32", &[&x, &y]),
+            kept("pad %{1}, %{0}, %{0} : f32", &[&x, &y]),
+            kept("pad %{0}, %{1} : f32", &[&x, &y]),
+            kept("pad %{0}, %{1}, %{1} : f16", &[&x, &y]),
+        ];
+        for other in others {
+            assert!(distance(&base, &other) > 1e-3, "{other:?}");
+        }
+        // Values that are defined inside are no operands, and what is no number stays.
+        assert_eq!(
+            uses("a %{=0} %{3} %{x} %{3} %{"),
+            ("a %{=0} %{0} %{x} %{1} %{".to_owned(), vec![3, 3])
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ usage: python stablehlo_sizes.py OPTC [NAME ...] [--keep FOLDER]
 
 Each program is exported with symbolic shapes, read and written by optc as it is, and folded for the target `xla`.  What is
 written is parsed and verified by the MLIR of jaxlib, put into the export in the place of the module, and called at several
-sizes beside the original.  A program that says so may keep no more transposes than it names; none that was exported is left
+sizes beside the original.  `--check` takes the fold of all but those that it cannot run, which it has to say.  A program that says so may keep no more transposes than it names; none that was exported is left
 with `!hlo.shape`, which is what a value of unknown sizes was when nothing could be done with it.  Needs jax
 (requirements.txt).
 """
@@ -156,6 +156,10 @@ PROGRAMS = {
 }
 
 
+# What `--check` refuses: the size of some value is only known once the program runs.
+NOT_RUN = {"roll", "images_of_sizes", "same", "resize"}
+
+
 def extents(shape, sizes):
     if not isinstance(shape, str):
         return shape
@@ -204,6 +208,11 @@ def check(command, name, folder):
                     return f"{how}: other numbers at {size}"
         except Exception as error:  # XLA's errors and MLIR's have no class of their own
             return f"{how}: {str(error)[:1200]}"
+    checked = subprocess.run([command, str(path), "-o", str(folder / "checked.mlir"), "--check"], capture_output=True, text=True)
+    if name in NOT_RUN and not (checked.returncode == 1 and "run-opaque" in checked.stderr):
+        return f"--check was to refuse it: {checked.stderr[:800]}"
+    if name not in NOT_RUN and checked.returncode != 0:
+        return f"--check: {checked.stderr[:800]}"
     read = subprocess.run([command, "--pass=", "--emit=ir", str(path)], capture_output=True, text=True)
     if read.returncode != 0 or "!hlo.shape" in read.stdout:
         return "a value has no type with named sizes"
