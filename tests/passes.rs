@@ -579,3 +579,38 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
         );
     }
 }
+
+/// Sizes that nobody names, each of which the volume gives behind a reshape, are the same before and after a fold.
+#[test]
+fn sizes_that_follow_from_volumes_are_named() {
+    let mut body = String::new();
+    let (mut last, mut rows) = ("%x".to_owned(), r#"tensor<?x6xf32, {dims = ["B", 6]}>"#);
+    for k in 0..3 {
+        body += &format!(
+            r#"
+  %m{k} = "hbir.matmul"({last}, %w) : ({rows}, tensor<6x42xf32>) -> tensor<?x42xf32>
+  %r{k} = "hbir.reshape"(%m{k}) : (tensor<?x42xf32>) -> tensor<?x6xf32>
+  %t{k} = "hbir.transpose"(%r{k}) <{{perm = [1, 0]}}> : (tensor<?x6xf32>) -> tensor<6x?xf32>
+  %s{k} = "hbir.softmax"(%t{k}) <{{axis = 0}}> : (tensor<6x?xf32>) -> tensor<6x?xf32>
+  %v{k} = "hbir.transpose"(%s{k}) <{{perm = [1, 0]}}> : (tensor<6x?xf32>) -> tensor<?x6xf32>"#
+        );
+        (last, rows) = (format!("%v{k}"), "tensor<?x6xf32>");
+    }
+    let source = format!(
+        r#"func.func @main(%x: tensor<?x6xf32, {{dims = ["B", 6]}}>, %w: tensor<6x42xf32>) -> tensor<?x6xf32> {{{body}
+  return {last} : tensor<?x6xf32>
+}}"#
+    );
+    let registry = Arc::new(optc_ops::registry());
+    let ran = run_passes(
+        &parse(&source),
+        "view-fold",
+        "cpu",
+        &Boundary::default(),
+        &registry,
+    );
+    let module = ran.unwrap_or_else(|e| panic!("{e}")).module;
+    assert_eq!(round_trip(&module, &registry).map(|_| ()), Ok(()));
+    assert_eq!(optc_check::Stats::of(&module, &registry).movement_bytes, 0);
+    assert!(text::print(&module).contains("343*B"));
+}

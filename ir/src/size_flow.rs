@@ -212,6 +212,11 @@ impl Flow {
         if ports().all(|&v| self.sizes[v].iter().all(|s| self.open_in(s).is_none())) {
             return;
         }
+        if registry.rearrangement(&func.op_ref(op)).is_ok()
+            && let (Some(&x), Some(&y)) = (data.operands.first(), data.results.first())
+        {
+            self.through_volume(x, y);
+        }
         let typed = |value: &Value| self.typed(func, *value);
         let operands: Vec<Type> = data.operands.iter().map(typed).collect();
         let results: Vec<Type> = data.results.iter().map(typed).collect();
@@ -234,6 +239,29 @@ impl Flow {
                     let declared = self.sizes[result][at].clone();
                     self.equate(&declared, &size);
                 }
+            }
+        }
+    }
+
+    /// Two values have as many elements: the one `?` of one of them is what its other sizes leave of the other one's.
+    fn through_volume(&mut self, x: Value, y: Value) {
+        for (all, open) in [(x, y), (y, x)] {
+            let sizes = |flow: &Flow, value: Value| -> Vec<Size> {
+                let sizes = flow.sizes[value].iter();
+                sizes.map(|size| flow.followed(size)).collect()
+            };
+            let (all, mut some) = (sizes(self, all), sizes(self, open));
+            let is_open = |size: &Size| self.open_in(size).is_some();
+            let Some(at) = some.iter().position(is_open) else {
+                continue;
+            };
+            let size = some.remove(at);
+            if all.iter().chain(&some).any(is_open) {
+                continue;
+            }
+            let volumes = Size::product(&all).zip(Size::product(&some));
+            if let Some(rest) = volumes.and_then(|(all, some)| all.exact_quotient(&some)) {
+                self.equate(&size, &rest);
             }
         }
     }
