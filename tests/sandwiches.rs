@@ -226,7 +226,21 @@ fn operator(
     told: &[(u64, DType)],
     extents: &[u64],
 ) -> Vec<Value> {
-    let mut operands = vec![s.x()];
+    let x = s.x();
+    let shapes: Vec<Vec<u64>> = extents.iter().map(|&n| s.shape_with(n)).collect();
+    let made = opaque(s, (kind, x), stated, told, &shapes);
+    made.into_iter().map(|y| s.back(y, 1)).collect()
+}
+
+/// An operator of ONNX of a value that is told what to do by arguments, with results of these shapes.
+fn opaque(
+    s: &mut Sandwich<'_>,
+    (kind, x): (&str, Value),
+    stated: &[(&str, i64)],
+    told: &[(u64, DType)],
+    shapes: &[Vec<u64>],
+) -> Vec<Value> {
+    let mut operands = vec![x];
     for (i, &(n, dtype)) in told.iter().enumerate() {
         let vector = TensorType::fixed(&[n], dtype);
         operands.push(s.b.arg(&format!("p{i}"), vector));
@@ -235,12 +249,39 @@ fn operator(
     let text = text.map(|(name, text)| (name, Attr::str(text)));
     let numbers = stated.iter().map(|&(name, n)| (name, Attr::int(n)));
     let props = text.into_iter().chain(numbers).collect();
-    let result = |&extent: &u64| TensorType::fixed(&s.shape_with(extent), DType::F32).into();
-    let results = Some(extents.iter().map(result).collect());
+    let result = |shape: &Vec<u64>| TensorType::fixed(shape, DType::F32).into();
+    let results = Some(shapes.iter().map(result).collect());
     let op = NewOp::new("hbir.opaque", &operands, props);
     let made = s.b.add(NewOp { results, ..op });
-    let made = made.expect("what it gives is stated");
-    made.into_iter().map(|y| s.back(y, 1)).collect()
+    made.expect("what it gives is stated")
+}
+
+/// An operator whose axis, told at run time, is not in the result.
+fn operator_away(s: &mut Sandwich<'_>, kind: &str, extent: Option<u64>) -> Vec<Value> {
+    let x = match extent {
+        Some(extent) => {
+            let shape = s.shape_with(extent);
+            s.input("x", &shape, DType::F32)
+        }
+        None => s.x(),
+    };
+    let mut shape = s.b.shape(x);
+    shape.remove(s.axis);
+    let stated: &[(&str, i64)] = match extent {
+        Some(_) => &[],
+        None => &[("onnx.keepdims", 0)],
+    };
+    let made = opaque(s, (kind, x), stated, &[(1, DType::SI64)], &[shape]);
+    made.into_iter().map(|y| s.back(y, 0)).collect()
+}
+
+/// A new axis before this one, told at run time.
+fn unsqueeze_at_run_time(s: &mut Sandwich<'_>) -> Vec<Value> {
+    let x = s.x();
+    let mut shape = s.b.shape(x);
+    shape.insert(s.axis, 1);
+    let made = opaque(s, ("Unsqueeze", x), &[], &[(1, DType::SI64)], &[shape]);
+    made.into_iter().map(|y| s.back(y, 2)).collect()
 }
 
 /// The same with the axis stated.
@@ -307,6 +348,13 @@ const FILLINGS: &[(&str, Filling)] = &[
     ("ReduceSum at run time", |s| {
         operator(s, "ReduceSum", &[], &[(1, DType::SI64)], &[1])
     }),
+    ("ReduceMax away at run time", |s| {
+        operator_away(s, "ReduceMax", None)
+    }),
+    ("Squeeze at run time", |s| {
+        operator_away(s, "Squeeze", Some(1))
+    }),
+    ("Unsqueeze at run time", unsqueeze_at_run_time),
     ("Split at run time", |s| {
         operator_along(s, "Split", &[(2, DType::SI64)], &[11, 13])
     }),
@@ -400,4 +448,32 @@ fn rules_take_the_transposes_away_and_change_nothing_else() {
         let same = same_meaning(&module, &after, &registry);
         assert_eq!(same, Ok(()), "{name}");
     }
+}
+
+/// Axes that are told at run time stay a secret where the sizes do not say which they are: of two dimensions alike either may go.
+#[test]
+fn axes_that_the_sizes_do_not_say_keep_the_transposes() {
+    let registry = Arc::new(optc_ops::registry());
+    let moved = |shape: &[u64; 3], kind: &str, stated: &[(&str, i64)], result: &[u64]| {
+        let (b, perm) = (FuncBuilder::new(&registry), vec![2, 1, 0]);
+        let mut s = Sandwich { b, perm, axis: 1 };
+        let x = s.input("x", shape, DType::F32);
+        let made = opaque(
+            &mut s,
+            (kind, x),
+            stated,
+            &[(1, DType::SI64)],
+            &[result.to_vec()],
+        );
+        let turned: Vec<usize> = (0..result.len()).rev().collect();
+        let back = s.transposed(made[0], &turned);
+        let module = s.b.finish(&[back]);
+        folded(&module, "view-fold", &Boundary::default(), &registry).1
+    };
+    let away = [("onnx.keepdims", 0)];
+    assert_eq!(moved(&[2, 3, 5], "ReduceSum", &away, &[2, 5]), 0);
+    assert_ne!(moved(&[2, 5, 5], "ReduceSum", &away, &[2, 5]), 0);
+    assert_eq!(moved(&[1, 1, 5], "Squeeze", &[], &[1, 5]), 0);
+    assert_eq!(moved(&[2, 1, 5], "Squeeze", &[], &[2, 5]), 0);
+    assert_ne!(moved(&[2, 3, 5], "Squeeze", &[], &[6, 5]), 0);
 }

@@ -7,13 +7,14 @@
 use crate::labels::{Labels, marks, or_barrier};
 use optc_ir::op::{Freedom, FreedomClass, OpError, OpRef, Role};
 use optc_ir::shared_codes::OPERAND_KIND;
+use optc_ir::types::{Dim, TensorType};
 
 /// Operators whose result has the dimensions of their first input, each longer or shorter than there.
 const EACH_DIMENSION: &[&str] = &[
     "CumProd", "CumSum", "Pad", "Resize", "Slice", "Tile", "Trilu", "Upsample",
 ];
 
-/// Reductions, as far as they keep the dimensions that they reduce.
+/// Reductions. One that does not keep the dimensions that it reduces has labels where the sizes say which these are.
 const REDUCTIONS: &[&str] = &[
     "ReduceL1",
     "ReduceL2",
@@ -36,7 +37,9 @@ pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
         _ if REDUCTIONS.contains(&kind) && stated("onnx.keepdims") != Some(0) => {
             dimensions(op, None)
         }
+        _ if REDUCTIONS.contains(&kind) => reduced_away(op),
         "Expand" => expanded(op),
+        "Squeeze" | "Unsqueeze" => unit_dimensions(op),
         "Compress" => match stated("onnx.axis") {
             Some(axis) => dimensions(op, Some(axis)),
             None => Freedom::barrier(op),
@@ -79,6 +82,75 @@ fn dimensions(op: &OpRef<'_>, axis: Option<i64>) -> Freedom {
             }
             f.result(marks(&labels));
         }
+        Ok(())
+    })
+}
+
+/// The result has those dimensions of the first operand that are not reduced, which are only as its sizes say.
+fn reduced_away(op: &OpRef<'_>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let kept = only_places(&y.dims, &x.dims);
+        let kept = kept.ok_or_else(|| unfit("the sizes do not say which dimensions are left"))?;
+        let labels = f.fresh_for(x.rank());
+        for &label in &labels {
+            f.role(label, Role::Axis);
+            f.uncut(label);
+        }
+        f.operand(marks(&labels));
+        told(f, op, 1)?;
+        f.result(kept.iter().map(|&d| Some(labels[d])).collect());
+        Ok(())
+    })
+}
+
+/// Where these dimensions stand among others, in order, if there is only one way in which they may.
+fn only_places(some: &[Dim], all: &[Dim]) -> Option<Vec<usize>> {
+    let may_be = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
+        (Some(a), Some(b)) => a == b,
+        (None, _) | (_, None) => true,
+    };
+    // As far in front as they may stand, and as far behind.
+    let mut first = Vec::with_capacity(some.len());
+    let mut at = 0;
+    for dim in some {
+        at += all[at..].iter().position(|other| may_be(dim, other))?;
+        first.push(at);
+        at += 1;
+    }
+    let mut last = Vec::with_capacity(some.len());
+    let mut end = all.len();
+    for dim in some.iter().rev() {
+        end = all[..end].iter().rposition(|other| may_be(dim, other))?;
+        last.push(end);
+    }
+    last.reverse();
+    (first == last).then_some(first)
+}
+
+/// The dimensions of the result are those of the first operand, beside some of one element.
+fn unit_dimensions(op: &OpRef<'_>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let long = |t: &TensorType| -> Vec<usize> {
+            (0..t.rank()).filter(|&d| !t.dims[d].is_one()).collect()
+        };
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let (of_x, of_y) = (long(x), long(y));
+        let mut pairs = of_x.iter().zip(&of_y);
+        if of_x.len() != of_y.len() || !pairs.all(|(&i, &j)| x.dims[i].same(&y.dims[j])) {
+            return Err(unfit("the dimensions of more than one element differ"));
+        }
+        let labels = f.fresh_for(of_x.len());
+        let marked = |t: &TensorType, long: &[usize]| {
+            let mut own = vec![None; t.rank()];
+            for (&d, &label) in long.iter().zip(&labels) {
+                own[d] = Some(label);
+            }
+            own
+        };
+        f.operand(marked(x, &of_x));
+        told(f, op, 1)?;
+        f.result(marked(y, &of_y));
         Ok(())
     })
 }
