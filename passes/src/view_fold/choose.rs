@@ -287,8 +287,16 @@ impl Search<'_> {
         };
         for _ in 0..MOST_ROUNDS {
             let (choice, states) = self.choose_among(modes, Some(plain), &copies)?;
+            // With states that stand for larger sets none costs less: then no copies are worth it.
+            if choice.proven && choice.cost == plain.cost {
+                return Some(choice);
+            }
+            let stands = |g: Group| choice.groups[g].open != 0;
             if !choice.proven {
-                break;
+                match self.graph.groups.ids().any(stands) {
+                    true => break,
+                    false => return Some(choice),
+                }
             }
             let mut wanted: Vec<(usize, usize)> = Vec::new();
             for group in self.graph.groups.ids() {
@@ -429,7 +437,7 @@ impl Search<'_> {
                 let all = states.of[group].iter();
                 all.map(|&s| self.state_cost(group, s)).collect()
             });
-            problem.add(vec![group.index()], table.clone());
+            problem.add(&[group.index()], table.clone());
         }
         let mut pairs: FastMap<PairKey, Rc<[Cost]>> = FastMap::default();
         for (node, data) in graph.nodes.iter() {
@@ -439,7 +447,7 @@ impl Search<'_> {
                 true => cost(0, m.tie.saturating_add(m.price)),
                 false => cost(m.price, m.tie),
             };
-            problem.add(vec![var], modes[node].iter().map(price).collect());
+            problem.add(&[var], modes[node].iter().map(price).collect());
             let copied = data.signature;
             let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
             let mut by_group: FastMap<Group, Vec<(usize, bool)>> = FastMap::default();
@@ -472,7 +480,7 @@ impl Search<'_> {
                     pairs.insert(key, table.clone());
                     table
                 });
-                problem.add(vec![group.index(), var], table);
+                problem.add(&[group.index(), var], table);
             }
         }
         problem

@@ -108,12 +108,12 @@ struct Walk<W> {
     n: usize,
     extents: Vec<usize>,
     terms: Vec<Term<W>>,
-    /// Per position, the terms that it moves, and by how much.
-    moved: Vec<Vec<(usize, usize)>>,
-    /// Per position, the terms of which it is the last.
-    ended: Vec<Vec<usize>>,
+    /// The position that moves a term, the term, by how much, and whether it is its last position; by position.
+    moves: Vec<(usize, usize, usize, bool)>,
+    /// Where the moves of each position begin, and behind the last one.
+    begins: Vec<usize>,
     /// Sums of the terms that are set before each position, and of all of them.
-    sums: Vec<Vec<W>>,
+    sums: Vec<W>,
     table: Vec<W>,
     best: Vec<u32>,
 }
@@ -131,9 +131,9 @@ impl<W: Word> Walk<W> {
         let size = extents.iter().product();
         let mut walk = Walk {
             n,
-            moved: vec![Vec::new(); extents.len()],
-            ended: vec![Vec::new(); extents.len()],
-            sums: vec![vec![W::ZERO; n]; extents.len() + 1],
+            moves: Vec::with_capacity(factors.len() * 2),
+            begins: vec![0; extents.len() + 1],
+            sums: vec![W::ZERO; n * (extents.len() + 1)],
             terms: Vec::with_capacity(factors.len()),
             table: Vec::with_capacity(size),
             best: Vec::with_capacity(size),
@@ -145,19 +145,24 @@ impl<W: Word> Walk<W> {
                 base: 0,
             };
             let others = || factor.vars.iter().filter(|&&v| v != var);
+            let place = |v: &usize| scope.binary_search(v).unwrap_or(scope.len());
+            let last = others().map(place).max();
             let mut stride = n;
-            let mut last = None;
             for v in others().rev() {
-                let at = scope.binary_search(v).unwrap_or(scope.len());
-                walk.moved[at].push((walk.terms.len(), stride));
+                let at = place(v);
+                let move_ = (at, walk.terms.len(), stride, Some(at) == last);
+                walk.moves.push(move_);
                 stride *= domains[*v];
-                last = last.max(Some(at));
             }
-            match last {
-                Some(at) => walk.ended[at].push(walk.terms.len()),
-                None => plus_all(&mut walk.sums[0], &term.words),
+            if last.is_none() {
+                plus_all(&mut walk.sums[..n], &term.words);
             }
             walk.terms.push(term);
+        }
+        walk.moves
+            .sort_unstable_by_key(|&(at, term, ..)| (at, term));
+        for (at, begin) in walk.begins.iter_mut().enumerate() {
+            *begin = walk.moves.partition_point(|m| m.0 < at);
         }
         walk
     }
@@ -173,27 +178,30 @@ impl<W: Word> Walk<W> {
             self.close();
             return;
         }
+        let (n, moves) = (self.n, self.begins[at]..self.begins[at + 1]);
         for _ in 0..self.extents[at] {
-            let (before, after) = self.sums.split_at_mut(at + 1);
-            let sums = &mut after[0];
-            sums.copy_from_slice(&before[at]);
-            for &term in &self.ended[at] {
-                let Term { words, base } = &self.terms[term];
-                plus_all(sums, &words[*base..*base + self.n]);
+            let (before, after) = self.sums.split_at_mut((at + 1) * n);
+            let sums = &mut after[..n];
+            sums.copy_from_slice(&before[at * n..]);
+            for &(_, term, _, is_last) in &self.moves[moves.clone()] {
+                if is_last {
+                    let Term { words, base } = &self.terms[term];
+                    plus_all(sums, &words[*base..*base + n]);
+                }
             }
             self.walk(at + 1);
-            for &(term, stride) in &self.moved[at] {
+            for &(_, term, stride, _) in &self.moves[moves.clone()] {
                 self.terms[term].base += stride;
             }
         }
-        for &(term, stride) in &self.moved[at] {
+        for &(_, term, stride, _) in &self.moves[moves] {
             self.terms[term].base -= stride * self.extents[at];
         }
     }
 
     /// Adds the entry that the positions have led to.
     fn close(&mut self) {
-        let sums = &self.sums[self.extents.len()];
+        let sums = &self.sums[self.extents.len() * self.n..];
         let (mut least, mut state) = (W::MOST, 0);
         for (s, &sum) in sums.iter().enumerate() {
             if sum < least {
@@ -235,6 +243,7 @@ fn innermost<W: Word>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::Vars;
     use super::*;
 
     /// The same, entry by entry.
@@ -285,7 +294,7 @@ mod tests {
             let domains: Vec<usize> = (0..5).map(|_| 1 + random(3) as usize).collect();
             let factors: Vec<Factor> = (0..6)
                 .map(|_| {
-                    let vars: Vec<usize> = (0..5).filter(|&v| v == 2 || random(3) == 0).collect();
+                    let vars: Vars = (0..5).filter(|&v| v == 2 || random(3) == 0).collect();
                     let size = vars.iter().map(|&v| domains[v]).product();
                     let entry = |_| match random(9) {
                         0 => INFEASIBLE,

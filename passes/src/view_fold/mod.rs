@@ -58,6 +58,7 @@ mod maps;
 mod matrices;
 mod min_out;
 mod names;
+mod near;
 mod notation;
 mod orders;
 mod parts;

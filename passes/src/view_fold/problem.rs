@@ -1,6 +1,7 @@
 //! What is minimised: a sum of small cost tables over variables with a few states.
 
 use super::maps::FastSet;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Movement bytes in the upper half; in the lower half what breaks ties (compile-time bytes, then
@@ -25,10 +26,13 @@ pub(crate) fn add(a: Cost, b: Cost) -> Cost {
     a.saturating_add(b).min(INFEASIBLE)
 }
 
+/// The variables of a factor: seldom more than a few.
+pub(crate) type Vars = SmallVec<[usize; 4]>;
+
 /// A table over some variables, row-major in their order. Factors that are alike share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
-    pub(crate) vars: Vec<usize>,
+    pub(crate) vars: Vars,
     pub(crate) table: Rc<[Cost]>,
 }
 
@@ -52,17 +56,28 @@ impl Problem {
 
     /// Adds a factor over variables whose domains are known, unless it says nothing: no costs, and no
     /// two variables that have a choice.
-    pub(crate) fn add(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
+    pub(crate) fn add(&mut self, vars: &[usize], table: Rc<[Cost]>) {
         let open = vars.iter().filter(|&&v| self.domains[v] != 1).count();
         if 1 < open || table.iter().any(|&c| c != 0) {
-            self.factors.push(Factor { vars, table });
+            self.keep(vars, table);
         }
     }
 
     /// Adds a factor, with the table of one before it that has the same costs.
-    pub(crate) fn push(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
+    pub(crate) fn push(&mut self, vars: &[usize], table: Rc<[Cost]>) {
+        let table = self.shared(table);
+        self.keep(vars, table);
+    }
+
+    /// The table of a factor before that has the same costs; this one, where there is none.
+    pub(crate) fn shared(&mut self, table: Rc<[Cost]>) -> Rc<[Cost]> {
         let at = self.tables.insert_full(table).0;
-        let table = self.tables[at].clone();
+        self.tables[at].clone()
+    }
+
+    /// Adds a factor with a table that another one has.
+    pub(crate) fn keep(&mut self, vars: &[usize], table: Rc<[Cost]>) {
+        let vars = Vars::from_slice(vars);
         self.factors.push(Factor { vars, table });
     }
 }

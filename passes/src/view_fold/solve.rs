@@ -12,7 +12,8 @@
 use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
 use super::min_out::min_out;
-use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, add, movement};
+use super::near::Near;
+use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -68,12 +69,30 @@ struct Reduced {
     common: Cost,
 }
 
-/// What a reduction depends on: the states of the variable and of those beside it, and the tables with the places of their
-/// variables.
+/// What a reduction depends on: how many variables there are, their states, and the place of each table in memory with how many
+/// variables it has and which.
 #[derive(PartialEq, Eq, Hash)]
-struct Reduction {
-    states: Vec<usize>,
-    tables: Vec<(*const Cost, Vec<usize>)>,
+struct Reduction(Vec<usize>);
+
+impl Reduction {
+    fn of(domains: &[usize], var: usize, scope: &[usize], factors: &[Factor]) -> Reduction {
+        let entries = factors.iter().map(|f| 2 + f.vars.len()).sum::<usize>();
+        let mut all = Vec::with_capacity(2 + scope.len() + entries);
+        all.push(scope.len());
+        all.extend(scope.iter().chain([&var]).map(|&v| domains[v]));
+        for factor in factors {
+            let place = |v: &usize| scope.binary_search(v).unwrap_or(scope.len());
+            all.extend([factor.table.as_ptr().addr(), factor.vars.len()]);
+            all.extend(factor.vars.iter().map(place));
+        }
+        Reduction(all)
+    }
+
+    /// Entries of the table that is summed.
+    fn size(&self) -> usize {
+        let states = self.0.iter().skip(1).take(1 + self.0[0]);
+        states.fold(1usize, |n, &s| n.saturating_mul(s))
+    }
 }
 
 /// Reductions that were made, in all rounds of one problem. Rounds, and blocks that are alike, have the same ones again
@@ -423,8 +442,8 @@ fn mini_buckets(problem: &Problem, guard: usize, known: &mut Known) -> Cost {
         let scope = state.scope(var);
         let mut bins: Vec<(Vec<usize>, Vec<Factor>)> = Vec::new();
         for factor in state.take_factors(var) {
-            let joined = |vars: &[usize]| {
-                let mut all: Vec<usize> = vars.iter().chain(&factor.vars).copied().collect();
+            let joined = |vars: &[usize]| -> Vec<usize> {
+                let mut all: Vec<usize> = vars.iter().chain(factor.vars.iter()).copied().collect();
                 all.sort_unstable();
                 all.dedup();
                 all
@@ -447,7 +466,7 @@ fn mini_buckets(problem: &Problem, guard: usize, known: &mut Known) -> Cost {
         for (vars, bin) in bins {
             let scope: Vec<usize> = vars.into_iter().filter(|&v| v != var).collect();
             let reduced = state.reduced(var, &scope, bin);
-            state.put(scope, reduced.table);
+            state.put(Vars::from_vec(scope), reduced.table);
         }
         state.finish(var, &scope);
     }
@@ -496,7 +515,7 @@ struct State<'a> {
     /// Per variable, the factors that mention it, and ones that are gone.
     of: Vec<Vec<usize>>,
     /// Per variable, how many factors it shares with each other one.
-    beside: Vec<FastMap<usize, usize>>,
+    beside: Vec<Near>,
     /// Per variable, the size it stands in the heap with.
     sizes: Vec<usize>,
     done: Vec<bool>,
@@ -515,7 +534,7 @@ impl<'a> State<'a> {
             domains: &problem.domains,
             factors: Vec::with_capacity(problem.factors.len() * 2),
             of: vec![Vec::new(); n],
-            beside: vec![FastMap::default(); n],
+            beside: vec![Near::default(); n],
             sizes: vec![0; n],
             done: vec![false; n],
             heap: BinaryHeap::new(),
@@ -550,10 +569,7 @@ impl<'a> State<'a> {
 
     /// Whether eliminating all that is left makes no table of more entries: the order depends on no cost.
     fn fits(&self, guard: usize) -> bool {
-        let sets = self
-            .beside
-            .iter()
-            .map(|near| near.keys().copied().collect());
+        let sets = self.beside.iter().map(|near| near.vars().collect());
         let mut beside: Vec<FastSet<usize>> = sets.collect();
         let (mut sizes, mut done, mut heap) =
             (self.sizes.clone(), self.done.clone(), self.heap.clone());
@@ -569,7 +585,7 @@ impl<'a> State<'a> {
             for &v in &scope {
                 beside[v].swap_remove(&var);
                 beside[v].extend(scope.iter().copied().filter(|&w| w != v));
-                let size = size_beside(self.domains, v, beside[v].iter());
+                let size = size_beside(self.domains, v, beside[v].iter().copied());
                 if sizes[v] != size {
                     sizes[v] = size;
                     heap.push(Reverse((size, v)));
@@ -618,7 +634,7 @@ impl<'a> State<'a> {
     }
 
     /// Adds a table; one over no variable is a constant.
-    fn put(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
+    fn put(&mut self, vars: Vars, table: Rc<[Cost]>) {
         match (vars.is_empty(), table.first()) {
             (true, Some(&cost)) => self.constant = add(self.constant, cost),
             _ => self.insert(Factor { vars, table }),
@@ -630,21 +646,21 @@ impl<'a> State<'a> {
         for &v in &factor.vars {
             self.of[v].push(id);
             for &w in factor.vars.iter().filter(|&&w| w != v) {
-                *self.beside[v].entry(w).or_default() += 1;
+                self.beside[v].join(w);
             }
         }
         self.factors.push(Some(factor));
     }
 
     fn scope(&self, var: usize) -> Vec<usize> {
-        let mut scope: Vec<usize> = self.beside[var].keys().copied().collect();
+        let mut scope: Vec<usize> = self.beside[var].vars().collect();
         scope.sort_unstable();
         scope
     }
 
     /// Entries of the table that eliminating the variable makes, its own states included.
     fn size(&self, var: usize) -> usize {
-        size_beside(self.domains, var, self.beside[var].keys())
+        size_beside(self.domains, var, self.beside[var].vars())
     }
 
     /// The variable whose elimination makes the smallest table.
@@ -670,16 +686,11 @@ impl<'a> State<'a> {
         for factor in &taken {
             for &v in factor.vars.iter().filter(|&&v| v != var) {
                 for w in factor.vars.iter().filter(|&&w| w != v) {
-                    if let Some(n) = self.beside[v].get_mut(w) {
-                        *n -= 1;
-                        if *n == 0 {
-                            self.beside[v].swap_remove(w);
-                        }
-                    }
+                    self.beside[v].part(*w);
                 }
             }
         }
-        self.beside[var].clear();
+        self.beside[var] = Near::default();
         taken
     }
 
@@ -698,30 +709,20 @@ impl<'a> State<'a> {
         let scope = self.scope(var);
         let factors = self.take_factors(var);
         let Reduced { table, best, .. } = self.reduced(var, &scope, factors);
-        self.put(scope.clone(), table);
+        self.put(Vars::from_slice(&scope), table);
         self.finish(var, &scope);
         Step { var, scope, best }
     }
 
     /// Sums the factors and minimises over `var`; what all sums have in common goes to the constant.
     fn reduced(&mut self, var: usize, scope: &[usize], factors: Vec<Factor>) -> Reduced {
-        let place = |v: &usize| scope.binary_search(v).unwrap_or(scope.len());
-        let tables = factors
-            .iter()
-            .map(|f| (f.table.as_ptr(), f.vars.iter().map(place).collect()));
-        let states = scope.iter().chain([&var]).map(|&v| self.domains[v]);
-        let reduction = Reduction {
-            states: states.collect(),
-            tables: tables.collect(),
-        };
+        let reduction = Reduction::of(self.domains, var, scope, &factors);
         let known = &mut *self.known;
         let found = known.reductions.get(&reduction);
         let reduced = match found {
             Some((reduced, _)) => reduced.clone(),
             None => {
-                let size = reduction.states.iter();
-                let size = size.fold(1usize, |n, &s| n.saturating_mul(s));
-                self.made = self.made.saturating_add(size);
+                self.made = self.made.saturating_add(reduction.size());
                 let (table, best) = min_out(self.domains, var, scope, &factors);
                 let (table, common) = less_common(table);
                 let reduced = Reduced {
@@ -743,7 +744,7 @@ impl<'a> State<'a> {
     fn widest(&mut self) -> Option<usize> {
         let (next, size) = self.next()?;
         self.heap.push(Reverse((size, next)));
-        let near = self.beside[next].keys().copied().chain([next]);
+        let near = self.beside[next].vars().chain([next]);
         near.max_by_key(|&v| (self.beside[v].len(), Reverse(v)))
     }
 
@@ -751,7 +752,7 @@ impl<'a> State<'a> {
     fn wide(&mut self, round: usize) -> Option<usize> {
         let (next, size) = self.next()?;
         self.heap.push(Reverse((size, next)));
-        let mut near: Vec<usize> = self.beside[next].keys().copied().chain([next]).collect();
+        let mut near: Vec<usize> = self.beside[next].vars().chain([next]).collect();
         near.sort_unstable_by_key(|&v| (Reverse(self.beside[v].len()), v));
         let at = mixed(round, next) % near.len().min(WIDEST);
         near.get(at).copied()
@@ -793,16 +794,16 @@ impl<'a> State<'a> {
 }
 
 /// Entries of a table over a variable and those beside it.
-fn size_beside<'a>(
+fn size_beside(
     domains: &[usize],
     var: usize,
-    beside: impl ExactSizeIterator<Item = &'a usize>,
+    beside: impl ExactSizeIterator<Item = usize>,
 ) -> usize {
     // Variables of one state are in no factor: so many others pass every number.
     if usize::BITS as usize <= beside.len() {
         return usize::MAX;
     }
-    let scope = beside.map(|&v| domains[v]);
+    let scope = beside.map(|v| domains[v]);
     scope.fold(domains[var], usize::saturating_mul)
 }
 
@@ -882,7 +883,7 @@ mod tests {
                 x => cost(x, random(s) % 3),
             };
             let table = (0..size).map(|_| entry(seed)).collect();
-            problem.push(vars, table);
+            problem.push(&vars, table);
         }
         problem
     }
@@ -911,7 +912,7 @@ mod tests {
         let reductions = |n: usize| {
             let mut problem = Problem::over(vec![3; n]);
             for v in 1..n {
-                problem.push(vec![v - 1, v], table.clone());
+                problem.push(&[v - 1, v], table.clone());
             }
             let mut known = Known::default();
             let mut state = State::new(&problem, &mut known);
@@ -980,7 +981,7 @@ mod tests {
                 let table = (0..states * states)
                     .map(|i| cost(if i / states == i % states { 0 } else { bytes }, 0));
                 problem.factors.push(Factor {
-                    vars: vec![group, n + node],
+                    vars: Vars::from_slice(&[group, n + node]),
                     table: table.collect(),
                 });
             }
@@ -988,7 +989,7 @@ mod tests {
             let bytes = 1 + random(seed) % 200;
             let table = (0..states).map(|s| cost(if s == wish { 0 } else { bytes }, 0));
             problem.factors.push(Factor {
-                vars: vec![node],
+                vars: Vars::from_slice(&[node]),
                 table: table.collect(),
             });
         }
@@ -1021,7 +1022,7 @@ mod tests {
                 let fits = |i: usize| (i / states + turn) % states == i % states;
                 let table = (0..states * states).map(|i| cost(if fits(i) { 0 } else { bytes }, 0));
                 problem.factors.push(Factor {
-                    vars: vec![node - back, node],
+                    vars: Vars::from_slice(&[node - back, node]),
                     table: table.collect(),
                 });
             }
@@ -1029,7 +1030,7 @@ mod tests {
                 let wish = (random(seed) % states as u64) as usize;
                 let table = (0..states).map(|s| if s == wish { 0 } else { cost(100, 0) });
                 problem.factors.push(Factor {
-                    vars: vec![node],
+                    vars: Vars::from_slice(&[node]),
                     table: table.collect(),
                 });
             }

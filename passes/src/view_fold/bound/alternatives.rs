@@ -143,8 +143,7 @@ impl Relaxation<'_> {
                 });
             }
             if table.iter().any(|&c| c != 0) {
-                let vars = vec![slot.var, var];
-                self.problem.push(vars, table.into());
+                self.problem.push(&[slot.var, var], table.into());
             }
         }
     }

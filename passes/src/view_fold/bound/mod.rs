@@ -31,6 +31,7 @@ mod states;
 
 use super::groups::{Graph, Group};
 use super::layouts::{LayoutId, Layouts};
+use super::maps::FastMap;
 use super::problem::{INFEASIBLE, Problem, movement};
 use super::signatures::Signatures;
 use super::solve::relax;
@@ -53,10 +54,10 @@ pub(crate) fn bytes(
         false => (0, false),
     };
     let (fine, exact) = fine;
-    if exact || enough <= fine {
+    // With fewer states the solver may prove more, but seldom where it has proved most of what there is.
+    if exact || enough - enough / 4 <= fine {
         return fine;
     }
-    // With fewer states the solver may prove more.
     let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
     fine.max(coarse)
 }
@@ -85,6 +86,7 @@ fn minimum(
         runs: RefCell::default(),
         paddings: RefCell::default(),
         atoms: SideTable::new(Vec::new()),
+        readers: FastMap::default(),
         lists_ends: signatures.any(|sig| !sig.is_tiled() && !sig.ends.is_empty()),
     };
     relaxation.groups();

@@ -7,12 +7,13 @@ use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::price;
-use crate::view_fold::problem::{INFEASIBLE, cost};
+use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
 use crate::view_fold::signature::Signature;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::EntityId;
 use optc_target::Accept;
+use std::rc::Rc;
 
 /// Each port of a common order with the one that has most of it, and with the one before it of its shape.
 pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, usize)> {
@@ -187,7 +188,7 @@ impl Relaxation<'_> {
                         let states = &self.group_states[group];
                         let price = |s: &GroupState| cost(prices[s.produced], 0);
                         let table = states.iter().map(price).collect();
-                        self.problem.push(vec![var], table);
+                        self.problem.push(&[var], table);
                     }
                     continue;
                 }
@@ -289,33 +290,45 @@ impl Relaxation<'_> {
         group: Group,
         related: bool,
     ) -> Option<usize> {
-        let domain = self.view(node, port, group).domain.clone();
+        let domain = &self.view(node, port, group).domain;
         let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
-        let states = self.group_states[group].clone();
         let loads = self.prices(node, port);
+        // Without padding and prices what a reader pays is what any other one of the group pays that takes the same.
+        let key = (!self.layouts.is_tiled()).then(|| (group, indices.clone(), related));
+        if let Some(table) = key.as_ref().and_then(|key| self.readers.get(key)) {
+            let (table, own) = (table.clone(), related.then_some(indices.len()));
+            return self.charge(group, table, own);
+        }
+        let states = self.group_states[group].clone();
         let known = Known::default();
         let price = |s: &GroupState, i: &usize| {
             let load = loads.get(*i).copied().unwrap_or(0);
             self.read_cost((node, port), group, s, *i, &known)
                 .saturating_add(cost(load, 0))
         };
-        if !related {
-            let least = |s| indices.iter().map(|i| price(s, i)).min();
-            let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
-            let vars = vec![group.index()];
-            self.problem.push(vars, table);
-            return None;
-        }
-        let table = states
+        let costs = states
             .iter()
-            .flat_map(|s| indices.iter().map(move |i| price(s, i)))
-            .collect();
+            .map(|s| indices.iter().map(move |i| price(s, i)));
+        let table: Rc<[Cost]> = match related {
+            true => costs.flatten().collect(),
+            false => costs.map(|of| of.min().unwrap_or(0)).collect(),
+        };
+        let table = self.problem.shared(table);
+        if let Some(key) = key {
+            self.readers.insert(key, table.clone());
+        }
+        self.charge(group, table, related.then_some(indices.len()))
+    }
+
+    /// Adds what a reader of a group pays; over a variable of its own of so many states, where it has one.
+    fn charge(&mut self, group: Group, table: Rc<[Cost]>, own: Option<usize>) -> Option<usize> {
         // Variables of groups come first; those of ports follow them.
         let var = self.problem.domains.len();
-        self.problem.domains.push(indices.len());
-        let vars = vec![group.index(), var];
-        self.problem.push(vars, table);
-        Some(var)
+        self.problem.domains.extend(own);
+        let vars = [group.index(), var];
+        self.problem
+            .keep(&vars[..1 + usize::from(own.is_some())], table);
+        own.map(|_| var)
     }
 
     pub(super) fn relate(&mut self, node: Node, a: (usize, Slot), b: (usize, Slot)) {
@@ -332,8 +345,7 @@ impl Relaxation<'_> {
             }
         }
         if table.iter().any(|&c| c != 0) {
-            let vars = vec![a.1.var, b.1.var];
-            self.problem.push(vars, table.into());
+            self.problem.push(&[a.1.var, b.1.var], table.into());
         }
     }
 

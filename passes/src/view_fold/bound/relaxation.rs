@@ -4,7 +4,7 @@ use crate::view_fold::groups::{Graph, Group, Node};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::maps::FastMap;
 use crate::view_fold::physical::Digit;
-use crate::view_fold::problem::{Problem, movement};
+use crate::view_fold::problem::{Cost, Problem, movement};
 use crate::view_fold::signature::SignatureId;
 use crate::view_fold::signatures::Signatures;
 use indexmap::IndexMap;
@@ -212,6 +212,8 @@ pub(super) struct Relaxation<'a> {
     pub(super) paddings: RefCell<FastMap<PaddingKey, u64>>,
     /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
     pub(super) atoms: SideTable<Group, Vec<Digit>>,
+    /// What a reader of a group pays that takes these of its states, on a machine without tiles.
+    pub(super) readers: FastMap<(Group, Vec<usize>, bool), Rc<[Cost]>>,
     /// Whether a row says what orders end in, on a machine without tiles.
     pub(super) lists_ends: bool,
 }

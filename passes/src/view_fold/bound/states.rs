@@ -41,7 +41,7 @@ impl Relaxation<'_> {
             let known = Known::default();
             let costs = states.iter().map(|s| self.state_cost(group, s, &known));
             let table = costs.collect();
-            self.problem.push(vec![group.index()], table);
+            self.problem.push(&[group.index()], table);
             self.problem.domains.push(states.len());
             self.group_states[group] = states;
         }
