@@ -3,6 +3,7 @@
 use optc_check::{Certificate, Digest, Witness};
 use optc_ir::{Attr, Diagnostic, Func, Module, text};
 use optc_passes::manager::{Hooks, run};
+use optc_passes::view_fold::Proof;
 use optc_passes::{
     Boundary, Changed, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Stage,
     pipeline,
@@ -576,6 +577,83 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
         refused(
             optc_check::check(&good, &bad, &of(&bad), &registry, &target),
             code,
+        );
+    }
+}
+
+/// A program whose named batch grows by a factor from layer to layer, with each layer's result in two orders.
+fn growing(layers: u32, factor: u64) -> String {
+    let batch = |n: u64| match n {
+        1 => "B".to_owned(),
+        n => format!("{n}*B"),
+    };
+    let rows = |n: u64, columns: u64| {
+        format!(
+            r#"tensor<?x{columns}xf32, {{dims = ["{}", {columns}]}}>"#,
+            batch(n)
+        )
+    };
+    let columns = |n: u64| format!(r#"tensor<6x?xf32, {{dims = [6, "{}"]}}>"#, batch(n));
+    let weight = format!("tensor<6x{}xf32>", 6 * factor);
+    let (mut body, mut values, mut types) = (String::new(), Vec::new(), Vec::new());
+    let (mut n, mut last) = (1u64, "%x".to_owned());
+    for k in 0..layers {
+        let (x, y) = (rows(n, 6), rows(n, 6 * factor));
+        n *= factor;
+        let (flat, turned) = (rows(n, 6), columns(n));
+        body += &format!(
+            r#"
+  %m{k} = "hbir.matmul"({last}, %w) : ({x}, {weight}) -> {y}
+  %r{k} = "hbir.reshape"(%m{k}) <{{shape = [-1, 6]}}> : ({y}) -> {flat}
+  %t{k} = "hbir.transpose"(%r{k}) <{{perm = [1, 0]}}> : ({flat}) -> {turned}"#
+        );
+        last = format!("%r{k}");
+        values.extend([last.clone(), format!("%t{k}")]);
+        types.extend([flat, turned]);
+    }
+    let (values, types) = (values.join(", "), types.join(", "));
+    let x = rows(1, 6);
+    format!(
+        "func.func @main(%x: {x}, %w: {weight}) -> ({types}) {{{body}\n  return {values} : {types}\n}}"
+    )
+}
+
+/// Conversions that move 2^62 bytes and more in all, of values with fewer than 2^63 bits each, are made like others.
+#[test]
+fn conversions_of_the_largest_values_are_added_up() {
+    let registry = Arc::new(optc_ops::registry());
+    let bytes = |source: &str| {
+        let module = parse(source);
+        let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
+        let ran = ran.unwrap_or_else(|e| panic!("{e}"));
+        let report = ran.fold().expect("a report");
+        let stats = optc_check::Stats::of(&ran.module, &registry);
+        assert_eq!((stats.reshape, stats.transpose), (0, 0));
+        (stats.layout_convert, report.proof, report.lower_bound_bytes)
+    };
+    let n = 1u64 << 56;
+    let (wide, tall) = (format!("tensor<2x{n}xf32>"), format!("tensor<{n}x2xf32>"));
+    let each = |f: &dyn Fn(usize) -> String, by: &str| (0..5).map(f).collect::<Vec<_>>().join(by);
+    let source = format!(
+        "func.func @main({}) -> ({}) {{\n{}\n  return {} : {}\n}}",
+        each(&|i| format!("%x{i}: {wide}"), ", "),
+        each(&|_| tall.clone(), ", "),
+        each(
+            &|i| format!(
+                r#"  %{i} = "hbir.transpose"(%x{i}) <{{perm = [1, 0]}}> : ({wide}) -> {tall}"#
+            ),
+            "\n"
+        ),
+        each(&|i| format!("%{i}"), ", "),
+        each(&|_| tall.clone(), ", "),
+    );
+    assert_eq!(bytes(&source), (5, Proof::Optimal, 5 * 16 * n));
+    for (layers, factor) in [(18, 7), (50, 2)] {
+        let (converted, ..) = bytes(&growing(layers, factor));
+        assert_eq!(
+            converted,
+            u64::from(layers),
+            "{layers} layers, times {factor} each"
         );
     }
 }

@@ -74,7 +74,7 @@ impl Packing {
 
 /// What breaks ties in a cost.
 fn tie_of(cost: Cost) -> u64 {
-    u64::try_from(cost & Cost::from(u64::MAX)).unwrap_or(u64::MAX)
+    u64::try_from(super::problem::tie_of(cost)).unwrap_or(u64::MAX)
 }
 
 /// Sums the factors and minimises over `var`: the least sums, row-major over `scope`, and the first states that give them.

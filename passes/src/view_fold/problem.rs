@@ -4,21 +4,37 @@ use super::maps::FastSet;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Movement bytes in the upper half; in the lower half what breaks ties (compile-time bytes, then
-/// departures from the default). Sums saturate at [`INFEASIBLE`].
+/// Movement bytes above [`TIE_BITS`] of what breaks ties (compile-time bytes, then departures from the default).
+/// Sums saturate at [`INFEASIBLE`].
 pub(crate) type Cost = u128;
+
+/// Bits for what breaks ties: a program has 2^48 bytes of constants at most, and above them is room for the sums of some
+/// hundred thousand conversions of the largest values that there are.
+const TIE_BITS: u32 = 48;
+
+const MOST_TIE: Cost = (1 << TIE_BITS) - 1;
 
 /// An assignment that cannot be lowered.
 pub(crate) const INFEASIBLE: Cost = 1 << 126;
 
 /// A cost of movement bytes and a tie breaker.
 pub(crate) fn cost(bytes: u64, tie: u64) -> Cost {
-    (u128::from(bytes) << 64) | u128::from(tie)
+    (u128::from(bytes) << TIE_BITS) | u128::from(tie).min(MOST_TIE)
 }
 
-/// The movement bytes of a cost.
+/// What breaks ties in a cost.
+pub(crate) fn tie_of(cost: Cost) -> Cost {
+    cost & MOST_TIE
+}
+
+/// Whether two costs are of as many movement bytes.
+pub(crate) fn moves_alike(a: Cost, b: Cost) -> bool {
+    a >> TIE_BITS == b >> TIE_BITS
+}
+
+/// The movement bytes of a cost; saturates.
 pub(crate) fn movement(cost: Cost) -> u64 {
-    u64::try_from(cost >> 64).unwrap_or(u64::MAX)
+    u64::try_from(cost >> TIE_BITS).unwrap_or(u64::MAX)
 }
 
 /// A sum of costs.

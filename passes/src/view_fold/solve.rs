@@ -13,7 +13,9 @@ use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
 use super::min_out::min_out;
 use super::near::Near;
-use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement};
+use super::problem::{
+    Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement, moves_alike, tie_of,
+};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -201,7 +203,7 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
         states,
         cost,
         bound,
-        proven: movement(bound) == movement(cost),
+        proven: moves_alike(bound, cost),
     }
 }
 
@@ -296,7 +298,7 @@ fn solve_kernels(
             }
         }
     }
-    if movement(bound) < movement(cost) {
+    if !moves_alike(bound, cost) {
         let guard = guard.min(limits.table >> 4);
         let sums = kernels
             .iter()
@@ -308,7 +310,7 @@ fn solve_kernels(
         states,
         cost,
         bound,
-        proven: movement(bound) == movement(cost),
+        proven: moves_alike(bound, cost),
     }
 }
 
@@ -847,9 +849,8 @@ fn slice(factor: &Factor, var: usize, state: usize, domains: &[usize]) -> Factor
 /// The table without the bytes, and without the tie breaker, that all allowed entries have in common; and these.
 fn less_common(mut table: Vec<Cost>) -> (Vec<Cost>, Cost) {
     let allowed = || table.iter().copied().filter(|&c| c < INFEASIBLE);
-    let tie = |c: Cost| c & Cost::from(u64::MAX);
-    let bytes = allowed().map(|c| c - tie(c)).min().unwrap_or(0);
-    let common = bytes + allowed().map(tie).min().unwrap_or(0);
+    let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
+    let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
     let allowed = table.iter_mut().filter(|c| **c < INFEASIBLE);
     allowed.for_each(|c| *c -= common);
     (table, common)

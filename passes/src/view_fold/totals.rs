@@ -165,7 +165,8 @@ impl Totals {
             Repeats::Forced => self.bound != 0,
             Repeats::ByChoice => true,
         };
-        let proven = costs == bound && !kept && by_choice == 0 && !repeats;
+        // Sums that saturate prove nothing.
+        let proven = costs == bound && costs != u64::MAX && !kept && by_choice == 0 && !repeats;
         let proof = match (proven, self.unproven || by_choice != 0 || repeats) {
             (true, _) => Proof::Optimal,
             (false, true) => Proof::Bound,
