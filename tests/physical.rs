@@ -425,6 +425,32 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["1x2x9x50xf32"],
         "1x2x9x50xf32",
     ),
+    // Interpolation: along rows and across them, of one dimension and of several, in other orders, and the nearest elements.
+    (
+        r#""hbir.resize"(%0) <{scales = [1.0, 1.0, 2.0, 2.0], mode = "linear"}>"#,
+        &["2x3x9x21xf32"],
+        "2x3x18x42xf32",
+    ),
+    (
+        r#""hbir.resize"(%0) <{scales = [1.0, 1.0, 2.0, 2.0]}>"#,
+        &["1x18x7x5xf32, {order = [0, 2, 3, 1]}"],
+        "1x18x14x10xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.resize"(%0) <{sizes = [2.0, 3.0, 11.0, 40.0], mode = "cubic", exclude_outside = true}>"#,
+        &["2x3x8x19xf32, {order = [0, 2, 3, 1]}"],
+        "2x3x11x40xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.resize"(%0) <{sizes = [1.0, 2.0, 5.0, 9.0], mode = "linear", antialias = true, coordinate_transformation_mode = "align_corners"}>"#,
+        &["1x2x20x31xf32"],
+        "1x2x5x9xf32, {order = [3, 0, 1, 2]}",
+    ),
+    (
+        r#""hbir.resize"(%0) <{scales = [2.0, 1.0, 0.5], mode = "linear"}>"#,
+        &["6x17x10xf32, {order = [2, 0, 1]}"],
+        "12x17x5xf32",
+    ),
 ];
 
 /// A program of one operation.
@@ -458,7 +484,14 @@ fn kernels_of_larger_sizes_give_the_numbers_of_the_reference() {
 #[test]
 fn kernels_of_narrow_types_give_the_numbers_of_the_reference() {
     let registry = Arc::new(optc_ops::registry());
-    let floats = ["softmax", "layer_norm", "avg_pool", "reduce", "max_pool"];
+    let floats = [
+        "softmax",
+        "layer_norm",
+        "avg_pool",
+        "reduce",
+        "max_pool",
+        "resize",
+    ];
     let mut ran = 0;
     for (operation, operands, result) in LARGER {
         let of = |names: &[&str]| {

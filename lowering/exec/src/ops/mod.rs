@@ -14,6 +14,7 @@ mod lanes;
 mod math;
 mod pool;
 mod products;
+mod resize;
 mod rows;
 mod select;
 mod slide;
@@ -30,6 +31,7 @@ use copy::Copy;
 use each::Each;
 use gather::Gather;
 use pool::Pool;
+use resize::Resize;
 use rows::Rows;
 use select::Choice;
 
@@ -49,6 +51,7 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
             rows.or_else(|| Channels::of(site).map(boxed))
         }
         "pool" => Pool::of(site).map(boxed),
+        "resize" => Resize::of(site).map(boxed),
         "gather" => Gather::of(site).map(boxed),
         _ => Copy::of(site).map(boxed),
     }

@@ -1,0 +1,249 @@
+//! Interpolation along some dimensions, in any order: what lies along one of them, neighbours in the result if there are any, is
+//! summed as a row over the others, and then along itself.
+
+use crate::element::{Element, Kind, elements, elements_mut};
+use crate::kernels::vectorized;
+use crate::memory::In;
+use crate::ops::kernel::{Kernel, Scratch, Site, same_float};
+use crate::ops::slide::step;
+use crate::team::Context;
+use half::{bf16, f16};
+use optc_ir::Operation;
+use optc_ops::Interpolation;
+use std::ops::Range;
+
+/// A place of the result over the dimensions that are interpolated, but that of rows.
+#[derive(Debug)]
+struct Position {
+    to: i64,
+    /// Of [`Resize::taps`].
+    taps: Range<usize>,
+    /// Whether the position before reads the same.
+    again: bool,
+}
+
+/// What each element along a row of the result is summed of.
+#[derive(Debug)]
+struct Along {
+    /// Per element where its taps begin, and where the last one's end.
+    begins: Vec<usize>,
+    taps: Vec<(usize, f32)>,
+}
+
+impl Along {
+    fn of(list: &[Vec<(usize, f64)>]) -> Along {
+        let mut begins = vec![0];
+        let mut taps = Vec::new();
+        for of in list {
+            taps.extend(of.iter().map(|&(i, weight)| (i, weight as f32)));
+            begins.push(taps.len());
+        }
+        Along { begins, taps }
+    }
+}
+
+/// Interpolation that crops nothing.
+#[derive(Debug)]
+pub(crate) struct Resize {
+    kind: Kind,
+    /// Where what is not interpolated begins, in the result and in the operand.
+    plain: Vec<[i64; 2]>,
+    positions: Vec<Position>,
+    taps: Vec<(i64, f32)>,
+    /// The offsets along a row, in the operand and in the result.
+    reads: Vec<i64>,
+    writes: Vec<i64>,
+    /// Where a row is interpolated too.
+    along: Option<Along>,
+    reach: [(i64, i64); 2],
+}
+
+/// All sums of a base and an offset of each table.
+fn sums(pairs: &[(&Vec<i64>, &Vec<i64>)], base: [i64; 2]) -> Vec<[i64; 2]> {
+    pairs.iter().fold(vec![base], |all, (ys, xs)| {
+        let next = all.iter().flat_map(|&[to, from]| {
+            let both = ys.iter().zip(*xs);
+            both.map(move |(y, x)| [to + y, from + x])
+        });
+        next.collect()
+    })
+}
+
+/// The least and the greatest sum of a base and an offset of each table.
+fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
+    tables.iter().fold((base, base), |(low, high), table| {
+        let (least, most) = (table.iter().min(), table.iter().max());
+        (
+            low + least.copied().unwrap_or(0),
+            high + most.copied().unwrap_or(0),
+        )
+    })
+}
+
+impl Resize {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Resize> {
+        let all = site.all()?;
+        let [x, y] = all[..] else { return None };
+        if !same_float(&all) {
+            return None;
+        }
+        let of = site.func.op_ref(site.op);
+        let mut by_axis: Vec<Option<Interpolation>> = vec![None; x.access.shape().len()];
+        for found in optc_ops::Resize::of(&of).ok()?.interpolations(&of)? {
+            let axis = found.axis;
+            by_axis[axis] = Some(found);
+        }
+        let (xb, xt) = (*x.access).clone().into_sum()?;
+        let (yb, yt) = (*y.access).clone().into_sum()?;
+        if xt.iter().chain(&yt).any(Vec::is_empty) || xt.len() != yt.len() {
+            return None;
+        }
+        // Neighbours in the result; else what is longest.
+        let neighbours = |&d: &usize| 1 < yt[d].len() && step(&yt[d]) == Some(1);
+        let longest = || (0..yt.len()).max_by_key(|&d| (yt[d].len(), d));
+        let row = (0..yt.len()).find(neighbours).or_else(longest);
+        let whole = |d: &usize| Some(*d) != row && by_axis[*d].is_none();
+        let plain: Vec<_> = (0..yt.len())
+            .filter(whole)
+            .map(|d| (&yt[d], &xt[d]))
+            .collect();
+        let mut positions = vec![(0i64, vec![(0i64, 1f64)])];
+        for (d, found) in by_axis.iter().enumerate().filter(|(d, _)| Some(*d) != row) {
+            let Some(found) = found else { continue };
+            let mut next = Vec::with_capacity(positions.len() * yt[d].len());
+            for (to, taps) in &positions {
+                for (y, own) in yt[d].iter().zip(&found.taps) {
+                    let mut all = Vec::with_capacity(taps.len() * own.len());
+                    for (at, weight) in taps {
+                        for &(i, more) in own {
+                            all.push((at + xt[d].get(i)?, weight * more));
+                        }
+                    }
+                    next.push((to + y, all));
+                }
+            }
+            positions = next;
+        }
+        let mut all: Vec<(i64, f32)> = Vec::new();
+        let mut last: Option<Vec<(i64, f64)>> = None;
+        let mut places = Vec::with_capacity(positions.len());
+        for (to, taps) in positions {
+            let again = last.as_ref() == Some(&taps);
+            if !again {
+                all.extend(taps.iter().map(|&(at, weight)| (at, weight as f32)));
+            }
+            places.push(Position {
+                to,
+                taps: all.len() - taps.len()..all.len(),
+                again,
+            });
+            last = Some(taps);
+        }
+        let of_row = |tables: &[Vec<i64>]| row.map_or(vec![0], |d| tables[d].clone());
+        let (reads, along) = (of_row(&xt), row.and_then(|d| by_axis[d].as_ref()));
+        let along = along.map(|found| Along::of(&found.taps));
+        let inside = |a: &Along| a.taps.iter().all(|&(i, _)| i < reads.len());
+        if !along.as_ref().is_none_or(inside) {
+            return None;
+        }
+        Some(Resize {
+            kind: x.kind()?,
+            plain: sums(&plain, [yb, xb]),
+            positions: places,
+            taps: all,
+            writes: of_row(&yt),
+            reads,
+            along,
+            reach: [reach(yb, &yt), reach(xb, &xt)],
+        })
+    }
+
+    #[inline(always)]
+    fn all<E: Element<Number = f32>>(&self, out: &mut [E], x: &[E]) {
+        let n = self.reads.len();
+        let (reads, writes) = (step(&self.reads) == Some(1), step(&self.writes) == Some(1));
+        let mut row = vec![0f32; n];
+        let mut made = vec![0f32; self.writes.len()];
+        for [out_base, from] in &self.plain {
+            for position in &self.positions {
+                if !position.again {
+                    // What is weighted by one alone stays as it is, a negative zero too.
+                    row.fill(-0.0);
+                    for &(tap, weight) in &self.taps[position.taps.clone()] {
+                        let at = from + tap;
+                        if reads {
+                            let at = at as usize;
+                            let line = row.iter_mut().zip(&x[at..at + n]);
+                            line.for_each(|(sum, x)| *sum += weight * x.read());
+                        } else {
+                            let line = row.iter_mut().zip(&self.reads);
+                            line.for_each(|(sum, r)| *sum += weight * x[(at + r) as usize].read());
+                        }
+                    }
+                }
+                let results = match &self.along {
+                    None => &row,
+                    Some(along) => {
+                        for (sum, ends) in made.iter_mut().zip(along.begins.windows(2)) {
+                            let taps = &along.taps[ends[0]..ends[1]];
+                            *sum = taps.iter().fold(-0.0, |sum, &(i, w)| sum + w * row[i]);
+                        }
+                        &made
+                    }
+                };
+                let to = out_base + position.to;
+                if writes {
+                    let at = to as usize;
+                    let line = out[at..at + results.len()].iter_mut().zip(results);
+                    line.for_each(|(out, &x)| *out = E::of(x));
+                } else {
+                    for (write, &x) in self.writes.iter().zip(results) {
+                        out[(to + write) as usize] = E::of(x);
+                    }
+                }
+            }
+        }
+    }
+
+    fn typed<E: Element<Number = f32>>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
+        let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
+        for ((low, high), n) in self.reach.into_iter().zip([out.len(), x.len()]) {
+            if low < 0 || n as i64 <= high {
+                return Err("an element lies outside of its buffer".to_owned());
+            }
+        }
+        vectorized(
+            #[inline(always)]
+            || self.all(out, x),
+        );
+        Ok(())
+    }
+}
+
+impl Kernel for Resize {
+    fn name(&self) -> &'static str {
+        "resize"
+    }
+
+    fn scratch(&self) -> Scratch {
+        let numbers = self.reads.len() + self.writes.len();
+        [0, 0, 0, numbers * size_of::<f32>()]
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
+        let [In::Bytes(x)] = ins else {
+            return Err("an operand is written over".to_owned());
+        };
+        match self.kind {
+            Kind::F16 => self.typed::<f16>(out, x),
+            Kind::BF16 => self.typed::<bf16>(out, x),
+            _ => self.typed::<f32>(out, x),
+        }
+    }
+}
