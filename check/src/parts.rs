@@ -438,15 +438,29 @@ impl Judge<'_> {
         if &*data.name == Subview::NAME {
             return Ok(all.to_vec());
         }
-        let by_number: IndexMap<usize, &Part> = match numbers.is_empty() {
-            true => IndexMap::new(),
-            false => all.iter().map(|p| (p.part.number(), p)).collect(),
-        };
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !self.has_parts(op) {
+            return Err((op, "its row has no `parts`".to_owned()));
+        }
+        let by_number: IndexMap<usize, &Part> = all.iter().map(|p| (p.part.number(), p)).collect();
         let of_number = |n: &usize| {
             let found = by_number.get(n).map(|&part| part.clone());
             found.ok_or_else(|| (op, format!("port {n} is no part of another one")))
         };
         numbers.iter().map(of_number).collect()
+    }
+
+    /// Whether the row of an operation takes parts at all; where there are no rows every one does.
+    fn has_parts(&self, op: Op) -> bool {
+        let func = self.site.func;
+        let decl = self.site.registry.get(&func.ops[op].name);
+        let family = decl.map(|decl| decl.family_of(&func.op_ref(op)));
+        self.target.is_none_or(|target| {
+            let row = family.and_then(|family| target.row(family));
+            row.is_some_and(|row| row.parts.is_some())
+        })
     }
 
     /// The operands that lie in the result.

@@ -26,7 +26,8 @@
 //!    search.
 //!
 //! # Not done
-//! Copies (`concat`, `slice`, `split`, `pad`) are not turned into sub-views.
+//! Copies (`concat`, `slice`, `split`, `pad`) are no choice of the search: [`elide_copies`] lets what may of them lie in place
+//! once the layouts are chosen.
 //!
 //! # Cost
 //! Linear in operations for a bounded number of layouts a group (`max-layouts`); elimination grows

@@ -54,8 +54,9 @@ pub(crate) fn bytes(
         false => (0, false),
     };
     let (fine, exact) = fine;
-    // With fewer states the solver may prove more, but seldom where it has proved most of what there is.
-    if exact || enough - enough / 4 <= fine {
+    // With fewer states the solver may prove more; of many groups seldom, where most of what there is has been proved.
+    let most = MANY_GROUPS < graph.groups.len() && enough - enough / 4 <= fine;
+    if exact || enough <= fine || most {
         return fine;
     }
     let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
@@ -64,6 +65,9 @@ pub(crate) fn bytes(
 
 /// Groups of a program up to which the relaxation has all states; one of more is proved with fewer of them.
 const MOST_GROUPS: usize = 1 << 14;
+
+/// Groups of a program above which a bound of three quarters of what is moved is not tried to be raised.
+const MANY_GROUPS: usize = 1 << 12;
 
 /// The minimum of a relaxation or what the solver proves of it, and whether it is the minimum.
 fn minimum(
