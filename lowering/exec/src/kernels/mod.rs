@@ -127,17 +127,17 @@ pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     unsafe { to.write_bytes(0, len) }
 }
 
-/// Runs a function with vectors of 32 bytes where the machine has them: its loops are compiled for them if it is inlined. It gives the
-/// same bits without them, as nothing is multiplied and added at once.
+/// Runs a function with vectors of 32 bytes and sums of products, where the machine has them: its loops are compiled for them if it is
+/// inlined. It gives the same bits without them, as products and sums are rounded once only where `mul_add` says so.
 #[inline(always)]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        #[target_feature(enable = "avx2")]
+        #[target_feature(enable = "avx2,fma")]
         fn wide<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        if is_x86_feature_detected!("avx2") {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the machine has what the function needs.
             return unsafe { wide(work) };
         }

@@ -61,7 +61,32 @@ fn most(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
     for (most, &x) in all.iter_mut().zip(rest) {
         *most = f(*most, x);
     }
-    all.into_iter().fold(start, f)
+    let mut n = LANES / 2;
+    while 0 < n {
+        let (low, high) = all.split_at_mut(n);
+        for (most, &x) in low.iter_mut().zip(&*high) {
+            *most = f(*most, x);
+        }
+        n /= 2;
+    }
+    all[0]
+}
+
+/// The powers of all numbers less the greatest; the last ones as a line that is full, since one alone is as slow as that.
+#[inline(always)]
+fn powers(row: &mut [f32], most: f32) {
+    let (lines, rest) = row.as_chunks_mut::<LANES>();
+    for x in lines.as_flattened_mut() {
+        *x = exp(*x - most);
+    }
+    if !rest.is_empty() {
+        let mut line = [most; LANES];
+        line[..rest.len()].copy_from_slice(rest);
+        for x in &mut line {
+            *x = exp(*x - most);
+        }
+        rest.copy_from_slice(&line[..rest.len()]);
+    }
 }
 
 /// Works on a row; gives the result of a reduction.
@@ -71,7 +96,7 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
     match with.work {
         Work::Softmax => {
             let most = most(row, f32::NEG_INFINITY, greater);
-            row.iter_mut().for_each(|x| *x = exp(*x - most));
+            powers(row, most);
             let whole = (1.0 / sum(row, |x| x)) as f32;
             row.iter_mut().for_each(|x| *x *= whole);
             0.0

@@ -1,4 +1,5 @@
-//! Functions of numbers without branches, so that loops of them become vectors. All are within a few units of the last place of
+//! Functions of numbers without branches, so that loops of them become vectors. What is multiplied and added is rounded once, on
+//! machines without such an instruction too. All are within a few units of the last place of
 //! the largest result near them.
 
 /// `e^x`; 0 where it is below `2^-125`.
@@ -8,10 +9,10 @@ pub(crate) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let held = if x < -100.0 { -100.0 } else { x };
     let held = if 100.0 < held { 100.0 } else { held };
-    let shifted = held * std::f32::consts::LOG2_E + ROUND;
+    let shifted = held.mul_add(std::f32::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
-    let rest = held - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
-    let mut sum = 1.987_569_1e-4;
+    let rest = whole.mul_add(2.121_944_4e-4, whole.mul_add(-0.693_359_4, held));
+    let mut sum = 1.987_569_1e-4f32;
     for factor in [
         1.398_199_9e-3,
         8.333_452e-3,
@@ -19,9 +20,9 @@ pub(crate) fn exp(x: f32) -> f32 {
         1.666_666_6e-1,
         0.5,
     ] {
-        sum = sum * rest + factor;
+        sum = sum.mul_add(rest, factor);
     }
-    let near = sum * (rest * rest) + rest + 1.0;
+    let near = sum.mul_add(rest * rest, rest) + 1.0;
     // Half of the power of two, so that the greatest has an exponent.
     let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
     let found = near * half * 2.0;
@@ -35,7 +36,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     let x = if x < -4.0 { -4.0 } else { x };
     let x = if 4.0 < x { 4.0 } else { x };
     let square = x * x;
-    let mut above = -2.726_142e-10;
+    let mut above: f32 = -2.726_142e-10;
     for factor in [
         2.770_681_4e-8,
         -2.101_024e-6,
@@ -44,16 +45,16 @@ pub(crate) fn erf(x: f32) -> f32 {
         -2.954_6e-3,
         -1.609_603_3e-2,
     ] {
-        above = above * square + factor;
+        above = above.mul_add(square, factor);
     }
-    let mut below = -1.456_607_2e-5;
+    let mut below: f32 = -1.456_607_2e-5;
     for factor in [
         -2.133_740_5e-4,
         -1.682_827e-3,
         -7.373_329e-3,
         -1.426_473_9e-2,
     ] {
-        below = below * square + factor;
+        below = below.mul_add(square, factor);
     }
     x * above / below
 }
@@ -64,7 +65,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     let x = if x < -7.905_311 { -7.905_311 } else { x };
     let x = if 7.905_311 < x { 7.905_311 } else { x };
     let square = x * x;
-    let mut above = -2.760_768_5e-16;
+    let mut above: f32 = -2.760_768_5e-16;
     for factor in [
         2.000_188e-13,
         -8.604_672e-11,
@@ -73,11 +74,11 @@ pub(crate) fn tanh(x: f32) -> f32 {
         6.372_619_3e-4,
         4.893_524_6e-3,
     ] {
-        above = above * square + factor;
+        above = above.mul_add(square, factor);
     }
-    let mut below = 1.198_258_4e-6;
+    let mut below: f32 = 1.198_258_4e-6;
     for factor in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
-        below = below * square + factor;
+        below = below.mul_add(square, factor);
     }
     x * above / below
 }
