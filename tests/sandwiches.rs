@@ -5,9 +5,9 @@ use optc_check::Stats;
 use optc_ir::tensor::Tensor;
 use optc_ir::{Attr, DType, FuncBuilder, Module, NewOp, Registry, TensorType, Value};
 use optc_ops::{
-    ArgMax, Concat, Constant, Cumprod, Cumsum, Gather, GatherElements, LogSoftmax, Pad, PadMode,
-    PadValue, Reduce, ReduceKind, ScatterElements, ScatterReduction, Slice, Softmax, Split, Tile,
-    TopK, Transpose, ints, tensor_dense,
+    ArgMax, Concat, Constant, Conv, Cumprod, Cumsum, Gather, GatherElements, LogSoftmax, Pad,
+    PadMode, PadValue, Reduce, ReduceKind, ScatterElements, ScatterReduction, Slice, Softmax,
+    Split, Tile, TopK, Transpose, ints, tensor_dense,
 };
 use optc_passes::Boundary;
 use optc_tests::Must;
@@ -217,6 +217,24 @@ fn scatter_elements(s: &mut Sandwich<'_>) -> Vec<Value> {
     vec![s.back(y, 1)]
 }
 
+/// A convolution of one pixel, with weights that are an argument behind the transpose too.
+fn conv_of_one_pixel(s: &mut Sandwich<'_>) -> Vec<Value> {
+    let x = s.x();
+    let weights = [13, s.b.shape(x)[1], 1, 1];
+    let w = s.input("w", &weights, DType::F32);
+    let conv = Conv {
+        strides: None,
+        pads: None,
+        dilations: None,
+        group: 1,
+        transposed: false,
+        output_padding: None,
+        to: None,
+    };
+    let y = s.b.must(&conv, &[x, w]);
+    vec![s.back(y, 1)]
+}
+
 /// An operator of ONNX that is told what to do when the program runs, by vectors of these types, with results of these
 /// extents along the axis.
 fn operator(
@@ -332,6 +350,7 @@ const FILLINGS: &[(&str, Filling)] = &[
     ("top_k", top_k),
     ("gather_elements", gather_elements),
     ("scatter_elements", scatter_elements),
+    ("conv of one pixel", conv_of_one_pixel),
     ("Pad at run time", |s| {
         operator(s, "Pad", &[], &[(8, DType::SI64)], &[11])
     }),

@@ -513,8 +513,8 @@ fn some_layout(func: &Func, value: Value) -> Option<Layout> {
     some_size(func, value)?.layout()?.ok()
 }
 
-/// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run, with
-/// the groups as a batch that is not innermost.
+/// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run in the data and in
+/// the weights, with the groups as a batch that is not innermost.
 fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
     let data = &func.ops[op];
@@ -540,15 +540,15 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     if !same_image || !whole || !straight {
         return false;
     }
-    let in_data = channel_cuts(func, data.operands[0], w[1]);
-    let in_result = channel_cuts(func, data.results[0], y[1] / groups);
-    let in_weight = some_layout(func, data.operands[1]).and_then(|l| {
-        let modes = digits(&l).ok()?;
-        let of_input = modes.iter().filter(|p| p.dim == 1);
-        Some(of_input.map(|p| (p.div, p.count)).collect::<Vec<_>>())
-    });
-    match (in_data, in_weight, in_result) {
-        (Some(cuts), Some(weights), Some(_)) => cuts.one_run && cuts.inside == weights,
+    let in_data = channel_cuts(func, data.operands[0], 1, w[1]);
+    let in_result = channel_cuts(func, data.results[0], 1, y[1] / groups);
+    // The outputs lie in groups as in the result; what is summed lies inside of one.
+    let outputs = channel_cuts(func, data.operands[1], 0, y[1] / groups);
+    let summed = channel_cuts(func, data.operands[1], 1, w[1]);
+    match (in_data, summed, outputs, in_result) {
+        (Some(cuts), Some(weights), Some(_), Some(_)) => {
+            cuts.one_run && weights.one_run && cuts.inside == weights.inside
+        }
         _ => false,
     }
 }
@@ -560,18 +560,18 @@ struct ChannelCuts {
     one_run: bool,
 }
 
-/// The digits of dimension 1 inside groups of `inner`; nothing where a digit lies both inside and
+/// The digits of a dimension inside groups of `inner`; nothing where a digit lies both inside and
 /// across, the value is padded, or the groups are innermost.
-fn channel_cuts(func: &Func, value: Value, inner: u64) -> Option<ChannelCuts> {
+fn channel_cuts(func: &Func, value: Value, dim: usize, inner: u64) -> Option<ChannelCuts> {
     let modes = digits(&some_layout(func, value)?).ok()?;
     if modes.iter().any(|p| p.extent != p.count) {
         return None;
     }
-    // Per digit: its divisor and extent if it is one of the channels, and whether it is across groups.
+    // Per digit: whether it is of the dimension, whether it is across groups, its divisor and its extent.
     let mut all: Vec<(bool, bool, u64, u64)> = Vec::new();
     for p in &modes {
         let end = p.div.checked_mul(p.count)?;
-        if p.dim != 1 {
+        if p.dim != dim {
             all.push((false, false, p.div, p.count));
         } else if p.div.is_multiple_of(inner) {
             all.push((true, true, p.div, p.count));

@@ -254,10 +254,11 @@ fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     }
 }
 
-/// A pointwise convolution contracts the channels of a group: they are one run, batch and spatial
-/// are M, the groups are a batch and not innermost.
+/// A pointwise convolution contracts the channels of a group: they are one run in the data and in the weights, batch
+/// and spatial are M, the groups are a batch and not innermost.
 pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
-    if port != 0 && port != sig.n_operands {
+    const WEIGHTS: usize = 1;
+    if port != 0 && port != WEIGHTS && port != sig.n_operands {
         return true;
     }
     let Some(digits) = sig.grouped_digits(port, modes) else {
@@ -268,7 +269,7 @@ pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) ->
     if ends_in_groups && long.iter().any(|(_, across)| !across) {
         return false;
     }
-    if port != 0 {
+    if port == sig.n_operands {
         return true;
     }
     let is_k = |(p, across): &&(Mode, bool)| p.dim == 1 && !across;

@@ -172,7 +172,7 @@ pub(super) const BUILTIN: &[Builtin] = &[
             !sig.is_tiled()
                 && sig.accept == Accept::ChannelOrders
                 && sig.is_pointwise_conv()
-                && is_data_port(sig, port)
+                && (port == 1 || is_data_port(sig, port))
         },
         apply: pointwise,
     },

@@ -464,14 +464,16 @@ impl Signature {
         self.pointwise_groups().is_some()
     }
 
-    /// The digits of a pointwise convolution's data or result with each channel digit in one group or
-    /// across groups; nothing where a digit is neither. `true` marks those across groups.
+    /// The digits of a pointwise convolution's data, weights or result with each digit of the grouped channels, which
+    /// of the weights are the outputs, in one group or across groups; nothing where a digit is neither. `true` marks
+    /// those across groups.
     pub(crate) fn grouped_digits(&self, port: usize, digits: &[Mode]) -> Option<Vec<(Mode, bool)>> {
         let groups = self.pointwise_groups()?;
-        let inner = self.shapes[port].get(1)? / groups.max(1);
+        let channels = usize::from(port != 1);
+        let inner = self.shapes[port].get(channels)? / groups.max(1);
         let mut out = Vec::with_capacity(digits.len() + 1);
         for mode in digits {
-            if mode.dim != 1 || groups == 1 {
+            if mode.dim != channels || groups == 1 {
                 out.push((*mode, false));
                 continue;
             }

@@ -9,7 +9,8 @@
 //!   are candidates (row-major of a barrier, what a called function declares, channels first and last of a window, a pinned boundary);
 //! - two ports of one common order must agree; where the order of one says all of the other's, that
 //!   is one layout, and if it is a candidate then the other is not in the other state;
-//! - two ports of a contraction must have K in one order, the data and the result of a window
+//! - two ports of a contraction must have K in one order, and so must data that has its channels neither first nor last and
+//!   the weights of a convolution of one pixel; the data and the result of a window
 //!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
 //!
 //! On a machine of lines of lanes the other layouts fall into classes: which digit is innermost, and what fills lanes that

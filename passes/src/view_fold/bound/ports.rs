@@ -253,11 +253,11 @@ impl Relaxation<'_> {
                 let result = sig.n_operands;
                 [both(0, 1), both(0, result), both(1, result)].concat()
             }
-            Accept::ChannelOrders if !sig.is_pointwise_conv() => both(0, sig.n_operands),
+            Accept::ChannelOrders if sig.is_pointwise_conv() => both(0, 1),
+            Accept::ChannelOrders => both(0, sig.n_operands),
             Accept::CommonOrder
             | Accept::ContractRuns
             | Accept::Matrices
-            | Accept::ChannelOrders
             | Accept::RowMajor
             | Accept::MinRun
             | Accept::LastBlock

@@ -44,6 +44,22 @@ fn channels_agree(
     styles.any(|(p, q)| *p == x && *q == y)
 }
 
+/// Whether a convolution of one pixel has these layouts of its data and of its weights: it sums both in one order, or has
+/// the channels first or last, and then the weights anyhow.
+fn pixels_agree(sig: &Signature, layouts: &mut Layouts, data: LayoutId, weights: LayoutId) -> bool {
+    if channel_orders(sig, layouts, 0).contains(&data) {
+        return true;
+    }
+    let mut summed = |port, layout| {
+        let order = label_order(sig, layouts, port, layout)?;
+        Some(joined(sig.k_digits(port, &order).into_iter()))
+    };
+    match (summed(0, data), summed(1, weights)) {
+        (Some(here), Some(there)) => here == there,
+        _ => true,
+    }
+}
+
 /// What a layout at one port says of another one: the order of what the two share, as far as the target's row wants it alike,
 /// a part for each role. Two layouts go together where they say the same; nothing where any goes with it.
 type Side = Vec<Vec<(usize, u64)>>;
@@ -165,6 +181,11 @@ impl Relaxation<'_> {
         let made = table(&x, &y, |p, q| match (p, q) {
             (State::Known(p), State::Known(q)) if sig.is_tiled() => {
                 agree_tiled(sig, layouts, (a, p), (b, q))
+            }
+            (State::Known(p), State::Known(q))
+                if sig.accept == Accept::ChannelOrders && sig.is_pointwise_conv() =>
+            {
+                pixels_agree(sig, layouts, p, q)
             }
             (State::Known(p), State::Known(q)) if sig.accept == Accept::ChannelOrders => {
                 channels_agree(sig, layouts, (a, p), (b, q))
