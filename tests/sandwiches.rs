@@ -374,6 +374,12 @@ const FILLINGS: &[(&str, Filling)] = &[
         operator_away(s, "Squeeze", Some(1))
     }),
     ("Unsqueeze at run time", unsqueeze_at_run_time),
+    ("CenterCropPad at run time", |s| {
+        operator(s, "CenterCropPad", &[], &[(4, DType::SI64)], &[11])
+    }),
+    ("Hardmax", |s| {
+        operator_along(s, "Hardmax", &[], &[SHAPE[s.perm[s.axis]]])
+    }),
     ("Split at run time", |s| {
         operator_along(s, "Split", &[(2, DType::SI64)], &[11, 13])
     }),

@@ -1,8 +1,8 @@
 //! What operators of ONNX that stay opaque leave free: what they are told to do is known when the program runs, but
 //! they work dimension by dimension, whatever they are told.
 //!
-//! Inputs that say what to do (amounts, bounds, axes) are read as they are: they share no dimension with what is worked
-//! on. So are the weights of recurrent networks.
+//! Inputs that say what to do (amounts, bounds, axes, boxes) are read as they are: they share no dimension with what is
+//! worked on. So are the weights of recurrent networks and of deformable convolutions.
 
 use crate::labels::{Labels, marks, or_barrier};
 use optc_ir::op::{Freedom, FreedomClass, OpError, OpRef, Role};
@@ -11,8 +11,21 @@ use optc_ir::types::{Dim, TensorType};
 
 /// Operators whose result has the dimensions of their first input, each longer or shorter than there.
 const EACH_DIMENSION: &[&str] = &[
-    "CumProd", "CumSum", "Pad", "Resize", "Slice", "Tile", "Trilu", "Upsample",
+    "CenterCropPad",
+    "CumProd",
+    "CumSum",
+    "DFT",
+    "Hardmax",
+    "Pad",
+    "Resize",
+    "Slice",
+    "Tile",
+    "Trilu",
+    "Upsample",
 ];
+
+/// Operators that give an image for each box, of the channels of the images that they are given.
+const BOXES: &[&str] = &["MaxRoiPool", "RoiAlign"];
 
 /// Reductions. One that does not keep the dimensions that it reduces has labels where the sizes say which these are.
 const REDUCTIONS: &[&str] = &[
@@ -38,7 +51,13 @@ pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
             dimensions(op, None)
         }
         _ if REDUCTIONS.contains(&kind) => reduced_away(op),
+        _ if BOXES.contains(&kind) => images(op, &[0], &[], Some(1)),
+        "DeformConv" => images(op, &[0], &[OFFSETS, MASK], Some(0)),
+        "Det" => determinants(op),
         "Expand" => expanded(op),
+        "LRN" => dimensions(op, Some(1)),
+        "MaxUnpool" => images(op, &[0, 1], &[], None),
+        "OneHot" => marked(op, stated("onnx.axis").unwrap_or(-1)),
         "Squeeze" | "Unsqueeze" => unit_dimensions(op),
         "Compress" => match stated("onnx.axis") {
             Some(axis) => dimensions(op, Some(axis)),
@@ -141,16 +160,16 @@ fn unit_dimensions(op: &OpRef<'_>) -> Freedom {
             return Err(unfit("the dimensions of more than one element differ"));
         }
         let labels = f.fresh_for(of_x.len());
-        let marked = |t: &TensorType, long: &[usize]| {
+        let labelled = |t: &TensorType, long: &[usize]| {
             let mut own = vec![None; t.rank()];
             for (&d, &label) in long.iter().zip(&labels) {
                 own[d] = Some(label);
             }
             own
         };
-        f.operand(marked(x, &of_x));
+        f.operand(labelled(x, &of_x));
         told(f, op, 1)?;
-        f.result(marked(y, &of_y));
+        f.result(labelled(y, &of_y));
         Ok(())
     })
 }
@@ -172,6 +191,80 @@ fn expanded(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// The inputs of a deformable convolution that say of each pixel where it is read, and how much it counts.
+const OFFSETS: usize = 2;
+const MASK: usize = 4;
+
+/// The result has images in the place of those that are read at these positions. What is said at each `pixel` has channels
+/// of its own, all other inputs are read as they are. The dimensions are worked along but for one, if any, whose indices
+/// have nothing to do with one another.
+fn images(op: &OpRef<'_>, read: &[usize], pixel: &[usize], apart: Option<usize>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let y = op.result(0)?;
+        let labels = f.fresh_for(y.rank());
+        for (d, &label) in labels.iter().enumerate() {
+            if apart != Some(d) {
+                f.role(label, Role::Axis);
+                f.uncut(label);
+            }
+        }
+        for i in 0..op.operands.len() {
+            match (position(op, i), &labels[..]) {
+                (Some(p), _) if read.contains(&p) => f.operand(marks(&labels)),
+                (Some(p), [batch, _, spatial @ ..]) if pixel.contains(&p) => {
+                    let own = f.fresh(Role::Axis);
+                    f.uncut(own);
+                    f.operand(marks(&[&[*batch, own], spatial].concat()));
+                }
+                _ => f.operand(vec![None; op.operand(i)?.rank()]),
+            }
+        }
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+/// One number for each matrix, which are the last two dimensions.
+fn determinants(op: &OpRef<'_>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let batch = f.fresh_for(op.result(0)?.rank());
+        let matrix = [f.fresh(Role::Axis), f.fresh(Role::Axis)];
+        for label in matrix {
+            f.uncut(label);
+        }
+        f.operand(marks(&[&batch[..], &matrix].concat()));
+        f.result(marks(&batch));
+        Ok(())
+    })
+}
+
+/// Each index of the first operand marked along a new dimension, counted from behind where it is negative.
+fn marked(op: &OpRef<'_>, axis: i64) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let rank = op.result(0)?.rank();
+        let counted = if axis < 0 { axis + rank as i64 } else { axis };
+        let axis = usize::try_from(counted).ok().filter(|&a| a < rank);
+        let axis = axis.ok_or_else(|| unfit("the axis is none of the dimensions"))?;
+        let labels = f.fresh_for(rank);
+        f.role(labels[axis], Role::Axis);
+        f.uncut(labels[axis]);
+        f.operand(marks(&[&labels[..axis], &labels[axis + 1..]].concat()));
+        told(f, op, 1)?;
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+/// Which input of the operator an operand is: those that are left out are no operands.
+fn position(op: &OpRef<'_>, operand: usize) -> Option<usize> {
+    match op.props.ints("input_positions") {
+        Some(positions) => positions
+            .get(operand)
+            .and_then(|&n| usize::try_from(n).ok()),
+        None => Some(operand),
+    }
 }
 
 /// The operands from `first` on are read as they are.
@@ -206,13 +299,8 @@ fn recurrent(op: &OpRef<'_>) -> Freedom {
             true => [batch, direction, kept],
             false => [direction, batch, kept],
         };
-        let stated = op.props.ints("input_positions");
         for i in 0..op.operands.len() {
-            let position = match &stated {
-                Some(positions) => positions.get(i).and_then(|&n| usize::try_from(n).ok()),
-                None => Some(i),
-            };
-            match position {
+            match position(op, i) {
                 Some(0) if batch_first => f.operand(marks(&[batch, sequence, read])),
                 Some(0) => f.operand(marks(&[sequence, batch, read])),
                 Some(INITIAL_STATE | INITIAL_CELL) => f.operand(marks(&state)),
