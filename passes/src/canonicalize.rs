@@ -20,8 +20,8 @@
 //! Arithmetic is not simplified.
 //!
 //! # Cost
-//! Linear in operations: every rule that fires makes the chain of rearrangements shorter or
-//! replaces an operation by ones no rule replaces again.
+//! Linear in operations: every rule that fires makes the chain of rearrangements shorter, moves a
+//! merge behind the next operation or replaces an operation by ones no rule replaces again.
 //!
 //! # Neighbours
 //! Run before `view-fold`.
@@ -29,8 +29,10 @@
 //! # Source
 //! ONNX operators `DepthToSpace`, `SpaceToDepth`, `Einsum`; composition of permutations as in numpy.
 
+mod merges;
+
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo};
-use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
+use crate::rules::{EVERY_OP, LocalRule, Patch, Plan, Refusal, Site, ensure};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -178,8 +180,8 @@ fn fire(
     rules: &IndexMap<String, Vec<Arc<dyn LocalRule>>>,
     op: Op,
 ) -> Option<(Vec<Op>, Vec<Value>)> {
-    let candidates = rules.get(&*func.ops[op].name)?;
-    for rule in candidates {
+    let own = rules.get(&*func.ops[op].name).into_iter().flatten();
+    for rule in own.chain(rules.get(EVERY_OP).into_iter().flatten()) {
         let plan = match rule.plan(Site {
             func,
             op,
@@ -487,6 +489,15 @@ const RULES: &[Rule] = &[
         root: Einsum::NAME,
         plan: einsum,
     },
+    Rule {
+        info: RuleInfo {
+            name: "sink-merge",
+            equation: "f(merge(x)) = merge(f(x)), if f is independent along a merge of named sizes",
+            summary: "what is computed on named sizes in one dimension is computed on them apart",
+        },
+        root: EVERY_OP,
+        plan: merges::sink_merge,
+    },
 ];
 
 /// The built-in rules, in the order in which they are tried.
@@ -565,7 +576,8 @@ fn gather_one(site: Site<'_>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     let from = tensor(&site, x)?.clone();
     let to = tensor(&site, y)?.clone();
-    let shape = from.shape().ok_or(Refusal("a size is unknown"))?;
+    let sizes: Option<Vec<Size>> = from.dims.iter().map(Dim::size).collect();
+    let sizes = sizes.ok_or(Refusal("a size is unknown"))?;
     let axis = gather.along(&site.op_ref());
     let axis = axis.map_err(|_| Refusal("there is no such axis"))?;
     let constant = site.producer::<Constant>(1)?.typed::<Constant>()?;
@@ -575,21 +587,29 @@ fn gather_one(site: Site<'_>) -> Result<Plan, Refusal> {
     };
     let index = dense_tensor(dense).map_err(|_| Refusal("the index has no elements"))?;
     ensure(index.len() == 1, "there are several indices")?;
-    let (index, n) = (index.i64_at(0), shape[axis].cast_signed());
-    let at = if index < 0 { index + n } else { index };
-    ensure((0..n).contains(&at), "the index is out of bounds")?;
-    let end = |dim: usize| match dim == axis {
-        true => at + 1,
-        false => shape[dim].cast_signed(),
+    let index = i128::from(index.i64_at(0));
+    // As many positions as a dimension of the axis has at least.
+    let least = if index < 0 { -index } else { index + 1 };
+    ensure(
+        sizes[axis].is_at_least(least),
+        "the index may be out of bounds",
+    )?;
+    let past = |n: i128| match index < 0 {
+        true => sizes[axis].plus(&Size::constant(index + n)),
+        false => Some(Size::constant(index + n)),
     };
-    let bounds = |ends: Vec<i64>| {
-        let bound = |&n: &i64| Bound::At(Size::constant(n.into()));
-        Bounds(ends.iter().map(bound).collect())
+    let (at, end) = (past(0), past(1));
+    let (at, end) = (at.zip(end)).ok_or(Refusal("the index has no notation"))?;
+    let one = |dim: usize, of_axis: &Size, other: Size| match dim == axis {
+        true => of_axis.clone(),
+        false => other,
     };
-    let start = |dim: usize| if dim == axis { at } else { 0 };
+    let bounds = |ends: Vec<Size>| Bounds(ends.into_iter().map(Bound::At).collect());
+    let start = |dim: usize| one(dim, &at, Size::constant(0));
+    let end = |dim: usize| one(dim, &end, sizes[dim].clone());
     let slice = Slice {
-        starts: bounds((0..shape.len()).map(start).collect()),
-        limits: bounds((0..shape.len()).map(end).collect()),
+        starts: bounds((0..sizes.len()).map(start).collect()),
+        limits: bounds((0..sizes.len()).map(end).collect()),
         strides: None,
     };
     Ok(Box::new(move |patch| {

@@ -152,6 +152,23 @@ impl<'a> Patch<'a> {
         self.func.ops[op].results.clone()
     }
 
+    /// The operation itself, with its attributes, on other operands.
+    pub(crate) fn same_op(&mut self, operands: &[Value], types: Vec<Type>) -> Vec<Value> {
+        let data = &self.func.ops[self.at];
+        let (name, props, loc, span) = (
+            data.name.clone(),
+            data.props.clone(),
+            data.loc.clone(),
+            data.span,
+        );
+        let op = self
+            .func
+            .make_op(name, operands.to_vec(), props, types, loc);
+        self.func.ops[op].span = span;
+        self.ops.push(op);
+        self.func.ops[op].results.clone()
+    }
+
     /// The type of a value.
     #[must_use]
     pub fn ty(&self, value: Value) -> Type {
@@ -164,6 +181,9 @@ impl<'a> Patch<'a> {
     }
 }
 
+/// The root of a rule that looks at operations of every name.
+pub const EVERY_OP: &str = "*";
+
 /// A rule that is always better and whose order does not matter; `canonicalize` applies it.
 pub trait LocalRule: Send + Sync {
     /// Its kebab-case name.
@@ -174,7 +194,7 @@ pub trait LocalRule: Send + Sync {
     fn summary(&self) -> &str {
         ""
     }
-    /// The name of the operations it looks at.
+    /// The name of the operations it looks at; [`EVERY_OP`] for all.
     fn root(&self) -> &str;
     /// Looks at the operation; says what to do, or why it does not apply.
     ///
