@@ -691,6 +691,29 @@ fn sizes_come_with_the_inputs() {
     }
 }
 
+const PARTS_OF_A_NAMED_BATCH: &str = r#"
+func.func @main(%x: tensor<?x7x10xf32, {dims = ["N", 7, 10]}>) -> tensor<?x7x7xf32, {dims = ["N", 7, 7]}> {
+  %0 = "hbir.exp"(%x) : (tensor<?x7x10xf32, {dims = ["N", 7, 10]}>) -> tensor<?x7x10xf32, {dims = ["N", 7, 10]}>
+  %1 = "hbir.reshape"(%0) <{shape = ["N", 7, 2, 5]}> : (tensor<?x7x10xf32, {dims = ["N", 7, 10]}>) -> tensor<?x7x2x5xf32, {dims = ["N", 7, 2, 5]}>
+  %2 = "hbir.transpose"(%1) <{perm = [2, 0, 1, 3]}> : (tensor<?x7x2x5xf32, {dims = ["N", 7, 2, 5]}>) -> tensor<2x?x7x5xf32, {dims = [2, "N", 7, 5]}>
+  %3:2 = "hbir.split"(%2) <{axis = 0, sizes = [1, 1]}> : (tensor<2x?x7x5xf32, {dims = [2, "N", 7, 5]}>) -> (tensor<1x?x7x5xf32, {dims = [1, "N", 7, 5]}>, tensor<1x?x7x5xf32, {dims = [1, "N", 7, 5]}>)
+  %4 = "hbir.reshape"(%3#0) <{shape = ["N", 7, 5]}> : (tensor<1x?x7x5xf32, {dims = [1, "N", 7, 5]}>) -> tensor<?x7x5xf32, {dims = ["N", 7, 5]}>
+  %5 = "hbir.reshape"(%3#1) <{shape = ["N", 7, 5]}> : (tensor<1x?x7x5xf32, {dims = [1, "N", 7, 5]}>) -> tensor<?x7x5xf32, {dims = ["N", 7, 5]}>
+  %6 = "hbir.transpose"(%5) <{perm = [0, 2, 1]}> : (tensor<?x7x5xf32, {dims = ["N", 7, 5]}>) -> tensor<?x5x7xf32, {dims = ["N", 5, 7]}>
+  %7 = "hbir.matmul"(%4, %6) : (tensor<?x7x5xf32, {dims = ["N", 7, 5]}>, tensor<?x5x7xf32, {dims = ["N", 5, 7]}>) -> tensor<?x7x7xf32, {dims = ["N", 7, 7]}>
+  return %7 : tensor<?x7x7xf32, {dims = ["N", 7, 7]}>
+}
+"#;
+
+#[test]
+fn parts_of_values_with_named_sizes_are_renamed() {
+    let module = parse(PARTS_OF_A_NAMED_BATCH);
+    let registry = Arc::new(optc_ops::registry());
+    let after = planned(&module, FOLD, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    agrees(&module, &after, 0).unwrap_or_else(|why| panic!("{why}"));
+}
+
 #[test]
 fn what_does_not_fit_is_refused_before_anything_runs() {
     let module = parse(SUM);

@@ -253,6 +253,7 @@ impl Compiler<'_> {
                 registry: self.registry,
                 slots: &builder.slots,
                 constants: &builder.constants,
+                bindings: builder.bindings,
             };
             steps = joined(steps, site);
         }
@@ -314,6 +315,7 @@ impl Compiler<'_> {
             registry: self.registry,
             slots: &builder.slots,
             constants: &builder.constants,
+            bindings: builder.bindings,
         });
         Ok(kernel.map_or(Work::Generic, Work::Kernel))
     }
@@ -633,7 +635,7 @@ impl Builder<'_> {
                 pieces.entry(up).or_default().push((cut, access));
                 return Ok(());
             }
-            let back = ops::named_back(func, op, self.registry, &access);
+            let back = ops::named_back(func, op, self.registry, self.bindings, &access);
             access = back.ok_or_else(|| self.nowhere(op))?;
         }
         if let Some(&value) = path.last() {
@@ -688,7 +690,7 @@ impl Builder<'_> {
                 let shape = self.func.ty(result).as_tensor().and_then(ops::shape);
                 shape.and_then(|shape| ops::part(part, &shape, &operand.access))
             }
-            None => ops::renamed(self.func, op, self.registry, &operand.access),
+            None => ops::renamed(self.func, op, self.registry, self.bindings, &operand.access),
         };
         let Some(access) = access else {
             let message = format!("{} gives no part of its operand", self.func.ops[op].name);

@@ -59,7 +59,13 @@ impl Copy {
         let results = if registry.structure(name) == Structure::Convert
             || data.operands.len() == 1 && registry.get(name)?.rearrangement(&of).is_ok()
         {
-            one(&renamed(func, op, registry, &operand.access)?)?
+            one(&renamed(
+                func,
+                op,
+                registry,
+                site.bindings,
+                &operand.access,
+            )?)?
         } else {
             pieces(site, &padding)?
         };

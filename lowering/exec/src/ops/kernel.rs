@@ -7,7 +7,7 @@ use crate::memory::{In, Slot, Storage};
 use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::entity::SideTable;
-use optc_ir::{Func, Op, OpData, Part, Registry, Structure, Value};
+use optc_ir::{Bindings, Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
 
 /// Bytes of memory of several kinds, of which one thread keeps each.
@@ -59,6 +59,7 @@ pub(crate) struct Site<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) slots: &'a SideTable<Value, Option<Slot>>,
     pub(crate) constants: &'a [Buffer],
+    pub(crate) bindings: &'a Bindings,
 }
 
 impl<'a> Site<'a> {
@@ -158,21 +159,35 @@ pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Acces
 }
 
 /// Where the elements lie that an operation only renames.
-pub(crate) fn renamed(func: &Func, op: Op, registry: &Registry, access: &Access) -> Option<Access> {
+pub(crate) fn renamed(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    bindings: &Bindings,
+    access: &Access,
+) -> Option<Access> {
     let data = &func.ops[op];
     if registry.structure(&data.name) == Structure::Convert {
         return Some(access.clone());
     }
-    let (middle, perm) = rearrangement(func, op, registry)?;
+    let (middle, perm) = rearrangement(func, op, registry, bindings)?;
     let shape = shape(func.op_ref(op).result(0).ok()?)?;
     Some(access.reshaped(&middle).transposed(&perm).reshaped(&shape))
 }
 
 /// The shape that an operation gives its operand, and the order that it puts these dimensions into.
-fn rearrangement(func: &Func, op: Op, registry: &Registry) -> Option<(Vec<usize>, Vec<usize>)> {
+fn rearrangement(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    bindings: &Bindings,
+) -> Option<(Vec<usize>, Vec<usize>)> {
     let decl = registry.get(&func.ops[op].name)?;
     let dims = decl.rearrangement(&func.op_ref(op)).ok()?;
-    let middle = dims.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());
+    let middle = dims
+        .shape
+        .iter()
+        .map(|d| usize::try_from(bindings.size(d)?).ok());
     Some((middle.collect::<Option<_>>()?, dims.perm))
 }
 
@@ -181,13 +196,14 @@ pub(crate) fn named_back(
     func: &Func,
     op: Op,
     registry: &Registry,
+    bindings: &Bindings,
     access: &Access,
 ) -> Option<Access> {
     let data = &func.ops[op];
     if registry.structure(&data.name) == Structure::Convert {
         return Some(access.clone());
     }
-    let (middle, perm) = rearrangement(func, op, registry)?;
+    let (middle, perm) = rearrangement(func, op, registry, bindings)?;
     let turned: Vec<usize> = perm
         .iter()
         .map(|&p| middle.get(p).copied())
