@@ -84,19 +84,16 @@ impl Pass for ElideCopies {
     }
 }
 
-/// Writes a program of a machine without tiles as one that copies every part, whatever it says of what lies where. Says
-/// whether it said something.
+/// Writes a program as one that copies every part, whatever it says of what lies where; on a machine with tiles, subviews stay.
+/// Says whether it said something.
 pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
     let mut said = false;
-    if target.is_tiled() {
-        return said;
-    }
     for func in &mut module.funcs {
         for &op in &func.body {
             let data = &mut func.ops[op];
             said |= data.attrs.get(in_place::IN_PLACE).is_some();
             in_place::set(data, &[]);
-            if &*data.name != Subview::NAME {
+            if &*data.name != Subview::NAME || target.is_tiled() {
                 continue;
             }
             said = true;
