@@ -7,7 +7,7 @@
 use crate::codes;
 use crate::known::known_values;
 use crate::labels;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::{EntityId, SideTable};
@@ -340,6 +340,8 @@ struct Judge<'a> {
     inside: SideTable<Value, bool>,
     /// Whether a root lies in several pieces.
     pieces: SideTable<Value, bool>,
+    /// The operations and the numbers of their operands that lie in the result.
+    placed: IndexSet<(Op, usize)>,
 }
 
 /// Checks that what lies in the bytes of others may, on a target: one writer a byte, and readers and writers that take
@@ -401,6 +403,7 @@ impl<'a> Judge<'a> {
             home: SideTable::new(None),
             inside: SideTable::new(false),
             pieces: SideTable::new(false),
+            placed: IndexSet::new(),
             site,
             target,
         };
@@ -493,6 +496,7 @@ impl Judge<'_> {
                     .map_err(|e| (op, format!("operand {n}: {e}")))?;
             }
             self.home[root] = Some(op);
+            self.placed.insert((op, n));
             self.inside[root] = true;
             self.spread[root] = spread;
         }
@@ -556,12 +560,7 @@ impl Judge<'_> {
             return self.all_apart(op, root, &uses);
         }
         for (reader, port, _) in uses {
-            let placed = self.home[root] == Some(reader)
-                && self
-                    .listed(reader)?
-                    .iter()
-                    .any(|p| p.part == Port::Operand(port));
-            if placed {
+            if self.home[root] == Some(reader) && self.placed.contains(&(reader, port)) {
                 continue;
             }
             let Some(spread) = &self.spread[root] else {
