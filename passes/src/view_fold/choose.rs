@@ -23,6 +23,7 @@ pub(crate) struct GroupState {
 }
 
 /// The chosen layouts.
+#[derive(Clone)]
 pub(crate) struct Choice {
     pub(crate) groups: SideTable<Group, GroupState>,
     pub(crate) modes: SideTable<Node, Rc<NodeMode>>,
@@ -287,16 +288,20 @@ impl Search<'_> {
         };
         for _ in 0..MOST_ROUNDS {
             let (choice, states) = self.choose_among(modes, Some(plain), &copies)?;
-            // With states that stand for larger sets none costs less: then no copies are worth it.
-            if choice.proven && choice.cost == plain.cost {
+            let stands = |g: Group| choice.groups[g].open != 0;
+            if !self.graph.groups.ids().any(stands) {
                 return Some(choice);
             }
-            let stands = |g: Group| choice.groups[g].open != 0;
             if !choice.proven {
-                match self.graph.groups.ids().any(stands) {
-                    true => break,
-                    false => return Some(choice),
-                }
+                break;
+            }
+            // No set of copies costs less than what stands for it: none is worth it.
+            if choice.cost == plain.cost {
+                let proven = true;
+                return Some(Choice {
+                    proven,
+                    ..plain.clone()
+                });
             }
             let mut wanted: Vec<(usize, usize)> = Vec::new();
             for group in self.graph.groups.ids() {
@@ -304,9 +309,6 @@ impl Search<'_> {
                 if open != 0 && !wanted.contains(&(states.class[group], open)) {
                     wanted.push((states.class[group], open));
                 }
-            }
-            if wanted.is_empty() {
-                return Some(choice);
             }
             let full = |&(class, size): &(usize, usize)| {
                 let groups = self.graph.groups.ids();
