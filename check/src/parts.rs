@@ -191,6 +191,14 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// Whether the row of an operation takes parts at all.
+    #[must_use]
+    pub fn has_parts(&self, target: &Target, op: Op) -> bool {
+        let decl = self.registry.get(&self.func.ops[op].name);
+        let row = decl.and_then(|decl| target.row(decl.family_of(&self.func.op_ref(op))));
+        row.is_some_and(|row| row.parts.is_some())
+    }
+
     /// The parts at the ports of an operation.
     #[must_use]
     pub fn parts(&self, op: Op) -> Rc<[Part]> {
@@ -444,7 +452,8 @@ impl Judge<'_> {
         if numbers.is_empty() {
             return Ok(Vec::new());
         }
-        if !self.has_parts(op) {
+        let has_parts = |target| self.site.has_parts(target, op);
+        if !self.target.is_none_or(has_parts) {
             return Err((op, "its row has no `parts`".to_owned()));
         }
         let by_number: IndexMap<usize, &Part> = all.iter().map(|p| (p.part.number(), p)).collect();
@@ -453,17 +462,6 @@ impl Judge<'_> {
             found.ok_or_else(|| (op, format!("port {n} is no part of another one")))
         };
         numbers.iter().map(of_number).collect()
-    }
-
-    /// Whether the row of an operation takes parts at all; where there are no rows every one does.
-    fn has_parts(&self, op: Op) -> bool {
-        let func = self.site.func;
-        let decl = self.site.registry.get(&func.ops[op].name);
-        let family = decl.map(|decl| decl.family_of(&func.op_ref(op)));
-        self.target.is_none_or(|target| {
-            let row = family.and_then(|family| target.row(family));
-            row.is_some_and(|row| row.parts.is_some())
-        })
     }
 
     /// The operands that lie in the result.

@@ -144,8 +144,8 @@ fn by_use<'t>(inputs: &[&'t Tensor], order: &[usize]) -> Vec<&'t Tensor> {
     used.chain(rest.map(|(_, x)| x)).copied().collect()
 }
 
-/// A number for what the operation is, of `text` where it is kept as that, whatever the order of its attributes and the names of sizes in them: FNV-1a over its
-/// text.
+/// A number for what the operation is, of `text` where it is kept as that, whatever the order of its attributes and the names of
+/// sizes in them: FNV-1a over its text.
 fn seed_of(
     op: &OpRef<'_>,
     text: Option<&str>,

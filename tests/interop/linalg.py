@@ -203,7 +203,7 @@ PADDED = [
     ("relu", "", f'14x200xf32[{ROWS}] -> 14x200xf32[xla = "0,1:T(8,128)"]'),
     ("neg", "", f'5x7xf32[{BLOCK}] -> 5x7xf32[block = "4W2H", order = [1, 0]]'),
     ("neg", "", '5x7xsi32[strides = [9, 1], size = 50] -> 5x7xsi32[strides = [1, 6], offset = 3, size = 50]'),
-    ("neg", "", '14x200xbf16[xla = "1,0:T(8,128)(2,1)"] -> 14x200xbf16[xla = "1,0:T(8,128)(2,1)"]'.replace("bf16", "f16")),
+    ("neg", "", '14x200xf16[xla = "1,0:T(8,128)(2,1)"] -> 14x200xf16[xla = "1,0:T(8,128)(2,1)"]'),
     ("not", "", f"9x13xi1[{ROWS}] -> 9x13xi1[{BLOCK}]"),
     ("add", "", f"14x200xf32[{ROWS}] 200xf32[] -> 14x200xf32[{ROWS}]"),
     ("add", "", f"5x7xf32[{BLOCK}] 5x7xf32[{BLOCK}] -> 5x7xf32[{BLOCK}]"),

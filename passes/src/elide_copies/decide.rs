@@ -118,9 +118,7 @@ impl Decision<'_> {
 
     /// Whether the row of an operation takes parts at all.
     fn has_parts(&self, op: Op) -> bool {
-        let decl = self.site.registry.get(&self.func().ops[op].name);
-        let row = decl.and_then(|decl| self.target.row(decl.family()));
-        row.is_some_and(|row| row.parts.is_some())
+        self.site.has_parts(self.target, op)
     }
 
     fn settle(&mut self, op: Op, number: usize) {

@@ -5,7 +5,7 @@ use crate::buffer::gather;
 use crate::memory::In;
 use crate::nest::Nest;
 use crate::ops::copy::copy_at;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Kernel, Site, within};
 use crate::team::Context;
 use optc_ir::{DType, Operation};
 use optc_ops::Gather as Op;
@@ -102,11 +102,7 @@ impl Kernel for Gather {
             return Err("an operand is written over".to_owned());
         };
         let lengths = [out.len() / self.size, source.len() / self.size];
-        for ((low, high), n) in self.reach.into_iter().zip(lengths) {
-            if low < 0 || n as i64 <= high {
-                return Err("an element lies outside of its buffer".to_owned());
-            }
-        }
+        within(self.reach, lengths)?;
         let (access, dtype, width) = &self.indices;
         let indices = gather(indices, access, *dtype, *width).map_err(|e| e.to_string())?;
         let n = self.axis.len() as i64;

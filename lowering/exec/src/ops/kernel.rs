@@ -95,6 +95,21 @@ impl<'a> Site<'a> {
     }
 }
 
+/// Checks that the least and the greatest offset in each buffer lie inside of so many elements.
+///
+/// # Errors
+/// One does not.
+pub(crate) fn within<const N: usize>(
+    reach: [(i64, i64); N],
+    elements: [usize; N],
+) -> Result<(), String> {
+    let mut all = reach.into_iter().zip(elements);
+    match all.all(|((low, high), n)| 0 <= low && high < n as i64) {
+        true => Ok(()),
+        false => Err("an element lies outside of its buffer".to_owned()),
+    }
+}
+
 /// Whether all elements are floats of one type.
 pub(crate) fn same_float(slots: &[&Slot]) -> bool {
     let kind = slots.first().and_then(|slot| slot.kind());
@@ -166,24 +181,25 @@ pub(crate) fn renamed(
     bindings: &Bindings,
     access: &Access,
 ) -> Option<Access> {
-    let data = &func.ops[op];
-    if registry.structure(&data.name) == Structure::Convert {
-        return Some(access.clone());
-    }
     let (middle, perm) = rearrangement(func, op, registry, bindings)?;
     let shape = shape(func.op_ref(op).result(0).ok()?)?;
     Some(access.reshaped(&middle).transposed(&perm).reshaped(&shape))
 }
 
-/// The shape that an operation gives its operand, and the order that it puts these dimensions into.
+/// The shape that an operation gives its operand, and the order that it puts these dimensions into; a conversion leaves both.
 fn rearrangement(
     func: &Func,
     op: Op,
     registry: &Registry,
     bindings: &Bindings,
 ) -> Option<(Vec<usize>, Vec<usize>)> {
-    let decl = registry.get(&func.ops[op].name)?;
-    let dims = decl.rearrangement(&func.op_ref(op)).ok()?;
+    let name = &func.ops[op].name;
+    if registry.structure(name) == Structure::Convert {
+        let shape = shape(func.op_ref(op).operand(0).ok()?)?;
+        let rank = shape.len();
+        return Some((shape, (0..rank).collect()));
+    }
+    let dims = registry.get(name)?.rearrangement(&func.op_ref(op)).ok()?;
     let middle = dims
         .shape
         .iter()
@@ -199,10 +215,6 @@ pub(crate) fn named_back(
     bindings: &Bindings,
     access: &Access,
 ) -> Option<Access> {
-    let data = &func.ops[op];
-    if registry.structure(&data.name) == Structure::Convert {
-        return Some(access.clone());
-    }
     let (middle, perm) = rearrangement(func, op, registry, bindings)?;
     let turned: Vec<usize> = perm
         .iter()

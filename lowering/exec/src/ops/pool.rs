@@ -4,9 +4,9 @@ use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::ops::depthwise::Float;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Kernel, Site, within};
 use crate::ops::math::greater;
-use crate::ops::slide::step;
+use crate::ops::slide::{reach, step};
 use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::Operation;
@@ -139,15 +139,6 @@ impl Pool {
         });
         let positions: Vec<Position> = positions.collect();
         let pairs = |d: usize| yt[d].iter().zip(&xt[d]).map(|(&y, &x)| [y, x]).collect();
-        let reach = |base: i64, tables: &[Vec<i64>]| {
-            tables.iter().fold((base, base), |at, t| {
-                let (low, high) = (t.iter().min(), t.iter().max());
-                (
-                    at.0 + low.copied().unwrap_or(0),
-                    at.1 + high.copied().unwrap_or(0),
-                )
-            })
-        };
         let mut images: Vec<[i64; 2]> = pairs(0);
         images.iter_mut().for_each(|image| image[1] += xb);
         Some(Pool {
@@ -273,11 +264,7 @@ impl Kernel for Pool {
 impl Pool {
     fn typed<E: Float>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
         let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
-        for ((low, high), n) in self.reach.into_iter().zip([out.len(), x.len()]) {
-            if low < 0 || n as i64 <= high {
-                return Err("an element lies outside of its buffer".to_owned());
-            }
-        }
+        within(self.reach, [out.len(), x.len()])?;
         vectorized(
             #[inline(always)]
             || match self.greatest {

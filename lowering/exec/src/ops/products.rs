@@ -12,7 +12,7 @@ use crate::isa::Isa;
 use crate::kernels::product::{self, Cell, Factor, MOST_COLUMNS, Micro, Pair, Panel};
 use crate::kernels::vectorized;
 use crate::nest::{Loop, dimension, ordered, walk};
-use crate::ops::kernel::Scratch;
+use crate::ops::kernel::{Scratch, within};
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -463,11 +463,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
             Start::Zero | Start::Result => usize::MAX >> 1,
         };
         let lengths = [out.len(), given.left.len(), given.right.len(), starts];
-        for ((low, high), n) in self.of.reach.into_iter().zip(lengths) {
-            if low < 0 || n as i64 <= high {
-                return Err("an element lies outside of its buffer".to_owned());
-            }
-        }
+        within(self.of.reach, lengths)?;
         let all = 0..self.of.rows.len();
         match self.shares(team) {
             None => {

@@ -4,22 +4,21 @@
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Scratch, Site, same_float};
-use crate::ops::slide::step;
+use crate::ops::kernel::{Kernel, Scratch, Site, same_float, within};
+use crate::ops::slide::{reach, step};
 use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::Interpolation;
-use std::ops::Range;
 
-/// A place of the result over the dimensions that are interpolated, but that of rows.
+/// A dimension that is interpolated, but that of rows.
 #[derive(Debug)]
-struct Position {
-    to: i64,
-    /// Of [`Resize::taps`].
-    taps: Range<usize>,
-    /// Whether the position before reads the same.
-    again: bool,
+struct Outer {
+    /// Positions of all such dimensions behind it.
+    stride: usize,
+    writes: Vec<i64>,
+    /// Per position, where the operand is read and with which weight.
+    taps: Vec<Vec<(i64, f64)>>,
 }
 
 /// What each element along a row of the result is summed of.
@@ -48,8 +47,9 @@ pub(crate) struct Resize {
     kind: Kind,
     /// Where what is not interpolated begins, in the result and in the operand.
     plain: Vec<[i64; 2]>,
-    positions: Vec<Position>,
-    taps: Vec<(i64, f32)>,
+    outer: Vec<Outer>,
+    /// Positions of all dimensions of [`Resize::outer`].
+    positions: usize,
     /// The offsets along a row, in the operand and in the result.
     reads: Vec<i64>,
     writes: Vec<i64>,
@@ -66,17 +66,6 @@ fn sums(pairs: &[(&Vec<i64>, &Vec<i64>)], base: [i64; 2]) -> Vec<[i64; 2]> {
             both.map(move |(y, x)| [to + y, from + x])
         });
         next.collect()
-    })
-}
-
-/// The least and the greatest sum of a base and an offset of each table.
-fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
-    tables.iter().fold((base, base), |(low, high), table| {
-        let (least, most) = (table.iter().min(), table.iter().max());
-        (
-            low + least.copied().unwrap_or(0),
-            high + most.copied().unwrap_or(0),
-        )
     })
 }
 
@@ -107,38 +96,21 @@ impl Resize {
             .filter(whole)
             .map(|d| (&yt[d], &xt[d]))
             .collect();
-        let mut positions = vec![(0i64, vec![(0i64, 1f64)])];
-        for (d, found) in by_axis.iter().enumerate().filter(|(d, _)| Some(*d) != row) {
-            let Some(found) = found else { continue };
-            let mut next = Vec::with_capacity(positions.len() * yt[d].len());
-            for (to, taps) in &positions {
-                for (y, own) in yt[d].iter().zip(&found.taps) {
-                    let mut all = Vec::with_capacity(taps.len() * own.len());
-                    for (at, weight) in taps {
-                        for &(i, more) in own {
-                            all.push((at + xt[d].get(i)?, weight * more));
-                        }
-                    }
-                    next.push((to + y, all));
-                }
-            }
-            positions = next;
-        }
-        let mut all: Vec<(i64, f32)> = Vec::new();
-        let mut last: Option<Vec<(i64, f64)>> = None;
-        let mut places = Vec::with_capacity(positions.len());
-        for (to, taps) in positions {
-            let again = last.as_ref() == Some(&taps);
-            if !again {
-                all.extend(taps.iter().map(|&(at, weight)| (at, weight as f32)));
-            }
-            places.push(Position {
-                to,
-                taps: all.len() - taps.len()..all.len(),
-                again,
+        let (mut outer, mut positions) = (Vec::new(), 1);
+        for (d, found) in by_axis.iter().enumerate().rev() {
+            let Some(found) = found.as_ref().filter(|_| Some(d) != row) else {
+                continue;
+            };
+            let tap = |&(i, weight): &(usize, f64)| Some((*xt[d].get(i)?, weight));
+            let of = |taps: &Vec<(usize, f64)>| taps.iter().map(tap).collect();
+            outer.push(Outer {
+                stride: positions,
+                writes: yt[d].clone(),
+                taps: found.taps.iter().map(of).collect::<Option<_>>()?,
             });
-            last = Some(taps);
+            positions *= yt[d].len();
         }
+        outer.reverse();
         let of_row = |tables: &[Vec<i64>]| row.map_or(vec![0], |d| tables[d].clone());
         let (reads, along) = (of_row(&xt), row.and_then(|d| by_axis[d].as_ref()));
         let along = along.map(|found| Along::of(&found.taps));
@@ -149,8 +121,8 @@ impl Resize {
         Some(Resize {
             kind: x.kind()?,
             plain: sums(&plain, [yb, xb]),
-            positions: places,
-            taps: all,
+            outer,
+            positions,
             writes: of_row(&yt),
             reads,
             along,
@@ -164,13 +136,29 @@ impl Resize {
         let (reads, writes) = (step(&self.reads) == Some(1), step(&self.writes) == Some(1));
         let mut row = vec![0f32; n];
         let mut made = vec![0f32; self.writes.len()];
-        for [out_base, from] in &self.plain {
-            for position in &self.positions {
-                if !position.again {
+        let (mut taps, mut last, mut next) = (Vec::new(), Vec::new(), Vec::new());
+        for &[out_base, from] in &self.plain {
+            last.clear();
+            for position in 0..self.positions {
+                let mut to = out_base;
+                taps.clear();
+                taps.push((from, 1f64));
+                for axis in &self.outer {
+                    let at = position / axis.stride % axis.writes.len();
+                    to += axis.writes[at];
+                    next.clear();
+                    for (from, weight) in &taps {
+                        let own = axis.taps[at].iter();
+                        next.extend(own.map(|(by, more)| (from + by, weight * more)));
+                    }
+                    std::mem::swap(&mut taps, &mut next);
+                }
+                // A position may read what the one before it does.
+                if taps != last {
                     // What is weighted by one alone stays as it is, a negative zero too.
                     row.fill(-0.0);
-                    for &(tap, weight) in &self.taps[position.taps.clone()] {
-                        let at = from + tap;
+                    for &(at, weight) in &taps {
+                        let weight = weight as f32;
                         if reads {
                             let at = at as usize;
                             let line = row.iter_mut().zip(&x[at..at + n]);
@@ -180,6 +168,7 @@ impl Resize {
                             line.for_each(|(sum, r)| *sum += weight * x[(at + r) as usize].read());
                         }
                     }
+                    std::mem::swap(&mut taps, &mut last);
                 }
                 let results = match &self.along {
                     None => &row,
@@ -191,7 +180,6 @@ impl Resize {
                         &made
                     }
                 };
-                let to = out_base + position.to;
                 if writes {
                     let at = to as usize;
                     let line = out[at..at + results.len()].iter_mut().zip(results);
@@ -207,11 +195,7 @@ impl Resize {
 
     fn typed<E: Element<Number = f32>>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
         let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
-        for ((low, high), n) in self.reach.into_iter().zip([out.len(), x.len()]) {
-            if low < 0 || n as i64 <= high {
-                return Err("an element lies outside of its buffer".to_owned());
-            }
-        }
+        within(self.reach, [out.len(), x.len()])?;
         vectorized(
             #[inline(always)]
             || self.all(out, x),

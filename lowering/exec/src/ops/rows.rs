@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float};
+use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
 use crate::ops::lanes::{self, Along, LANES, Places, WIDE, Work};
 use crate::team::{self, Context, Team};
 use half::{bf16, f16};
@@ -216,15 +216,7 @@ impl Kernel for Rows {
         };
         let (scale, bias) = (more(1)?, more(2)?);
         let size = self.kind.size();
-        for ((low, high), n) in self
-            .reach
-            .into_iter()
-            .zip([out.len(), source.len()].map(|n| n / size))
-        {
-            if low < 0 || n as i64 <= high {
-                return Err("an element lies outside of its buffer".to_owned());
-            }
-        }
+        within(self.reach, [out.len(), source.len()].map(|n| n / size))?;
         let along = |table: &Option<Vec<i64>>, values: Option<Vec<f32>>| -> Result<_, String> {
             let (Some(table), Some(values)) = (table, values) else {
                 return Ok(None);

@@ -38,3 +38,14 @@ pub(crate) fn step(table: &[i64]) -> Option<i64> {
         .all(|(i, &offset)| offset == step * i as i64);
     even.then_some(step)
 }
+
+/// The least and the greatest sum of a base and an offset of each table.
+pub(crate) fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
+    tables.iter().fold((base, base), |(low, high), table| {
+        let (least, most) = (table.iter().min(), table.iter().max());
+        (
+            low + least.copied().unwrap_or(0),
+            high + most.copied().unwrap_or(0),
+        )
+    })
+}
