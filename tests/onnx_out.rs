@@ -266,3 +266,60 @@ fn functions_that_are_called_stay_functions_without_passes() {
     );
     check_same(&compiler, &before, written.clone(), &after);
 }
+
+/// Functions that operators run are graphs of these again, which use what is around them by its name.
+#[test]
+fn functions_that_operators_run_are_written_as_graphs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Compiler::new();
+    compiler.target = Some(Arc::new(find_target("onnx").unwrap()));
+    for case in ["operator_bodies.ir", "operator_scan.ir"] {
+        let case = folder.join("cases/passes/view-fold").join(case);
+        let text = std::fs::read_to_string(case).unwrap();
+        let mut original = compiler.parse("a.ir", &text).unwrap();
+        let opset = Attr::int(18);
+        original.module.attrs.set("hbir.onnx_opset", opset);
+        let mut folded = original.clone();
+        compiler
+            .compile(&mut folded, "default,normalize-layouts")
+            .unwrap();
+        for program in [&original, &folded] {
+            let (bytes, again) = written(&compiler, program, false);
+            let count = |program: &Program| program.module.funcs.len();
+            assert_eq!(count(program), count(&again));
+            assert_eq!(
+                operations(&compiler, program),
+                operations(&compiler, &again)
+            );
+            check_same(&compiler, &original, bytes, &again);
+        }
+    }
+}
+
+/// A function that an operator runs and that runs it again has no end.
+#[test]
+fn functions_that_run_themselves_are_refused() {
+    let compiler = Compiler::new();
+    let text = r#"
+        func.func @main(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = "hbir.opaque"(%c, %c, %x, %c, %x) <{kind = "If", domain = "", captures = 4, onnx.then_branch = @f, onnx.else_branch = @f}> : (tensor<i1>, tensor<i1>, tensor<2xf32>, tensor<i1>, tensor<2xf32>) -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }
+        func.func private @f(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = "hbir.opaque"(%c, %c, %x, %c, %x) <{kind = "If", domain = "", captures = 4, onnx.then_branch = @f, onnx.else_branch = @f}> : (tensor<i1>, tensor<i1>, tensor<2xf32>, tensor<i1>, tensor<2xf32>) -> tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }
+    "#;
+    let refused = |text: &str| {
+        let program = compiler.parse("a.ir", text).unwrap();
+        let data = |_: &str, _, _, _| Err(String::new());
+        let refused = emit_for(&program.module, Options::default(), &data);
+        refused.expect_err("no model").message
+    };
+    let deep = refused(text);
+    assert!(deep.contains("more than 16 deep, at @f"), "{deep}");
+    let missing = refused(&text.replacen("@f, onnx.else", "@g, onnx.else", 1));
+    assert!(missing.contains("there is no function @g"), "{missing}");
+    let unfit = refused(&text.replacen("captures = 4", "captures = 1", 1));
+    assert!(unfit.contains("do not fit what it runs"), "{unfit}");
+}

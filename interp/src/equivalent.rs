@@ -233,7 +233,8 @@ fn program<'a>(
 struct Same {
     /// The functions that they name.
     functions: IndexSet<Arc<str>>,
-    /// Whether a loop or a branch names another one, so that all of them are run. Otherwise none is, however long it takes.
+    /// Whether a loop or a branch names another one, or only running it tells the size of a result, so that all of them are run.
+    /// Otherwise none is, however long it takes.
     loops: bool,
 }
 
@@ -245,7 +246,11 @@ impl Same {
                 func.body.iter().any(|&op| {
                     let op = func.op_ref(op);
                     let control = registry.get(op.name).and_then(|decl| decl.control(&op));
-                    control.is_some_and(|c| c.functions().any(|name| !functions.contains(name)))
+                    let mut types = op.results.iter().filter_map(|ty| ty.as_tensor());
+                    let open = types.any(|ty| ty.shape().is_none());
+                    control.is_some_and(|c| {
+                        open || c.functions().any(|name| !functions.contains(name))
+                    })
                 })
             })
         };

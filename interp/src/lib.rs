@@ -31,6 +31,7 @@ mod walk;
 pub use codes::CODES;
 pub use compare::{Mismatch, MismatchKind, compare, compare_exact, tolerance};
 pub use constant::constant;
+pub use control::{RunsFunctions, Values, empty, ranks, run_control};
 pub use data::{DataError, DataSource, FallbackSource, FolderSource, MemorySource, NoData};
 pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};
 pub use error::{InputError, OpFailure, RunError};

@@ -220,7 +220,7 @@ impl<M: Memory> Frame<'_, M> {
         let control = self.control(op);
         let outputs = match self.structure(op) {
             Structure::Call => self.call(data, inputs)?,
-            Structure::Opaque if control.is_some() => self.run_control(control, inputs)?,
+            Structure::Opaque if control.is_some() => self.run_control(op, control, inputs)?,
             Structure::Plain
             | Structure::View
             | Structure::Convert

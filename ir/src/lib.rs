@@ -31,8 +31,8 @@ pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
     Along, Attributes, Bindings, Call, Control, Effect, EvalContext, Freedom, FreedomClass,
-    Inferred, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Registry, Role, Structure,
-    Traffic, ViewDims,
+    Inferred, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Registry, Role, Slices,
+    Structure, Traffic, ViewDims,
 };
 pub use render::render;
 pub use size::{Size, SizeTable};

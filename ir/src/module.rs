@@ -187,6 +187,19 @@ impl Func {
         value
     }
 
+    /// Leaves out arguments that nothing reads.
+    pub fn retain_args(&mut self, keep: impl Fn(usize) -> bool) {
+        let args = std::mem::take(&mut self.args);
+        let ports = std::mem::take(&mut self.arg_ports);
+        for (i, (arg, port)) in args.into_iter().zip(ports).enumerate() {
+            if keep(i) {
+                self.values[arg].def = ValueDef::Arg(self.args.len());
+                self.args.push(arg);
+                self.arg_ports.push(port);
+            }
+        }
+    }
+
     /// Makes an operation with results of these types, without putting it into the body.
     pub fn make_op(
         &mut self,

@@ -2,6 +2,7 @@
 
 use crate::types::{DType, Sign};
 use half::{bf16, f16};
+use std::ops::Range;
 use thiserror::Error;
 
 /// Row-major elements. `f32`, `f16` and `bf16` are held as `f32` that are exactly representable in
@@ -44,6 +45,26 @@ impl Data {
             Data::I64(_) => Data::I64(Vec::new()),
             Data::Bits(_) => Data::Bits(Vec::new()),
         }
+    }
+
+    /// Adds a run of elements of others of the same kind.
+    ///
+    /// # Errors
+    /// They are of another kind.
+    ///
+    /// # Panics
+    /// The run is out of bounds.
+    pub fn append(&mut self, others: &Data, run: Range<usize>) -> Result<(), EvalError> {
+        match (self, others) {
+            (Data::F32(out), Data::F32(v)) => out.extend_from_slice(&v[run]),
+            (Data::F64(out), Data::F64(v)) => out.extend_from_slice(&v[run]),
+            (Data::I64(out), Data::I64(v)) => out.extend_from_slice(&v[run]),
+            (Data::Bits(out), Data::Bits(v)) => out.extend_from_slice(&v[run]),
+            (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
+                return Err(EvalError::new("the operands hold different kinds of data"));
+            }
+        }
+        Ok(())
     }
 }
 

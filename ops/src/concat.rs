@@ -9,7 +9,7 @@ use optc_ir::op::{
     Role, Traffic, unify,
 };
 use optc_ir::size::Size;
-use optc_ir::tensor::{Data, EvalError, Tensor};
+use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
@@ -75,15 +75,7 @@ impl Operation for Concat {
         };
         let mut data = call.input(0).data.emptied();
         for (tensor, run) in runs() {
-            match (&mut data, &tensor.data) {
-                (Data::F32(out), Data::F32(v)) => out.extend_from_slice(&v[run]),
-                (Data::F64(out), Data::F64(v)) => out.extend_from_slice(&v[run]),
-                (Data::I64(out), Data::I64(v)) => out.extend_from_slice(&v[run]),
-                (Data::Bits(out), Data::Bits(v)) => out.extend_from_slice(&v[run]),
-                (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
-                    return Err(EvalError::new("the operands hold different kinds of data"));
-                }
-            }
+            data.append(&tensor.data, run)?;
         }
         Ok(vec![Tensor {
             dtype: call.dtype(),

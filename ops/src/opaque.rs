@@ -3,6 +3,7 @@
 //! evaluated, and no pass looks inside. What it moves is counted where the kind is known to copy, and orders go through
 //! it where the kind is known to work dimension by dimension, whatever it is told when the program runs.
 
+use crate::operator_control::{self, symbol};
 use crate::operator_freedom;
 use optc_ir::attr::Attr;
 use optc_ir::op::{
@@ -97,10 +98,12 @@ impl Operation for Opaque {
         }
     }
 
-    /// Loops and branches of HLO.
+    /// Loops and branches of HLO and of ONNX.
     fn control(&self, op: &OpRef<'_>) -> Option<Control> {
-        if self.domain.as_deref() != Some("hlo") {
-            return None;
+        match self.domain.as_deref().unwrap_or_default() {
+            "hlo" => {}
+            "" | "ai.onnx" => return operator_control::control(&self.kind, op),
+            _ => return None,
         }
         let named = |key: &str| symbol(op.props.get(key)?);
         match &*self.kind {
@@ -183,14 +186,6 @@ const DIMENSIONS: &str = "hlo.dimensions";
 
 /// The attribute by which an operation says that it is an assertion.
 const ASSERTS: &str = "hlo.asserts";
-
-/// The function that an attribute names.
-fn symbol(attr: &Attr) -> Option<Arc<str>> {
-    match attr {
-        Attr::Symbol(name) => Some(name.clone()),
-        _ => None,
-    }
-}
 
 /// Kinds of the ONNX standard that copy what they are given.
 const COPIES: [&str; 8] = [

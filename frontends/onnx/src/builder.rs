@@ -96,6 +96,8 @@ struct Lazy {
 enum Source {
     Constant(Storage),
     Recipe(RecipeId),
+    /// An argument of the function, whose sizes are known where it is handed over.
+    Argument,
 }
 
 #[derive(Debug)]
@@ -152,7 +154,7 @@ impl<'r> Builder<'r> {
         let Val::Lazy(id) = val else { return None };
         match &self.lazies[id].source {
             Source::Constant(Storage::Splat(one)) => Some(one.clone()),
-            Source::Constant(_) => None,
+            Source::Constant(_) | Source::Argument => None,
             Source::Recipe(recipe) => {
                 let recipe = &self.recipes[*recipe];
                 let [only] = recipe.operands[..] else {
@@ -184,6 +186,7 @@ impl<'r> Builder<'r> {
         let Val::Lazy(id) = val else { return false };
         match &self.lazies[id].source {
             Source::Constant(_) => true,
+            Source::Argument => false,
             Source::Recipe(recipe) => {
                 let operands = &self.recipes[*recipe].operands;
                 operands.iter().all(|v| matches!(v, Val::Lazy(_)))
@@ -232,6 +235,36 @@ impl<'r> Builder<'r> {
             emitted: None,
             inline: false,
         }))
+    }
+
+    /// A value of the function around this one: a constant again, or a new argument of this name. Nothing is handed over of a
+    /// constant.
+    pub(crate) fn capture(&mut self, outer: &Builder<'_>, val: Val, name: &str) -> (Val, bool) {
+        let ty = outer.ty(val).clone();
+        let known = match val {
+            Val::Ssa(_) => None,
+            Val::Lazy(id) => Some(&outer.lazies[id]),
+        };
+        let storage = known.and_then(|lazy| match (&lazy.source, &lazy.tensor) {
+            (Source::Constant(storage), _) => Some(storage.clone()),
+            (_, Some(tensor)) => Some(Storage::Here((**tensor).clone())),
+            (_, None) => None,
+        });
+        let mut argument = |ty: &Type| self.out.func.add_arg(ty.clone(), Some(name));
+        let Some(lazy) = known.filter(|lazy| storage.is_some() || lazy.entries.is_some()) else {
+            return (Val::Ssa(argument(&ty)), true);
+        };
+        let handed = storage.is_none();
+        let lazy = Lazy {
+            loc: lazy.loc.clone(),
+            emitted: handed.then(|| argument(&ty)),
+            source: storage.map_or(Source::Argument, Source::Constant),
+            tensor: lazy.tensor.clone(),
+            entries: lazy.entries.clone(),
+            inline: lazy.inline,
+            ty,
+        };
+        (Val::Lazy(self.lazies.push(lazy)), handed)
     }
 
     /// A constant with these elements.
@@ -410,6 +443,9 @@ impl<'r> Builder<'r> {
                     continue;
                 }
                 (&Source::Recipe(recipe), None) => recipe,
+                (Source::Argument, None) => {
+                    unreachable!("an argument is written from the start")
+                }
             };
             let missing: Vec<LazyId> = self.unwritten(recipe);
             if missing.is_empty() {

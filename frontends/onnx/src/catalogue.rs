@@ -155,7 +155,14 @@ const REMARKS: &[(&str, &str)] = &[
         "like LSTM and RNN opaque with lengths, activations of its own, clipping, or the batch first",
     ),
     ("Hardmax", "opaque when the extent is unknown"),
-    ("If", "the branch taken when the condition is a constant"),
+    (
+        "If",
+        "runs functions that its branches became, or the branch taken when the condition is a constant; opaque when a result is of another element type or number of dimensions in each branch",
+    ),
+    (
+        "Loop",
+        "runs a function that its body became; opaque when a round changes the element type or number of dimensions of what is carried; the body's condition counts also where the node has none, as in onnxruntime",
+    ),
     ("LRN", "opaque at other ranks than 3 and 4"),
     ("LpPool", "a convolution with ones"),
     (
@@ -186,6 +193,10 @@ const REMARKS: &[(&str, &str)] = &[
         "opaque when scales or sizes are computed at run time, or it crops and scales",
     ),
     ("RotaryEmbedding", "one operation, its caches indexed by it"),
+    (
+        "Scan",
+        "runs a function that its body became; opaque in version 8, which has batches",
+    ),
     (
         "Shape",
         "computed; an opaque operation where something uses an unknown extent as data",

@@ -156,10 +156,9 @@ impl<'a> Inliner<'a> {
         inside: &IndexSet<String>,
     ) -> Result<Branch, Diagnostic> {
         self.calls += 1;
-        self.spend(
-            graph.encoded_len() + NODE_BYTES * (1 + graph.node.len()),
-            &flat.node.op_type,
-        )?;
+        let nodes: usize = graph.node.iter().map(Message::encoded_len).sum();
+        let bytes = nodes + NODE_BYTES * (1 + graph.node.len());
+        self.spend(bytes, &flat.node.op_type)?;
         let prefix = format!("{}#{}", flat.node.op_type, self.calls);
         let entry = |name: &String| (name.clone(), format!("{prefix}/{name}"));
         let scope = Rc::new(Scope {

@@ -1,9 +1,14 @@
 //! From the decoded model to a module.
 
+use crate::bodies::{self, Runner};
 use crate::builder::{Builder, Stop, Val};
 use crate::catalogue::first_version;
 use crate::codes;
-use crate::entries::{self, Entry, known_or};
+use crate::declared::{
+    Ports, argument_type, contradicts, declared_types, foreign_type, refined, result_names,
+    set_port, show, with_expressions,
+};
+use crate::entries::{self, Entry};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
@@ -12,11 +17,11 @@ use crate::rules::Rules;
 use crate::tensor::{self, Declared, File};
 use crate::{Import, Options, Whole};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::types::Dim;
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Loc, Module, Registry, Size, Structure, TensorType, Type, Value,
+    Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Registry, Structure, TensorType,
+    Type, Value,
 };
-use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::rc::Rc;
@@ -66,10 +71,15 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
         done = source.translate(again, (options.whole, true), done.types)?;
     }
     let Translated {
-        func, opset, diags, ..
+        funcs,
+        opset,
+        diags,
+        ..
     } = done;
-    let mut module = Module::default();
-    module.funcs.push(func);
+    let mut module = Module {
+        funcs,
+        ..Module::default()
+    };
     module.attrs.set("hbir.source", Attr::str("onnx"));
     if options.whole != Whole::None && !functions.is_empty() {
         let places = model.functions.iter();
@@ -106,7 +116,8 @@ struct Source<'a> {
 
 /// What its graph became.
 struct Translated {
-    func: optc_ir::Func,
+    /// `@main`, then the functions that it runs.
+    funcs: Vec<Func>,
     opset: Option<i64>,
     diags: Vec<Diagnostic>,
     /// The types of its values by their names.
@@ -139,6 +150,7 @@ impl Source<'_> {
             mut diags,
             tally,
             names,
+            funcs,
             ..
         } = importer;
         diags.extend(tally.remarks());
@@ -147,7 +159,7 @@ impl Source<'_> {
             .map(|(name, val)| (name, b.ty(val).clone()));
         let types = types.filter(|(_, ty)| ty.as_tensor().is_some()).collect();
         Ok(Translated {
-            func: b.out.func,
+            funcs: reachable(b.out.func, funcs),
             opset,
             diags,
             types,
@@ -235,8 +247,30 @@ struct Importer<'a> {
     used: IndexSet<String>,
     /// The names of sizes in the types of the graph's inputs.
     sizes: IndexSet<Arc<str>>,
+    /// Names that no new size may have.
+    taken: IndexSet<Arc<str>>,
+    /// The functions that graphs inside of nodes became.
+    funcs: Vec<Func>,
     diags: Vec<Diagnostic>,
     tally: Tally,
+}
+
+/// What belongs to the function that is being built.
+struct Place<'a> {
+    b: Builder<'a>,
+    names: IndexMap<String, Val>,
+    declared: IndexMap<String, Type>,
+    used: IndexSet<String>,
+}
+
+/// A function that a graph became, before it is known whether it stays.
+struct Body {
+    func: Func,
+    /// What is handed over of the values around it, in the order of its last arguments.
+    captured: Vec<Val>,
+    results: Vec<Type>,
+    /// Whether its first result says that every loop goes on.
+    goes_on: bool,
 }
 
 impl<'a> Importer<'a> {
@@ -257,6 +291,8 @@ impl<'a> Importer<'a> {
             declared: declared_types(graph),
             used: IndexSet::new(),
             sizes: IndexSet::new(),
+            taken: IndexSet::new(),
+            funcs: Vec::new(),
             diags: Vec::new(),
             tally: Tally::default(),
         }
@@ -287,6 +323,10 @@ impl<'a> Importer<'a> {
                 *ty = Type::from(with_expressions(tensor, sizes));
             }
         }
+        self.taken.extend(sizes.iter().cloned());
+        let declared = self.declared.values().filter_map(Type::as_tensor);
+        let named = declared.flat_map(|ty| ty.dims.iter().filter_map(Dim::size));
+        self.taken.extend(named.flat_map(|size| size.names()));
     }
 
     /// Translates nodes, each after those it needs.
@@ -380,12 +420,7 @@ impl<'a> Importer<'a> {
                     };
                     let value = self.b.out.func.add_arg(ty, Some(&input.name));
                     let foreign = foreign_type(self.b.out.func.ty(value), input);
-                    if let Some(port) = self.b.out.func.arg_ports.last_mut() {
-                        port.attrs.set("hbir.name", Attr::str(&input.name));
-                        if let Some(ty) = foreign {
-                            port.attrs.set("hbir.onnx_type", ty);
-                        }
-                    }
+                    set_port(self.b.out.func.arg_ports.last_mut(), &input.name, foreign);
                     self.names.insert(input.name.clone(), Val::Ssa(value));
                 }
             }
@@ -408,13 +443,8 @@ impl<'a> Importer<'a> {
             };
             let value = self.b.value(val);
             self.b.out.func.add_result(value, Some(&port));
-            let ty = foreign_type(self.b.out.func.ty(value), output);
-            if let Some(last) = self.b.out.func.result_ports.last_mut() {
-                last.attrs.set("hbir.name", Attr::str(&port));
-                if let Some(ty) = ty {
-                    last.attrs.set("hbir.onnx_type", ty);
-                }
-            }
+            let foreign = foreign_type(self.b.out.func.ty(value), output);
+            set_port(self.b.out.func.result_ports.last_mut(), &port, foreign);
         }
         if errors.is_empty() {
             Ok(())
@@ -425,9 +455,310 @@ impl<'a> Importer<'a> {
 
     /// Translates one node.
     fn node(&mut self, flat: &FlatNode, captured: &Captured) -> Result<(), Vec<Diagnostic>> {
-        match self.known_branch(flat) {
-            Some(graph) => self.branch(flat, &graph),
-            None => self.operator(flat, captured).map_err(|d| vec![d]),
+        if let Some(graph) = self.known_branch(flat) {
+            return self.branch(flat, &graph);
+        }
+        let whole = match bodies::runs_graphs(&flat.node) && flat.call.is_none() {
+            true => match self.runner(flat) {
+                Ok(()) => return Ok(()),
+                Err(Stop::Opaque(reason)) => Some(reason),
+                Err(Stop::Refused(diag)) => return Err(vec![*diag]),
+            },
+            false => None,
+        };
+        self.operator(flat, captured, whole).map_err(|d| vec![d])
+    }
+
+    /// Translates a node that runs graphs to one that runs functions.
+    fn runner(&mut self, flat: &FlatNode) -> Result<(), Stop> {
+        if self.whole == Whole::All {
+            return Err(Stop::opaque("operators are kept as they came"));
+        }
+        if MAX_BRANCHES <= self.depth {
+            let message = format!("graphs lie more than {MAX_BRANCHES} deep inside one another");
+            return Err(Stop::opaque(message));
+        }
+        let runner = bodies::runner(&flat.node, flat.opset)?;
+        let before = (self.funcs.len(), self.diags.len(), self.tally.clone());
+        self.depth += 1;
+        let done = self.run_by_functions(flat, &runner);
+        self.depth -= 1;
+        if done.is_err() {
+            self.funcs.truncate(before.0);
+            self.diags.truncate(before.1);
+            self.tally = before.2;
+        }
+        done
+    }
+
+    fn run_by_functions(&mut self, flat: &FlatNode, runner: &Runner) -> Result<(), Stop> {
+        let value = |name: &String| self.names.get(name).copied();
+        let inputs: Vec<Option<Val>> = flat.node.input.iter().map(value).collect();
+        let type_of = |val: &Option<Val>| val.map(|val| self.b.ty(val).clone());
+        let types: Vec<Option<Type>> = inputs.iter().map(type_of).collect();
+        let mut given = runner.given(&types)?;
+        let mut attempt = 0;
+        let made = loop {
+            let made = self.functions(flat, runner, &given);
+            let wanted = match &made {
+                Ok(made) => runner.carrying(&given, &made[0].results)?,
+                // What the first round is given may be too narrow.
+                Err(_) => runner.open(&given),
+            };
+            if wanted == given {
+                break made?;
+            }
+            attempt += 1;
+            given = match attempt < bodies::ATTEMPTS {
+                true => wanted,
+                false => runner.open(&wanted),
+            };
+        };
+        let number = |i: usize| self.b.tensor(inputs.get(i).copied().flatten()?);
+        let truth = |i: usize| number(i).is_some_and(|t| t.len() == 1 && t.i64_at(0) != 0);
+        let always = (inputs.get(1).copied().flatten().is_none() || truth(1)) && made[0].goes_on;
+        let most = number(0).filter(|t| always && t.len() == 1);
+        let rounds = most.map(|t| u64::try_from(t.i64_at(0)).unwrap_or(0));
+        let declared = |i: usize| self.declared.get(flat.node.output.get(i)?)?.as_tensor();
+        let said = (0..runner.outputs())
+            .skip(runner.carried())
+            .find_map(declared);
+        let said = said.and_then(|ty| ty.dims.first().cloned());
+        let taken = &mut self.taken;
+        let mut name = || match &said {
+            Some(dim) if *dim != Dim::Unknown => dim.clone(),
+            _ => bodies::name_of_rounds(taken),
+        };
+        let graphs: Vec<Vec<Type>> = made.iter().map(|body| body.results.clone()).collect();
+        let results = runner.results(&types, &given, &graphs, (rounds, &mut name))?;
+        let mut functions = opaque::Functions::default();
+        let mut captured = Vec::new();
+        let mut effect = Effect::Pure;
+        for (body, (attr, _)) in made.into_iter().zip(&runner.graphs) {
+            let mut func = body.func;
+            func.name = Arc::from(format!("{attr}.{}", self.funcs.len()));
+            let ops = func
+                .body
+                .iter()
+                .map(|&op| self.b.out.registry().effect(&func.op_ref(op)));
+            effect = ops.fold(effect, Effect::max);
+            functions.names.insert(attr, func.name.clone());
+            captured.extend(body.captured.into_iter().map(|val| (val, None)));
+            self.funcs.push(func);
+        }
+        functions.effect = Some(effect);
+        let mut node = flat.node.clone();
+        node.output.resize(runner.outputs(), String::new());
+        let results = results.into_iter().enumerate().map(|(i, ty)| {
+            let declared = self.declared.get(&node.output[i]);
+            Some(refined(ty, declared))
+        });
+        let results = results.collect();
+        let mut cx = self.context(flat, &node);
+        let done = opaque::emit_with(&mut cx, &captured, results, &functions);
+        let outputs = std::mem::take(&mut cx.outputs);
+        done?;
+        self.bind(flat, &outputs)?;
+        Ok(())
+    }
+
+    /// The functions of the graphs of a node, which are given values of these types.
+    fn functions(
+        &mut self,
+        flat: &FlatNode,
+        runner: &Runner,
+        given: &[Type],
+    ) -> Result<Vec<Body>, Stop> {
+        let start = self.funcs.len();
+        let graphs = runner.graphs.iter();
+        let made: Result<Vec<Body>, Stop> = graphs
+            .map(|(_, graph)| self.function(flat, graph, given))
+            .collect();
+        if made.is_err() {
+            self.funcs.truncate(start);
+        }
+        made
+    }
+
+    /// The function of one graph of a node.
+    fn function(
+        &mut self,
+        flat: &FlatNode,
+        graph: &GraphProto,
+        given: &[Type],
+    ) -> Result<Body, Stop> {
+        let inside = opaque::defined(graph, &IndexSet::new());
+        let branch = self.inliner.branch(flat, graph, &inside)?;
+        let inner = Place {
+            b: Builder::new(self.b.out.registry(), self.file, ""),
+            names: IndexMap::new(),
+            declared: IndexMap::new(),
+            used: IndexSet::new(),
+        };
+        let mut outer = self.exchange(inner);
+        let done = self.body(graph, &branch, given, &outer);
+        let declared = std::mem::take(&mut outer.declared);
+        let inner = self.exchange(Place { declared, ..outer });
+        let (captured, goes_on) = done.map_err(first_of)?;
+        let mut func = inner.b.out.func;
+        func.attrs.set("sym_visibility", Attr::str("private"));
+        let results = func.results.iter().map(|&v| func.ty(v).clone()).collect();
+        let mut read: IndexSet<Value> = func.results.iter().copied().collect();
+        read.extend(
+            func.body
+                .iter()
+                .flat_map(|&op| func.ops[op].operands.iter().copied()),
+        );
+        let handed = func.args.len() - captured.len();
+        let keep: Vec<bool> = (0..func.args.len())
+            .map(|i| i < handed || read.contains(&func.args[i]))
+            .collect();
+        func.retain_args(|i| keep[i]);
+        let captured = captured.into_iter().zip(&keep[handed..]);
+        Ok(Body {
+            captured: captured
+                .filter(|(_, keep)| **keep)
+                .map(|(val, _)| val)
+                .collect(),
+            func,
+            results,
+            goes_on,
+        })
+    }
+
+    /// Goes on in another function.
+    fn exchange(&mut self, place: Place<'a>) -> Place<'a> {
+        Place {
+            b: std::mem::replace(&mut self.b, place.b),
+            names: std::mem::replace(&mut self.names, place.names),
+            declared: std::mem::replace(&mut self.declared, place.declared),
+            used: std::mem::replace(&mut self.used, place.used),
+        }
+    }
+
+    /// Fills the function of a graph; what it takes from around it, and whether its first result is always true.
+    fn body(
+        &mut self,
+        graph: &GraphProto,
+        branch: &Branch,
+        given: &[Type],
+        outer: &Place<'a>,
+    ) -> Result<(Vec<Val>, bool), Vec<Diagnostic>> {
+        let Branch { nodes, scope } = branch;
+        self.constants(graph, Some(scope))?;
+        let mut ports = Ports::default();
+        for (input, ty) in graph.input.iter().zip(given) {
+            let name = ports.fresh(&input.name);
+            let value = self.b.out.func.add_arg(ty.clone(), Some(&name));
+            set_port(
+                self.b.out.func.arg_ports.last_mut(),
+                &name,
+                foreign_type(ty, input),
+            );
+            if self
+                .names
+                .insert(scope.rename(&input.name), Val::Ssa(value))
+                .is_some()
+            {
+                let message = format!("the input `{}` is there twice", input.name);
+                return Err(vec![Diagnostic::error(codes::DUPLICATE_NAME, message)]);
+            }
+        }
+        let results: Vec<String> = graph.output.iter().map(|o| scope.rename(&o.name)).collect();
+        let captured = self.captured(nodes, &results, outer, &mut ports);
+        self.declare(graph, scope);
+        self.used.extend(results.iter().cloned());
+        self.nodes(nodes)?;
+        let mut goes_on = false;
+        for (i, (output, name)) in graph.output.iter().zip(&results).enumerate() {
+            let Some(&val) = self.names.get(name) else {
+                let message = format!("nothing defines the output `{}` of a graph", output.name);
+                return Err(vec![Diagnostic::error(codes::UNDEFINED_VALUE, message)]);
+            };
+            if i == 0 {
+                let argument = self.b.out.func.args.get(1).copied().map(Val::Ssa);
+                let known = self.b.tensor(val);
+                let known = known.is_some_and(|t| t.len() == 1 && t.i64_at(0) != 0);
+                goes_on = known || argument == Some(val);
+            }
+            let value = self.b.value(val);
+            let name = ports.fresh(&output.name);
+            self.b.out.func.add_result(value, Some(&name));
+            let foreign = foreign_type(self.b.out.func.ty(value), output);
+            set_port(self.b.out.func.result_ports.last_mut(), &name, foreign);
+        }
+        Ok((captured, goes_on))
+    }
+
+    /// Hands over what the nodes of a graph take from around it.
+    fn captured(
+        &mut self,
+        nodes: &[FlatNode],
+        results: &[String],
+        outer: &Place<'a>,
+        ports: &mut Ports,
+    ) -> Vec<Val> {
+        let made: IndexSet<&String> = nodes.iter().flat_map(|n| &n.node.output).collect();
+        let mut wanted: IndexSet<String> = IndexSet::new();
+        for flat in nodes {
+            wanted.extend(flat.node.input.iter().cloned());
+            let inner = opaque::captured(&flat.node.attribute);
+            wanted.extend(inner.iter().map(|name| flat.outer_name(name)));
+        }
+        wanted.extend(results.iter().cloned());
+        let mut captured = Vec::new();
+        for name in wanted.iter().filter(|name| !made.contains(name)) {
+            let Some(&val) = outer
+                .names
+                .get(name)
+                .filter(|_| !self.names.contains_key(name))
+            else {
+                continue;
+            };
+            let port = ports.fresh(name);
+            let (inner, handed) = self.b.capture(&outer.b, val, &port);
+            if handed {
+                set_port(self.b.out.func.arg_ports.last_mut(), &port, None);
+                captured.push(val);
+            }
+            self.names.insert(name.clone(), inner);
+        }
+        captured
+    }
+
+    /// Notes the types that a graph inside of a node declares.
+    fn declare(&mut self, graph: &GraphProto, scope: &Scope) {
+        let sizes = &self.sizes;
+        let read = |ty: Type| match ty.as_tensor() {
+            Some(tensor) => Type::from(with_expressions(tensor, sizes)),
+            None => ty,
+        };
+        let declared = declared_types(graph).into_iter();
+        let declared = declared.map(|(name, ty)| (scope.rename(&name), read(ty)));
+        self.declared.extend(declared);
+    }
+
+    /// A node and its surroundings.
+    fn context<'s>(&'s mut self, flat: &FlatNode, node: &'s NodeProto) -> NodeCx<'s, 'a> {
+        let first = node.output.iter().find(|o| !o.is_empty());
+        let first = first.map_or("", |o| o.as_str());
+        let value = |name: &String| self.names.get(name).copied();
+        let inputs: Vec<Option<Val>> = node.input.iter().map(value).collect();
+        NodeCx {
+            b: &mut self.b,
+            node,
+            opset: flat.opset,
+            loc: Loc::name(if node.name.is_empty() {
+                first
+            } else {
+                &node.name
+            }),
+            call: flat.call,
+            file: self.file,
+            declared: &self.declared,
+            used: &self.used,
+            inputs,
+            outputs: vec![None; node.output.len()],
         }
     }
 
@@ -457,14 +788,7 @@ impl<'a> Importer<'a> {
         let branch = self.inliner.branch(flat, graph, &inside);
         let Branch { nodes, scope } = branch.map_err(|d| vec![d])?;
         self.constants(graph, Some(&scope))?;
-        let sizes = &self.sizes;
-        let read = |ty: Type| match ty.as_tensor() {
-            Some(tensor) => Type::from(with_expressions(tensor, sizes)),
-            None => ty,
-        };
-        let declared = declared_types(graph).into_iter();
-        let declared = declared.map(|(name, ty)| (scope.rename(&name), read(ty)));
-        self.declared.extend(declared);
+        self.declare(graph, &scope);
         let results: Vec<String> = graph.output.iter().map(|o| scope.rename(&o.name)).collect();
         self.used.extend(results.iter().cloned());
         self.depth += 1;
@@ -475,20 +799,19 @@ impl<'a> Importer<'a> {
         self.bind(flat, &outputs).map_err(|d| vec![d])
     }
 
-    /// Translates one node by its rule.
-    fn operator(&mut self, flat: &FlatNode, captured: &Captured) -> Result<(), Diagnostic> {
+    /// Translates one node by its rule; `whole` says why it stays as it is.
+    fn operator(
+        &mut self,
+        flat: &FlatNode,
+        captured: &Captured,
+        whole: Option<String>,
+    ) -> Result<(), Diagnostic> {
         let node = &flat.node;
         if node.op_type.is_empty() {
             let message = format!("{} names no operator", label(node));
             return Err(Diagnostic::error(codes::ONNX_NODE, message));
         }
-        let first = node
-            .output
-            .iter()
-            .find(|o| !o.is_empty())
-            .map_or("", |o| o.as_str());
         let value = |name: &String| self.names.get(name).copied();
-        let inputs: Vec<Option<Val>> = node.input.iter().map(value).collect();
         let inside = |name: &String| flat.scope.is_some().then(|| name.clone());
         let captures: Vec<(Val, Option<String>)> = captured
             .iter()
@@ -498,29 +821,17 @@ impl<'a> Importer<'a> {
             Some(_) => None,
             None => self.rules.get(&node.domain, &node.op_type),
         };
-        let mut cx = NodeCx {
-            b: &mut self.b,
-            node,
-            opset: flat.opset,
-            loc: Loc::name(if node.name.is_empty() {
-                first
-            } else {
-                &node.name
-            }),
-            call: flat.call,
-            file: self.file,
-            declared: &self.declared,
-            used: &self.used,
-            inputs,
-            outputs: vec![None; node.output.len()],
-        };
+        let keep = self.whole;
+        let mut cx = self.context(flat, node);
         let start = cx.b.out.func.body.len();
-        let done = rule.map_or_else(
-            || Err(Stop::opaque("no operation stands for it")),
-            |r| (r.apply)(&mut cx),
-        );
+        let done = match (whole, rule) {
+            (Some(reason), _) => Err(Stop::Opaque(reason)),
+            (None, Some(rule)) => (rule.apply)(&mut cx),
+            (None, None) => Err(Stop::opaque("no operation stands for it")),
+        };
+        let mut noted = None;
         match done {
-            Ok(()) if stays_whole(&cx, start, (self.whole, flat.opsets.get(""))) => {
+            Ok(()) if stays_whole(&cx, start, (keep, flat.opsets.get(""))) => {
                 let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
                 let types: Vec<Option<Type>> = results.collect();
                 cx.b.abandon(start);
@@ -533,13 +844,14 @@ impl<'a> Importer<'a> {
                 cx.b.abandon(start);
                 cx.outputs.fill(None);
                 opaque::emit(&mut cx, &captures).map_err(|stop| stopped(stop, &cx))?;
-                if flat.call.is_none() {
-                    let domain = standard(&node.domain);
-                    self.tally.add(domain, &node.op_type, &label(node), &reason);
-                }
+                noted = flat.call.is_none().then_some(reason);
             }
         }
         let outputs = std::mem::take(&mut cx.outputs);
+        if let Some(reason) = noted {
+            let domain = standard(&node.domain);
+            self.tally.add(domain, &node.op_type, &label(node), &reason);
+        }
         self.bind(flat, &outputs)
     }
 
@@ -664,6 +976,44 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Opti
     }
 }
 
+/// The functions that a program runs, after its first one.
+fn reachable(main: Func, funcs: Vec<Func>) -> Vec<Func> {
+    let named = |func: &Func| -> Vec<Arc<str>> {
+        let ops = func
+            .body
+            .iter()
+            .flat_map(|&op| func.ops[op].props.symbols());
+        ops.map(Arc::from).collect()
+    };
+    let mut run: IndexSet<Arc<str>> = named(&main).into_iter().collect();
+    // Functions come after those that they run.
+    for func in funcs.iter().rev() {
+        if run.contains(&func.name) {
+            run.extend(named(func));
+        }
+    }
+    let kept = funcs.into_iter().filter(|func| run.contains(&func.name));
+    std::iter::once(main).chain(kept).collect()
+}
+
+/// Why a graph became no function: what it names that is not there or there twice is an error of the model, anything else
+/// keeps its operator as it is.
+fn first_of(diags: Vec<Diagnostic>) -> Stop {
+    let wrong = [
+        codes::DUPLICATE_NAME,
+        codes::FUNCTION_EXPANSION,
+        codes::GRAPH_CYCLE,
+        codes::ONNX_NODE,
+        codes::UNDEFINED_VALUE,
+    ];
+    let is_wrong = |diag: &Diagnostic| wrong.iter().any(|code| diag.code == *code);
+    match diags.into_iter().max_by_key(is_wrong) {
+        Some(diag) if is_wrong(&diag) => Stop::Refused(Box::new(diag)),
+        Some(diag) => Stop::Opaque(diag.message),
+        None => Stop::opaque("a graph inside of it is wrong"),
+    }
+}
+
 fn stopped(stop: Stop, cx: &NodeCx<'_, '_>) -> Diagnostic {
     match stop {
         Stop::Refused(diag) => in_node(*diag, cx),
@@ -677,107 +1027,4 @@ fn in_node(mut diag: Diagnostic, cx: &NodeCx<'_, '_>) -> Diagnostic {
         diag.message = format!("{label}: {}", diag.message);
     }
     diag
-}
-
-/// A name for each output; one that is listed again gets a number that no other has.
-fn result_names(graph: &GraphProto) -> Vec<String> {
-    let mut taken: IndexSet<String> = graph.output.iter().map(|o| o.name.clone()).collect();
-    let mut seen: IndexSet<&str> = IndexSet::new();
-    let mut names = Vec::with_capacity(graph.output.len());
-    for (i, output) in graph.output.iter().enumerate() {
-        let mut name = output.name.clone();
-        if !seen.insert(&output.name) {
-            while !taken.insert(name.clone()) {
-                name = format!("{name}_{i}");
-            }
-        }
-        names.push(name);
-    }
-    names
-}
-
-/// The types that the file gives names, where they are tensors of known rank.
-fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
-    let all = graph.value_info.iter().chain(&graph.output);
-    let entry = |info: &ValueInfoProto| match tensor::declared(info.ty.as_ref()) {
-        Declared::Tensor(ty) => Some((info.name.clone(), Type::from(ty))),
-        Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
-    };
-    let mut types: IndexMap<String, Type> = IndexMap::new();
-    for (name, ty) in all.filter_map(entry) {
-        let both = types.get(&name).and_then(|before| said_twice(before, &ty));
-        types.insert(name, both.unwrap_or(ty));
-    }
-    types
-}
-
-/// A type with the extents of an earlier declaration where it leaves them open.
-fn said_twice(before: &Type, ty: &Type) -> Option<Type> {
-    let (before, ty) = (before.as_tensor()?, ty.as_tensor()?);
-    if before.rank() != ty.rank() {
-        return None;
-    }
-    let pairs = ty.dims.iter().zip(&before.dims);
-    let dims = pairs.map(|(own, said)| known_or(own.clone(), said));
-    Some(TensorType::new(dims.collect(), ty.dtype).into())
-}
-
-/// A type with names that are expressions of other names, and not names of their own, read as such.
-fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> TensorType {
-    let read = |dim: &Dim| {
-        let size = dim.size()?;
-        let size = Size::parse(size.as_name()?)?;
-        let known = size.as_name().is_none() && size.names().iter().all(|n| sizes.contains(n));
-        known.then(|| Dim::of_size(&size))
-    };
-    let dims = ty.dims.iter().map(|d| read(d).unwrap_or_else(|| d.clone()));
-    TensorType {
-        dims: dims.collect(),
-        ..ty.clone()
-    }
-}
-
-/// The type of an input; one that the IR does not have is unknown, with a warning.
-fn argument_type(input: &ValueInfoProto) -> Result<(Type, Option<Diagnostic>), Diagnostic> {
-    let what = format!("the input `{}`", input.name);
-    match tensor::declared(input.ty.as_ref()) {
-        Declared::Tensor(ty) => Ok((Type::from(ty), None)),
-        Declared::Dtype(found) => {
-            let warning = tensor::unsupported_dtype(&what, &found);
-            Ok((opaque::unknown(), Some(warning)))
-        }
-        Declared::Unranked(dtype) => {
-            let message = format!("{what} of {dtype} has no rank");
-            Err(Diagnostic::error(codes::SHAPE_UNKNOWN, message)
-                .note("wanted a shape, its extents may be open"))
-        }
-        Declared::Other if input.ty.is_some() => Ok((opaque::unknown(), None)),
-        Declared::Other => Err(Diagnostic::error(
-            codes::SHAPE_UNKNOWN,
-            format!("{what} has no type"),
-        )),
-    }
-}
-
-/// The type of the file, as its bytes in hexadecimal digits, where the IR has none for it.
-fn foreign_type(ty: &Type, info: &ValueInfoProto) -> Option<Attr> {
-    if ty.as_tensor().is_some() {
-        return None;
-    }
-    let bytes = info.ty.as_ref()?.encode_to_vec();
-    let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    Some(Attr::str(&digits))
-}
-
-/// Whether two types cannot both be right.
-fn contradicts(found: &TensorType, declared: &TensorType) -> bool {
-    let differ = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Fixed(x), Dim::Fixed(y)) if x != y);
-    found.dtype != declared.dtype
-        || found.rank() != declared.rank()
-        || found.dims.iter().zip(&declared.dims).any(differ)
-}
-
-fn show(ty: &TensorType) -> String {
-    let dims: String = ty.dims.iter().map(|d| format!("{d}x")).collect();
-    format!("tensor<{dims}{}>", ty.dtype)
 }

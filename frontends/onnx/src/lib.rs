@@ -6,9 +6,11 @@
 //! there. What hangs on constants and shapes alone is only written where something uses it.
 //! Nothing here reads a file.
 
+mod bodies;
 mod builder;
 mod catalogue;
 mod codes;
+mod declared;
 mod effect;
 mod entries;
 mod functions;
@@ -52,7 +54,8 @@ pub enum Whole {
 /// An imported model.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// The program: one function `@main`, its arguments and results in the order of the graph.
+    /// The program: `@main`, its arguments and results in the order of the graph, and a private function for each graph
+    /// inside of an `If`, a `Loop` or a `Scan`.
     pub module: Module,
     /// Remarks (`opaque-op`, one a kind of operator) and warnings.
     pub diags: Vec<Diagnostic>,

@@ -38,6 +38,25 @@ pub(crate) fn emit_typed(
     captured: &[(Val, Option<String>)],
     known: Vec<Option<Type>>,
 ) -> Result<(), Stop> {
+    emit_with(cx, captured, known, &Functions::default())
+}
+
+/// Functions in the place of a node's graphs.
+#[derive(Default)]
+pub(crate) struct Functions {
+    /// The names of functions by the attributes whose graphs they were.
+    pub(crate) names: IndexMap<&'static str, Arc<str>>,
+    /// What they do besides giving their results.
+    pub(crate) effect: Option<Effect>,
+}
+
+/// The same with functions in the place of graphs.
+pub(crate) fn emit_with(
+    cx: &mut NodeCx<'_, '_>,
+    captured: &[(Val, Option<String>)],
+    known: Vec<Option<Type>>,
+    functions: &Functions,
+) -> Result<(), Stop> {
     let present: Vec<usize> = (0..cx.inputs.len())
         .filter(|&i| cx.inputs[i].is_some())
         .collect();
@@ -45,8 +64,9 @@ pub(crate) fn emit_typed(
     let mut dict = AttrDict::new()
         .with("kind", Attr::str(&cx.node.op_type))
         .with("domain", Attr::str(&cx.node.domain));
-    let effect = cx
-        .call
+    let effect = functions
+        .effect
+        .or(cx.call)
         .or_else(|| effect(&cx.node.domain, &cx.node.op_type));
     if let Some(effect) = effect {
         dict.set("effect", Attr::str(effect.name()));
@@ -68,6 +88,10 @@ pub(crate) fn emit_typed(
     }
     let mut kinds = Vec::new();
     for attr in &cx.node.attribute {
+        if let Some(name) = functions.names.get(&*attr.name) {
+            dict.set(&format!("onnx.{}", attr.name), Attr::Symbol(name.clone()));
+            continue;
+        }
         if let Some(value) = attribute(cx.file, attr, &cx.label())? {
             if !tells_its_kind(&value) {
                 let kind = Attr::int(attr.kind().into());
@@ -302,10 +326,10 @@ pub(crate) fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<
 }
 
 /// Counts opaque operators by kind.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Tally(IndexMap<String, Kind>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Kind {
     count: usize,
     nodes: Vec<String>,

@@ -4,7 +4,7 @@ mod support;
 
 use optc_ir::text::print_type;
 use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity};
-use optc_onnx::{Import, Options, import};
+use optc_onnx::{Import, Options, Whole, import};
 use support::*;
 
 #[track_caller]
@@ -305,7 +305,208 @@ fn known_branches_are_put_in_place() {
     };
     assert_eq!(taken(Some(true)), ["relu", "neg", "abs"]);
     assert_eq!(taken(Some(false)), ["tanh", "neg", "abs"]);
-    assert_eq!(taken(None), ["opaque", "abs"]);
+    let import = imported(&branches(None));
+    let funcs: Vec<(&str, Vec<&str>)> = (import.module.funcs.iter())
+        .map(|func| (&*func.name, names(func)))
+        .collect();
+    let wanted = [
+        ("main", vec!["opaque", "abs"]),
+        ("then_branch.0", vec!["relu", "neg"]),
+        ("else_branch.1", vec!["tanh", "neg"]),
+    ];
+    assert_eq!(funcs, wanted);
+    assert!(import.diags.is_empty(), "{:?}", import.diags);
+}
+
+/// The type of a result as text.
+fn type_text(import: &Import, result: usize) -> String {
+    let func = &import.module.funcs[0];
+    print_type(func.ty(func.results[result]))
+}
+
+/// `y, all = Loop(n, go, x)`, whose body gives `sum` of what it carries and `w`, and the former as a part.
+fn rounds(body: Graph) -> Graph {
+    let body = body
+        .input(fixed("i", 7, &[]))
+        .input(fixed("go_on", 9, &[]))
+        .input(value("v", F32, &[D::P("k"), D::N(3)]));
+    let body = attr_graph("body", body.output(fixed("sum", F32, &[2, 3])).graph());
+    Graph::new()
+        .input(fixed("x", F32, &[2, 3]))
+        .input(fixed("w", F32, &[2, 3]))
+        .node(node("Loop", &["n", "go", "x"], &["y", "all"], vec![body]))
+        .output(value("y", F32, &[D::P("r"), D::N(3)]))
+        .output(value("all", F32, &[D::P("s"), D::N(2), D::N(3)]))
+}
+
+fn add_of(name: &str) -> Graph {
+    Graph::new().node(node("Add", &["v", "w"], &[name], vec![]))
+}
+
+#[test]
+fn loops_run_functions_of_what_they_carry_and_capture() {
+    let body = || add_of("sum").output(fixed("go_on", 9, &[]));
+    let carried = |body: Graph| body.output(fixed("sum", F32, &[2, 3]));
+    let known = rounds(carried(body()))
+        .constant(scalar_int("n", 5))
+        .constant(raw("go", 9, &[], &[1]));
+    let import = imported(&known);
+    let flow = ops(&import.module.funcs[0])
+        .into_iter()
+        .find(|op| &*op.name == "hbir.opaque");
+    let flow = flow.expect("a loop");
+    assert_eq!(flow.operands.len(), 4);
+    assert_eq!(flow.props.int("captures"), Some(1));
+    assert_eq!(
+        flow.props.get("onnx.body"),
+        Some(&Attr::Symbol("body.0".into()))
+    );
+    assert_eq!(flow.props.str("effect"), Some("pure"));
+    assert_eq!(type_text(&import, 0), "tensor<2x3xf32>");
+    assert_eq!(type_text(&import, 1), "tensor<5x2x3xf32>");
+    let func = &import.module.funcs[1];
+    assert_eq!((func.args.len(), func.results.len()), (4, 3));
+    assert_eq!(func.arg_key(3), "w");
+
+    // How many rounds there are is told when it runs; the file has a name for it.
+    let open = rounds(carried(body()))
+        .input(fixed("n", 7, &[]))
+        .input(fixed("go", 9, &[]));
+    assert_eq!(
+        type_text(&imported(&open), 1),
+        r#"tensor<?x2x3xf32, {dims = ["s", 2, 3]}>"#
+    );
+
+    // A value that grows has an open size.
+    let grown = Graph::new()
+        .node(node("Add", &["w", "w"], &["sum"], vec![]))
+        .node(node(
+            "Concat",
+            &["v", "sum"],
+            &["next"],
+            vec![attr_int("axis", 0)],
+        ))
+        .output(fixed("go_on", 9, &[]))
+        .output(value("next", F32, &[D::P("k2"), D::N(3)]));
+    let grown = rounds(grown)
+        .input(fixed("n", 7, &[]))
+        .input(fixed("go", 9, &[]));
+    let import = imported(&grown);
+    assert_eq!(
+        type_text(&import, 0),
+        r#"tensor<?x3xf32, {dims = ["r", 3]}>"#
+    );
+    assert!(import.diags.is_empty(), "{:?}", import.diags);
+}
+
+#[test]
+fn scans_take_operands_apart() {
+    let body = Graph::new()
+        .input(fixed("s", F32, &[3]))
+        .input(fixed("v", F32, &[2, 3]))
+        .node(node("Add", &["v", "s"], &["o"], vec![]))
+        .node(node(
+            "ReduceMax",
+            &["o"],
+            &["t"],
+            vec![attr_ints("axes", &[0]), attr_int("keepdims", 0)],
+        ))
+        .output(fixed("t", F32, &[3]))
+        .output(fixed("o", F32, &[2, 3]));
+    let scan = |opset: i64, axis: i64| {
+        let attrs = vec![
+            attr_int("num_scan_inputs", 1),
+            attr_ints("scan_input_axes", &[axis]),
+            attr_ints("scan_output_axes", &[-1]),
+            attr_graph("body", body.graph()),
+        ];
+        let mut graph = Graph::new()
+            .input(fixed("h", F32, &[3]))
+            .input(fixed("x", F32, &[2, 7, 3]))
+            .node(node("Scan", &["h", "x"], &["last", "all"], attrs))
+            .output(fixed("last", F32, &[3]))
+            .output(fixed("all", F32, &[2, 3, 7]));
+        graph.opset = opset;
+        graph
+    };
+    let import = imported(&scan(17, -2));
+    assert_eq!(type_text(&import, 1), "tensor<2x3x7xf32>");
+    assert_eq!(names(&import.module.funcs[1]), ["add", "reduce"]);
+    refused(&scan(17, 3), "axis-out-of-range");
+    // Batches of their own are not read.
+    let import = imported(&scan(8, 1));
+    assert_eq!(import.module.funcs.len(), 1);
+    let note = import.diags[0].notes.first().map(String::as_str);
+    let wanted = "a Scan of operator set 8 has batches, wanted 9 or later";
+    assert_eq!(note, Some(wanted));
+}
+
+#[test]
+fn graphs_that_contradict_their_nodes_are_refused() {
+    let flow = |then: Graph, other: Graph| {
+        let attrs = vec![
+            attr_graph("then_branch", then.graph()),
+            attr_graph("else_branch", other.graph()),
+        ];
+        Graph::new()
+            .input(fixed("c", 9, &[]))
+            .input(fixed("x", F32, &[2, 3]))
+            .node(node("If", &["c"], &["y"], attrs))
+            .output(fixed("y", F32, &[2, 3]))
+    };
+    let out = |name: &str| fixed(name, F32, &[2, 3]);
+    let of = |from: &str| Graph::new().node(node("Relu", &[from], &["r"], vec![]));
+    let good = || of("x").output(out("r"));
+    assert_eq!(imported(&flow(good(), good())).module.funcs.len(), 3);
+    let missing = refused(
+        &flow(of("nowhere").output(out("r")), good()),
+        "undefined-value",
+    );
+    assert!(missing.message.contains("`nowhere`"), "{missing:?}");
+    refused(
+        &flow(of("x").output(out("nothing")), good()),
+        "undefined-value",
+    );
+    let two = || good().output(out("r"));
+    let count = refused(&flow(good(), two()), "onnx-node");
+    assert!(
+        count
+            .message
+            .contains("2 outputs of `else_branch`, wanted 1"),
+        "{count:?}"
+    );
+    refused(&flow(two(), two()), "onnx-node");
+    refused(&flow(good().input(out("q")), good()), "onnx-node");
+    let circle = Graph::new()
+        .node(node("Add", &["x", "b"], &["a"], vec![]))
+        .node(node("Relu", &["a"], &["b"], vec![]))
+        .output(out("b"));
+    refused(&flow(circle, good()), "graph-cycle");
+    // What a branch takes from around it may not hang on what it gives.
+    refused(&flow(of("y").output(out("r")), good()), "graph-cycle");
+    let again = of("x")
+        .node(node("Tanh", &["x"], &["r"], vec![]))
+        .output(out("r"));
+    refused(&flow(again, good()), "duplicate-name");
+    let loops = |inputs: &[&str], carried: &[&str]| {
+        let body = Graph::new()
+            .input(fixed("i", 7, &[]))
+            .input(fixed("go", 9, &[]))
+            .output(fixed("go", 9, &[]));
+        let body = carried
+            .iter()
+            .fold(body, |b, name| b.input(out(name)).output(out(name)));
+        let attrs = vec![attr_graph("body", body.graph())];
+        Graph::new()
+            .input(fixed("n", 7, &[]))
+            .input(out("x"))
+            .node(node("Loop", inputs, &["y"], attrs))
+            .output(out("y"))
+    };
+    imported(&loops(&["n", "", "x"], &["v"]));
+    refused(&loops(&["n", "", "x"], &["v", "u"]), "onnx-node");
+    refused(&loops(&["n", "", "x", "x"], &["v"]), "onnx-node");
+    refused(&loops(&["n", "", ""], &["v"]), "missing-input");
 }
 
 #[test]
@@ -314,9 +515,19 @@ fn subgraphs_of_functions_say_what_they_call_their_captures() {
         .node(node("Relu", &["inner"], &["r"], vec![]))
         .output(fixed("r", F32, &[2, 3]))
         .graph();
+    // Of another number of dimensions, so that the operator stays as it is.
+    let other = Graph::new()
+        .node(node(
+            "ReduceMax",
+            &["inner"],
+            &["s"],
+            vec![attr_int("keepdims", 0)],
+        ))
+        .output(fixed("s", F32, &[]))
+        .graph();
     let attrs = vec![
-        attr_graph("then_branch", body.clone()),
-        attr_graph("else_branch", body),
+        attr_graph("then_branch", body),
+        attr_graph("else_branch", other),
     ];
     let nodes = [
         node("Tanh", &["p"], &["inner"], vec![]),
@@ -1054,7 +1265,7 @@ fn unknown_operators_stay_opaque_with_their_attributes() {
 }
 
 #[test]
-fn control_flow_is_opaque_and_keeps_what_it_captures() {
+fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
     let branch = |op: &str| {
         Graph::new()
             .node(node(op, &["outer"], &["inner"], vec![]))
@@ -1071,7 +1282,11 @@ fn control_flow_is_opaque_and_keeps_what_it_captures() {
         .node(node("If", &["c"], &["y"], branches))
         .node(node("Relu", &["x"], &["outer"], vec![]))
         .output(fixed("y", F32, &[2]));
-    let import = imported(&graph);
+    let options = Options {
+        name: Some("m.onnx".into()),
+        whole: Whole::All,
+    };
+    let import = import(&graph.bytes(), &options).expect("a model");
     let func = main_of(&import);
     assert_eq!(names(func), ["relu", "opaque"]);
     let flow = ops(func)[1];

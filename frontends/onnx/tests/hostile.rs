@@ -86,6 +86,60 @@ fn deep_subgraphs_are_bytes() {
 }
 
 #[test]
+fn deep_branches_become_functions_to_a_depth() {
+    let leaf = |from: &str| {
+        let inner = Graph::new().node(node("Relu", &[from], &["leaf"], vec![]));
+        inner.output(fixed("leaf", F32, &[2])).graph()
+    };
+    let flow = |inner: Msg| {
+        let attrs = vec![
+            attr_graph("then_branch", inner),
+            attr_graph("else_branch", leaf("x")),
+        ];
+        node("If", &["c"], &["r"], attrs)
+    };
+    let mut inner = leaf("x");
+    for _ in 0..400 {
+        inner = Graph::new()
+            .node(flow(inner))
+            .output(fixed("r", F32, &[2]))
+            .graph();
+    }
+    let graph = Graph::new()
+        .input(fixed("c", 9, &[]))
+        .input(fixed("x", F32, &[2]))
+        .node(flow(inner))
+        .output(fixed("r", F32, &[2]));
+    let import = import(&graph.bytes(), &Options::default()).unwrap();
+    assert_eq!(import.module.funcs.len(), 1 + 2 * 16);
+    let note = "graphs lie more than 16 deep inside one another";
+    assert_eq!(import.diags[0].notes[0], note);
+}
+
+#[test]
+fn loops_inside_of_loops_that_change_sizes_are_bounded() {
+    let mut inner = node("Concat", &["v", "v"], &["w"], vec![attr_int("axis", 0)]);
+    for _ in 0..15 {
+        let body = Graph::new()
+            .input(fixed("i", 7, &[]))
+            .input(fixed("go", 9, &[]))
+            .input(value("v", F32, &[D::Open]))
+            .node(inner)
+            .output(fixed("go", 9, &[]))
+            .output(value("w", F32, &[D::Open]));
+        let body = vec![attr_graph("body", body.graph())];
+        inner = node("Loop", &["n", "", "v"], &["w"], body);
+    }
+    let graph = Graph::new()
+        .input(fixed("n", 7, &[]))
+        .input(fixed("v", F32, &[2]))
+        .node(inner)
+        .output(value("w", F32, &[D::Open]));
+    let import = import(&graph.bytes(), &Options::default()).unwrap();
+    assert_eq!(import.module.funcs.len(), 16);
+}
+
+#[test]
 fn functions_that_double_are_bounded() {
     let mut graph = Graph::new()
         .input(fixed("x", F32, &[2]))

@@ -21,9 +21,6 @@ pub(super) static RULES: &[Rule] = &[
         window(cx, &[25.0 / 46.0, -21.0 / 46.0])
     }),
     decomposed("HannWindow", |cx| window(cx, &[0.5, -0.5])),
-    decomposed("If", |_| {
-        Err(Stop::opaque("its condition is computed at run time"))
-    }),
     decomposed("Range", range),
 ];
 

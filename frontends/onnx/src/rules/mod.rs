@@ -13,6 +13,7 @@ mod reduce;
 mod shape;
 mod window;
 
+use crate::builder::Stop;
 use crate::node::{Done, NodeCx};
 use indexmap::IndexMap;
 
@@ -51,6 +52,17 @@ const fn decomposed(op_type: &'static str, apply: fn(&mut NodeCx<'_, '_>) -> Don
     }
 }
 
+/// The operators that run graphs: import makes functions of these before it looks for a rule.
+static RUNNERS: &[Rule] = &[
+    native("If", runs_graphs),
+    native("Loop", runs_graphs),
+    native("Scan", runs_graphs),
+];
+
+fn runs_graphs(_: &mut NodeCx<'_, '_>) -> Done {
+    Err(Stop::opaque("it runs graphs"))
+}
+
 /// The rules of the standard operators.
 fn standard() -> impl Iterator<Item = &'static Rule> {
     [
@@ -66,6 +78,7 @@ fn standard() -> impl Iterator<Item = &'static Rule> {
         reduce::RULES,
         shape::RULES,
         window::RULES,
+        RUNNERS,
     ]
     .into_iter()
     .flatten()

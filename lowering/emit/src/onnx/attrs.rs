@@ -21,6 +21,13 @@ pub(super) fn int(name: &str, n: impl Into<i64>) -> AttributeProto {
     }
 }
 
+pub(super) fn graph(name: &str, graph: Bytes) -> AttributeProto {
+    AttributeProto {
+        g: Some(graph),
+        ..named(name, kind::GRAPH)
+    }
+}
+
 pub(super) fn ints(name: &str, list: &[i64]) -> AttributeProto {
     AttributeProto {
         ints: list.to_vec(),

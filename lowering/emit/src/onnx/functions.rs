@@ -1,14 +1,11 @@
 //! The functions of the model that the program came from, as far as operators call them still.
 
-use super::writer::{Outcome, Writer};
+use super::writer::{MAX_GRAPHS, Outcome, Writer};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Module};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{FunctionProto, GraphProto, NodeProto};
-
-/// How deep graphs lie inside one another at most.
-const MAX_DEPTH: usize = 16;
 
 /// Domain, name and overload of an operator or a function.
 type Key = (String, String, String);
@@ -55,7 +52,7 @@ pub(super) fn used(module: &Module, w: &Writer<'_>) -> Outcome<Vec<Bytes>> {
 
 /// The operators of nodes and of the graphs inside of them.
 fn calls(nodes: &[NodeProto], depth: usize, found: &mut IndexSet<Key>) {
-    if MAX_DEPTH <= depth {
+    if MAX_GRAPHS <= depth {
         return;
     }
     for node in nodes {

@@ -26,21 +26,24 @@ mod writer;
 use crate::{codes, entry};
 use dense::value_info;
 pub use forms::FORMS;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::Operation;
 use optc_ir::op::Structure;
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, TensorType, Value,
+    Attr, AttrDict, Control, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, TensorType,
+    Value,
 };
 use optc_layout::Notation;
 use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
-use optc_ops::Reshape;
+use optc_ops::{Reshape, body_attributes};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use writer::{MAX_GRAPHS, Outcome, Writer};
 pub use writer::{Options, ReadData, unread};
-use writer::{Outcome, Writer};
 
 /// The version of the operators of a program that does not come from a model.
 const OPSET: i64 = 21;
@@ -81,48 +84,30 @@ pub fn emit_for(
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
-    let mut w = Writer::new(func, opset, data);
+    let mut w = Writer::new(module, func, opset, data);
     w.options = options;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;
         w.set(arg, name);
     }
-    for (i, _) in func.results.iter().enumerate() {
-        reserve(&mut w, func, i);
+    let wanted: Vec<String> = (0..func.results.len())
+        .map(|i| func.result_key(i))
+        .collect();
+    for name in &wanted {
+        let _ = w.fresh(name);
     }
-    for &op in &func.body {
-        operation(&mut w, op, &registry)?;
-    }
-    let results = results(&mut w)?;
-    let results_named = results.clone();
-    w.drop_unused(&results);
-    let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
-        let all = names.into_iter().zip(values).zip(ports);
-        let all = all.map(|((name, &value), port)| port_info(func, name, value, port));
-        all.collect::<Outcome<Vec<ValueInfoProto>>>()
-    };
-    let mut args = Vec::with_capacity(func.args.len());
-    for &arg in &func.args {
-        args.push(w.name(arg)?);
-    }
-    let graph = GraphProto {
-        input: ports(args, &func.args, &func.arg_ports)?,
-        output: ports(results, &func.results, &func.result_ports)?,
-        name: Some(graph_name(module, func)),
-        doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
-        ..GraphProto::default()
-    };
-    let model = model(module, w.domains.iter(), opset);
-    let files: BTreeSet<String> = w.files.iter().cloned().collect();
-    let value_info = types_of_values(&w, &results_named);
+    let graph = graph(&mut w, wanted, func.args.len(), &registry)?;
+    let model = model(module, w.model.domains.iter(), opset);
+    let files: BTreeSet<String> = w.model.files.iter().cloned().collect();
     let functions = functions::used(module, &w)?;
     let model = ModelProto {
         functions,
         graph: Some(GraphProto {
             node: w.nodes,
-            initializer: w.initializers,
-            value_info,
+            initializer: w.model.initializers,
+            name: Some(graph_name(module, func)),
+            doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
             ..graph
         }),
         ..model
@@ -131,6 +116,123 @@ pub fn emit_for(
         bytes: model.into_bytes(),
         files: files.into_iter().collect(),
     })
+}
+
+/// The graph of a function whose arguments have names, without nodes and constants: these are in the writer. The first arguments
+/// are inputs, the rest is around it.
+fn graph(
+    w: &mut Writer<'_>,
+    wanted: Vec<String>,
+    inputs: usize,
+    registry: &Registry,
+) -> Outcome<GraphProto> {
+    let func = w.func;
+    for &op in &func.body {
+        operation(w, op, registry)?;
+    }
+    results(w, &wanted)?;
+    w.drop_unused(&wanted);
+    let value_info = types_of_values(w, &wanted);
+    let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
+        let all = names.into_iter().zip(values).zip(ports);
+        let all = all.map(|((name, &value), port)| port_info(func, name, value, port));
+        all.collect::<Outcome<Vec<ValueInfoProto>>>()
+    };
+    let mut args = Vec::with_capacity(inputs);
+    for &arg in func.args.iter().take(inputs) {
+        args.push(w.name(arg)?);
+    }
+    Ok(GraphProto {
+        input: ports(args, &func.args, &func.arg_ports)?,
+        output: ports(wanted, &func.results, &func.result_ports)?,
+        value_info,
+        ..GraphProto::default()
+    })
+}
+
+/// The graphs of an operator that runs functions, by the attributes that name these.
+fn bodies<'d>(
+    w: &mut Writer<'_>,
+    data: &'d OpData,
+    registry: &Registry,
+) -> Outcome<IndexMap<&'d str, Bytes>> {
+    let kind = data.props.str("kind").unwrap_or_default();
+    let named = |key: &&'static str| match data.props.get(key)? {
+        Attr::Symbol(name) => Some((*key, name)),
+        _ => None,
+    };
+    let named: Vec<(&str, &Arc<str>)> = body_attributes(kind).iter().filter_map(named).collect();
+    let mut graphs = IndexMap::new();
+    if named.is_empty() {
+        return Ok(graphs);
+    }
+    let unfit =
+        |w: &Writer<'_>| w.refused(format!("the operands of {kind} do not fit what it runs"));
+    let control = registry
+        .get(&data.name)
+        .and_then(|decl| decl.control(&w.op_ref(data)));
+    let inputs = match control {
+        Some(Control::Rounds { carried, .. }) => 2 + carried,
+        Some(Control::Scan { carried, apart, .. }) => carried + apart.len(),
+        Some(Control::Branch(_)) => 0,
+        Some(Control::Loop { .. }) | None => return Err(unfit(w)),
+    };
+    let captures = data.props.int("captures").unwrap_or(0);
+    let own = usize::try_from(captures).ok();
+    let own = own.and_then(|n| data.operands.len().checked_sub(n));
+    let mut rest = data
+        .operands
+        .get(own.ok_or_else(|| unfit(w))?..)
+        .unwrap_or_default();
+    for (key, name) in named {
+        let func = w.module.funcs.iter().find(|f| f.name == *name);
+        let func = func.ok_or_else(|| w.refused(format!("there is no function @{name}")))?;
+        let taken = func
+            .args
+            .len()
+            .checked_sub(inputs)
+            .filter(|&n| n <= rest.len());
+        let (captured, others) = rest.split_at(taken.ok_or_else(|| unfit(w))?);
+        rest = others;
+        graphs.insert(key, body(w, func, (inputs, captured), registry)?);
+    }
+    Ok(graphs)
+}
+
+/// A function as a graph inside of a node, which uses values around it by their names.
+fn body<'a>(
+    w: &mut Writer<'a>,
+    func: &'a Func,
+    (inputs, captured): (usize, &[Value]),
+    registry: &Registry,
+) -> Outcome<Bytes> {
+    if MAX_GRAPHS <= w.depth() {
+        let message = format!(
+            "functions run one another more than {MAX_GRAPHS} deep, at @{}",
+            func.name
+        );
+        return Err(w.refused(message));
+    }
+    let mut names = Vec::with_capacity(func.args.len());
+    for &value in captured {
+        names.push(w.name(value)?);
+    }
+    w.enter(func);
+    let own: Vec<String> = (0..inputs).map(|i| w.fresh(&func.arg_key(i))).collect();
+    for (&arg, name) in func.args.iter().zip(own.into_iter().chain(names)) {
+        row_major(func, arg, func.span)?;
+        w.set(arg, name);
+    }
+    let wanted = (0..func.results.len()).map(|i| w.fresh(&func.result_key(i)));
+    let wanted: Vec<String> = wanted.collect();
+    let graph = graph(w, wanted, inputs, registry)?;
+    let nodes = w.leave().map_or_else(Vec::new, |inner| inner.nodes);
+    let graph = GraphProto {
+        node: nodes,
+        name: Some(func.name.to_string()),
+        ..graph
+    };
+    Ok(graph.encode_to_vec().into())
 }
 
 /// The types of what nodes give, as far as the program has them under these names.
@@ -251,32 +353,26 @@ fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: 
     }
 }
 
-/// Keeps the name of a result for it.
-fn reserve(w: &mut Writer<'_>, func: &Func, i: usize) {
-    let _ = w.fresh(&func.result_key(i));
-}
-
 /// Gives the values of the results the names of the outputs.
-fn results(w: &mut Writer<'_>) -> Outcome<Vec<String>> {
+fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
     let func = w.func;
     let mut renamed: IndexMap<String, String> = IndexMap::new();
-    let mut outputs = Vec::with_capacity(func.results.len());
-    for (i, &value) in func.results.iter().enumerate() {
-        let wanted = func.result_key(i);
+    let outputs = w.nodes.iter().flat_map(|n| n.output.iter().cloned());
+    let outputs: IndexSet<String> = outputs.collect();
+    for (i, (&value, wanted)) in func.results.iter().zip(all).enumerate() {
         let name = w.name(value)?;
-        outputs.push(wanted.clone());
-        if name == wanted {
+        if name == *wanted {
             continue;
         }
         // An input, a constant or a value that is another output already is given again.
-        let made = func.def_op(value).is_some() && !w.is_lazy(value);
-        if made && !renamed.contains_key(&name) && !outputs[..i].contains(&name) {
-            renamed.insert(name, wanted);
+        let made = outputs.contains(&name) && !w.is_lazy(value);
+        if made && !renamed.contains_key(&name) && !all[..i].contains(&name) {
+            renamed.insert(name, wanted.clone());
             continue;
         }
         let from = renamed.get(&name).cloned().unwrap_or(name);
         let made = w.node("Identity", &[&from], vec![]);
-        renamed.insert(made, wanted);
+        renamed.insert(made, wanted.clone());
     }
     let rename = |name: &mut String| {
         if let Some(wanted) = renamed.get(name) {
@@ -303,7 +399,7 @@ fn results(w: &mut Writer<'_>) -> Outcome<Vec<String>> {
             }
         }
     }
-    Ok(outputs)
+    Ok(())
 }
 
 fn row_major(func: &Func, value: Value, span: optc_ir::Span) -> Outcome<()> {
@@ -334,7 +430,10 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
             w.constant(data.results[0]);
             return Ok(());
         }
-        Structure::Opaque => opaque::write(w, data)?,
+        Structure::Opaque => {
+            let graphs = bodies(w, data, registry)?;
+            opaque::write(w, data, &graphs)?
+        }
         Structure::Call => {
             let diag = w.refused(format!("{} calls a function", data.name));
             return Err(Box::new(diag.hint(

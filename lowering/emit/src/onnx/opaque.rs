@@ -1,7 +1,7 @@
 //! Operators that the program keeps as they came.
 
 use super::attrs;
-use super::writer::{Captures, Outcome, Writer};
+use super::writer::{Captures, MAX_GRAPHS, Outcome, Writer};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, OpData, Value};
 use optc_onnx_proto::prost::Message;
@@ -9,11 +9,12 @@ use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
 use optc_ops::Opaque;
 
-/// How deep graphs lie inside one another at most.
-const MAX_DEPTH: usize = 16;
-
-/// Writes an operator as it came; the names of its results.
-pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
+/// Writes an operator as it came, with the graphs that its functions became; the names of its results.
+pub(super) fn write(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    graphs: &IndexMap<&str, Bytes>,
+) -> Outcome<Vec<String>> {
     let made = w.typed::<Opaque>(data)?;
     let domain = made.domain.as_deref().unwrap_or_default().to_owned();
     if domain == "hlo" || domain == "stablehlo" {
@@ -45,6 +46,10 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
         let Some(name) = key.strip_prefix("onnx.") else {
             continue;
         };
+        if let Some(graph) = graphs.get(key) {
+            attribute.push(attrs::graph(name, graph.clone()));
+            continue;
+        }
         attribute.push(match stated_kind(data, name) {
             Some(kind) => messages(w, name, kind, attr)?,
             None => attribute_of(w, name, attr)?,
@@ -52,7 +57,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     }
     let captures = named(w, data, own)?;
     if !domain.is_empty() && domain != "ai.onnx" {
-        w.domains.insert(domain.clone());
+        w.model.domains.insert(domain.clone());
     }
     let node = NodeProto {
         input,
@@ -196,7 +201,7 @@ pub(super) fn renamed(bytes: &Bytes, names: &IndexMap<String, String>, depth: us
         .filter(|(inside, outside)| inside != outside && !own.contains(*inside))
         .map(|(inside, outside)| (inside.clone(), outside.clone()))
         .collect();
-    if names.is_empty() || MAX_DEPTH <= depth {
+    if names.is_empty() || MAX_GRAPHS <= depth {
         return bytes.clone();
     }
     let rename = |name: &mut String| {

@@ -7,11 +7,14 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::tensor::storage_bytes;
-use optc_ir::{Attr, DType, Diagnostic, Dim, Func, Loc, OpData, Size, Tensor, TensorType, Value};
+use optc_ir::{
+    Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Size, Tensor, TensorType, Value,
+};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
-use optc_onnx_proto::{AttributeProto, NodeProto, per_byte};
+use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, per_byte};
 use optc_ops::Constant;
+use std::sync::Arc;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
@@ -30,8 +33,11 @@ pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String>
 /// Elements up to which one number in all of them is written as such a tensor.
 const MOST_SPLAT: u64 = 1 << 14;
 
+/// How deep graphs lie inside one another at most.
+pub(super) const MAX_GRAPHS: usize = 16;
+
 /// What happens to a constant before something uses it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Step {
     Reshape,
     /// The dimensions that are transposed, and the permutation.
@@ -51,8 +57,36 @@ pub(super) struct Captures {
     pub(super) names: Vec<(String, Value)>,
 }
 
+/// What the graphs of a model share: a graph inside of a node sees all around it, so that constants stand in the outermost one.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) initializers: Vec<Bytes>,
+    /// Domains beside the standard one.
+    pub(super) domains: IndexSet<String>,
+    /// Files that hold the elements of constants still.
+    pub(super) files: IndexSet<String>,
+    /// Names that are taken, and how many others were made of each.
+    taken: IndexMap<String, usize>,
+    node_names: IndexMap<String, usize>,
+    /// Numbers that were written, by element type, dimensions and bytes.
+    numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
+    /// Constants of files that were written.
+    constants: IndexMap<Stored, String>,
+}
+
+/// A constant of a file: its type, where its elements lie, and what happened to it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Stored {
+    dtype: DType,
+    dims: Vec<u64>,
+    file: Arc<str>,
+    place: (u64, u64),
+    steps: Vec<Step>,
+}
+
 /// A graph that is being written.
 pub(super) struct Writer<'a> {
+    pub(super) module: &'a Module,
     pub(super) func: &'a Func,
     /// The version of the standard operators.
     pub(super) opset: i64,
@@ -60,12 +94,11 @@ pub(super) struct Writer<'a> {
     pub(super) options: Options,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
-    pub(super) initializers: Vec<Bytes>,
     pub(super) captures: Vec<Captures>,
-    /// Domains beside the standard one.
-    pub(super) domains: IndexSet<String>,
-    /// Files that hold the elements of constants still.
-    pub(super) files: IndexSet<String>,
+    /// What all graphs of the model share.
+    pub(super) model: Shared,
+    /// The graph around this one, which waits for it.
+    outer: Option<Box<Writer<'a>>>,
     /// The nodes of products that are `Gemm`s made of transposes, and the rows and columns of their results.
     pub(super) gemms: IndexMap<Value, usize>,
     pub(super) matrices: IndexMap<usize, [u64; 2]>,
@@ -75,25 +108,28 @@ pub(super) struct Writer<'a> {
     pub(super) made: IndexMap<String, TensorType>,
     names: SideTable<Value, Option<String>>,
     lazy: IndexMap<Value, Lazy>,
-    /// Names that are taken, and how many others were made of each.
-    taken: IndexMap<String, usize>,
-    node_names: IndexMap<String, usize>,
-    /// Numbers that were written, by element type, dimensions and bytes.
-    numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
     /// What the nodes and values of the current operation are called.
     label: String,
     span: optc_ir::Span,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(func: &'a Func, opset: i64, data: &'a ReadData<'a>) -> Writer<'a> {
+    pub(super) fn new(
+        module: &'a Module,
+        func: &'a Func,
+        opset: i64,
+        data: &'a ReadData<'a>,
+    ) -> Writer<'a> {
         let mut read = SideTable::new(0);
         let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
         for &value in operands.chain(&func.results) {
             read[value] += 1;
         }
         Writer {
+            module,
             func,
+            model: Shared::default(),
+            outer: None,
             gemms: IndexMap::new(),
             matrices: IndexMap::new(),
             read,
@@ -101,19 +137,34 @@ impl<'a> Writer<'a> {
             options: Options::default(),
             data,
             nodes: Vec::new(),
-            initializers: Vec::new(),
             captures: Vec::new(),
-            domains: IndexSet::new(),
-            files: IndexSet::new(),
             made: IndexMap::new(),
             names: SideTable::new(None),
             lazy: IndexMap::new(),
-            taken: IndexMap::new(),
-            node_names: IndexMap::new(),
-            numbers: IndexMap::new(),
             label: String::new(),
             span: optc_ir::Span::default(),
         }
+    }
+
+    /// Goes on in a graph inside of a node that is still to be written.
+    pub(super) fn enter(&mut self, func: &'a Func) {
+        let mut inner = Writer::new(self.module, func, self.opset, self.data);
+        (inner.options, inner.span) = (self.options, self.span);
+        std::mem::swap(&mut inner.model, &mut self.model);
+        let outer = std::mem::replace(self, inner);
+        self.outer = Some(Box::new(outer));
+    }
+
+    /// Goes on in the graph around this one, which is written.
+    pub(super) fn leave(&mut self) -> Option<Writer<'a>> {
+        let mut outer = self.outer.take()?;
+        std::mem::swap(&mut outer.model, &mut self.model);
+        Some(std::mem::replace(self, *outer))
+    }
+
+    /// How many graphs are around this one.
+    pub(super) fn depth(&self) -> usize {
+        std::iter::successors(self.outer.as_deref(), |w| w.outer.as_deref()).count()
     }
 
     /// Begins an operation: what follows is of it.
@@ -125,7 +176,7 @@ impl<'a> Writer<'a> {
 
     /// A name that no value has.
     pub(super) fn fresh(&mut self, base: &str) -> String {
-        fresh(&mut self.taken, base)
+        fresh(&mut self.model.taken, base)
     }
 
     /// Names a value.
@@ -284,6 +335,25 @@ impl<'a> Writer<'a> {
             .shape()
             .ok_or_else(|| self.refused("a constant has a size that is not known".to_owned()))?;
         let moved = lazy.steps.iter().any(|s| matches!(s, Step::Transpose(..)));
+        let stored = match &made.data {
+            Some(Attr::External {
+                file,
+                offset,
+                length,
+            }) => Some(Stored {
+                dtype: ty.dtype,
+                dims: dims.clone(),
+                file: file.clone(),
+                place: (*offset, *length),
+                steps: lazy.steps.clone(),
+            }),
+            _ => None,
+        };
+        // Functions that were one graph each have what they share each for themselves.
+        let known = stored.as_ref().and_then(|s| self.model.constants.get(s));
+        if let Some(known) = known.filter(|_| self.outer.is_some()) {
+            return Ok(known.clone());
+        }
         let name = self.fresh(&base);
         let proto = match (&made.value, &made.data) {
             (Some(Attr::Dense(dense)), _) if dense.splat => {
@@ -317,14 +387,17 @@ impl<'a> Writer<'a> {
                         let problem = format!("`{file}` is outside of the model's folder");
                         return Err(self.unread(file, &problem));
                     }
-                    self.files.insert(file.to_string());
+                    self.model.files.insert(file.to_string());
                     external(&name, &dims, ty.dtype, (file, *offset, *length))
                 }
             }
             _ => return Err(self.refused("a constant has neither a value nor data".to_owned())),
         };
         let proto = proto.ok_or_else(|| unfit(self))?;
-        self.initializers.push(proto.encode_to_vec().into());
+        self.model.initializers.push(proto.encode_to_vec().into());
+        if let Some(stored) = stored {
+            self.model.constants.insert(stored, name.clone());
+        }
         Ok(name)
     }
 
@@ -380,7 +453,7 @@ impl<'a> Writer<'a> {
     pub(super) fn literal(&mut self, tensor: &Tensor) -> Outcome<String> {
         let dims: Vec<u64> = tensor.shape.iter().map(|&d| d as u64).collect();
         let key = (tensor.dtype, dims.clone(), tensor.to_bytes());
-        if let Some(known) = self.numbers.get(&key) {
+        if let Some(known) = self.model.numbers.get(&key) {
             return Ok(known.clone());
         }
         let base = format!("{}_constant", self.label);
@@ -389,8 +462,8 @@ impl<'a> Writer<'a> {
         let proto = proto.ok_or_else(|| {
             self.refused(format!("ONNX has no elements of the type {}", tensor.dtype))
         })?;
-        self.initializers.push(proto.encode_to_vec().into());
-        self.numbers.insert(key, name.clone());
+        self.model.initializers.push(proto.encode_to_vec().into());
+        self.model.numbers.insert(key, name.clone());
         Ok(name)
     }
 
@@ -404,7 +477,7 @@ impl<'a> Writer<'a> {
         while input.last().is_some_and(String::is_empty) {
             input.pop();
         }
-        let name = fresh(&mut self.node_names, &self.label);
+        let name = fresh(&mut self.model.node_names, &self.label);
         NodeProto {
             input,
             name,
@@ -444,7 +517,7 @@ impl<'a> Writer<'a> {
         attrs: Vec<AttributeProto>,
     ) -> String {
         const DOMAIN: &str = "com.microsoft";
-        self.domains.insert(DOMAIN.to_owned());
+        self.model.domains.insert(DOMAIN.to_owned());
         let mut node = self.node_proto(op_type, inputs, attrs);
         DOMAIN.clone_into(&mut node.domain);
         self.push(node, 1).remove(0)
@@ -459,10 +532,8 @@ impl<'a> Writer<'a> {
         }
         // Graphs inside of nodes read what they name.
         let inside = self.nodes.iter().flat_map(|n| &n.attribute);
-        if inside
-            .clone()
-            .any(|a| a.g.is_some() || !a.graphs.is_empty())
-        {
+        let mut graphs = inside.flat_map(|a| a.g.iter().chain(&a.graphs));
+        if !graphs.all(|graph| read_inside(graph, 0, &mut read)) {
             return;
         }
         let mut kept = vec![true; self.nodes.len()];
@@ -484,7 +555,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a node; its name is made one that no node has.
     pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
-        node.name = fresh(&mut self.node_names, &self.label);
+        node.name = fresh(&mut self.model.node_names, &self.label);
         self.push(node, results)
     }
 
@@ -556,10 +627,31 @@ impl<'a> Writer<'a> {
             }
             return Ok(product);
         }
+        if let Some(mut outer) = self.outer.take() {
+            std::mem::swap(&mut outer.model, &mut self.model);
+            let found = outer.polynomial(size);
+            std::mem::swap(&mut outer.model, &mut self.model);
+            self.outer = Some(outer);
+            return found;
+        }
         Err(self.refused(format!(
             "the size {size} is that of no input, so it cannot be computed"
         )))
     }
+}
+
+/// Counts what a graph inside of a node reads; false where graphs lie too deep inside one another.
+fn read_inside(graph: &Bytes, depth: usize, read: &mut IndexMap<String, usize>) -> bool {
+    let Ok(graph) = GraphProto::decode(graph.clone()) else {
+        return false;
+    };
+    let inputs = graph.node.iter().flat_map(|n| &n.input);
+    for name in inputs.chain(graph.output.iter().map(|o| &o.name)) {
+        *read.entry(name.clone()).or_default() += 1;
+    }
+    let attributes = graph.node.iter().flat_map(|n| &n.attribute);
+    let mut inner = attributes.flat_map(|a| a.g.iter().chain(&a.graphs));
+    inner.all(|graph| depth < MAX_GRAPHS && read_inside(graph, depth + 1, read))
 }
 
 /// The refusal of a file that holds elements of constants.

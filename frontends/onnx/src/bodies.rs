@@ -1,0 +1,335 @@
+//! Graphs of `If`, `Loop` and `Scan`: what they are given, and what their operators give.
+//!
+//! A graph becomes a function of what its operator hands it and of what it takes from around it. What a loop carries has the
+//! type of its first value; a size that a round changes is open.
+
+use crate::builder::Stop;
+use crate::codes;
+use crate::entries::known_or;
+use crate::functions::standard;
+use crate::node::label;
+use indexmap::IndexSet;
+use optc_ir::types::Dim;
+use optc_ir::{DType, Size, TensorType, Type};
+use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto};
+use prost::Message;
+use std::sync::Arc;
+
+/// The version of the operator set from which on a `Scan` has no batches of its own.
+const SCAN: i64 = 9;
+
+/// How often what a loop carries is tried with fewer known sizes, before all of them are open.
+pub(crate) const ATTEMPTS: usize = 4;
+
+/// An operator that runs graphs.
+pub(crate) struct Runner {
+    kind: Kind,
+    /// Each graph and the attribute that has it.
+    pub(crate) graphs: Vec<(&'static str, GraphProto)>,
+}
+
+enum Kind {
+    If,
+    /// How many values are carried, and the inputs before them.
+    Loop {
+        carried: usize,
+    },
+    Scan {
+        carried: usize,
+        inputs: Vec<i64>,
+        outputs: Vec<i64>,
+    },
+}
+
+/// Whether a node runs graphs.
+pub(crate) fn runs_graphs(node: &NodeProto) -> bool {
+    standard(&node.domain).is_empty() && matches!(&*node.op_type, "If" | "Loop" | "Scan")
+}
+
+/// A node that runs graphs, whose numbers of inputs and outputs fit them.
+pub(crate) fn runner(node: &NodeProto, opset: i64) -> Result<Runner, Stop> {
+    let attr = |name: &str| node.attribute.iter().find(|a| a.name == name);
+    let graph = |name: &'static str| match attr(name).and_then(|a| a.g.clone()) {
+        None => Err(Stop::opaque(format!("it has no `{name}`"))),
+        Some(bytes) => GraphProto::decode(bytes)
+            .map(|graph| (name, graph))
+            .map_err(|e| Stop::opaque(format!("its `{name}` is no graph: {e}"))),
+    };
+    let graphs = match &*node.op_type {
+        "If" => vec![graph("then_branch")?, graph("else_branch")?],
+        _ => vec![graph("body")?],
+    };
+    let given = node.input.len();
+    let kind = match &*node.op_type {
+        "If" => {
+            count(node, "inputs", given, 1)?;
+            Kind::If
+        }
+        "Loop" => Kind::Loop {
+            carried: given.saturating_sub(2),
+        },
+        _ if opset < SCAN => {
+            let message =
+                format!("a Scan of operator set {opset} has batches, wanted {SCAN} or later");
+            return Err(Stop::opaque(message));
+        }
+        _ => scan(node, &graphs[0].1, attr)?,
+    };
+    let runner = Runner { kind, graphs };
+    runner.fits(node)?;
+    Ok(runner)
+}
+
+fn scan<'n>(
+    node: &NodeProto,
+    body: &GraphProto,
+    attr: impl Fn(&str) -> Option<&'n AttributeProto>,
+) -> Result<Kind, Stop> {
+    let given = node.input.len();
+    let scanned = attr("num_scan_inputs").and_then(|a| a.i).unwrap_or(0);
+    let scanned = usize::try_from(scanned).unwrap_or(0);
+    let carried = given.checked_sub(scanned).filter(|_| 0 < scanned);
+    let carried = carried.ok_or_else(|| {
+        let message = format!("{} has {given} inputs and scans {scanned}", label(node));
+        Stop::error(codes::ONNX_NODE, message)
+    })?;
+    let stacked = body.output.len().saturating_sub(carried);
+    let list = |name: &str, wanted: usize| -> Result<Vec<i64>, Stop> {
+        let found = attr(name).map_or_else(|| vec![0; wanted], |a| a.ints.clone());
+        let words = format!("numbers in `{name}`");
+        count(node, &words, found.len(), wanted).map(|()| found)
+    };
+    list("scan_input_directions", scanned)?;
+    list("scan_output_directions", stacked)?;
+    Ok(Kind::Scan {
+        carried,
+        inputs: list("scan_input_axes", scanned)?,
+        outputs: list("scan_output_axes", stacked)?,
+    })
+}
+
+fn count(node: &NodeProto, what: &str, found: usize, wanted: usize) -> Result<(), Stop> {
+    if found == wanted {
+        return Ok(());
+    }
+    let message = format!("{} has {found} {what}, wanted {wanted}", label(node));
+    Err(Stop::error(codes::ONNX_NODE, message))
+}
+
+impl Runner {
+    /// How many values are carried.
+    pub(crate) fn carried(&self) -> usize {
+        match &self.kind {
+            Kind::If => 0,
+            Kind::Loop { carried } | Kind::Scan { carried, .. } => *carried,
+        }
+    }
+
+    /// How many results of a graph come before those that are carried.
+    fn before(&self) -> usize {
+        usize::from(matches!(self.kind, Kind::Loop { .. }))
+    }
+
+    /// How many outputs the operator has.
+    pub(crate) fn outputs(&self) -> usize {
+        self.graphs[0].1.output.len() - self.before()
+    }
+
+    fn fits(&self, node: &NodeProto) -> Result<(), Stop> {
+        let inputs = match &self.kind {
+            Kind::If => 0,
+            Kind::Loop { carried } => carried + 2,
+            Kind::Scan { .. } => node.input.len(),
+        };
+        let least = self.before() + self.carried();
+        for (name, graph) in &self.graphs {
+            count(
+                node,
+                &format!("inputs of `{name}`"),
+                graph.input.len(),
+                inputs,
+            )?;
+            let given = graph.output.len();
+            let outputs = self.graphs[0].1.output.len();
+            let wanted = outputs.max(least);
+            count(node, &format!("outputs of `{name}`"), given, wanted)?;
+        }
+        let missing = |i: &usize| node.input.get(*i).is_none_or(String::is_empty);
+        let from = if self.before() == 1 { 2 } else { 0 };
+        if let Some(i) = (from..node.input.len()).find(missing) {
+            let message = format!("{}: input {i} is missing", label(node));
+            return Err(Stop::error(codes::MISSING_INPUT, message));
+        }
+        let most = self.outputs();
+        if most < node.output.len() || (self.graphs.len() == 2 && node.output.len() < most) {
+            count(node, "outputs", node.output.len(), most)?;
+        }
+        Ok(())
+    }
+
+    /// The types of what the graphs are given by inputs of these types, at the first round.
+    pub(crate) fn given(&self, inputs: &[Option<Type>]) -> Result<Vec<Type>, Stop> {
+        let input = |i: usize| inputs.get(i).cloned().flatten();
+        let known =
+            |i: usize| input(i).ok_or_else(|| Stop::opaque(format!("input {i} is missing")));
+        match &self.kind {
+            Kind::If => Ok(Vec::new()),
+            Kind::Loop { carried } => {
+                let mut types = vec![scalar(DType::SI64), scalar(DType::BOOL)];
+                for i in 0..*carried {
+                    types.push(known(2 + i)?);
+                }
+                Ok(types)
+            }
+            Kind::Scan {
+                carried, inputs, ..
+            } => {
+                let mut types = Vec::new();
+                for i in 0..*carried {
+                    types.push(known(i)?);
+                }
+                for (i, &axis) in inputs.iter().enumerate() {
+                    let ty = known(carried + i)?;
+                    let mut ty = tensor(&ty)?.without_layout();
+                    ty.dims.remove(at(axis, ty.rank())?);
+                    types.push(ty.into());
+                }
+                Ok(types)
+            }
+        }
+    }
+
+    /// What a graph is given so that its results can be carried: the same, or types with fewer known sizes.
+    pub(crate) fn carrying(&self, given: &[Type], results: &[Type]) -> Result<Vec<Type>, Stop> {
+        let mut types = given.to_vec();
+        let first = 2 * self.before();
+        for i in 0..self.carried() {
+            types[first + i] = either(&given[first + i], &results[self.before() + i])?;
+        }
+        Ok(types)
+    }
+
+    /// The same with no known sizes of what is carried.
+    pub(crate) fn open(&self, given: &[Type]) -> Vec<Type> {
+        let mut types = given.to_vec();
+        let first = 2 * self.before();
+        for ty in types.iter_mut().skip(first).take(self.carried()) {
+            if let Type::Tensor(tensor) = ty {
+                *ty = TensorType::new(vec![Dim::Unknown; tensor.rank()], tensor.dtype).into();
+            }
+        }
+        types
+    }
+
+    /// The types of the operator's outputs, from those of its inputs, of what its graphs are given and of what each gives.
+    /// `rounds` is how many rounds there are, if that is known; a size that is that number otherwise has a name, made by `name`.
+    pub(crate) fn results(
+        &self,
+        inputs: &[Option<Type>],
+        given: &[Type],
+        graphs: &[Vec<Type>],
+        (rounds, name): (Option<u64>, &mut dyn FnMut() -> Dim),
+    ) -> Result<Vec<Type>, Stop> {
+        let carried = self.carried();
+        let (axes, rounds) = match &self.kind {
+            Kind::If => {
+                let pairs = graphs[0].iter().zip(&graphs[1]);
+                return pairs.map(|(a, b)| either(a, b)).collect();
+            }
+            Kind::Loop { .. } => (None, rounds.map(Dim::Fixed)),
+            Kind::Scan {
+                inputs: axes,
+                outputs,
+                ..
+            } => {
+                let mut rounds: Option<Dim> = None;
+                for (i, &axis) in axes.iter().enumerate() {
+                    let Some(ty) = inputs.get(carried + i).and_then(Option::as_ref) else {
+                        continue;
+                    };
+                    let ty = tensor(ty)?;
+                    let dim = ty.dims[at(axis, ty.rank())?].clone();
+                    rounds = match rounds {
+                        Some(Dim::Fixed(n)) => Some(Dim::Fixed(n)),
+                        Some(before) if dim.fixed().is_none() => Some(known_or(before, &dim)),
+                        _ => Some(dim),
+                    };
+                }
+                (Some(outputs), rounds.filter(|dim| *dim != Dim::Unknown))
+            }
+        };
+        let mut types: Vec<Type> = given
+            .iter()
+            .skip(2 * self.before())
+            .take(carried)
+            .cloned()
+            .collect();
+        let parts = &graphs[0][self.before() + carried..];
+        let rounds = match rounds {
+            Some(rounds) => rounds,
+            None if parts.is_empty() => Dim::Unknown,
+            None => name(),
+        };
+        for (i, ty) in parts.iter().enumerate() {
+            let mut ty = tensor(ty)?.without_layout();
+            let axis = axes.map_or(Ok(0), |axes| at(axes[i], ty.rank() + 1))?;
+            ty.dims.insert(axis, rounds.clone());
+            types.push(ty.into());
+        }
+        Ok(types)
+    }
+}
+
+/// A name that no size has yet.
+pub(crate) fn name_of_rounds(taken: &mut IndexSet<Arc<str>>) -> Dim {
+    let names = (0usize..).map(|i| Arc::from(format!("rounds_{i}")));
+    let fresh = names
+        .into_iter()
+        .find(|name: &Arc<str>| !taken.contains(name));
+    let Some(name) = fresh else {
+        return Dim::Unknown;
+    };
+    taken.insert(name.clone());
+    Dim::of_size(&Size::name(&name))
+}
+
+fn scalar(dtype: DType) -> Type {
+    TensorType::new(Vec::new(), dtype).into()
+}
+
+fn tensor(ty: &Type) -> Result<&TensorType, Stop> {
+    let found = ty.as_tensor();
+    found.ok_or_else(|| Stop::opaque("it takes apart or stacks what is no tensor"))
+}
+
+/// An axis counted from the front.
+fn at(axis: i64, rank: usize) -> Result<usize, Stop> {
+    let n = i64::try_from(rank).unwrap_or(i64::MAX);
+    let counted = if axis < 0 {
+        axis.saturating_add(n)
+    } else {
+        axis
+    };
+    let found = usize::try_from(counted).ok().filter(|_| counted < n);
+    found.ok_or_else(|| {
+        let message = format!("axis {axis} is out of range for {rank} dimensions");
+        Stop::error(codes::AXIS_OUT_OF_RANGE, message)
+    })
+}
+
+/// A type that both have: a size in which they differ is open.
+fn either(a: &Type, b: &Type) -> Result<Type, Stop> {
+    let (Some(x), Some(y)) = (a.as_tensor(), b.as_tensor()) else {
+        let same = a.as_tensor().is_none() && b.as_tensor().is_none();
+        let differ = || Stop::opaque("a value is a tensor at one time and none at another");
+        return same.then(|| a.clone()).ok_or_else(differ);
+    };
+    if x.dtype != y.dtype || x.rank() != y.rank() {
+        return Err(Stop::opaque(
+            "a value has one element type or number of dimensions at one time and another at another",
+        ));
+    }
+    let same = |(x, y): (&Dim, &Dim)| if x == y { x.clone() } else { Dim::Unknown };
+    let dims = x.dims.iter().zip(&y.dims).map(same).collect();
+    Ok(TensorType::new(dims, x.dtype).into())
+}
