@@ -1,6 +1,7 @@
 //! `bufferize` and `plan-memory`: what shares memory, what is refused, how large an arena is.
 
 use optc_check::{MemoryUse, check_memory};
+use optc_interp::SplitMix64;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place};
 use optc_ir::op::in_place;
@@ -87,6 +88,146 @@ fn is_sound(module: &Module, what: &str, registry: &Registry) {
             }
         }
     }
+}
+
+/// The pipeline that decides about memory with a limit of what is alive.
+fn limited(limit: u64) -> String {
+    let option = format!("{{max-live={limit}}}");
+    format!("canonicalize,view-fold{option},bufferize{option},plan-memory")
+}
+
+/// A random program of large values, parts of them, what is computed on parts and what is joined of them; parts are read
+/// again at the end.
+fn program_of_parts(seed: u64) -> Module {
+    let mut rng = SplitMix64::new(seed);
+    let mut below = |n: usize| usize::try_from(rng.below(n as u64)).expect("a usize");
+    let mut text = String::from("func.func @main(%x: tensor<4x64xf32>) -> tensor<4x4xf32> {\n");
+    // Each value with its number of columns.
+    let mut all: Vec<(String, usize)> = vec![("%x".to_owned(), 64)];
+    let add = |text: &mut String, line: String, columns: usize, all: &mut Vec<(String, usize)>| {
+        let name = format!("%{}", all.len() - 1);
+        *text += &format!("  {name} = {line} -> tensor<4x{columns}xf32>\n");
+        all.push((name, columns));
+    };
+    for _ in 0..8 + below(16) {
+        let (value, columns) = all[below(all.len())].clone();
+        let ty = format!("tensor<4x{columns}xf32>");
+        match below(5) {
+            0 if 4 < columns => {
+                let start = below(columns - 3);
+                let line = format!(
+                    "\"hbir.slice\"({value}) <{{limits = [4, {}], starts = [0, {start}]}}> : ({ty})",
+                    start + 4
+                );
+                add(&mut text, line, 4, &mut all);
+            }
+            0 | 1 => add(
+                &mut text,
+                format!("\"hbir.neg\"({value}) : ({ty})"),
+                columns,
+                &mut all,
+            ),
+            2 | 3 => {
+                let axis = below(2);
+                let line = format!("\"hbir.softmax\"({value}) <{{axis = {axis}}}> : ({ty})");
+                add(&mut text, line, columns, &mut all);
+            }
+            _ => {
+                let (other, more) = all[below(all.len())].clone();
+                let line = format!(
+                    "\"hbir.concat\"({value}, {other}) <{{axis = 1}}> : ({ty}, tensor<4x{more}xf32>)"
+                );
+                add(&mut text, line, columns + more, &mut all);
+            }
+        }
+    }
+    let first = "\"hbir.slice\"(%x) <{limits = [4, 4], starts = [0, 0]}> : (tensor<4x64xf32>)";
+    add(&mut text, first.to_owned(), 4, &mut all);
+    let parts: Vec<String> = all
+        .iter()
+        .filter(|(_, columns)| *columns == 4)
+        .map(|(name, _)| name.clone())
+        .collect();
+    for part in parts {
+        let (sum, _) = all[all.len() - 1].clone();
+        let ty = "tensor<4x4xf32>";
+        add(
+            &mut text,
+            format!("\"hbir.add\"({sum}, {part}) : ({ty}, {ty})"),
+            4,
+            &mut all,
+        );
+    }
+    let (sum, _) = &all[all.len() - 1];
+    text += &format!("  return {sum} : tensor<4x4xf32>\n}}\n");
+    text::parse(&text).expect("well formed")
+}
+
+#[test]
+fn no_more_is_alive_than_the_limit_says() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut held, mut copied, mut refused) = (0, 0, 0);
+    for (target, profile) in [
+        ("cpu", Some(Profile::Mixed)),
+        ("cpu", Some(Profile::TinyCopies)),
+        ("cpu", None),
+        ("journey6", Some(Profile::Mixed)),
+        ("journey6", None),
+        ("tpu", None),
+    ] {
+        for seed in 0..cases(15) {
+            let module = match profile {
+                Some(profile) => program(seed, profile, &registry),
+                None => program_of_parts(seed),
+            };
+            let free = plan(&module, FOLDED, target, &registry);
+            let live = |module: &Module| {
+                let used = MemoryUse::of(module, &registry);
+                used.expect("it is planned").live_bytes
+            };
+            let most = live(&free.module);
+            let limits = [most, most.saturating_sub(1), most * 3 / 4, most / 2];
+            for limit in limits.into_iter().filter(|&limit| limit != 0) {
+                let what = format!("{target} {profile:?} seed {seed} at {limit} of {most}");
+                let passes = limited(limit);
+                let ran = run_passes(&module, &passes, target, &Boundary::default(), &registry);
+                let ran = match ran {
+                    Ok(ran) => ran,
+                    Err(problem) => {
+                        assert!(problem.starts_with("max-live: "), "{what}: {problem}");
+                        assert!(limit < most, "{what}: {problem}");
+                        refused += 1;
+                        continue;
+                    }
+                };
+                assert!(
+                    live(&ran.module) <= limit,
+                    "{what}\n{}",
+                    text::print(&ran.module)
+                );
+                is_sound(&ran.module, &what, &registry);
+                same_meaning(&module, &ran.module, &registry).expect("copies change no meaning");
+                let remarks = ran.cx.remarks.iter();
+                let copies = remarks.filter(|d| d.code.as_str() == "copied-for-memory");
+                let copies = copies.count();
+                // Where there is room nothing is copied for it, and only then.
+                assert_eq!(copies == 0, limit == most, "{what}");
+                if copies == 0 {
+                    assert_eq!(
+                        text::print(&ran.module),
+                        text::print(&free.module),
+                        "{what}"
+                    );
+                }
+                copied += copies;
+                held += 1;
+            }
+        }
+    }
+    assert!(
+        0 < held && 0 < copied && 0 < refused,
+        "{held} held, {copied} copied, {refused} refused"
+    );
 }
 
 #[test]

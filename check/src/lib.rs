@@ -3,6 +3,7 @@
 //!
 //! Nothing here is shared with the search; `passes` depends on this crate, and this crate on no pass.
 
+mod alive;
 pub mod amount;
 mod certificate;
 mod codes;
@@ -24,11 +25,12 @@ mod tiles;
 mod validate;
 mod witness;
 
+pub use alive::{Buffer, Memory, most_alive, steps};
 pub use certificate::Certificate;
 pub use codes::CODES;
 pub use digest::Digest;
 pub use estimate::Estimate;
-pub use memory::{MemoryUse, check_memory};
+pub use memory::{MemoryUse, check_memory, memory_of};
 pub use parts::check_parts;
 pub use stats::{Polynomials, Stats, bound_sizes};
 pub use target::check_target;

@@ -5,6 +5,8 @@
 //! written since then is lost, and reading it is refused. Storages in the arena occupy their bytes from the first write to
 //! the last read. What lies inside another value has the storage of that, which is there from the first of them on.
 
+use crate::alive::{Alive, Buffer, Memory};
+use crate::amount::bytes_of;
 use crate::codes;
 use crate::parts::homes;
 use indexmap::IndexMap;
@@ -12,6 +14,7 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, ARENA, Place, State};
 use optc_ir::op::in_place;
+use optc_ir::size::SizeTable;
 use optc_ir::{
     Code, Diagnostic, FreedomClass, Func, Module, Op, Registry, Role, Structure, Value, ValueDef,
 };
@@ -107,6 +110,29 @@ impl MemoryUse {
     }
 }
 
+/// The memory of their own that values of each function have, at these sizes of names; nothing of arguments, constants
+/// and what is written as a result of the function.
+///
+/// # Errors
+/// Nothing is decided about memory, or what is decided is refused.
+pub fn memory_of(
+    module: &Module,
+    registry: &Registry,
+    sizes: &SizeTable,
+) -> Result<Vec<Memory>, Box<Diagnostic>> {
+    let Some(state) = State::of(module) else {
+        let message = format!("found no {}, wanted bufferized or planned", memory::STATE);
+        return Err(Box::new(Diagnostic::error(codes::MEMORY_SYNTAX, message)));
+    };
+    let effects = Effects::of_module(module, registry);
+    let of = |func| {
+        let mut walk = Walk::new(func, registry, &effects, state);
+        walk.run()?;
+        Ok(walk.memory(sizes))
+    };
+    module.funcs.iter().map(of).collect()
+}
+
 /// What kind of memory a storage is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -122,6 +148,10 @@ struct Storage {
     kind: Kind,
     /// How often it was written.
     writes: usize,
+    /// The value that it was made for, where it is neither an argument's nor a constant's nor the caller's.
+    of: Option<Value>,
+    /// The operations of the body from which and to which it is needed.
+    lives: [usize; 2],
 }
 
 /// Where a value lies.
@@ -132,43 +162,6 @@ struct Held {
     write: usize,
     /// Whether it is a part of the storage.
     part: bool,
-}
-
-/// Arena bytes that are occupied.
-#[derive(Default)]
-struct Alive {
-    /// By their first byte, the end and the storage.
-    ranges: BTreeMap<u64, (u64, usize)>,
-    /// The range of a storage.
-    at: BTreeMap<usize, u64>,
-    now: u64,
-    most: u64,
-}
-
-impl Alive {
-    /// Occupies bytes; the storage that has some of them already is an error.
-    fn take(&mut self, storage: usize, offset: u64, bytes: u64) -> Result<(), usize> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let end = offset.saturating_add(bytes);
-        let last = self.ranges.range(..end).next_back();
-        if let Some((_, &(_, other))) = last.filter(|(_, (other_end, _))| offset < *other_end) {
-            return Err(other);
-        }
-        self.ranges.insert(offset, (end, storage));
-        self.at.insert(storage, offset);
-        self.now = self.now.saturating_add(bytes);
-        self.most = self.most.max(self.now);
-        Ok(())
-    }
-
-    fn give(&mut self, storage: usize) {
-        let range = self.at.remove(&storage);
-        if let Some((at, (end, _))) = range.and_then(|at| Some((at, self.ranges.remove(&at)?))) {
-            self.now = self.now.saturating_sub(end - at);
-        }
-    }
 }
 
 /// One function, followed operation by operation.
@@ -195,6 +188,8 @@ struct Walk<'a> {
     needed: Vec<usize>,
     alive: Alive,
     counted: MemoryUse,
+    /// How many operations of the body are done.
+    at: usize,
 }
 
 type Outcome<T> = Result<T, Box<Diagnostic>>;
@@ -233,6 +228,7 @@ impl<'a> Walk<'a> {
             needed: Vec::new(),
             alive: Alive::default(),
             counted: MemoryUse::default(),
+            at: 0,
         }
     }
 
@@ -243,9 +239,48 @@ impl<'a> Walk<'a> {
     }
 
     fn storage(&mut self, kind: Kind) -> usize {
-        self.storages.push(Storage { kind, writes: 1 });
+        self.storages.push(Storage {
+            kind,
+            writes: 1,
+            of: None,
+            lives: [self.at, self.func.body.len()],
+        });
         self.needed.push(0);
         self.storages.len() - 1
+    }
+
+    /// Memory of a value's own.
+    fn own(&mut self, value: Value) -> usize {
+        let storage = self.storage(Kind::Own);
+        self.storages[storage].of = Some(value);
+        storage
+    }
+
+    /// What was made for values, at these sizes of names.
+    fn memory(&self, sizes: &SizeTable) -> Memory {
+        let mut memory = Memory {
+            buffers: Vec::new(),
+            of: SideTable::new(None),
+        };
+        let mut numbers = vec![None; self.storages.len()];
+        for (storage, number) in self.storages.iter().zip(&mut numbers) {
+            let Some(value) = storage.of else { continue };
+            let Some(ty) = self.func.ty(value).as_tensor() else {
+                continue;
+            };
+            let [first, last] = storage.lives;
+            *number = Some(memory.buffers.len());
+            memory.buffers.push(Buffer {
+                value,
+                bytes: bytes_of(ty, sizes).at(sizes),
+                first,
+                last,
+            });
+        }
+        for value in self.func.values.ids() {
+            memory.of[value] = self.held[value].and_then(|held| numbers[held.storage]);
+        }
+        memory
     }
 
     fn hold(&mut self, value: Value, held: Held) {
@@ -260,6 +295,7 @@ impl<'a> Walk<'a> {
             self.hold(arg, first(storage));
         }
         for (at, &op) in self.func.body.iter().enumerate() {
+            self.at = at;
             self.operands(op)?;
             self.results(op)?;
             for value in std::mem::take(&mut self.dying[at]) {
@@ -344,8 +380,8 @@ impl<'a> Walk<'a> {
                 "a value of known size has memory of its own, wanted an offset in the arena"
                     .to_owned(),
             ),
-            Place::Own => Ok(first(self.storage(Kind::Own))),
-            Place::Arena(offset) => self.in_arena(op, bytes, offset),
+            Place::Own => Ok(first(self.own(result))),
+            Place::Arena(offset) => self.in_arena(op, (result, bytes), offset),
             Place::Constant => self.constant(op),
             Place::Result(number) => self.for_result(op, number),
             Place::Alias(operand) => self.alias(op, operand, part),
@@ -410,7 +446,12 @@ impl<'a> Walk<'a> {
         path.last().and_then(|v| self.homes.get(v)) == Some(&op)
     }
 
-    fn in_arena(&mut self, op: Op, bytes: Option<u64>, offset: u64) -> Outcome<Held> {
+    fn in_arena(
+        &mut self,
+        op: Op,
+        (value, bytes): (Value, Option<u64>),
+        offset: u64,
+    ) -> Outcome<Held> {
         let Some(bytes) = bytes.filter(|_| self.state == State::Planned) else {
             let message = "an offset in an arena, and the size is not known or nothing is planned";
             return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
@@ -422,7 +463,7 @@ impl<'a> Walk<'a> {
             );
             return self.refuse(op, codes::MEMORY_PLACE, message);
         }
-        let storage = self.storage(Kind::Own);
+        let storage = self.own(value);
         self.counted.arena_values += 1;
         match self.alive.take(storage, offset, bytes) {
             Ok(()) => Ok(first(storage)),
@@ -622,6 +663,7 @@ impl<'a> Walk<'a> {
         *needed = needed.saturating_sub(1);
         if *needed == 0 {
             self.alive.give(held.storage);
+            self.storages[held.storage].lives[1] = self.at;
         }
     }
 

@@ -43,6 +43,8 @@
 //!    first of these writes on. An operation that is not element-wise and reads something in that memory writes nothing else
 //!    into it; the operand is copied then.
 //!
+//! With `max-live=N` a program of which more than N bytes are alive at once is refused.
+//!
 //! # Not done
 //! Operations that are not element-wise never write over an operand. Tiles keep no memory here: values inside a group have places as all others.
 //!
@@ -55,13 +57,16 @@
 //! # Source
 //! MLIR's One-Shot Bufferize; XLA's `HloAliasAnalysis` and `BufferAssignment`.
 
-use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
-use optc_check::parts;
+use crate::codes;
+use crate::names::printed_name;
+use crate::pass::{Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase};
 use optc_check::stats::known_values;
+use optc_check::{Buffer, Memory, most_alive, parts};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
+use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func, Module, Op, Registry, Role, Structure, TensorType, Value};
 use optc_layout::{Layout, Notation, ViewMap, is_view};
 
@@ -70,7 +75,7 @@ static INFO: PassInfo = PassInfo {
     summary: "decide which values share memory: views and parts alias, element-wise operations write in place",
     phases: (Phase::Imported, Phase::Bufferized),
     required: false,
-    options: &[],
+    options: &[MAX_LIVE],
 };
 
 /// The family of operations that may write over an operand.
@@ -86,25 +91,126 @@ impl Pass for Bufferize {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-        if memory::State::of(module) == Some(State::Bufferized) {
-            return Ok(Changed::No.into());
+        let limit = limit(&cx.options, &INFO)?;
+        let changed = memory::State::of(module) != Some(State::Bufferized);
+        if changed {
+            share(module, &cx.registry);
         }
-        memory::clear(module);
-        let registry = &cx.registry;
-        let effects = Effects::of_module(module, registry);
-        let decided: Vec<Vec<(Op, Vec<Place>)>> = module
-            .funcs
-            .iter()
-            .map(|func| Sharing::of(func, registry, &effects).places())
-            .collect();
-        for (func, decided) in module.funcs.iter_mut().zip(decided) {
-            for (op, places) in decided {
-                memory::set_places(&mut func.ops[op], &places);
-            }
+        if let Some(limit) = limit {
+            check_limit(module, limit, cx)?;
         }
-        State::Bufferized.set(module);
-        Ok(Changed::Yes.into())
+        Ok(Changed::from(changed).into())
     }
+}
+
+/// Writes which values of a module share memory.
+fn share(module: &mut Module, registry: &Registry) {
+    memory::clear(module);
+    let effects = Effects::of_module(module, registry);
+    let decided: Vec<Vec<(Op, Vec<Place>)>> = module
+        .funcs
+        .iter()
+        .map(|func| Sharing::of(func, registry, &effects).places())
+        .collect();
+    for (func, decided) in module.funcs.iter_mut().zip(decided) {
+        for (op, places) in decided {
+            memory::set_places(&mut func.ops[op], &places);
+        }
+    }
+    State::Bufferized.set(module);
+}
+
+/// The memory of their own that values of each function have, as the module says, or as `bufferize` would decide where it
+/// says nothing; see [`optc_check::memory_of`].
+///
+/// # Errors
+/// What the module says of its memory is refused.
+pub fn memory_of(
+    module: &Module,
+    registry: &Registry,
+    sizes: &SizeTable,
+) -> Result<Vec<Memory>, Box<Diagnostic>> {
+    if State::of(module).is_some() {
+        return optc_check::memory_of(module, registry, sizes);
+    }
+    let mut shared = module.clone();
+    share(&mut shared, registry);
+    optc_check::memory_of(&shared, registry, sizes)
+}
+
+/// Refuses a module of which more than `limit` bytes are alive at once.
+pub(crate) fn check_limit(
+    module: &Module,
+    limit: u64,
+    cx: &PassContext,
+) -> Result<(), Box<Diagnostic>> {
+    let sizes = SizeTable::new(&cx.bindings);
+    let all = memory_of(module, &cx.registry, &sizes)?;
+    let mut both = module.funcs.iter().zip(&all);
+    let above = both.find(|(_, memory)| limit < most_alive(&memory.buffers).0);
+    match above {
+        Some((func, memory)) => Err(Box::new(above_limit(func, &memory.buffers, limit))),
+        None => Ok(()),
+    }
+}
+
+/// Buffers that are named in an error.
+const NAMED: usize = 5;
+
+/// The error of a function of which more than `limit` bytes are alive at once: how many, where, and of what.
+pub(crate) fn above_limit(func: &Func, buffers: &[Buffer], limit: u64) -> Diagnostic {
+    let (bytes, place) = most_alive(buffers);
+    let message = format!(
+        "@{} keeps {bytes} bytes alive at once, wanted at most {limit} (max-live)",
+        func.name
+    );
+    let mut diag = Diagnostic::error(codes::MAX_LIVE, message);
+    if let Some(&op) = func.body.get(place) {
+        diag = diag.at(func.ops[op].span, "here");
+    }
+    let there = |buffer: &&Buffer| buffer.first <= place && place <= buffer.last;
+    let mut alive: Vec<&Buffer> = buffers.iter().filter(there).collect();
+    alive.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
+    let named = alive.iter().take(NAMED);
+    let named = named.map(|b| format!("{}, {} bytes", printed_name(func, b.value), b.bytes));
+    let named: Vec<String> = named.collect();
+    let more = match alive.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    diag.note(format!("alive there: {}{more}", named.join("; ")))
+}
+
+/// The limit that the option `max-live` of a pass gives.
+///
+/// # Errors
+/// It is no number of bytes.
+pub(crate) fn limit(options: &Options, info: &PassInfo) -> Result<Option<u64>, Box<Diagnostic>> {
+    match options.get(info, MAX_LIVE.name) {
+        text if text == MAX_LIVE.default => Ok(None),
+        _ => options.number(info, MAX_LIVE.name).map(Some),
+    }
+}
+
+/// The option of passes that decide what is alive, or judge it.
+pub(crate) const MAX_LIVE: OptionInfo = OptionInfo {
+    name: "max-live",
+    default: "none",
+    summary: "bytes that may be alive at once, at the sizes that costs are compared at",
+};
+
+/// The most bytes that are alive at once in a function of a module, at these sizes of names: of [`memory_of`].
+///
+/// # Errors
+/// As for [`memory_of`].
+pub fn live_bytes(
+    module: &Module,
+    registry: &Registry,
+    sizes: &SizeTable,
+) -> Result<u64, Box<Diagnostic>> {
+    let all = memory_of(module, registry, sizes)?;
+    let most = all.iter().map(|of| most_alive(&of.buffers).0);
+    Ok(most.max().unwrap_or(0))
 }
 
 /// What is known of the memory that values share, kept at the value that was there first.

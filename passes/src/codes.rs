@@ -86,6 +86,23 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "give the option that a note names; where none is named, none removes it: pin another layout (`--pin`), put a called function in place of its calls, or choose a target that accepts the other order",
     );
+    COPIED_FOR_MEMORY = Code::command(
+        "copied-for-memory",
+        "remark: a part is copied, though it might lie in place: then more bytes would be alive at once than `--max-live` lets there be",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<4x64xf32>) -> tensor<4x2xf32> {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = "hbir.slice"(%0) <{limits = [4, 2], starts = [0, 0]}> : (tensor<4x64xf32>) -> tensor<4x2xf32>
+  %2 = "hbir.neg"(%1) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %3 = "hbir.softmax"(%2) <{axis = 0}> : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %4 = "hbir.add"(%3, %1) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %4 : tensor<4x2xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --max-live=1040 --remarks in.ir",
+        "nothing; let more bytes be alive, or give no limit, and the part is read where it lies",
+    );
     LAYOUTS_DROPPED = Code::command(
         "layouts-dropped",
         "remark: candidate layouts were left out at the cap, so a cheaper choice may have been missed",
@@ -99,6 +116,20 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
         "raise `max-layouts` to the number that the remark gives; where it gives none, nothing that was tried saves bytes",
+    );
+    MAX_LIVE = Code::command(
+        "max-live",
+        "more bytes are alive at once than `--max-live` lets there be, whatever is copied in the place of parts, as far as was searched",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "hbir.softmax"(%x) <{axis = 0}> : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 0}> : (tensor<64xf32>) -> tensor<64xf32>
+  return %1 : tensor<64xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --max-live=100 in.ir",
+        "let more be alive: the message says how many are; `optc stats --pass=view-fold,bufferize,plan-memory` prints `live_bytes`",
     );
     MEMORY_UNPLANNED = Code::command(
         "memory-unplanned",

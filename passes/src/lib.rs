@@ -8,6 +8,7 @@ mod codes;
 pub mod elide_copies;
 pub mod inline;
 pub mod manager;
+mod names;
 pub mod normalize_layouts;
 pub mod pass;
 pub mod pipeline;

@@ -76,7 +76,7 @@ pub mod estimate {
 pub mod text {
     pub use optc_ir::diag::nearest;
     pub use optc_ir::render;
-    pub use optc_ir::text::{parse, print, split};
+    pub use optc_ir::text::{parse, print, print_type, split, value_names};
     pub use optc_ir::verify::verify;
 }
 
@@ -106,8 +106,9 @@ pub mod tile {
 
 /// Where values lie in memory, as attributes that `bufferize` and `plan-memory` write.
 pub mod memory {
-    pub use optc_check::check_memory;
+    pub use optc_check::{Buffer, Memory, check_memory, most_alive, steps};
     pub use optc_ir::memory::{ALIGNMENT, ARENA, MEMORY, Place, STATE, State, arena, places};
+    pub use optc_passes::bufferize::{live_bytes, memory_of};
 }
 
 /// Execution: programs run in buffers that are laid out as their types say, and conversions between layouts.

@@ -34,7 +34,7 @@ mod print;
 mod scope;
 mod types;
 
-pub use print::{print, print_attr, print_func, print_loc, print_type};
+pub use print::{print, print_attr, print_func, print_loc, print_type, value_names};
 pub(crate) use types::same_type;
 
 use crate::diag::{Diagnostic, Severity};

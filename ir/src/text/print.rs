@@ -58,6 +58,20 @@ pub fn print_loc(loc: &Loc) -> String {
 /// The words that may stand before the name of a function.
 const VISIBILITIES: [&str; 3] = ["private", "public", "nested"];
 
+/// What the text calls the arguments and results of a function, without `%`, in the order of the text.
+#[must_use]
+pub fn value_names(func: &Func) -> IndexMap<Value, String> {
+    let mut printer = Printer::default();
+    let names = printer.name_values(func);
+    let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
+    let mut found = IndexMap::new();
+    for &value in func.args.iter().chain(results) {
+        printer.value_name(names[value]);
+        found.insert(value, std::mem::take(&mut printer.out));
+    }
+    found
+}
+
 /// How a value is written after `%`.
 #[derive(Clone, Copy, Debug)]
 enum Name {
@@ -311,7 +325,11 @@ impl Printer {
 
     fn value(&mut self, value: Value, names: &SideTable<Value, Name>) {
         self.put("%");
-        match names[value] {
+        self.value_name(names[value]);
+    }
+
+    fn value_name(&mut self, name: Name) {
+        match name {
             Name::Arg(i) => {
                 let name = self.args.get(i as usize).map_or("", |n| n);
                 self.out.push_str(name);

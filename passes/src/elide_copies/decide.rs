@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The copies of one function that go.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Elided {
     /// The numbers of the parts that lie in place.
     in_place: IndexMap<Op, BTreeSet<usize>>,
@@ -57,12 +57,12 @@ impl Elided {
     }
 }
 
-/// Decides which copies of a function go on a target.
+/// Decides which copies of a function go on a target; the parts in `copied` do not.
 pub(crate) fn elide(
     func: &Func,
-    registry: &Registry,
-    effects: &Effects<'_>,
+    (registry, effects): (&Registry, &Effects<'_>),
     target: &Target,
+    copied: BTreeSet<(Op, Port)>,
 ) -> Elided {
     if target.families.values().all(|row| row.parts.is_none()) {
         return Elided::default();
@@ -74,6 +74,7 @@ pub(crate) fn elide(
         pieces: SideTable::new(false),
         may_be_pieces: SideTable::new(None),
         elided: Elided::default(),
+        copied,
         site,
         target,
     };
@@ -109,6 +110,8 @@ struct Decision<'a> {
     /// Whether it may be.
     may_be_pieces: SideTable<Value, Option<bool>>,
     elided: Elided,
+    /// Parts that are copied whatever is decided.
+    copied: BTreeSet<(Op, Port)>,
 }
 
 impl Decision<'_> {
@@ -183,7 +186,7 @@ impl Decision<'_> {
         if self.site.is_known(root) || self.site.is_wanted_whole(root) {
             return Err(Refused::Always);
         }
-        if self.placed[root] {
+        if self.placed[root] || self.copied.contains(&(op, part.part)) {
             return Err(Refused::Here);
         }
         let base = match self.pieces[whole] {
@@ -273,7 +276,8 @@ impl Decision<'_> {
             all.extend(parts.map(|part| (reader, part.clone())));
             let whole = results.iter().any(|&r| self.site.is_wanted_whole(r));
             let cut = all.len() - before == results.len() && self.has_parts(reader);
-            if !one_view || whole || !cut {
+            let copied = (0..results.len()).any(|i| self.is_copied(reader, i));
+            if !one_view || whole || !cut || copied {
                 return false;
             }
         }
@@ -286,6 +290,11 @@ impl Decision<'_> {
                     .apart((all[i].0, &all[i].1), (all[j].0, &all[j].1))
             })
         })
+    }
+
+    /// Whether a result is copied whatever is decided.
+    fn is_copied(&self, op: Op, number: usize) -> bool {
+        self.copied.contains(&(op, Port::Result(number)))
     }
 
     /// Whether the parts of a root are all there is of it, and one reader alone takes each of them once.
@@ -357,6 +366,9 @@ impl Decision<'_> {
                 // It is copied there.
                 false => Err(Refused::Here),
             };
+        }
+        if self.copied.contains(&(op, part.part)) {
+            return Err(Refused::Here);
         }
         let base = self.spread[parent].clone();
         let spread = base.and_then(|base| self.site.spread(op, part, &base));

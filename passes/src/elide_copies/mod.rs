@@ -31,6 +31,11 @@
 //!
 //! Rows say with `parts` what operations take. What stays a copy stays one operation that reads and writes what it did.
 //!
+//! With `max-live=N` parts are copied all the same, so that at most N bytes are alive at once as `bufferize` shares memory: a
+//! part keeps its parent alive, and what is written in place makes the whole be there before. A remark says which
+//! (`copied-for-memory`); a program of which more are alive whatever is copied, as far as the greedy search sees, is refused
+//! (`max-live`).
+//!
 //! # Not done
 //! A value that several concats want lies in the last of them. An operation that may write its result over an operand does
 //! not do so in a part. `scatter` and `dynamic_update_slice` copy.
@@ -45,16 +50,20 @@
 //! XLA's in-place concatenation and `HloDataflowAnalysis`; MLIR's empty tensor elimination and destination passing style.
 
 mod decide;
+mod within;
 
 pub(crate) use decide::Repeats;
 use decide::{Elided, elide};
+use within::keep_within;
 
+use crate::bufferize::{MAX_LIVE, limit};
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use optc_ir::effects::Effects;
 use optc_ir::op::in_place;
 use optc_ir::{Attr, Diagnostic, Module, Operation};
 use optc_ops::Subview;
 use optc_target::Target;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 static INFO: PassInfo = PassInfo {
@@ -62,7 +71,7 @@ static INFO: PassInfo = PassInfo {
     summary: "read parts of values where they lie, and write operands of concats where these want them",
     phases: (Phase::Imported, Phase::Laid),
     required: false,
-    options: &[],
+    options: &[MAX_LIVE],
 };
 
 /// The pass.
@@ -75,8 +84,9 @@ impl Pass for ElideCopies {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let limit = limit(&cx.options, &INFO)?;
         let said = as_copies(module, &cx.target);
-        let changed = run_on(module, cx).changed || said;
+        let changed = run_on(module, limit, cx)?.changed || said;
         if changed {
             module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         }
@@ -117,18 +127,39 @@ pub(crate) struct Left {
     pub(crate) repeats: Repeats,
 }
 
-/// Lets copies of a module go that need not be made.
-pub(crate) fn run_on(module: &mut Module, cx: &PassContext) -> Left {
+/// Lets copies of a module go that need not be made, so that at most `limit` bytes are alive at once where there is one.
+///
+/// # Errors
+/// More are, whatever is copied.
+pub(crate) fn run_on(
+    module: &mut Module,
+    limit: Option<u64>,
+    cx: &mut PassContext,
+) -> Result<Left, Box<Diagnostic>> {
+    if let Some(limit) = limit {
+        let kept = keep_within(module, limit, cx)?;
+        module.funcs = kept.module.funcs;
+        let mut left = left_of(&kept.elided);
+        left.changed |= kept.undone != 0;
+        left.by_choice = left.by_choice.saturating_add(kept.undone);
+        return Ok(left);
+    }
     let elided: Vec<Elided> = {
         let effects = Effects::of_module(module, &cx.registry);
+        let known = (&*cx.registry, &effects);
         let funcs = module.funcs.iter();
         funcs
-            .map(|func| elide(func, &cx.registry, &effects, &cx.target))
+            .map(|func| elide(func, known, &cx.target, BTreeSet::new()))
             .collect()
     };
     for (func, elided) in module.funcs.iter_mut().zip(&elided) {
         elided.apply(func);
     }
+    Ok(left_of(&elided))
+}
+
+/// What is left, over all functions.
+fn left_of(elided: &[Elided]) -> Left {
     elided.iter().fold(Left::default(), |left, one| Left {
         changed: left.changed || one.changes(),
         by_choice: left.by_choice.saturating_add(one.left_by_choice),

@@ -1,8 +1,8 @@
 //! Why a value of the result is as it is.
 
-use super::names::printed_names;
 use super::report::FoldReport;
 use indexmap::IndexMap;
+use optc_ir::text::value_names;
 use optc_ir::{Func, Loc, Module, Registry, Structure, Value};
 
 /// The chain of decisions that led to a value's form, from the report of a run with the option `explain`.
@@ -22,14 +22,14 @@ pub fn explain(
     }
     let wanted = name.trim_start_matches('%');
     for (index, func) in module.funcs.iter().enumerate() {
-        let names = printed_names(func);
+        let names = value_names(func);
         if let Some((&value, _)) = names.iter().find(|(_, n)| n.as_str() == wanted) {
             return Some(chain(func, (index, value), &names, &why, registry));
         }
     }
     let mut all = Vec::new();
     for (index, func) in module.funcs.iter().enumerate() {
-        let names = printed_names(func);
+        let names = value_names(func);
         let ops = func.body.iter().map(|&op| &func.ops[op]);
         let values = ops.filter(|data| is_from(&data.loc, name));
         for &value in values.flat_map(|data| &data.results) {

@@ -3,12 +3,12 @@
 use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{self, Functions};
-use super::names::name_of;
 use super::problem::movement;
 use super::reasons::Reasons;
 use super::search::Search;
 use super::shared::Shared;
 use crate::codes;
+use crate::names::name_of;
 use crate::pass::PassContext;
 use optc_check::FuncWitness;
 use optc_check::amount::Amount;

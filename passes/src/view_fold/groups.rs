@@ -6,11 +6,11 @@
 
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
-use super::names::name_of;
 use super::parts::{copied_by, kept_whole, part_of};
 use super::signature::{Part, Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
+use crate::names::name_of;
 use crate::pass::PassContext;
 use optc_check::padding::{FUSING, STREAMING};
 use optc_check::stats::changes_space;

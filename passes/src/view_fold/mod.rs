@@ -58,7 +58,6 @@ mod loops;
 mod maps;
 mod matrices;
 mod min_out;
-mod names;
 mod near;
 mod notation;
 mod orders;
@@ -83,6 +82,7 @@ mod ties;
 mod tiled;
 mod totals;
 
+use crate::bufferize::{self, MAX_LIVE};
 use crate::elide_copies;
 use crate::pass::{
     Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo,
@@ -131,6 +131,7 @@ pub static INFO: PassInfo = PassInfo {
             default: "false",
             summary: "keep why each value is as it is, for `--explain`",
         },
+        MAX_LIVE,
     ],
 };
 
@@ -186,6 +187,7 @@ impl Pass for ViewFold {
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let mut shared = self.shared(&cx.options)?;
+        let limit = bufferize::limit(&cx.options, &INFO)?;
         name_sizes(module, &cx.registry);
         elide_copies::as_copies(module, &cx.target);
         let sizes = SizeTable::new(&cx.bindings);
@@ -208,7 +210,9 @@ impl Pass for ViewFold {
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
         if cx.options.get(&INFO, "rules") != "none" {
-            total.copies = elide_copies::run_on(module, cx);
+            total.copies = elide_copies::run_on(module, limit, cx)?;
+        } else if let Some(limit) = limit {
+            bufferize::check_limit(module, limit, cx)?;
         }
         let after = Stats::on(module, &cx.registry, &sizes, &cx.target);
         total

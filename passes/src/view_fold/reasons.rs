@@ -10,10 +10,10 @@ use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{Graph, Node, NodeKind, Pin};
 use super::maps::{FastMap, FastSet};
-use super::names::reader_name;
 use super::reason::Reason;
 use super::search::MASK_BITS;
 use super::shared::Shared;
+use crate::names::reader_name;
 use crate::pass::PassContext;
 use optc_ir::{FreedomClass, Func, Value};
 

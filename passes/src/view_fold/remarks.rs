@@ -1,8 +1,8 @@
 //! Remarks on the conversions that stay.
 
-use super::names::{name_of, reader_name};
 use super::report::FoldReport;
 use crate::codes;
+use crate::names::{name_of, reader_name};
 use crate::pass::PassContext;
 use optc_ir::{Diagnostic, Module};
 

@@ -139,6 +139,9 @@ pub(crate) struct CompileArgs {
     /// Rewrite rules of view-fold: none, all, or their names
     #[arg(long, value_name = "none|all|a,b")]
     pub(crate) rules: Option<String>,
+    /// Bytes that may be alive at once: parts that keep more are copied, and what stays above is refused
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_live: Option<u64>,
     /// Verify the program after every pass
     #[arg(long)]
     pub(crate) verify_each: bool,

@@ -99,29 +99,35 @@ pub(crate) fn stages(
 ) -> Result<Vec<Stage>, Failure> {
     let mut stages = compiler.pipeline(args.pass.as_deref().unwrap_or(own))?;
     if let Some(rules) = &args.rules {
-        set_rules(&mut stages, rules)?;
+        let rules = rules.replace(',', "+");
+        set_option(
+            &mut stages,
+            "rules",
+            &rules,
+            "a pass with rules, such as --pass=view-fold",
+        )?;
+    }
+    if let Some(bytes) = args.max_live {
+        let wanted = "a pass that decides what is alive, such as --pass=view-fold";
+        set_option(&mut stages, "max-live", &bytes.to_string(), wanted)?;
     }
     Ok(stages)
 }
 
-/// `--rules` is short for the option of this name of the passes that have one.
-fn set_rules(stages: &mut [Stage], rules: &str) -> Result<(), Failure> {
+/// `--rules` and `--max-live` are short for the option of this name of all passes that have one.
+fn set_option(stages: &mut [Stage], name: &str, value: &str, wanted: &str) -> Result<(), Failure> {
     let mut found = false;
     for stage in stages {
-        if stage.pass.info().options.iter().any(|o| o.name == "rules") {
-            stage
-                .options
-                .0
-                .insert("rules".to_owned(), rules.replace(',', "+"));
+        if stage.pass.info().options.iter().any(|o| o.name == name) {
+            let options = &mut stage.options.0;
+            options.insert(name.to_owned(), value.to_owned());
             found = true;
         }
     }
-    if found {
-        return Ok(());
+    match found {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("--{name} wants {wanted}"))),
     }
-    Err(Failure::usage(
-        "--rules wants a pass with rules, such as --pass=view-fold",
-    ))
 }
 
 /// What the passes work with for one program.

@@ -1,0 +1,344 @@
+//! Copies that are made all the same, so that fewer bytes are alive at once.
+//!
+//! A part that is read where it lies keeps all of its parent alive, and an operand that is written in place makes the whole
+//! be there from then on. While more bytes are alive than there may be, parts are copied: each time, of the sets of parts in one
+//! buffer that is alive at the peak, the one that lowers what is too much by most for each byte that it copies. What turns
+//! out not to be needed lies in place again, the largest first.
+//!
+//! This is a greedy search: it may copy more than the least that would do, and does not see that several buffers must go at
+//! once.
+
+use super::decide::{Elided, elide};
+use crate::bufferize::{above_limit, memory_of};
+use crate::codes;
+use crate::names::printed_name;
+use crate::pass::PassContext;
+use indexmap::IndexSet;
+use optc_check::amount::bytes_of;
+use optc_check::{Buffer, Memory, check_target, most_alive, steps};
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::op::in_place::settled;
+use optc_ir::op::part::Port;
+use optc_ir::size::SizeTable;
+use optc_ir::{Diagnostic, Func, Module, Op, Operation, Value};
+use optc_ops::Subview;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A part: the number of the function, the operation, its result or operand.
+type Place = (usize, Op, Port);
+
+/// Sets of parts that are tried.
+const MOST_TRIALS: usize = 2048;
+
+/// What comes of copying a set of parts.
+struct Trial {
+    module: Module,
+    elided: Vec<Elided>,
+    memory: Vec<Memory>,
+    /// Bytes above the limit, summed over all places of all bodies.
+    excess: u128,
+    /// Bytes read plus written that the parts which lie in place would be as copies.
+    saved: u64,
+}
+
+/// A program whose copies went, but for some.
+pub(super) struct Kept {
+    pub(super) module: Module,
+    pub(super) elided: Vec<Elided>,
+    /// Bytes of copies in the place of parts that the choice of layouts had.
+    pub(super) undone: u64,
+}
+
+struct Within<'a> {
+    /// The program as it copies; a subview in it is what the choice of layouts made a part.
+    plain: &'a Module,
+    cx: &'a PassContext,
+    sizes: SizeTable,
+    limit: u64,
+    /// Sets of parts that may still be tried.
+    left: usize,
+}
+
+/// Lets the copies of a program go, but for so many that at most `limit` bytes are alive at once.
+///
+/// # Errors
+/// As far as was searched more are alive whatever is copied.
+pub(super) fn keep_within(
+    plain: &Module,
+    limit: u64,
+    cx: &mut PassContext,
+) -> Result<Kept, Box<Diagnostic>> {
+    let mut within = Within {
+        plain,
+        cx,
+        sizes: SizeTable::new(&cx.bindings),
+        limit,
+        left: MOST_TRIALS,
+    };
+    let free = within.attempt(&IndexSet::new())?;
+    let (copied, found) = within.search(&free);
+    let last = found.as_ref().unwrap_or(&free);
+    if last.excess != 0 {
+        return Err(Box::new(within.refused(last)));
+    }
+    let remarks: Vec<Diagnostic> = copied.iter().map(|&p| within.remark(p, &free)).collect();
+    let stated = copied.iter().filter(|&&place| within.is_stated(place));
+    let undone = stated.fold(0, |sum: u64, &place| {
+        sum.saturating_add(within.bytes(place))
+    });
+    cx.remarks.extend(remarks);
+    let Trial { module, elided, .. } = found.unwrap_or(free);
+    Ok(Kept {
+        module,
+        elided,
+        undone,
+    })
+}
+
+impl Within<'_> {
+    /// Whether the choice of layouts made it a part.
+    fn is_stated(&self, (index, op, _): Place) -> bool {
+        &*self.plain.funcs[index].ops[op].name == Subview::NAME
+    }
+
+    /// The program in which these parts are copied.
+    ///
+    /// # Errors
+    /// The target takes no copy in the place of a part that the choice of layouts had.
+    fn attempt(&self, copied: &IndexSet<Place>) -> Result<Trial, Box<Diagnostic>> {
+        let (registry, target) = (&self.cx.registry, &self.cx.target);
+        let mut module = self.plain.clone();
+        let mut is_undone = false;
+        for &(index, op, _) in copied.iter().filter(|&&place| self.is_stated(place)) {
+            let data = &mut module.funcs[index].ops[op];
+            let (name, props) = Subview::as_copy(std::mem::take(&mut data.props));
+            (data.name, data.props) = (Arc::from(name), props);
+            is_undone = true;
+        }
+        let elided: Vec<Elided> = {
+            let effects = Effects::of_module(&module, registry);
+            let funcs = module.funcs.iter().enumerate();
+            let of = |(index, func)| {
+                let here = copied.iter().filter(|&&(at, ..)| at == index);
+                let here: BTreeSet<(Op, Port)> = here.map(|&(_, op, port)| (op, port)).collect();
+                elide(func, (registry, &effects), target, here)
+            };
+            funcs.map(of).collect()
+        };
+        for (func, elided) in module.funcs.iter_mut().zip(&elided) {
+            elided.apply(func);
+        }
+        if is_undone && let Some(diag) = check_target(&module, registry, target).into_iter().next()
+        {
+            return Err(Box::new(diag));
+        }
+        let memory = memory_of(&module, registry, &self.sizes)?;
+        let excess = memory.iter().map(|of| excess(&of.buffers, self.limit));
+        let excess = excess.fold(0, u128::saturating_add);
+        let all = (0..module.funcs.len()).flat_map(|index| self.parts(&module, index));
+        let saved = all.fold(0, |sum: u64, place| sum.saturating_add(self.bytes(place)));
+        Ok(Trial {
+            module,
+            elided,
+            memory,
+            excess,
+            saved,
+        })
+    }
+
+    /// The parts of a function that lie in place, in the order of its body.
+    fn parts(&self, module: &Module, index: usize) -> Vec<Place> {
+        let func = &module.funcs[index];
+        let of = |&op: &Op| {
+            let parts = settled(func, op, &self.cx.registry).into_iter();
+            parts.map(move |part| (index, op, part.part))
+        };
+        func.body.iter().flat_map(of).collect()
+    }
+
+    /// Bytes read plus written where a part is copied.
+    fn bytes(&self, (index, op, port): Place) -> u64 {
+        let func = &self.plain.funcs[index];
+        let ty = port
+            .value(&func.ops[op])
+            .and_then(|v| func.ty(v).as_tensor());
+        let bytes = ty.map(|ty| bytes_of(&ty.without_layout(), &self.sizes).at(&self.sizes));
+        bytes.unwrap_or(0).saturating_mul(2)
+    }
+
+    /// A set of parts whose copies keep the program within the limit, and the program; or what comes nearest.
+    fn search(&mut self, free: &Trial) -> (IndexSet<Place>, Option<Trial>) {
+        let mut copied: IndexSet<Place> = IndexSet::new();
+        let mut now: Option<Trial> = None;
+        while now.as_ref().unwrap_or(free).excess != 0 {
+            let base = now.as_ref().unwrap_or(free);
+            let mut best: Option<(IndexSet<Place>, Trial)> = None;
+            for set in self.sets(base) {
+                if self.left == 0 {
+                    break;
+                }
+                self.left -= 1;
+                let with: IndexSet<Place> = copied.iter().copied().chain(set).collect();
+                let Ok(trial) = self.attempt(&with) else {
+                    continue;
+                };
+                let better = trial.excess < base.excess
+                    && best
+                        .as_ref()
+                        .is_none_or(|(_, known)| by_gain(base, &trial, known) == Ordering::Greater);
+                if better {
+                    best = Some((with, trial));
+                }
+            }
+            let Some((with, trial)) = best else { break };
+            (copied, now) = (with, Some(trial));
+        }
+        if now.as_ref().is_some_and(|trial| trial.excess == 0) {
+            let mut largest: Vec<Place> = copied.iter().copied().collect();
+            largest.sort_by_key(|&place| Reverse(self.bytes(place)));
+            for place in largest {
+                if self.left == 0 {
+                    break;
+                }
+                self.left -= 1;
+                let without = copied.iter().copied().filter(|&p| p != place).collect();
+                if let Ok(trial) = self.attempt(&without)
+                    && trial.excess == 0
+                {
+                    (copied, now) = (without, Some(trial));
+                }
+            }
+        }
+        (copied, now)
+    }
+
+    /// Sets of parts in the buffers that are alive at the highest peak: each by itself, those that are why a buffer is there
+    /// at the time, all that lie in it.
+    fn sets(&self, trial: &Trial) -> IndexSet<Vec<Place>> {
+        let mut sets = IndexSet::new();
+        let peaks = trial.memory.iter().map(|of| most_alive(&of.buffers));
+        let highest = peaks
+            .enumerate()
+            .max_by_key(|&(index, (bytes, _))| (bytes, Reverse(index)));
+        let Some((index, (_, peak))) = highest else {
+            return sets;
+        };
+        let func = &trial.module.funcs[index];
+        let memory = &trial.memory[index];
+        let lives = Lives::of(func, memory);
+        let parts = self.parts(&trial.module, index);
+        for (number, buffer) in memory.buffers.iter().enumerate() {
+            if peak < buffer.first || buffer.last < peak {
+                continue;
+            }
+            let value = |&(_, op, port): &Place| port.value(&func.ops[op]);
+            let inside =
+                |place: &&Place| value(place).is_some_and(|v| memory.of[v] == Some(number));
+            let all: Vec<Place> = parts.iter().filter(inside).copied().collect();
+            let spans = |place: &&Place| {
+                value(place).is_some_and(|v| lives.made[v] <= peak && peak <= lives.last[v])
+            };
+            let now: Vec<Place> = all.iter().filter(spans).copied().collect();
+            sets.extend(all.iter().map(|&place| vec![place]));
+            sets.extend([now, all].into_iter().filter(|set| 1 < set.len()));
+        }
+        sets
+    }
+
+    /// The error of a program that keeps more alive than it may.
+    fn refused(&self, last: &Trial) -> Diagnostic {
+        let funcs = last.module.funcs.iter().zip(&last.memory);
+        let worst = funcs.max_by_key(|(_, memory)| most_alive(&memory.buffers).0);
+        let Some((func, memory)) = worst else {
+            return Diagnostic::error(codes::MAX_LIVE, "found no function");
+        };
+        let diag = above_limit(func, &memory.buffers, self.limit);
+        let copied = "no copy in the place of a part lowers that, as far as was searched";
+        diag.note(copied)
+    }
+
+    /// Which part is copied, and what it would keep alive.
+    fn remark(&self, place: Place, free: &Trial) -> Diagnostic {
+        let (index, op, port) = place;
+        let func = &self.plain.funcs[index];
+        let memory = &free.memory[index];
+        let value = port.value(&func.ops[op]);
+        let name = value.map_or_else(String::new, |v| printed_name(func, v));
+        let buffer = value.and_then(|v| memory.buffers.get(memory.of[v]?));
+        let whole = buffer.map_or_else(String::new, |Buffer { value, bytes, .. }| {
+            format!(
+                "in place it shares the {bytes} bytes of {}, and then ",
+                printed_name(func, *value)
+            )
+        });
+        let (peak, _) = most_alive(&memory.buffers);
+        let (bytes, limit) = (self.bytes(place), self.limit);
+        let message = format!(
+            "{name} is copied, {bytes} bytes read and written: {whole}{peak} bytes are alive at once, more than the {limit} that may be"
+        );
+        let diag = Diagnostic::remark(codes::COPIED_FOR_MEMORY, message);
+        diag.at(func.ops[op].span, "copied here")
+    }
+}
+
+/// Which of two programs gains more for what it copies: less is too much, for each byte; then the one that copies less.
+fn by_gain(base: &Trial, a: &Trial, b: &Trial) -> Ordering {
+    let gain = |trial: &Trial| base.excess.saturating_sub(trial.excess);
+    let cost = |trial: &Trial| u128::from(base.saved.saturating_sub(trial.saved));
+    let (left, right) = (
+        gain(a).saturating_mul(cost(b)),
+        gain(b).saturating_mul(cost(a)),
+    );
+    left.cmp(&right).then(cost(b).cmp(&cost(a)))
+}
+
+/// Bytes above a limit, summed over the places of a body.
+fn excess(buffers: &[Buffer], limit: u64) -> u128 {
+    let steps = steps(buffers);
+    let ends = steps.iter().skip(1).map(|&(place, _)| place);
+    let spans = steps.iter().zip(ends);
+    spans.fold(0, |sum: u128, (&(place, bytes), end)| {
+        let above = u128::from(bytes.saturating_sub(limit));
+        sum.saturating_add(above.saturating_mul((end - place) as u128))
+    })
+}
+
+/// When the values of a function are made and read.
+struct Lives {
+    made: SideTable<Value, usize>,
+    /// The last place that reads a value, or one that lies in its bytes.
+    last: SideTable<Value, usize>,
+}
+
+impl Lives {
+    fn of(func: &Func, memory: &Memory) -> Lives {
+        let mut lives = Lives {
+            made: SideTable::new(0),
+            last: SideTable::new(0),
+        };
+        for &result in &func.results {
+            lives.last[result] = func.body.len();
+        }
+        for (place, &op) in func.body.iter().enumerate().rev() {
+            let data = &func.ops[op];
+            let mut last = place;
+            for &result in &data.results {
+                lives.made[result] = place;
+                lives.last[result] = lives.last[result].max(place);
+                let shares = |&operand: &Value| {
+                    memory.of[operand].is_some() && memory.of[operand] == memory.of[result]
+                };
+                if data.operands.iter().any(shares) {
+                    last = last.max(lives.last[result]);
+                }
+            }
+            for &operand in &data.operands {
+                lives.last[operand] = lives.last[operand].max(last);
+            }
+        }
+        lives
+    }
+}
