@@ -240,6 +240,12 @@ impl<const K: usize> Nest<K> {
         high < low || 0 <= low && high < n as i64
     }
 
+    /// Whether a value has one offset alone.
+    pub(crate) fn is_still(&self, k: usize) -> bool {
+        let (low, high) = self.reach[k];
+        low == high
+    }
+
     /// The first offset of a value.
     pub(crate) fn base(&self, k: usize) -> i64 {
         self.base[k]

@@ -314,7 +314,20 @@ impl Chain {
         sources: &[Source<'_>],
         out: &mut [u8],
     ) -> Result<(), String> {
-        let parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
+        let mut parts = vec![[0u32; PART]; self.operands.len() + self.links.len()];
+        for (k, source) in sources
+            .iter()
+            .enumerate()
+            .filter(|(k, _)| self.is_still(*k))
+        {
+            if let Source::Beside(source) = source {
+                let at = self.nest.base(k + 1) as usize;
+                with_type!(self.operands[k], E => {
+                    let part: &mut [<E as Element>::Number] = cast_slice_mut(&mut parts[k]);
+                    part.fill(elements::<E>(source)?[at].read());
+                });
+            }
+        }
         let mut work = Work { sources, parts };
         let mut done = Ok(());
         // Inside of the walk, which is a function of its own.
@@ -335,6 +348,11 @@ impl Chain {
     /// The type of the result.
     fn target(&self) -> Kind {
         self.links.last().map_or(Kind::F32, |link| link.kind)
+    }
+
+    /// Whether an operand is one number, which is brought to its part once.
+    fn is_still(&self, k: usize) -> bool {
+        self.nest.is_still(k + 1)
     }
 
     fn kind(&self, from: From) -> Kind {
@@ -389,7 +407,7 @@ impl Chain {
             let own = lattice(k + 1);
             // What is written over has the elements of the result.
             let (source, own) = match work.sources[k] {
-                Source::Beside(_) if in_place(k) => continue,
+                Source::Beside(_) if in_place(k) || self.is_still(k) => continue,
                 Source::Beside(source) => (source, own),
                 Source::Among => (&*out, own),
                 Source::Same => (&*out, lattice(0)),
@@ -456,12 +474,7 @@ fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
         (false, true) => {
             let (a, to): (&[i32], &mut [f32]) = (cast_slice(a), cast_slice_mut(to));
             if link.code == Code::Dequantize {
-                let b: &[f32] = cast_slice(b);
-                let pairs = a.iter().zip(b);
-                let scaled = |(a, b): (&i32, &f32)| (f64::from(*a) * f64::from(*b)) as f32;
-                to.iter_mut()
-                    .zip(pairs)
-                    .for_each(|(to, pair)| *to = scaled(pair));
+                dequantized(a, cast_slice(b), to);
             } else {
                 to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as f32);
             }
@@ -480,7 +493,8 @@ fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
                 }
                 (Code::Round, _) => {
                     let all = to.iter_mut().zip(a);
-                    all.for_each(|(to, &a)| *to = few(nearest(a), low, high));
+                    // Bounds that are whole numbers are the same before rounding.
+                    all.for_each(|(to, &a)| *to = few(a, low, high));
                 }
                 (_, Kind::I32) => to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as i32),
                 _ => {
@@ -490,6 +504,17 @@ fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
             }
         }
     }
+}
+
+/// Integers by scales, rounded once: what `f32` has exactly is multiplied as such.
+#[inline(always)]
+fn dequantized(a: &[i32], b: &[f32], to: &mut [f32]) {
+    let bits = a.iter().fold(0, |bits, &a| bits | a ^ (a >> 31));
+    let all = to.iter_mut().zip(a.iter().zip(b));
+    if bits < 1 << 24 {
+        return all.for_each(|(to, (&a, b))| *to = a as f32 * b);
+    }
+    all.for_each(|(to, (&a, &b))| *to = (f64::from(a) * f64::from(b)) as f32);
 }
 
 /// What rounds a number of less than 2^22 to a whole one, ties to even, when it is added: the whole number is in the lowest bits.
@@ -502,7 +527,7 @@ fn nearest(x: f32) -> f32 {
     held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
 }
 
-/// A whole number as an integer of 8 bits.
+/// The nearest integer of 8 bits, ties to even; 0 of what is no number.
 #[inline(always)]
 fn few(x: f32, low: f32, high: f32) -> i32 {
     let x = if x.is_nan() { 0.0 } else { x };
@@ -708,4 +733,42 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
 fn held(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if high < x { high } else { x }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaled_integers_are_rounded_once() {
+        let edge = 1 << 24;
+        let near = |n: i32| [n - 1, n, n + 1, -n - 1, -n, 1 - n];
+        let all = [0, i32::MAX, i32::MIN, 77].into_iter().chain(near(edge));
+        let scales = [0.3, 1e-44, -1e30, f32::INFINITY, f32::NAN, 0.0];
+        for a in all.chain((0..1000).map(|i| i * 16_763)) {
+            for b in scales {
+                let mut found = [0.0; 3];
+                dequantized(&[a, 1, -1], &[b; 3], &mut found);
+                for (found, a) in found.into_iter().zip([a, 1, -1]) {
+                    let wanted = (f64::from(a) * f64::from(b)) as f32;
+                    let same = found.to_bits() == wanted.to_bits();
+                    assert!(same || found.is_nan() && wanted.is_nan(), "{a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_rounded_to_integers_of_8_bits() {
+        let halves = (-600..600).map(|i| i as f32 / 2.0);
+        let near = halves.flat_map(|x| [x, x.next_up(), x.next_down()]);
+        let ends = [f32::INFINITY, f32::NEG_INFINITY, 3e9, -1e-40, -0.0];
+        for x in near.chain(ends) {
+            for (low, high) in [(-128.0, 127.0), (0.0, 255.0)] {
+                let wanted = x.round_ties_even().clamp(low, high) as i32;
+                assert_eq!(few(x, low, high), wanted, "{x}");
+            }
+        }
+        assert_eq!(few(f32::NAN, -128.0, 127.0), 0);
+    }
 }

@@ -1,17 +1,16 @@
 //! What softmax, norms and reductions do with a row, or with rows side by side. Sums are made in `f64`, in an order that is the same
 //! on every machine.
 
+use crate::element::{Element, Number};
+use crate::kernels::prefetch;
 use crate::ops::math::{exp, greater, lesser};
 use optc_ops::ReduceKind;
 
 /// Rows that are worked on side by side: a line of the cache.
 pub(crate) const LANES: usize = 16;
 
-/// Rows that are worked on where they lie, if so many lie side by side: some lines of the cache, one after another.
-pub(crate) const WIDE: usize = 64;
-
 /// Numbers that are summed side by side.
-const SUMS: usize = 8;
+pub(crate) const SUMS: usize = 8;
 
 /// What is done along the dimensions.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +88,45 @@ fn powers(row: &mut [f32], most: f32) {
     }
 }
 
+/// The softmax of a row of neighbours, by way of a line of as many vectors as it fills.
+#[inline(always)]
+pub(crate) fn softmax<E: Element<Number = f32>>(from: &[E], line: &mut [f32], to: &mut [E]) {
+    let (parts, rest) = from.as_chunks::<SUMS>();
+    let (lines, _) = line.as_chunks_mut::<SUMS>();
+    let mut mosts = [f32::NEG_INFINITY; SUMS];
+    for (line, part) in lines.iter_mut().zip(parts) {
+        for i in 0..SUMS {
+            line[i] = part[i].read();
+            mosts[i] = greater(mosts[i], line[i]);
+        }
+    }
+    if let Some(line) = lines.get_mut(parts.len()) {
+        // The power of what is not there is 0.
+        *line = [f32::NEG_INFINITY; SUMS];
+        line.iter_mut().zip(rest).for_each(|(to, x)| *to = x.read());
+        for i in 0..SUMS {
+            mosts[i] = greater(mosts[i], line[i]);
+        }
+    }
+    let most = most(&mosts, f32::NEG_INFINITY, greater);
+    for x in lines.as_flattened_mut() {
+        *x = exp(*x - most);
+    }
+    let line = lines.as_flattened();
+    let whole = (1.0 / sum(line, |x| x)) as f32;
+    let (places, left) = to.as_chunks_mut::<SUMS>();
+    let (lines, _) = line.as_chunks::<SUMS>();
+    for (to, line) in places.iter_mut().zip(lines) {
+        for i in 0..SUMS {
+            to[i] = E::of(line[i] * whole);
+        }
+    }
+    let rest = lines.get(places.len()).map_or(&[][..], |line| line);
+    for (to, x) in left.iter_mut().zip(rest) {
+        *to = E::of(*x * whole);
+    }
+}
+
 /// Works on a row; gives the result of a reduction.
 #[inline(always)]
 pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
@@ -130,119 +168,237 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
     }
 }
 
-/// Where [`WIDE`] rows lie: the first element of the first one, what it is written to, and what each element adds.
+/// Rows that lie side by side, from the first element of the first one on: how many, what each element adds, and where they are
+/// written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
     pub(crate) from: i64,
     pub(crate) to: i64,
+    pub(crate) rows: usize,
     pub(crate) reads: &'a [i64],
     pub(crate) writes: &'a [i64],
 }
 
 impl Places<'_> {
-    /// One element of each row, from the first on.
+    /// One element of each row, while that of a later one is asked for.
     #[inline(always)]
-    fn lines<'a>(&self, source: &'a [f32]) -> impl Iterator<Item = &'a [f32; WIDE]> {
-        let from = self.from;
-        self.reads
-            .iter()
-            .filter_map(move |read| source.get((from + read) as usize..)?.first_chunk())
+    fn line<'a, E>(&self, source: &'a [E], element: usize) -> &'a [E] {
+        if let Some(later) = self.reads.get(element + AHEAD) {
+            self.ask(source, self.from + later);
+        }
+        let at = (self.from + self.reads[element]) as usize;
+        &source[at..at + self.rows]
     }
 
     /// Where one element of each row is written.
     #[inline(always)]
-    fn line<'a>(&self, out: &'a mut [f32], element: usize) -> Option<&'a mut [f32; WIDE]> {
+    fn place<'a, E>(&self, out: &'a mut [E], element: usize) -> &'a mut [E] {
+        if let Some(later) = self.writes.get(element + AHEAD) {
+            self.ask(out, self.to + later);
+        }
         let at = (self.to + self.writes[element]) as usize;
-        out.get_mut(at..)?.first_chunk_mut()
+        &mut out[at..at + self.rows]
     }
-}
 
-#[inline(always)]
-fn wide_sums(source: &[f32], at: &Places<'_>, f: impl Fn(usize, f64) -> f64) -> [f64; WIDE] {
-    let mut sums = [0f64; WIDE];
-    for line in at.lines(source) {
-        for (i, (sum, &x)) in sums.iter_mut().zip(line).enumerate() {
-            *sum += f(i, f64::from(x));
+    #[inline(always)]
+    fn ask<E>(&self, list: &[E], first: i64) {
+        for at in (0..self.rows).step_by(CACHE_LINE / size_of::<E>()) {
+            prefetch(list, first as usize + at);
         }
     }
-    sums
 }
 
+/// Elements of a row that are asked for before they are needed: the machine does not see by itself where the next ones lie.
+const AHEAD: usize = 12;
+/// The bytes of a line of the cache.
+const CACHE_LINE: usize = 64;
+
+/// Numbers of rows that stay in the second cache.
+const ROOM: usize = 192 << 10;
+/// The most rows that are worked on at once.
+const MOST: usize = 1024;
+/// As many of rows of which each element is whole pages from the next.
+const FAR: usize = 64;
+/// The elements of a page.
+const PAGE: u64 = 1024;
+
+/// What is found of each of some rows that lie side by side.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    mosts: Vec<f32>,
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+    /// Powers that are no elements of the result yet.
+    powers: Vec<f32>,
+}
+
+impl Beside {
+    /// How many rows with these offsets are worked on at once, of those that lie side by side: whole lines of them where the
+    /// machine would read these anyhow, as they lie near one another, and few where it would not.
+    pub(crate) fn rows(reads: &[i64], all: usize) -> usize {
+        let near = reads
+            .windows(2)
+            .take(8)
+            .all(|w| w[0].abs_diff(w[1]) <= PAGE);
+        let most = match near {
+            true => (ROOM / reads.len().max(1)).clamp(FAR, MOST),
+            false => FAR,
+        };
+        let parts = all.div_ceil(LANES);
+        (parts.div_ceil(parts.div_ceil(most / LANES)) * LANES).min(all)
+    }
+
+    /// Bytes for rows with these offsets, of which there are so many.
+    pub(crate) fn bytes(reads: &[i64], all: usize) -> usize {
+        let own = (reads.len() + 1) * size_of::<f32>() + 2 * size_of::<f64>();
+        Beside::rows(reads, all) * own
+    }
+
+    /// Begins with so many rows, of which each has this most.
+    fn reset(&mut self, rows: usize, most: f32) {
+        for sums in [&mut self.sums, &mut self.squares] {
+            sums.clear();
+            sums.resize(rows, 0.0);
+        }
+        self.mosts.clear();
+        self.mosts.resize(rows, most);
+    }
+}
+
+/// Works on rows that lie side by side, where they lie, line by line, in the order in which [`side_by_side`] does.
 #[inline(always)]
-fn wide_mosts(
-    source: &[f32],
+pub(crate) fn wide<E: Element<Number = f32>>(
+    source: &[E],
+    out: &mut [E],
     at: &Places<'_>,
-    start: f32,
-    f: impl Fn(f32, f32) -> f32,
-) -> [f32; WIDE] {
-    let mut all = [start; WIDE];
-    for line in at.lines(source) {
-        for (most, &x) in all.iter_mut().zip(line) {
-            *most = f(*most, x);
-        }
-    }
-    all
-}
-
-/// Works on rows that lie side by side, where they lie, in the order in which [`side_by_side`] does.
-#[inline(always)]
-pub(crate) fn wide(source: &[f32], out: &mut [f32], at: &Places<'_>, with: &Along<'_>) {
-    let n = at.reads.len() as f64;
-    let reduced = match with.work {
+    beside: &mut Beside,
+    with: &Along<'_>,
+) {
+    let (elements, n) = (at.reads.len(), at.reads.len() as f64);
+    let start = match with.work {
+        Work::Reduce(ReduceKind::Min) => f32::INFINITY,
+        _ => f32::NEG_INFINITY,
+    };
+    beside.reset(at.rows, start);
+    let Beside {
+        mosts,
+        sums,
+        squares,
+        powers,
+    } = beside;
+    match with.work {
         Work::Softmax => {
-            let most = wide_mosts(source, at, f32::NEG_INFINITY, greater);
-            let mut sums = [0f64; WIDE];
-            for (j, line) in at.lines(source).enumerate() {
-                let Some(to) = at.line(out, j) else { continue };
-                let mut powers = [0f32; WIDE];
-                for i in 0..WIDE {
-                    powers[i] = exp(line[i] - most[i]);
+            wide_mosts(source, at, mosts, greater);
+            let wholes = |sums: &[f64], to: &mut [f32]| {
+                let all = to.iter_mut().zip(sums);
+                all.for_each(|(whole, sum)| *whole = (1.0 / sum) as f32);
+            };
+            if f32::same(&out[..0]).is_some() {
+                for j in 0..elements {
+                    let (line, to) = (at.line(source, j), at.place(out, j));
+                    if let (Some(line), Some(to)) = (f32::same(line), f32::same_mut(to)) {
+                        raised(line, to, mosts, sums);
+                    }
                 }
-                // In one loop: a copy alone would wait for what was just written.
-                for ((to, sum), &power) in to.iter_mut().zip(&mut sums).zip(&powers) {
-                    *to = power;
-                    *sum += f64::from(power);
+                wholes(sums, mosts);
+                for j in 0..elements {
+                    if let Some(to) = f32::same_mut(at.place(out, j)) {
+                        to.iter_mut()
+                            .zip(&*mosts)
+                            .for_each(|(to, whole)| *to *= whole);
+                    }
                 }
+                return;
             }
-            let whole = sums.map(|sum| (1.0 / sum) as f32);
-            for j in 0..at.reads.len() {
-                let Some(to) = at.line(out, j) else { continue };
-                for i in 0..WIDE {
-                    to[i] *= whole[i];
-                }
+            // Powers are not rounded before they are divided.
+            powers.resize(elements * at.rows, 0.0);
+            for (j, to) in powers.chunks_exact_mut(at.rows).enumerate() {
+                raised(at.line(source, j), to, mosts, sums);
             }
-            return;
+            wholes(sums, mosts);
+            for (j, line) in powers.chunks_exact(at.rows).enumerate() {
+                let all = at.place(out, j).iter_mut().zip(line.iter().zip(&*mosts));
+                all.for_each(|(to, (x, whole))| *to = E::of(x * whole));
+            }
         }
         Work::Norm { epsilon, centred } => {
-            let mean = match centred {
-                true => wide_sums(source, at, |_, x| x).map(|sum| sum / n),
-                false => [0.0; WIDE],
-            };
-            let squares = wide_sums(source, at, |i, x| (x - mean[i]) * (x - mean[i]));
-            let factor = squares.map(|sum| 1.0 / (sum / n + epsilon).sqrt());
-            let of = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
-            for (j, line) in at.lines(source).enumerate() {
-                let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
-                let Some(to) = at.line(out, j) else { continue };
-                for i in 0..WIDE {
-                    let normal = ((f64::from(line[i]) - mean[i]) * factor[i]) as f32;
-                    to[i] = normal * scale + bias;
+            if centred {
+                wide_sums(source, at, sums, |x| x);
+            }
+            sums.iter_mut().for_each(|mean| *mean /= n);
+            for j in 0..elements {
+                let found = sums.iter().zip(at.line(source, j));
+                for (square, (mean, x)) in squares.iter_mut().zip(found) {
+                    let off = f64::from(x.read()) - mean;
+                    *square += off * off;
                 }
             }
-            return;
+            let all = squares.iter_mut();
+            all.for_each(|factor| *factor = 1.0 / (*factor / n + epsilon).sqrt());
+            let of = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
+            for j in 0..elements {
+                let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
+                let found = at.line(source, j).iter().zip(sums.iter().zip(&*squares));
+                for (to, (x, (mean, factor))) in at.place(out, j).iter_mut().zip(found) {
+                    let normal = ((f64::from(x.read()) - mean) * factor) as f32;
+                    *to = E::of(normal * scale + bias);
+                }
+            }
         }
-        Work::Reduce(kind) => match kind {
-            ReduceKind::Max => wide_mosts(source, at, f32::NEG_INFINITY, greater),
-            ReduceKind::Min => wide_mosts(source, at, f32::INFINITY, lesser),
-            ReduceKind::Mean => wide_sums(source, at, |_, x| x).map(|sum| (sum / n) as f32),
-            ReduceKind::L1 => wide_sums(source, at, |_, x| x.abs()).map(|sum| sum as f32),
-            ReduceKind::L2 => wide_sums(source, at, |_, x| x * x).map(|sum| sum.sqrt() as f32),
-            ReduceKind::SumSquare => wide_sums(source, at, |_, x| x * x).map(|sum| sum as f32),
-            _ => wide_sums(source, at, |_, x| x).map(|sum| sum as f32),
-        },
-    };
-    if let Some(to) = at.line(out, 0) {
-        *to = reduced;
+        Work::Reduce(kind) => {
+            match kind {
+                ReduceKind::Max => wide_mosts(source, at, mosts, greater),
+                ReduceKind::Min => wide_mosts(source, at, mosts, lesser),
+                ReduceKind::L1 => wide_sums(source, at, sums, f64::abs),
+                ReduceKind::L2 | ReduceKind::SumSquare => wide_sums(source, at, sums, |x| x * x),
+                _ => wide_sums(source, at, sums, |x| x),
+            }
+            let found = mosts.iter().zip(&*sums);
+            for (to, (most, sum)) in at.place(out, 0).iter_mut().zip(found) {
+                *to = E::of(match kind {
+                    ReduceKind::Max | ReduceKind::Min => *most,
+                    ReduceKind::Mean => (sum / n) as f32,
+                    ReduceKind::L2 => sum.sqrt() as f32,
+                    _ => *sum as f32,
+                });
+            }
+        }
+    }
+}
+
+/// The powers of a line of elements less the greatest of their rows, and what they add up to.
+#[inline(always)]
+fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], sums: &mut [f64]) {
+    let all = to.iter_mut().zip(line.iter().zip(mosts));
+    all.for_each(|(to, (x, most))| *to = exp(x.read() - most));
+    let all = sums.iter_mut().zip(&*to);
+    all.for_each(|(sum, &x)| *sum += f64::from(x));
+}
+
+/// Sums of each row, where it lies.
+#[inline(always)]
+fn wide_sums<E: Element<Number = f32>>(
+    source: &[E],
+    at: &Places<'_>,
+    sums: &mut [f64],
+    f: impl Fn(f64) -> f64,
+) {
+    for j in 0..at.reads.len() {
+        let all = sums.iter_mut().zip(at.line(source, j));
+        all.for_each(|(sum, x)| *sum += f(f64::from(x.read())));
+    }
+}
+
+#[inline(always)]
+fn wide_mosts<E: Element<Number = f32>>(
+    source: &[E],
+    at: &Places<'_>,
+    mosts: &mut [f32],
+    f: impl Fn(f32, f32) -> f32,
+) {
+    for j in 0..at.reads.len() {
+        let all = mosts.iter_mut().zip(at.line(source, j));
+        all.for_each(|(most, x)| *most = f(*most, x.read()));
     }
 }
 

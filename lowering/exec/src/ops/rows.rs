@@ -4,11 +4,11 @@
 //! a line of the cache, so that a strided row costs no more than one that is not.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, Number, elements, elements_mut};
+use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
-use crate::ops::lanes::{self, Along, LANES, Places, WIDE, Work};
+use crate::ops::lanes::{self, Along, Beside, LANES, Places, Work};
 use crate::team::{self, Context, Team};
 use half::{bf16, f16};
 use optc_ir::Operation;
@@ -194,9 +194,13 @@ impl Kernel for Rows {
     }
 
     fn scratch(&self) -> Scratch {
-        // A row, rows in a line of the cache, and as many as are worked on side by side: read, written, and where they lie.
-        let numbers = self.reads.len() * (1 + LANES + 2 * WIDE + 2) + self.writes.len() * 2;
-        [0, 0, 0, numbers * size_of::<f32>()]
+        // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
+        let numbers = self.reads.len() * (2 + LANES) + LANES + self.writes.len() * 2;
+        let beside = match self.together {
+            true => 0,
+            false => Beside::bytes(&self.reads, self.begins.len()),
+        };
+        [0, 0, 0, numbers * size_of::<f32>() + beside]
     }
 
     fn run(
@@ -243,8 +247,8 @@ impl Kernel for Rows {
 
 /// The longest rows of which several are brought side by side: alone they fill no vectors.
 const SHORT: usize = 24;
-/// Elements of as many bytes as lines of the first cache are apart that have one place in it.
-const PAGE: i64 = 1024;
+/// The longest rows whose softmax is not done in place: what is done once a row is a part of the work.
+const SOME: usize = 256;
 
 /// Elements as numbers.
 #[inline(always)]
@@ -353,56 +357,25 @@ impl Rows {
         let n = self.reads.len();
         let (together, written) = (self.together, even(writes));
         let mut row = vec![0f32; n];
+        let mut line = vec![0f32; n.next_multiple_of(lanes::SUMS)];
         let mut tile = vec![[0f32; LANES]; n];
-        // Lines whole pages apart take the same place in the cache: they are brought side by side before they are read again.
-        let step = |w: &[i64]| (w[1] - w[0]) % PAGE == 0;
-        let aliases = !together && 1 < n && self.reads.windows(2).take(8).all(step);
-        // Elements that are no numbers are worked on beside, and so are the results.
-        let plain = f32::same(&source[..0]).is_some();
-        let dense: Vec<i64> = (0..n as i64).map(|i| i * WIDE as i64).collect();
-        let mut beside = vec![0f32; if aliases || !plain { n * WIDE } else { 0 }];
-        let mut results = vec![0f32; if plain { 0 } else { writes.len() * WIDE }];
+        let mut beside = Beside::default();
         let mut first = rows.start;
         while first < rows.end {
             let [to, from] = self.begins[first];
             let group = self.group(first);
             if let Group::Run(run) = group {
-                let whole = run / WIDE * WIDE;
-                for at in (0..whole).step_by(WIDE) {
+                let some = Beside::rows(&self.reads, run);
+                for at in (0..run).step_by(some) {
                     let [to, from] = self.begins[first + at];
-                    let mut places = Places {
+                    let places = Places {
                         from,
                         to,
+                        rows: some.min(run - at),
                         reads: &self.reads,
                         writes,
                     };
-                    if aliases || !plain {
-                        for (line, read) in beside.chunks_exact_mut(WIDE).zip(&self.reads) {
-                            let at = (from + read) as usize;
-                            widened(&source[at..at + WIDE], line);
-                        }
-                        (places.from, places.reads) = (0, &dense);
-                    }
-                    match (f32::same(source), f32::same_mut(out)) {
-                        (Some(source), Some(out)) => {
-                            let source = if aliases { &beside } else { source };
-                            lanes::wide(source, out, &places, with);
-                        }
-                        _ => {
-                            (places.to, places.writes) = (0, &dense[..writes.len()]);
-                            lanes::wide(&beside, &mut results, &places, with);
-                            let lines = results.chunks_exact(WIDE).zip(writes);
-                            for (line, write) in lines {
-                                let at = (to + write) as usize;
-                                narrowed(line, &mut out[at..at + WIDE]);
-                            }
-                        }
-                    }
-                }
-                // The last ones begin before the end of the others: some rows are worked on twice.
-                for at in (whole..run).step_by(LANES) {
-                    let at = first + at.min(run - LANES);
-                    self.narrow((out, writes), source, &mut tile, at, with);
+                    lanes::wide(source, out, &places, &mut beside, with);
                 }
                 first += run;
                 continue;
@@ -421,6 +394,13 @@ impl Rows {
                 let one = lanes::side_by_side(&mut tile, with);
                 self.give((out, writes), first, false, &one, &tile);
                 first += LANES;
+                continue;
+            }
+            if together && written && n <= SOME && matches!(self.work, Work::Softmax) {
+                let (from, to) = (from + self.reads[0], to + writes[0]);
+                let places = &mut out[to as usize..to as usize + n];
+                lanes::softmax(&source[from as usize..from as usize + n], &mut line, places);
+                first += 1;
                 continue;
             }
             if together {
