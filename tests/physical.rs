@@ -714,6 +714,76 @@ fn parts_of_values_with_named_sizes_are_renamed() {
     agrees(&module, &after, 0).unwrap_or_else(|why| panic!("{why}"));
 }
 
+const LOOPS_AND_BRANCHES: &str = r#"
+func.func @main(%x: tensor<2x3xf32>, %c: tensor<i1>, %p: tensor<2x5x3xf32>) -> (tensor<2x3xf32>, tensor<4x2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3x5xf32>, tensor<2x3xf32>) {
+  %n = "hbir.constant"() <{value = dense<4> : tensor<si64>}> : () -> tensor<si64>
+  %0:2 = "hbir.opaque"(%n, %x) <{kind = "Loop", domain = "", effect = "pure", input_positions = [0, 2], onnx.body = @round}> : (tensor<si64>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<4x2x3xf32>)
+  %1 = "hbir.opaque"(%c, %0#0, %x) <{kind = "If", domain = "", effect = "pure", captures = 2, onnx.then_branch = @yes, onnx.else_branch = @no}> : (tensor<i1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2:2 = "hbir.opaque"(%x, %p) <{kind = "Scan", domain = "", effect = "pure", onnx.body = @part, onnx.num_scan_inputs = 1, onnx.scan_input_axes = [1], onnx.scan_input_directions = [1], onnx.scan_output_axes = [-1]}> : (tensor<2x3xf32>, tensor<2x5x3xf32>) -> (tensor<2x3xf32>, tensor<2x3x5xf32>)
+  %i = "hbir.constant"() <{value = dense<0> : tensor<si32>}> : () -> tensor<si32>
+  %3:2 = "hbir.opaque"(%i, %x) <{domain = "hlo", effect = "pure", hlo.body = @step, hlo.condition = @goes_on, kind = "while"}> : (tensor<si32>, tensor<2x3xf32>) -> (tensor<si32>, tensor<2x3xf32>)
+  return %0#0, %0#1, %1, %2#0, %2#1, %3#1 : tensor<2x3xf32>, tensor<4x2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3x5xf32>, tensor<2x3xf32>
+}
+func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: tensor<2x3xf32>) -> (tensor<i1>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = "hbir.transpose"(%v) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "hbir.tanh"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %2 = "hbir.transpose"(%1) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %3 = "hbir.add"(%2, %v) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %go, %3, %2 : tensor<i1>, tensor<2x3xf32>, tensor<2x3xf32>
+}
+func.func private @yes(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "hbir.exp"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+func.func private @no(%b: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "hbir.neg"(%b) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+func.func private @part(%s: tensor<2x3xf32>, %p: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = "hbir.sub"(%s, %p) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "hbir.abs"(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}
+func.func private @goes_on(%i: tensor<si32>, %v: tensor<2x3xf32>) -> tensor<i1> {
+  %0 = "hbir.constant"() <{value = dense<3> : tensor<si32>}> : () -> tensor<si32>
+  %1 = "hbir.compare"(%i, %0) <{direction = "lt"}> : (tensor<si32>, tensor<si32>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func private @step(%i: tensor<si32>, %v: tensor<2x3xf32>) -> (tensor<si32>, tensor<2x3xf32>) {
+  %0 = "hbir.constant"() <{value = dense<1> : tensor<si32>}> : () -> tensor<si32>
+  %1 = "hbir.add"(%i, %0) : (tensor<si32>, tensor<si32>) -> tensor<si32>
+  %2 = "hbir.sin"(%v) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1, %2 : tensor<si32>, tensor<2x3xf32>
+}
+"#;
+
+#[test]
+fn loops_and_branches_give_the_numbers_of_the_reference() {
+    let module = parse(LOOPS_AND_BRANCHES);
+    let registry = Arc::new(optc_ops::registry());
+    let bindings = Bindings::default();
+    for seed in 0..3 {
+        let inputs = random_inputs(&module, "main", Fill::Normal, seed, &bindings, &registry);
+        let inputs = inputs.expect("sizes are known");
+        let wanted = run_reference(&module, &registry, "main", &inputs, &NoData, &bindings);
+        assert_eq!(wanted.expect("it runs").len(), 6);
+        for passes in [PLAN, FOLD] {
+            let after = planned(&module, passes, &target("cpu"), &registry);
+            let after = after.unwrap_or_else(|d| panic!("{d}"));
+            agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+    // A function that runs itself has no end.
+    let endless = LOOPS_AND_BRANCHES.replace("hlo.body = @step", "hlo.body = @main");
+    let endless = parse(&endless);
+    let inputs = random_inputs(&endless, "main", Fill::Normal, 0, &bindings, &registry);
+    let inputs = inputs.expect("sizes are known");
+    let after = planned(&endless, PLAN, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    let done = physical(&after, &inputs, &NoData, &bindings, &poisoned(false));
+    assert_eq!(done.expect_err("no end").code, "execution-unsupported");
+}
+
 #[test]
 fn what_does_not_fit_is_refused_before_anything_runs() {
     let module = parse(SUM);

@@ -27,7 +27,7 @@ codes! {
     EXECUTION_UNSUPPORTED = Code::input(
         "execution-unsupported",
         "a program has an operation that nobody can run, or a value that is no tensor or of a size that is known only as it runs",
-        "`optc run --exec=physical` of a program with `hbir.opaque`",
+        "`optc run --exec=physical` of a program with `hbir.opaque` that runs no functions",
         "take what is opaque out of the program; give sizes by `--bind` or by the inputs",
     );
 }

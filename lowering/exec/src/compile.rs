@@ -10,15 +10,16 @@ use crate::ops::{self, Kernel, Scratch, Site};
 use crate::team::Team;
 use indexmap::IndexMap;
 use optc_interp::{
-    DataSource, MAX_STEPS, RunError, argument_keys, check_inputs, constant, result_keys,
+    DataSource, MAX_CALL_DEPTH, MAX_STEPS, RunError, argument_keys, check_inputs, constant,
+    result_keys,
 };
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{
-    Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry, Structure,
-    Tensor, TensorType, Type, Value, ValueDef, named_sizes,
+    Bindings, Control, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry,
+    Structure, Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
 use optc_layout::Layout;
 use std::cell::RefCell;
@@ -66,6 +67,8 @@ pub(crate) enum Work {
     Kernel(Box<dyn Kernel>),
     /// Another function, on gathered operands.
     Call(Rc<Executable>),
+    /// Functions, again and again or one of them, on gathered operands.
+    Control(Control, IndexMap<Arc<str>, Rc<Executable>>),
 }
 
 /// A function that can be run, with its constants.
@@ -85,7 +88,7 @@ pub struct Executable {
     pub(crate) argument_keys: Vec<String>,
     pub(crate) result_keys: Vec<String>,
     /// Operations that a run executes, those of called functions included.
-    count: u64,
+    pub(crate) count: u64,
     pub(crate) team: Rc<Team>,
     /// The memory of the run before.
     pub(crate) spare: RefCell<Option<Memory>>,
@@ -135,6 +138,7 @@ impl Executable {
             data,
             options,
             called: IndexMap::new(),
+            depth: 0,
             team: Rc::new(team(options)?),
         };
         let executable = compiler.func(found, bound)?;
@@ -161,6 +165,10 @@ impl Executable {
         for step in &self.steps {
             match &step.work {
                 Work::Call(callee) => called = called.max(callee.memory_bytes()),
+                Work::Control(_, functions) => {
+                    let all = functions.values().map(|f| f.memory_bytes());
+                    called = all.fold(called, u64::max);
+                }
                 Work::Kernel(kernel) => {
                     kept = kept.saturating_add(kernel.own_bytes());
                     let own = kernel.scratch();
@@ -197,6 +205,8 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
+    /// How many functions are being made that run the current one.
+    depth: usize,
     team: Rc<Team>,
 }
 
@@ -231,6 +241,10 @@ impl Compiler<'_> {
             let work = self.work(&builder, op)?;
             match &work {
                 Work::Call(callee) => count = count.saturating_add(callee.count),
+                Work::Control(_, functions) => {
+                    let all = functions.values().map(|f| f.count);
+                    count = all.fold(count, u64::saturating_add);
+                }
                 Work::Kernel(kernel) if kernel.is_idle() => continue,
                 Work::Kernel(kernel)
                     if self.options.skip_moves && kernel.only_moves() && !builder.counts(op) =>
@@ -299,8 +313,21 @@ impl Compiler<'_> {
             Box::new(error.at(data.span, "this operation"))
         };
         match self.registry.structure(&data.name) {
-            Structure::Opaque => return Err(unknown("it is an operation of another format")),
-            Structure::Call => return self.call(builder, op),
+            Structure::Opaque => {
+                let decl = self.registry.get(&data.name);
+                let control = decl.and_then(|decl| decl.control(&func.op_ref(op)));
+                let control =
+                    control.ok_or_else(|| unknown("it is an operation of another format"))?;
+                let mut functions = IndexMap::new();
+                for name in control.functions() {
+                    functions.insert(name.clone(), self.callee(builder, op, name)?);
+                }
+                return Ok(Work::Control(control, functions));
+            }
+            Structure::Call => {
+                let callee = func.callee(op).unwrap_or_default().to_owned();
+                return Ok(Work::Call(self.callee(builder, op, &callee)?));
+            }
             Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => {}
         }
         if self.registry.get(&data.name).is_none() {
@@ -320,21 +347,26 @@ impl Compiler<'_> {
         Ok(kernel.map_or(Work::Generic, Work::Kernel))
     }
 
-    fn call(&mut self, builder: &Builder<'_>, op: Op) -> Outcome<Work> {
-        let (func, data) = (builder.func, &builder.func.ops[op]);
-        let callee = func.callee(op).unwrap_or_default().to_owned();
-        if let Some(known) = self.called.get(&callee) {
-            return Ok(Work::Call(Rc::clone(known)));
+    /// A function that an operation runs.
+    fn callee(&mut self, builder: &Builder<'_>, op: Op, name: &str) -> Outcome<Rc<Executable>> {
+        if let Some(known) = self.called.get(name) {
+            return Ok(Rc::clone(known));
         }
-        let target = self.module.funcs.iter().find(|f| *f.name == *callee);
-        let Some(target) = target else {
-            let message = format!("there is no function @{callee}");
+        let refused = |message: String| {
             let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, message);
-            return Err(Box::new(error.at(data.span, "this call")));
+            Box::new(error.at(builder.func.ops[op].span, "run here"))
         };
+        let target = self.module.funcs.iter().find(|f| *f.name == *name);
+        let target = target.ok_or_else(|| refused(format!("there is no function @{name}")))?;
+        if MAX_CALL_DEPTH <= self.depth {
+            let message = format!("functions run one another more than {MAX_CALL_DEPTH} deep");
+            return Err(refused(message));
+        }
+        self.depth += 1;
         let made = Rc::new(self.func(target, builder.bindings.clone())?);
-        self.called.insert(callee, Rc::clone(&made));
-        Ok(Work::Call(made))
+        self.depth -= 1;
+        self.called.insert(name.to_owned(), Rc::clone(&made));
+        Ok(made)
     }
 }
 
@@ -354,7 +386,7 @@ fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
         .iter()
         .map(|step| match &step.work {
             Work::Kernel(kernel) => Some(kernel.name()),
-            Work::Generic | Work::Call(_) => None,
+            Work::Generic | Work::Call(_) | Work::Control(..) => None,
         })
         .collect();
     let begun = begin(&ops, &names, site);

@@ -9,8 +9,10 @@ use crate::profile::{Profile, StepProfile};
 use crate::team::{Context, Team};
 use cpu_time::{ProcessTime, ThreadTime};
 use indexmap::IndexMap;
-use optc_interp::{RunError, check_inputs};
-use optc_ir::{Diagnostic, EvalContext, Tensor, Value};
+use optc_interp::{MAX_STEPS, RunError, RunsFunctions, check_inputs, empty, ranks, run_control};
+use optc_ir::{DType, Diagnostic, EvalContext, Tensor, Value};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The processor time of this thread, or of all where several share the work.
@@ -186,6 +188,19 @@ impl Executable {
         let inputs = inputs?;
         let refs: Vec<&Tensor> = inputs.iter().collect();
         let outputs = match &step.work {
+            Work::Control(control, functions) => {
+                entry.kernel = "control";
+                let mut runs = Runs {
+                    functions,
+                    left: MAX_STEPS,
+                    shapes: self.shapes(&data.results)?,
+                    failed: &failed,
+                };
+                let inputs = inputs.into_iter().map(Rc::new).collect();
+                let count = data.results.len();
+                let outputs = run_control(&mut runs, control.clone(), count, inputs)?;
+                outputs.into_iter().map(Rc::unwrap_or_clone).collect()
+            }
             Work::Call(callee) => {
                 entry.kernel = "call";
                 callee.execute(&refs, &mut callee.allocate()?, &mut Profile::default())?
@@ -215,5 +230,80 @@ impl Executable {
             }
         }
         Ok(())
+    }
+
+    /// The types of values.
+    fn shapes(&self, values: &[Value]) -> Outcome<Vec<(DType, Vec<usize>)>> {
+        let one = |&value: &Value| {
+            let slot = self.slot(value)?;
+            Ok((slot.dtype, slot.access.shape().to_vec()))
+        };
+        values.iter().map(one).collect()
+    }
+}
+
+/// The functions that an operation runs.
+struct Runs<'a> {
+    functions: &'a IndexMap<Arc<str>, Rc<Executable>>,
+    /// How many operations may still be run.
+    left: u64,
+    /// The types of the operation's results.
+    shapes: Vec<(DType, Vec<usize>)>,
+    failed: &'a dyn Fn(String) -> Box<Diagnostic>,
+}
+
+impl Runs<'_> {
+    fn named(&self, name: &str) -> Outcome<&Rc<Executable>> {
+        let found = self.functions.get(name);
+        found.ok_or_else(|| (self.failed)(format!("it runs no function @{name}")))
+    }
+}
+
+impl RunsFunctions for Runs<'_> {
+    type Error = Box<Diagnostic>;
+
+    fn arguments(&self, name: &str) -> Outcome<Vec<Option<usize>>> {
+        self.named(name).map(|function| ranks(&function.func))
+    }
+
+    fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Outcome<Vec<Rc<Tensor>>> {
+        let function = Rc::clone(self.named(name)?);
+        // Nothing has no end: a function without operations counts too.
+        let left = self.left.checked_sub(function.count + 1);
+        let long = || format!("it goes on after {MAX_STEPS} operations");
+        self.left = left.ok_or_else(|| (self.failed)(long()))?;
+        let args = &function.func.args;
+        let fits = |(&arg, tensor): (&Value, &Rc<Tensor>)| {
+            function.slots[arg].as_ref().is_none_or(|slot| {
+                tensor.shape == slot.access.shape() && tensor.dtype == slot.dtype
+            })
+        };
+        if args.len() != inputs.len() || !args.iter().zip(&inputs).all(fits) {
+            let what = format!("what it hands over does not fit @{name}");
+            return Err((self.failed)(what));
+        }
+        let refs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
+        let mut memory = function.allocate()?;
+        let results = function.execute(&refs, &mut memory, &mut Profile::default())?;
+        Ok(results.into_iter().map(Rc::new).collect())
+    }
+
+    fn hold(&mut self, _: DType, _: &[usize]) -> Outcome<u64> {
+        Ok(0)
+    }
+
+    fn release(&mut self, _: u64) {}
+
+    fn nothing(&self, result: usize, _: usize) -> Outcome<Tensor> {
+        let empty_one = self
+            .shapes
+            .get(result)
+            .filter(|(_, shape)| shape.contains(&0));
+        let made = empty_one.map(|(dtype, shape)| empty(*dtype, shape.clone()));
+        made.ok_or_else(|| (self.failed)("no round gave a part of a result".to_owned()))
+    }
+
+    fn fault(&self, what: String) -> Box<Diagnostic> {
+        (self.failed)(what)
     }
 }
