@@ -639,8 +639,15 @@ impl Copies {
     };
 }
 
+/// The numbers of the bits of a mask that are set, in order.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |i| mask & (1u64 << i) != 0)
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let at = left.trailing_zeros() as usize;
+        let any = left != 0;
+        left &= left.wrapping_sub(1);
+        any.then_some(at)
+    })
 }
 
 /// How many sets of at most so many copies a group of a class may have, with what it is produced in.

@@ -10,23 +10,19 @@ use super::problem::{Cost, Factor, INFEASIBLE, add, cost, movement};
 trait Word: Copy + Ord {
     /// The sum of nothing.
     const ZERO: Self;
-    /// Nothing is above it.
-    const MOST: Self;
-    /// The sum, [`Word::MOST`] where one of the two is.
+    /// The sum: of one table's entry each it is exact, or at least what stands for [`INFEASIBLE`] where an entry is.
     fn plus(self, other: Self) -> Self;
 }
 
 impl Word for u64 {
     const ZERO: u64 = 0;
-    const MOST: u64 = u64::MAX;
     fn plus(self, other: u64) -> u64 {
-        self.saturating_add(other)
+        self.wrapping_add(other)
     }
 }
 
 impl Word for Cost {
     const ZERO: Cost = 0;
-    const MOST: Cost = INFEASIBLE;
     fn plus(self, other: Cost) -> Cost {
         add(self, other)
     }
@@ -36,45 +32,55 @@ impl Word for Cost {
 #[derive(Clone, Copy)]
 struct Packing {
     tie_bits: u32,
+    /// What stands for [`INFEASIBLE`]: above every sum of allowed entries, and one of it from each table fits.
+    never: u64,
 }
 
 impl Packing {
-    /// A packing in which every sum of one entry a table fits and is below the most there is.
+    /// A packing in which every sum of one entry a table fits.
     fn of(factors: &[Factor]) -> Option<Packing> {
         let (mut bytes, mut tie) = (0u64, 0u64);
         for factor in factors {
-            let allowed = || factor.table.iter().copied().filter(|&c| c < INFEASIBLE);
-            let most_bytes = allowed().map(movement).max().unwrap_or(0);
-            let most_tie = allowed().map(tie_of).max().unwrap_or(0);
+            let (mut most_bytes, mut most_tie) = (0, 0);
+            for &c in factor.table.iter().filter(|&&c| c < INFEASIBLE) {
+                most_bytes = most_bytes.max(movement(c));
+                most_tie = most_tie.max(tie_of(c));
+            }
             bytes = bytes.checked_add(most_bytes)?;
             tie = tie.checked_add(most_tie)?;
         }
         let bits = |n: u64| u64::BITS - n.leading_zeros();
-        let tie_bits = bits(tie);
-        (bits(bytes) + tie_bits < u64::BITS).then_some(Packing { tie_bits })
+        let (tie_bits, tables) = (bits(tie), bits(factors.len() as u64));
+        let room = u64::BITS.checked_sub(tables)?;
+        (bits(bytes) + tie_bits < room).then(|| Packing {
+            tie_bits,
+            never: 1 << (room - 1),
+        })
     }
 
     fn pack(self, cost: Cost) -> u64 {
         match cost < INFEASIBLE {
             true => movement(cost) << self.tie_bits | tie_of(cost),
-            false => u64::MOST,
+            false => self.never,
         }
     }
 
-    fn unpack(self, word: u64) -> Cost {
-        match word {
-            u64::MOST => INFEASIBLE,
-            word => {
-                let bytes = word >> self.tie_bits;
-                cost(bytes, word - (bytes << self.tie_bits))
-            }
-        }
+    /// The bytes and the tie breaker of a word.
+    fn parts(self, word: u64) -> (u64, u64) {
+        let bytes = word >> self.tie_bits;
+        (bytes, word - (bytes << self.tie_bits))
     }
 }
 
 /// What breaks ties in a cost.
 fn tie_of(cost: Cost) -> u64 {
     u64::try_from(super::problem::tie_of(cost)).unwrap_or(u64::MAX)
+}
+
+/// Sums over some variables, less what all of them that are allowed have in common.
+pub(crate) struct Sums {
+    pub(crate) table: Vec<Cost>,
+    pub(crate) common: Cost,
 }
 
 /// Sums the factors and minimises over `var`: the least sums, row-major over `scope`, and the first states that give them.
@@ -84,15 +90,57 @@ pub(crate) fn min_out(
     var: usize,
     scope: &[usize],
     factors: &[Factor],
-) -> (Vec<Cost>, Vec<u32>) {
+) -> (Sums, Vec<u32>) {
     match Packing::of(factors) {
         Some(packing) => {
-            let walk = Walk::new(domains, var, scope, factors, |c| packing.pack(c));
-            let (table, best) = walk.run();
-            (table.into_iter().map(|w| packing.unpack(w)).collect(), best)
+            let walk = Walk::new(domains, var, scope, factors, packing.never, |c| {
+                packing.pack(c)
+            });
+            let (words, best) = walk.run();
+            (less_common(&words, packing), best)
         }
-        None => Walk::new(domains, var, scope, factors, |c| c.min(INFEASIBLE)).run(),
+        None => {
+            let walk = Walk::new(domains, var, scope, factors, INFEASIBLE, |c| {
+                c.min(INFEASIBLE)
+            });
+            let (table, best) = walk.run();
+            (less_common_of(table), best)
+        }
     }
+}
+
+/// The sums without the bytes, and without the tie breaker, that all allowed ones have in common.
+fn less_common(words: &[u64], packing: Packing) -> Sums {
+    let (mut bytes, mut tie) = (u64::MAX, u64::MAX);
+    for &word in words.iter().filter(|&&w| w != packing.never) {
+        let parts = packing.parts(word);
+        (bytes, tie) = (bytes.min(parts.0), tie.min(parts.1));
+    }
+    let rest = |&word: &u64| match word == packing.never {
+        true => INFEASIBLE,
+        false => {
+            let parts = packing.parts(word);
+            cost(parts.0 - bytes, parts.1 - tie)
+        }
+    };
+    let table = words.iter().map(rest).collect();
+    let common = if bytes == u64::MAX {
+        0
+    } else {
+        cost(bytes, tie)
+    };
+    Sums { table, common }
+}
+
+/// The same of sums that do not fit.
+fn less_common_of(mut table: Vec<Cost>) -> Sums {
+    let allowed = || table.iter().copied().filter(|&c| c < INFEASIBLE);
+    let tie_of = super::problem::tie_of;
+    let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
+    let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
+    let allowed = table.iter_mut().filter(|c| **c < INFEASIBLE);
+    allowed.for_each(|c| *c -= common);
+    Sums { table, common }
 }
 
 /// A table as it is walked: the states of the variable innermost.
@@ -112,8 +160,10 @@ struct Walk<W> {
     moves: Vec<(usize, usize, usize, bool)>,
     /// Where the moves of each position begin, and behind the last one.
     begins: Vec<usize>,
-    /// Sums of the terms that are set before each position, and of all of them.
+    /// Sums of the terms that are set before each position, and of all but the last of them.
     sums: Vec<W>,
+    /// What stands for a sum that is not allowed.
+    never: W,
     table: Vec<W>,
     best: Vec<u32>,
 }
@@ -124,6 +174,7 @@ impl<W: Word> Walk<W> {
         var: usize,
         scope: &[usize],
         factors: &[Factor],
+        never: W,
         word: impl Fn(Cost) -> W,
     ) -> Walk<W> {
         let n = domains[var];
@@ -134,6 +185,7 @@ impl<W: Word> Walk<W> {
             moves: Vec::with_capacity(factors.len() * 2),
             begins: vec![0; extents.len() + 1],
             sums: vec![W::ZERO; n * (extents.len() + 1)],
+            never,
             terms: Vec::with_capacity(factors.len()),
             table: Vec::with_capacity(size),
             best: Vec::with_capacity(size),
@@ -168,14 +220,20 @@ impl<W: Word> Walk<W> {
     }
 
     fn run(mut self) -> (Vec<W>, Vec<u32>) {
-        self.walk(0);
+        match self.extents.len() {
+            0 => {
+                let least = least_of(self.sums[..self.n].iter().copied());
+                self.close(least);
+            }
+            _ => self.walk(0),
+        }
         (self.table, self.best)
     }
 
     /// Walks the positions from one on; those before are set.
     fn walk(&mut self, at: usize) {
-        if at == self.extents.len() {
-            self.close();
+        if at + 1 == self.extents.len() {
+            self.walk_last();
             return;
         }
         let (n, moves) = (self.n, self.begins[at]..self.begins[at + 1]);
@@ -199,18 +257,53 @@ impl<W: Word> Walk<W> {
         }
     }
 
-    /// Adds the entry that the positions have led to.
-    fn close(&mut self) {
-        let sums = &self.sums[self.extents.len() * self.n..];
-        let (mut least, mut state) = (W::MOST, 0);
-        for (s, &sum) in sums.iter().enumerate() {
-            if sum < least {
-                (least, state) = (sum, s);
-            }
+    /// Walks the last position, where every term that moves is complete.
+    fn walk_last(&mut self) {
+        let (n, at) = (self.n, self.extents.len() - 1);
+        let moves = self.begins[at]..self.begins[at + 1];
+        for entry in 0..self.extents[at] {
+            let (before, own) = self.sums.split_at_mut((at + 1) * n);
+            let (before, own) = (&before[at * n..], &mut own[..n]);
+            let words = |&(_, term, stride, _): &(usize, usize, usize, bool)| {
+                let Term { words, base } = &self.terms[term];
+                let base = base + entry * stride;
+                &words[base..base + n]
+            };
+            let least = match &self.moves[moves.clone()] {
+                [] => least_of(before.iter().copied()),
+                [last] => least_of(before.iter().zip(words(last)).map(|(a, b)| a.plus(*b))),
+                [first, between @ .., last] => {
+                    for (sum, (a, b)) in own.iter_mut().zip(before.iter().zip(words(first))) {
+                        *sum = a.plus(*b);
+                    }
+                    between.iter().for_each(|m| plus_all(own, words(m)));
+                    least_of(own.iter().zip(words(last)).map(|(a, b)| a.plus(*b)))
+                }
+            };
+            self.close(least);
         }
-        self.table.push(least);
-        self.best.push(u32::try_from(state).unwrap_or(u32::MAX));
     }
+
+    /// Adds the entry that the positions have led to.
+    fn close(&mut self, least: Option<(W, u32)>) {
+        let allowed = least.filter(|(sum, _)| *sum < self.never);
+        let (sum, state) = allowed.unwrap_or((self.never, 0));
+        self.table.push(sum);
+        self.best.push(state);
+    }
+}
+
+/// The least sum, and the first state that gives it.
+fn least_of<W: Word>(sums: impl Iterator<Item = W>) -> Option<(W, u32)> {
+    let mut states = (0..u32::MAX).zip(sums);
+    let (state, sum) = states.next()?;
+    let (mut least, mut best) = (sum, state);
+    for (state, sum) in states {
+        if sum < least {
+            (least, best) = (sum, state);
+        }
+    }
+    Some((least, best))
 }
 
 fn plus_all<W: Word>(sums: &mut [W], words: &[W]) {
@@ -307,8 +400,16 @@ mod tests {
             let mentioned = |v: &usize| *v != 2 && factors.iter().any(|f| f.vars.contains(v));
             let scope: Vec<usize> = (0..5).filter(mentioned).collect();
             packed += u32::from(Packing::of(&factors).is_some());
-            let found = min_out(&domains, 2, &scope, &factors);
-            assert_eq!(found, one_by_one(&domains, 2, &scope, &factors));
+            let (sums, best) = min_out(&domains, 2, &scope, &factors);
+            let whole = |&rest: &Cost| match rest < INFEASIBLE {
+                true => rest + sums.common,
+                false => INFEASIBLE,
+            };
+            let table: Vec<Cost> = sums.table.iter().map(whole).collect();
+            assert_eq!((table, best), one_by_one(&domains, 2, &scope, &factors));
+            let rests = || sums.table.iter().copied().filter(|&c| c < INFEASIBLE);
+            assert_eq!(rests().map(movement).min().unwrap_or(0), 0);
+            assert_eq!(rests().map(tie_of).min().unwrap_or(0), 0);
         }
         assert!(100 < packed && packed < 390, "{packed} of 400 fit");
     }

@@ -11,11 +11,9 @@
 
 use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
-use super::min_out::min_out;
+use super::min_out::{Sums, min_out};
 use super::near::Near;
-use super::problem::{
-    Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement, moves_alike, tie_of,
-};
+use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement, moves_alike};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -111,12 +109,12 @@ struct Known {
 impl Known {
     /// The table of the same costs that is kept; this one, where there is none.
     fn shared(&mut self, table: Rc<[Cost]>) -> Rc<[Cost]> {
-        if let Some(same) = self.tables.get(&table) {
-            return same.clone();
+        let (at, is_new) = self.tables.insert_full(table);
+        let same = self.tables[at].clone();
+        if is_new && self.make_room(same.len()) {
+            self.tables.insert(same.clone());
         }
-        self.make_room(table.len());
-        self.tables.insert(table.clone());
-        table
+        same
     }
 
     /// Keeps what a reduction with these factors, which it keeps with it, comes to.
@@ -125,12 +123,14 @@ impl Known {
         self.reductions.insert(reduction, (reduced, factors));
     }
 
-    /// Room for so many entries more.
-    fn make_room(&mut self, entries: usize) {
-        if KNOWN < self.entries.saturating_add(entries) {
+    /// Room for so many entries more; says whether all is forgotten for it.
+    fn make_room(&mut self, entries: usize) -> bool {
+        let full = KNOWN < self.entries.saturating_add(entries);
+        if full {
             *self = Known::default();
         }
         self.entries = self.entries.saturating_add(entries);
+        full
     }
 }
 
@@ -725,8 +725,7 @@ impl<'a> State<'a> {
             Some((reduced, _)) => reduced.clone(),
             None => {
                 self.made = self.made.saturating_add(reduction.size());
-                let (table, best) = min_out(self.domains, var, scope, &factors);
-                let (table, common) = less_common(table);
+                let (Sums { table, common }, best) = min_out(self.domains, var, scope, &factors);
                 let reduced = Reduced {
                     table: known.shared(table.into()),
                     best: best.into(),
@@ -844,16 +843,6 @@ fn slice(factor: &Factor, var: usize, state: usize, domains: &[usize]) -> Factor
         .collect();
     let vars = factor.vars.iter().copied().filter(|&v| v != var).collect();
     Factor { vars, table }
-}
-
-/// The table without the bytes, and without the tie breaker, that all allowed entries have in common; and these.
-fn less_common(mut table: Vec<Cost>) -> (Vec<Cost>, Cost) {
-    let allowed = || table.iter().copied().filter(|&c| c < INFEASIBLE);
-    let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
-    let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
-    let allowed = table.iter_mut().filter(|c| **c < INFEASIBLE);
-    allowed.for_each(|c| *c -= common);
-    (table, common)
 }
 
 #[cfg(test)]
