@@ -121,16 +121,28 @@ pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     if c <= 1 {
         return Some((Chain::from_slice(chain), Chain::new()));
     }
-    let &Cut { size: t, stride } = chain.first()?;
-    if c.is_multiple_of(t) {
-        let outer = linear(scaled(stride, c / t), 2);
-        return Some((outer, Chain::from_slice(restrict(chain, c))));
+    // Cuts that `c` divides belong to the outer part.
+    let above = |cut: &&Cut| c < cut.size && cut.size.is_multiple_of(c);
+    let (above, rest) = chain.split_at(chain.iter().take_while(above).count());
+    let &Cut { size: t, stride } = rest.first()?;
+    let (outer, inner) = match c.is_multiple_of(t) {
+        true => {
+            let outer = linear(scaled(stride, c / t), 2);
+            (outer, Chain::from_slice(restrict(rest, c)))
+        }
+        false => split_unaligned(rest, above.last().map_or(n, |cut| cut.size), c)?,
+    };
+    // The outer part, innermost first.
+    let mut whole: Chain = outer.iter().rev().copied().collect();
+    for cut in above.iter().rev() {
+        let size = cut.size / c;
+        let head = Cut { size, ..*cut };
+        if !whole.last().is_some_and(|&next| continues(head, next)) {
+            whole.push(head);
+        }
     }
-    if t.is_multiple_of(c) {
-        let (outer, inner) = split(&chain[1..], t, c)?;
-        return Some((prepend(t / c, stride, &outer), inner));
-    }
-    split_unaligned(chain, n, c)
+    whole.reverse();
+    Some((whole, inner))
 }
 
 /// [`split`] in place: `chain` becomes the outer part and the inner one goes to `inner`; false, and
