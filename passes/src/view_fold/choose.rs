@@ -8,6 +8,7 @@ use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
 use super::solve::{Solution, Starts, settle, solve};
 use optc_ir::entity::{EntityId, SideTable};
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// One state of a group: the layout it is produced in, and further copies.
@@ -61,10 +62,13 @@ struct PairKey {
     class: usize,
     /// Where the forms lie: nodes that look alike share them.
     modes: *const Rc<NodeMode>,
-    ports: Vec<(usize, bool)>,
+    ports: Ports,
     copied: u64,
     computes: bool,
 }
+
+/// Ports of an operation, and whether each is a result.
+type Ports = SmallVec<[(usize, bool); 2]>;
 
 /// Readers that are told apart: a further copy is for two of them at least, as one converts what it reads itself.
 const MOST_READERS: usize = 16;
@@ -452,7 +456,7 @@ impl Search<'_> {
             problem.add(&[var], modes[node].iter().map(price).collect());
             let copied = data.signature;
             let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
-            let mut by_group: FastMap<Group, Vec<(usize, bool)>> = FastMap::default();
+            let mut by_group: FastMap<Group, Ports> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
                     && !graph.groups[member.group].constant
@@ -471,14 +475,8 @@ impl Search<'_> {
                 };
                 let known = pairs.get(&key).cloned();
                 let table = known.unwrap_or_else(|| {
-                    let all = states.of[group].iter().flat_map(|&state| {
-                        let modes = modes[node].iter();
-                        modes.map(move |mode| (state, mode))
-                    });
-                    let ports = &key.ports;
-                    let costs =
-                        all.map(|(state, mode)| self.pair_cost(node, group, ports, state, mode));
-                    let table: Rc<[Cost]> = costs.collect();
+                    let of_group = &states.of[group];
+                    let table = self.pair_table(node, group, &key.ports, of_group, &modes[node]);
                     pairs.insert(key, table.clone());
                     table
                 });
@@ -517,6 +515,41 @@ impl Search<'_> {
         } else {
             cost(bytes, 0)
         }
+    }
+
+    /// What the ports of an operation that lie in one group cost in each of its states, for each form: forms that need
+    /// the same there cost the same.
+    fn pair_table(
+        &self,
+        node: Node,
+        group: Group,
+        ports: &[(usize, bool)],
+        states: &[GroupState],
+        modes: &[Rc<NodeMode>],
+    ) -> Rc<[Cost]> {
+        let alike = |a: &NodeMode, b: &NodeMode| {
+            let mut needs = ports.iter();
+            needs.all(|&(port, _)| a.needs[port] == b.needs[port])
+                && self.is_copy(node, a) == self.is_copy(node, b)
+        };
+        let mut kinds: Vec<&NodeMode> = Vec::new();
+        let mut kind_of = Vec::with_capacity(modes.len());
+        for mode in modes {
+            let known = kinds.iter().position(|kind| alike(kind, mode));
+            kind_of.push(known.unwrap_or_else(|| {
+                kinds.push(mode);
+                kinds.len() - 1
+            }));
+        }
+        let mut table = Vec::with_capacity(states.len() * modes.len());
+        let mut costs = Vec::with_capacity(kinds.len());
+        for &state in states {
+            costs.clear();
+            let all = kinds.iter();
+            costs.extend(all.map(|kind| self.pair_cost(node, group, ports, state, kind)));
+            table.extend(kind_of.iter().map(|&kind| costs[kind]));
+        }
+        table.into()
     }
 
     fn pair_cost(

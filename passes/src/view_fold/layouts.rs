@@ -3,7 +3,7 @@
 use super::maps::FastMap;
 use super::notation::spell;
 use super::physical::{Physical, Place};
-use indexmap::IndexMap;
+use indexmap::{Equivalent, IndexMap};
 use optc_check::amount::{Amount, layout_bytes};
 use optc_ir::entity::Table;
 use optc_ir::size::{Size, SizeTable};
@@ -11,6 +11,7 @@ use optc_ir::{Dim, StandIns, entity_id};
 use optc_layout::{Layout, Mode, Notation, ViewMap, XlaNotation, propagate};
 use optc_target::Target;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 entity_id! {
@@ -26,6 +27,8 @@ entity_id! {
 #[derive(Clone, Default)]
 pub(crate) struct Layouts {
     layouts: Table<LayoutId, Layout>,
+    /// Per layout, its bytes and how many of them hold no element.
+    sizes: Table<LayoutId, [u64; 2]>,
     by_hash: FastMap<u64, Vec<LayoutId>>,
     maps: Table<MapId, ViewMap>,
     /// Per map, the shape it is a map of.
@@ -34,7 +37,7 @@ pub(crate) struct Layouts {
     inverses: FastMap<MapId, MapId>,
     map_ids: FastMap<(Vec<u64>, ViewMap), MapId>,
     propagated: FastMap<(LayoutId, MapId), Option<LayoutId>>,
-    modes: FastMap<LayoutId, Option<Vec<Mode>>>,
+    modes: FastMap<LayoutId, Option<Rc<[Mode]>>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
     /// By shape, element width and digits; `None` where these say no layout.
     of_modes: FastMap<(Vec<u64>, u32, Vec<Mode>), Option<LayoutId>>,
@@ -47,6 +50,26 @@ pub(crate) struct Layouts {
     forms: FastMap<LayoutId, Option<Arc<Physical>>>,
     /// The layouts of forms that were asked for.
     formed: FastMap<(Vec<u64>, u32, Physical), Option<LayoutId>>,
+}
+
+/// A key of [`Layouts::row_major`] that is looked up.
+#[derive(Hash)]
+struct Shaped<'a>(&'a [u64], u32);
+
+impl Equivalent<(Vec<u64>, u32)> for Shaped<'_> {
+    fn equivalent(&self, key: &(Vec<u64>, u32)) -> bool {
+        self.1 == key.1 && *self.0 == *key.0
+    }
+}
+
+/// A key of [`Layouts::of_modes`] that is looked up.
+#[derive(Hash)]
+struct Digits<'a>(&'a [u64], u32, &'a [Mode]);
+
+impl Equivalent<(Vec<u64>, u32, Vec<Mode>)> for Digits<'_> {
+    fn equivalent(&self, key: &(Vec<u64>, u32, Vec<Mode>)) -> bool {
+        self.1 == key.1 && *self.0 == *key.0 && *self.2 == *key.2
+    }
 }
 
 /// A function with unknown sizes.
@@ -164,7 +187,13 @@ impl Layouts {
                 return id;
             }
         }
+        let bytes = layout.bytes();
+        let bits = layout
+            .elements()
+            .saturating_mul(u64::from(layout.elem_bits()));
         let id = self.layouts.push(layout);
+        self.sizes
+            .push([bytes, bytes.saturating_sub(bits.div_ceil(8))]);
         same.push(id);
         id
     }
@@ -176,13 +205,12 @@ impl Layouts {
         bits: u32,
         modes: Vec<Mode>,
     ) -> Option<LayoutId> {
-        let key = (shape.to_vec(), bits, modes);
-        if let Some(&known) = self.of_modes.get(&key) {
+        if let Some(&known) = self.of_modes.get(&Digits(shape, bits, &modes)) {
             return known;
         }
-        let layout = Layout::from_modes(shape, bits, &key.2).ok();
+        let layout = Layout::from_modes(shape, bits, &modes).ok();
         let id = layout.map(|layout| self.intern(layout));
-        self.of_modes.insert(key, id);
+        self.of_modes.insert((shape.to_vec(), bits, modes), id);
         id
     }
 
@@ -191,7 +219,7 @@ impl Layouts {
     }
 
     pub(crate) fn row_major(&mut self, shape: &[u64], bits: u32) -> LayoutId {
-        if let Some(&id) = self.row_major.get(&(shape.to_vec(), bits)) {
+        if let Some(&id) = self.row_major.get(&Shaped(shape, bits)) {
             return id;
         }
         let form = match self.is_plain(bits) {
@@ -340,11 +368,7 @@ impl Layouts {
         if self.open.is_some() {
             return 0;
         }
-        let layout = &self.layouts[id];
-        let bits = layout
-            .elements()
-            .saturating_mul(u64::from(layout.elem_bits()));
-        layout.bytes().saturating_sub(bits.div_ceil(8))
+        self.sizes[id][1]
     }
 
     /// Learns the form of what a map makes of a layout.
@@ -494,11 +518,11 @@ impl Layouts {
         self.forward(layout, back)
     }
 
-    pub(crate) fn modes(&mut self, id: LayoutId) -> Option<Vec<Mode>> {
+    pub(crate) fn modes(&mut self, id: LayoutId) -> Option<Rc<[Mode]>> {
         if let Some(known) = self.modes.get(&id) {
             return known.clone();
         }
-        let modes = self.layouts[id].modes();
+        let modes = self.layouts[id].modes().map(Rc::from);
         self.modes.insert(id, modes.clone());
         modes
     }
@@ -506,7 +530,7 @@ impl Layouts {
     /// Bytes of a layout, padding included, at the sizes that costs are compared at.
     pub(crate) fn bytes(&self, id: LayoutId) -> u64 {
         let Some(open) = &self.open else {
-            return self.layouts[id].bytes();
+            return self.sizes[id][0];
         };
         if let Some(&known) = open.bytes.borrow().get(&id) {
             return known;

@@ -5,40 +5,46 @@
 //! a state and not one a table. Costs that fit are added in 64 bits.
 
 use super::problem::{Cost, Factor, INFEASIBLE, add, cost, movement};
+use std::rc::Rc;
 
-/// What costs are added as.
+/// What costs are added as, with the state that a sum is of: the least sum is then of the first state that gives it.
 trait Word: Copy + Ord {
-    /// The sum of nothing.
-    const ZERO: Self;
+    /// The sum of nothing, of a state.
+    fn of_state(state: usize) -> Self;
     /// The sum: of one table's entry each it is exact, or at least what stands for [`INFEASIBLE`] where an entry is.
     fn plus(self, other: Self) -> Self;
 }
 
 impl Word for u64 {
-    const ZERO: u64 = 0;
+    fn of_state(state: usize) -> u64 {
+        state as u64
+    }
     fn plus(self, other: u64) -> u64 {
         self.wrapping_add(other)
     }
 }
 
-impl Word for Cost {
-    const ZERO: Cost = 0;
-    fn plus(self, other: Cost) -> Cost {
-        add(self, other)
+impl Word for (Cost, usize) {
+    fn of_state(state: usize) -> (Cost, usize) {
+        (0, state)
+    }
+    fn plus(self, other: (Cost, usize)) -> (Cost, usize) {
+        (add(self.0, other.0), self.1 + other.1)
     }
 }
 
-/// How costs are written in 64 bits: movement bytes above so many bits of the tie breaker.
+/// How costs are written in 64 bits: movement bytes above the tie breaker above a state.
 #[derive(Clone, Copy)]
 struct Packing {
     tie_bits: u32,
+    state_bits: u32,
     /// What stands for [`INFEASIBLE`]: above every sum of allowed entries, and one of it from each table fits.
     never: u64,
 }
 
 impl Packing {
-    /// A packing in which every sum of one entry a table fits.
-    fn of(factors: &[Factor]) -> Option<Packing> {
+    /// A packing in which every sum of one entry a table fits, with one of so many states.
+    fn of(factors: &[Factor], n: usize) -> Option<Packing> {
         let (mut bytes, mut tie) = (0u64, 0u64);
         for factor in factors {
             let (mut most_bytes, mut most_tie) = (0, 0);
@@ -51,24 +57,35 @@ impl Packing {
         }
         let bits = |n: u64| u64::BITS - n.leading_zeros();
         let (tie_bits, tables) = (bits(tie), bits(factors.len() as u64));
+        let state_bits = bits(n as u64);
         let room = u64::BITS.checked_sub(tables)?;
-        (bits(bytes) + tie_bits < room).then(|| Packing {
+        (bits(bytes) + tie_bits + state_bits < room).then(|| Packing {
             tie_bits,
+            state_bits,
             never: 1 << (room - 1),
         })
     }
 
     fn pack(self, cost: Cost) -> u64 {
         match cost < INFEASIBLE {
-            true => movement(cost) << self.tie_bits | tie_of(cost),
+            true => (movement(cost) << self.tie_bits | tie_of(cost)) << self.state_bits,
             false => self.never,
         }
     }
 
     /// The bytes and the tie breaker of a word.
     fn parts(self, word: u64) -> (u64, u64) {
-        let bytes = word >> self.tie_bits;
-        (bytes, word - (bytes << self.tie_bits))
+        let sum = word >> self.state_bits;
+        let bytes = sum >> self.tie_bits;
+        (bytes, sum - (bytes << self.tie_bits))
+    }
+
+    /// The state of a word; the first one of what is not allowed.
+    fn state(self, word: u64) -> u32 {
+        match word < self.never {
+            true => u32::try_from(word - (word >> self.state_bits << self.state_bits)).unwrap_or(0),
+            false => 0,
+        }
     }
 }
 
@@ -77,70 +94,76 @@ fn tie_of(cost: Cost) -> u64 {
     u64::try_from(super::problem::tie_of(cost)).unwrap_or(u64::MAX)
 }
 
-/// Sums over some variables, less what all of them that are allowed have in common.
-pub(crate) struct Sums {
-    pub(crate) table: Vec<Cost>,
+/// What eliminating a variable leaves.
+#[derive(Clone)]
+pub(crate) struct Reduced {
+    /// The least sums, row-major over the other variables, less what all of them that are allowed have in common.
+    pub(crate) table: Rc<[Cost]>,
+    /// The first states of the variable that give them.
+    pub(crate) best: Rc<[u32]>,
     pub(crate) common: Cost,
 }
 
-/// Sums the factors and minimises over `var`: the least sums, row-major over `scope`, and the first states that give them.
-/// `scope` has the other variables of the factors.
+/// Sums the factors and minimises over `var`; `scope` has the other variables of the factors.
 pub(crate) fn min_out(
     domains: &[usize],
     var: usize,
     scope: &[usize],
     factors: &[Factor],
-) -> (Sums, Vec<u32>) {
-    match Packing::of(factors) {
+) -> Reduced {
+    match Packing::of(factors, domains[var]) {
         Some(packing) => {
-            let walk = Walk::new(domains, var, scope, factors, packing.never, |c| {
-                packing.pack(c)
-            });
-            let (words, best) = walk.run();
-            (less_common(&words, packing), best)
+            let walk = Walk::new(domains, var, scope, factors, |c| packing.pack(c));
+            less_common(&walk.run(), packing)
         }
-        None => {
-            let walk = Walk::new(domains, var, scope, factors, INFEASIBLE, |c| {
-                c.min(INFEASIBLE)
-            });
-            let (table, best) = walk.run();
-            (less_common_of(table), best)
-        }
+        None => less_common_of(&Walk::new(domains, var, scope, factors, |c| (c, 0)).run()),
     }
 }
 
 /// The sums without the bytes, and without the tie breaker, that all allowed ones have in common.
-fn less_common(words: &[u64], packing: Packing) -> Sums {
+fn less_common(words: &[u64], packing: Packing) -> Reduced {
     let (mut bytes, mut tie) = (u64::MAX, u64::MAX);
-    for &word in words.iter().filter(|&&w| w != packing.never) {
+    for &word in words.iter().filter(|&&w| w < packing.never) {
         let parts = packing.parts(word);
         (bytes, tie) = (bytes.min(parts.0), tie.min(parts.1));
     }
-    let rest = |&word: &u64| match word == packing.never {
-        true => INFEASIBLE,
-        false => {
+    let rest = |&word: &u64| match word < packing.never {
+        true => {
             let parts = packing.parts(word);
             cost(parts.0 - bytes, parts.1 - tie)
         }
+        false => INFEASIBLE,
     };
-    let table = words.iter().map(rest).collect();
-    let common = if bytes == u64::MAX {
-        0
-    } else {
-        cost(bytes, tie)
-    };
-    Sums { table, common }
+    Reduced {
+        table: words.iter().map(rest).collect(),
+        best: words.iter().map(|&word| packing.state(word)).collect(),
+        common: if bytes == u64::MAX {
+            0
+        } else {
+            cost(bytes, tie)
+        },
+    }
 }
 
 /// The same of sums that do not fit.
-fn less_common_of(mut table: Vec<Cost>) -> Sums {
-    let allowed = || table.iter().copied().filter(|&c| c < INFEASIBLE);
+fn less_common_of(sums: &[(Cost, usize)]) -> Reduced {
+    let allowed = || sums.iter().map(|(c, _)| *c).filter(|&c| c < INFEASIBLE);
     let tie_of = super::problem::tie_of;
     let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
     let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
-    let allowed = table.iter_mut().filter(|c| **c < INFEASIBLE);
-    allowed.for_each(|c| *c -= common);
-    Sums { table, common }
+    let rest = |&(c, _): &(Cost, usize)| match c < INFEASIBLE {
+        true => c - common,
+        false => INFEASIBLE,
+    };
+    let state = |&(c, state): &(Cost, usize)| match c < INFEASIBLE {
+        true => u32::try_from(state).unwrap_or(u32::MAX),
+        false => 0,
+    };
+    Reduced {
+        table: sums.iter().map(rest).collect(),
+        best: sums.iter().map(state).collect(),
+        common,
+    }
 }
 
 /// A table as it is walked: the states of the variable innermost.
@@ -162,10 +185,7 @@ struct Walk<W> {
     begins: Vec<usize>,
     /// Sums of the terms that are set before each position, and of all but the last of them.
     sums: Vec<W>,
-    /// What stands for a sum that is not allowed.
-    never: W,
     table: Vec<W>,
-    best: Vec<u32>,
 }
 
 impl<W: Word> Walk<W> {
@@ -174,7 +194,6 @@ impl<W: Word> Walk<W> {
         var: usize,
         scope: &[usize],
         factors: &[Factor],
-        never: W,
         word: impl Fn(Cost) -> W,
     ) -> Walk<W> {
         let n = domains[var];
@@ -184,13 +203,14 @@ impl<W: Word> Walk<W> {
             n,
             moves: Vec::with_capacity(factors.len() * 2),
             begins: vec![0; extents.len() + 1],
-            sums: vec![W::ZERO; n * (extents.len() + 1)],
-            never,
+            sums: vec![W::of_state(0); n * (extents.len() + 1)],
             terms: Vec::with_capacity(factors.len()),
             table: Vec::with_capacity(size),
-            best: Vec::with_capacity(size),
             extents,
         };
+        for (state, sum) in walk.sums.iter_mut().take(n).enumerate() {
+            *sum = W::of_state(state);
+        }
         for factor in factors {
             let term = Term {
                 words: innermost(factor, domains, var, &word),
@@ -219,15 +239,14 @@ impl<W: Word> Walk<W> {
         walk
     }
 
-    fn run(mut self) -> (Vec<W>, Vec<u32>) {
+    fn run(mut self) -> Vec<W> {
         match self.extents.len() {
-            0 => {
-                let least = least_of(self.sums[..self.n].iter().copied());
-                self.close(least);
-            }
+            0 => self
+                .table
+                .extend(least_of(self.sums[..self.n].iter().copied())),
             _ => self.walk(0),
         }
-        (self.table, self.best)
+        self.table
     }
 
     /// Walks the positions from one on; those before are set.
@@ -280,30 +299,17 @@ impl<W: Word> Walk<W> {
                     least_of(own.iter().zip(words(last)).map(|(a, b)| a.plus(*b)))
                 }
             };
-            self.close(least);
+            if let Some(least) = least {
+                self.table.push(least);
+            }
         }
-    }
-
-    /// Adds the entry that the positions have led to.
-    fn close(&mut self, least: Option<(W, u32)>) {
-        let allowed = least.filter(|(sum, _)| *sum < self.never);
-        let (sum, state) = allowed.unwrap_or((self.never, 0));
-        self.table.push(sum);
-        self.best.push(state);
     }
 }
 
-/// The least sum, and the first state that gives it.
-fn least_of<W: Word>(sums: impl Iterator<Item = W>) -> Option<(W, u32)> {
-    let mut states = (0..u32::MAX).zip(sums);
-    let (state, sum) = states.next()?;
-    let (mut least, mut best) = (sum, state);
-    for (state, sum) in states {
-        if sum < least {
-            (least, best) = (sum, state);
-        }
-    }
-    Some((least, best))
+/// The least sum; there is one where there is a state.
+fn least_of<W: Word>(mut sums: impl Iterator<Item = W>) -> Option<W> {
+    let first = sums.next()?;
+    Some(sums.fold(first, |least, sum| if sum < least { sum } else { least }))
 }
 
 fn plus_all<W: Word>(sums: &mut [W], words: &[W]) {
@@ -325,10 +331,18 @@ fn innermost<W: Word>(
         return each.flat_map(|w| std::iter::repeat_n(w, n)).collect();
     };
     let inner: usize = factor.vars[at + 1..].iter().map(|&v| domains[v]).product();
-    let mut words = Vec::with_capacity(factor.table.len());
-    for chunk in factor.table.chunks_exact((inner * n).max(1)) {
-        for i in 0..inner {
-            words.extend((0..n).map(|s| word(chunk[s * inner + i])));
+    let entries = factor.table.iter().map(|&c| word(c));
+    let mut words: Vec<W> = entries.collect();
+    if inner == 1 {
+        return words;
+    }
+    let mut chunk = vec![W::of_state(0); inner * n];
+    for words in words.chunks_exact_mut((inner * n).max(1)) {
+        chunk.copy_from_slice(words);
+        for (s, row) in chunk.chunks_exact(inner.max(1)).enumerate() {
+            for (i, &word) in row.iter().enumerate() {
+                words[i * n + s] = word;
+            }
         }
     }
     words
@@ -399,13 +413,14 @@ mod tests {
                 .collect();
             let mentioned = |v: &usize| *v != 2 && factors.iter().any(|f| f.vars.contains(v));
             let scope: Vec<usize> = (0..5).filter(mentioned).collect();
-            packed += u32::from(Packing::of(&factors).is_some());
-            let (sums, best) = min_out(&domains, 2, &scope, &factors);
+            packed += u32::from(Packing::of(&factors, domains[2]).is_some());
+            let sums = min_out(&domains, 2, &scope, &factors);
             let whole = |&rest: &Cost| match rest < INFEASIBLE {
                 true => rest + sums.common,
                 false => INFEASIBLE,
             };
             let table: Vec<Cost> = sums.table.iter().map(whole).collect();
+            let best = sums.best.to_vec();
             assert_eq!((table, best), one_by_one(&domains, 2, &scope, &factors));
             let rests = || sums.table.iter().copied().filter(|&c| c < INFEASIBLE);
             assert_eq!(rests().map(movement).min().unwrap_or(0), 0);

@@ -11,7 +11,7 @@
 
 use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
-use super::min_out::{Sums, min_out};
+use super::min_out::{Reduced, min_out};
 use super::near::Near;
 use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement, moves_alike};
 use std::cmp::Reverse;
@@ -57,16 +57,6 @@ struct Step {
     var: usize,
     scope: Vec<usize>,
     best: Rc<[u32]>,
-}
-
-/// What eliminating a variable leaves.
-#[derive(Clone)]
-struct Reduced {
-    /// The least sums, less what all of them have in common.
-    table: Rc<[Cost]>,
-    /// The states of the variable that give them.
-    best: Rc<[u32]>,
-    common: Cost,
 }
 
 /// What a reduction depends on: how many variables there are, their states, and the place of each table in memory with how many
@@ -725,12 +715,8 @@ impl<'a> State<'a> {
             Some((reduced, _)) => reduced.clone(),
             None => {
                 self.made = self.made.saturating_add(reduction.size());
-                let (Sums { table, common }, best) = min_out(self.domains, var, scope, &factors);
-                let reduced = Reduced {
-                    table: known.shared(table.into()),
-                    best: best.into(),
-                    common,
-                };
+                let mut reduced = min_out(self.domains, var, scope, &factors);
+                reduced.table = known.shared(reduced.table);
                 // The factors stay, and with them the places of their tables.
                 known.keep(reduction, reduced.clone(), factors);
                 reduced
