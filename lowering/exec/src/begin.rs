@@ -101,6 +101,6 @@ fn joined(
         op: steps[at],
         ..site
     };
-    let contract = Contract::to(&of, result, Some(begins))?;
+    let contract = Contract::to(&of, result, Some(begins), None)?;
     Some((contract, vec![own.operands[0], own.operands[1], start]))
 }

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::begin::{Begun, begin};
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
+use crate::finish::{Finished, Known, finish};
 use crate::fuse::{Fused, fuse};
 use crate::memory::{Memory, Slot, Storage};
 use crate::ops::{self, Kernel, Scratch, Site};
@@ -377,7 +378,7 @@ fn team(options: &ExecOptions) -> Outcome<Team> {
     })
 }
 
-/// The steps, a contraction and what is added to it as one, and element-wise ones that follow one another.
+/// The steps, a contraction and what is added to it as one, element-wise ones that follow one another, and what is made of sums.
 fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
     let mut made = Vec::with_capacity(steps.len());
     let mut kernels = Vec::with_capacity(steps.len());
@@ -405,14 +406,36 @@ fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
     }
     let steps = std::mem::take(&mut made);
     let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
+    let mut chains = Vec::with_capacity(steps.len());
     for (step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
-        made.push(match fused {
+        let (step, links) = match fused {
             Fused::Gone => continue,
-            Fused::Stays => step,
-            Fused::Chain(chain, operands) => step.with(chain, operands, site),
-        });
+            Fused::Stays => (step, None),
+            Fused::Chain(chain, operands) => {
+                let links = chain.links().to_vec();
+                (step.with(chain, operands, site), Some(links))
+            }
+        };
+        made.push(step);
+        chains.push(links);
     }
-    made
+    let known = made.iter().zip(&chains).map(|(step, links)| Known {
+        op: step.op,
+        kernel: match &step.work {
+            Work::Kernel(kernel) => Some(&**kernel),
+            Work::Generic | Work::Call(_) | Work::Control(..) => None,
+        },
+        operands: &step.operands,
+        links: links.as_deref(),
+    });
+    let finished = finish(&known.collect::<Vec<_>>(), site);
+    let steps = made.into_iter().zip(finished);
+    let steps = steps.filter_map(|(step, finished)| match finished {
+        Finished::Stays => Some(step),
+        Finished::Gone => None,
+        Finished::Sum(kernel, operands) => Some(step.with(kernel, operands, site)),
+    });
+    steps.collect()
 }
 
 impl Step {

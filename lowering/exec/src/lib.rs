@@ -44,6 +44,7 @@ mod codes;
 mod compile;
 mod convert;
 mod element;
+mod finish;
 mod fuse;
 mod isa;
 mod kernels;

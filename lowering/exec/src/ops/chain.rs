@@ -1,8 +1,5 @@
 //! Element-wise operations, one or several that follow one another, in one nest of loops: operands in any order and broadcast, what
 //! lies between operations in a few lines of the cache.
-//!
-//! Elements are computed with as `f32` or as `i32`, whatever their type is; the result of each operation is rounded, or wraps around, as
-//! its type says.
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
@@ -11,83 +8,15 @@ use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::nest::{Loop, Nest, Steps};
 use crate::ops::kernel::{Kernel, Scratch};
-use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
+use crate::ops::links::{
+    From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
+};
 use crate::team::{self, Context, Share};
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-/// Elements that an operation is done on at once.
-const PART: usize = 512;
 /// Lines of an operand that lies across the result: so many are turned at once, a line of the cache from each.
 const ACROSS: usize = 16;
-/// The most operands of a chain.
-pub(crate) const MOST_OPERANDS: usize = 7;
-/// The most operations of a chain.
-pub(crate) const MOST_CODES: usize = 24;
-
-/// What an operation does with its elements.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Code {
-    Same,
-    Neg,
-    Abs,
-    Exp,
-    Log,
-    Sqrt,
-    Rsqrt,
-    Reciprocal,
-    Erf,
-    Tanh,
-    Sigmoid,
-    Silu,
-    Relu,
-    Sin,
-    Cos,
-    Floor,
-    Ceil,
-    HardSwish,
-    Gelu,
-    GeluTanh,
-    /// At least the one, at most the other.
-    Clamp(f32, f32),
-    LeakyRelu(f32),
-    Elu(f32),
-    HardSigmoid(f32, f32),
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Pow,
-    Max,
-    Min,
-    Prelu,
-    /// A number in another type.
-    Cast,
-    /// An integer times a scale.
-    Dequantize,
-    /// The nearest integer, ties to even, as great as its type has it; and the same plus an integer.
-    Round,
-    RoundPlus,
-}
-
-/// Where the elements of an operation come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    /// An operand of the chain.
-    Operand(usize),
-    /// The result of an operation before.
-    Code(usize),
-}
-
-/// An operation of a chain; one of one operand has it twice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    pub(crate) code: Code,
-    /// The type of its result.
-    pub(crate) kind: Kind,
-    pub(crate) from: [From; 2],
-}
-
 /// Operations in order; the last one gives the result.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -139,6 +68,14 @@ impl Block {
 }
 
 impl Chain {
+    /// The name of one operation by itself.
+    pub(crate) const ALONE: &str = "elementwise";
+
+    /// The operations, in order.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
     pub(crate) fn of(
         target: &Access,
         operands: &[(Access, Kind)],
@@ -173,9 +110,6 @@ enum Source<'a> {
     Among,
 }
 
-/// Numbers of `f32` or `i32`.
-type Part = [u32; PART];
-
 /// One run's memory.
 struct Work<'a> {
     sources: &'a [Source<'a>],
@@ -183,42 +117,10 @@ struct Work<'a> {
     parts: Vec<Part>,
 }
 
-/// Does something with the type of elements of a kind.
-macro_rules! with_type {
-    ($kind:expr, $element:ident => $work:expr) => {
-        match $kind {
-            Kind::F32 => {
-                type $element = f32;
-                $work
-            }
-            Kind::F16 => {
-                type $element = f16;
-                $work
-            }
-            Kind::BF16 => {
-                type $element = bf16;
-                $work
-            }
-            Kind::I8 => {
-                type $element = i8;
-                $work
-            }
-            Kind::U8 => {
-                type $element = u8;
-                $work
-            }
-            Kind::I32 => {
-                type $element = i32;
-                $work
-            }
-        }
-    };
-}
-
 impl Kernel for Chain {
     fn name(&self) -> &'static str {
         if self.links.len() == 1 {
-            "elementwise"
+            Chain::ALONE
         } else {
             "chain"
         }
@@ -457,117 +359,6 @@ impl Chain {
     }
 }
 
-/// Numbers as what their type has of them.
-#[inline(always)]
-fn narrowed<E: Element>(part: &mut [E::Number]) {
-    if size_of::<E>() != size_of::<E::Number>() {
-        part.iter_mut().for_each(|x| *x = E::of(*x).read());
-    }
-}
-
-/// One operation on numbers, from types to a type.
-#[inline(always)]
-fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
-    match (from[0].is_float(), link.kind.is_float()) {
-        (true, true) => apply(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
-        (false, false) => whole(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
-        (false, true) => {
-            let (a, to): (&[i32], &mut [f32]) = (cast_slice(a), cast_slice_mut(to));
-            if link.code == Code::Dequantize {
-                dequantized(a, cast_slice(b), to);
-            } else {
-                to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as f32);
-            }
-        }
-        (true, false) => {
-            let (a, to): (&[f32], &mut [i32]) = (cast_slice(a), cast_slice_mut(to));
-            let (low, high) = match link.kind {
-                Kind::U8 => (0.0, 255.0),
-                _ => (-128.0, 127.0),
-            };
-            match (link.code, link.kind) {
-                (Code::RoundPlus, _) => {
-                    let pairs = a.iter().zip(cast_slice::<u32, i32>(b));
-                    let all = to.iter_mut().zip(pairs);
-                    all.for_each(|(to, (&a, &b))| *to = few(nearest(a) + b as f32, low, high));
-                }
-                (Code::Round, _) => {
-                    let all = to.iter_mut().zip(a);
-                    // Bounds that are whole numbers are the same before rounding.
-                    all.for_each(|(to, &a)| *to = few(a, low, high));
-                }
-                (_, Kind::I32) => to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as i32),
-                _ => {
-                    let all = to.iter_mut().zip(a);
-                    all.for_each(|(to, a)| *to = few(a.trunc(), low, high));
-                }
-            }
-        }
-    }
-}
-
-/// Integers by scales, rounded once: what `f32` has exactly is multiplied as such.
-#[inline(always)]
-fn dequantized(a: &[i32], b: &[f32], to: &mut [f32]) {
-    let bits = a.iter().fold(0, |bits, &a| bits | a ^ (a >> 31));
-    let all = to.iter_mut().zip(a.iter().zip(b));
-    if bits < 1 << 24 {
-        return all.for_each(|(to, (&a, b))| *to = a as f32 * b);
-    }
-    all.for_each(|(to, (&a, &b))| *to = (f64::from(a) * f64::from(b)) as f32);
-}
-
-/// What rounds a number of less than 2^22 to a whole one, ties to even, when it is added: the whole number is in the lowest bits.
-const ROUND: f32 = 12_582_912.0;
-
-/// The nearest whole number, if it is one of some bits; 0 of what is no number.
-#[inline(always)]
-fn nearest(x: f32) -> f32 {
-    let x = if x.is_nan() { 0.0 } else { x };
-    held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
-}
-
-/// The nearest integer of 8 bits, ties to even; 0 of what is no number.
-#[inline(always)]
-fn few(x: f32, low: f32, high: f32) -> i32 {
-    let x = if x.is_nan() { 0.0 } else { x };
-    let bits = (held(x, low, high) + ROUND).to_bits();
-    bits.cast_signed() - ROUND.to_bits().cast_signed()
-}
-
-/// One operation on integers.
-#[inline(always)]
-fn whole(code: Code, a: &[i32], b: &[i32], to: &mut [i32]) {
-    match code {
-        Code::Neg => one(a, to, i32::wrapping_neg),
-        Code::Abs => one(a, to, i32::wrapping_abs),
-        Code::Relu => one(a, to, |x| x.max(0)),
-        Code::Add => two(a, b, to, i32::wrapping_add),
-        Code::Sub => two(a, b, to, i32::wrapping_sub),
-        Code::Mul => two(a, b, to, i32::wrapping_mul),
-        Code::Max => two(a, b, to, i32::max),
-        Code::Min => two(a, b, to, i32::min),
-        _ => to.copy_from_slice(a),
-    }
-}
-
-/// Whether an operation is one of integers.
-pub(crate) fn of_integers(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Same
-            | Code::Cast
-            | Code::Neg
-            | Code::Abs
-            | Code::Relu
-            | Code::Add
-            | Code::Sub
-            | Code::Mul
-            | Code::Max
-            | Code::Min
-    )
-}
-
 /// Where a block of a value lies: lines and elements, how many there are and how far apart.
 #[derive(Clone, Copy, Debug)]
 struct Lattice {
@@ -650,125 +441,5 @@ impl Lattice {
                 out[(to + step * i as i64) as usize] = E::of(*x);
             }
         }
-    }
-}
-
-#[inline(always)]
-fn one<N: Copy>(a: &[N], to: &mut [N], f: impl Fn(N) -> N) {
-    to.iter_mut().zip(a).for_each(|(to, &a)| *to = f(a));
-}
-
-#[inline(always)]
-fn two<N: Copy>(a: &[N], b: &[N], to: &mut [N], f: impl Fn(N, N) -> N) {
-    let pairs = a.iter().zip(b);
-    to.iter_mut()
-        .zip(pairs)
-        .for_each(|(to, (&a, &b))| *to = f(a, b));
-}
-
-/// One operation on some elements.
-#[inline(always)]
-fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
-    match code {
-        Code::Same | Code::Cast | Code::Dequantize | Code::Round | Code::RoundPlus => {
-            to.copy_from_slice(a);
-        }
-        Code::Neg => one(a, to, |x: f32| -x),
-        Code::Abs => one(a, to, f32::abs),
-        Code::Exp => one(a, to, exp),
-        Code::Log => one(a, to, f32::ln),
-        Code::Sqrt => one(a, to, f32::sqrt),
-        Code::Rsqrt => one(a, to, |x: f32| 1.0 / x.sqrt()),
-        Code::Reciprocal => one(a, to, |x: f32| 1.0 / x),
-        Code::Erf => one(a, to, erf),
-        Code::Tanh => one(a, to, tanh),
-        Code::Sigmoid => one(a, to, sigmoid),
-        Code::Silu => one(a, to, |x: f32| x * sigmoid(x)),
-        Code::Relu => one(a, to, |x: f32| if x < 0.0 { 0.0 } else { x }),
-        Code::Sin => one(a, to, f32::sin),
-        Code::Cos => one(a, to, f32::cos),
-        Code::Floor => one(a, to, f32::floor),
-        Code::Ceil => one(a, to, f32::ceil),
-        Code::HardSwish => one(a, to, |x: f32| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
-        Code::Gelu => one(a, to, |x: f32| {
-            0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
-        }),
-        Code::GeluTanh => one(a, to, |x: f32| {
-            let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
-            0.5 * x * (1.0 + tanh(inner))
-        }),
-        Code::Clamp(low, high) => one(a, to, |x: f32| held(x, low, high)),
-        Code::LeakyRelu(alpha) => one(a, to, |x: f32| if x < 0.0 { alpha * x } else { x }),
-        Code::Elu(alpha) => one(
-            a,
-            to,
-            |x: f32| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x },
-        ),
-        Code::HardSigmoid(alpha, beta) => one(a, to, |x: f32| held(alpha * x + beta, 0.0, 1.0)),
-        Code::Add => two(a, b, to, |a: f32, b: f32| a + b),
-        Code::Sub => two(a, b, to, |a: f32, b: f32| a - b),
-        Code::Mul => two(a, b, to, |a: f32, b: f32| a * b),
-        Code::Div => two(a, b, to, |a: f32, b: f32| a / b),
-        Code::Pow => {
-            let all = |power: f32| b.iter().all(|&b| b == power);
-            match () {
-                () if all(2.0) => one(a, to, |x: f32| x * x),
-                () if all(3.0) => one(a, to, |x: f32| x * x * x),
-                () => two(a, b, to, f32::powf),
-            }
-        }
-        Code::Max => two(a, b, to, greater),
-        Code::Min => two(a, b, to, lesser),
-        Code::Prelu => two(
-            a,
-            b,
-            to,
-            |x: f32, slope: f32| if x < 0.0 { slope * x } else { x },
-        ),
-    }
-}
-
-/// At least the one, at most the other; a number that is none stays.
-#[inline(always)]
-fn held(x: f32, low: f32, high: f32) -> f32 {
-    let x = if x < low { low } else { x };
-    if high < x { high } else { x }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scaled_integers_are_rounded_once() {
-        let edge = 1 << 24;
-        let near = |n: i32| [n - 1, n, n + 1, -n - 1, -n, 1 - n];
-        let all = [0, i32::MAX, i32::MIN, 77].into_iter().chain(near(edge));
-        let scales = [0.3, 1e-44, -1e30, f32::INFINITY, f32::NAN, 0.0];
-        for a in all.chain((0..1000).map(|i| i * 16_763)) {
-            for b in scales {
-                let mut found = [0.0; 3];
-                dequantized(&[a, 1, -1], &[b; 3], &mut found);
-                for (found, a) in found.into_iter().zip([a, 1, -1]) {
-                    let wanted = (f64::from(a) * f64::from(b)) as f32;
-                    let same = found.to_bits() == wanted.to_bits();
-                    assert!(same || found.is_nan() && wanted.is_nan(), "{a} {b}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn numbers_are_rounded_to_integers_of_8_bits() {
-        let halves = (-600..600).map(|i| i as f32 / 2.0);
-        let near = halves.flat_map(|x| [x, x.next_up(), x.next_down()]);
-        let ends = [f32::INFINITY, f32::NEG_INFINITY, 3e9, -1e-40, -0.0];
-        for x in near.chain(ends) {
-            for (low, high) in [(-128.0, 127.0), (0.0, 255.0)] {
-                let wanted = x.round_ties_even().clamp(low, high) as i32;
-                assert_eq!(few(x, low, high), wanted, "{x}");
-            }
-        }
-        assert_eq!(few(f32::NAN, -128.0, 127.0), 0);
     }
 }

@@ -3,9 +3,10 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
-use crate::ops::chain::{Chain, Code, From, Link};
+use crate::ops::chain::Chain;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float};
 use crate::ops::lanes::Work;
+use crate::ops::links::{Code, From, Link};
 use crate::ops::rows::Rows;
 use crate::team::Context;
 use optc_ir::Operation;

@@ -1,11 +1,13 @@
 //! Contractions: sums of products over the loops that both operands have and the result has not, with a bias.
 
 use crate::access::Access;
+use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::ops::kernel::{Kernel, Scratch, Site};
+use crate::ops::links::Finish;
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
 use crate::team::Context;
-use optc_ir::{FreedomClass, Operation};
+use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_ops::Linear;
 
 /// A contraction, with a bias.
@@ -13,6 +15,8 @@ use optc_ops::Linear;
 pub(crate) struct Contract {
     products: Box<dyn Multiply>,
     biased: bool,
+    /// The operation that it is.
+    op: Op,
 }
 
 impl Contract {
@@ -25,17 +29,24 @@ impl Contract {
         }
         let start = data.operands.get(2).map(|&v| site.slot(v));
         match start {
-            Some(start) => Contract::to(site, result, Some(start?)),
-            None => Contract::to(site, result, None),
+            Some(start) => Contract::to(site, result, Some(start?), None),
+            None => Contract::to(site, result, None, None),
         }
     }
 
-    /// The contraction at a site with its sums at another place, added to a value that broadcasts to them.
-    pub(crate) fn to(site: &Site<'_>, result: &Slot, start: Option<&Slot>) -> Option<Contract> {
+    /// The contraction at a site with its sums at another place, added to a value that broadcasts to them, or finished before they
+    /// are written.
+    pub(crate) fn to(
+        site: &Site<'_>,
+        result: &Slot,
+        start: Option<&Slot>,
+        finish: Option<Finish>,
+    ) -> Option<Contract> {
         let all = site.all()?;
         let kinds = [all[0].kind()?, result.kind()?];
         let same = all[1].kind() == Some(kinds[0]);
-        if !same || start.is_some_and(|start| start.kind() != Some(kinds[1])) {
+        let sums = finish.as_ref().map_or(kinds[1], |_| Kind::I32);
+        if !same || start.is_some_and(|start| start.kind() != Some(sums)) {
             return None;
         }
         let freedom = site
@@ -92,15 +103,37 @@ impl Contract {
         let constants = [site.constant(0), site.constant(1)];
         let known = constants.map(|c| c.is_some());
         let products = Products::of(base, &along, known, products::direct(kinds[0]))?;
-        let products = products::typed(products, kinds, constants)?;
-        let biased = start.is_some();
-        Some(Contract { products, biased })
+        let products = products::typed(products, kinds, constants, finish)?;
+        Some(Contract {
+            products,
+            biased: start.is_some(),
+            op: site.op,
+        })
     }
 }
 
 impl Kernel for Contract {
     fn name(&self) -> &'static str {
         "contract"
+    }
+
+    fn finished(
+        &self,
+        site: &Site<'_>,
+        operands: &[Value],
+        result: &Slot,
+        finish: Finish,
+    ) -> Option<Box<dyn Kernel>> {
+        let start = match (self.biased, operands.get(2)) {
+            (true, start) => Some(site.slot(*start?)?),
+            (false, _) => None,
+        };
+        let own = Site {
+            op: self.op,
+            ..*site
+        };
+        let contract = Contract::to(&own, result, start, Some(finish))?;
+        Some(Box::new(contract))
     }
 
     fn own_bytes(&self) -> usize {

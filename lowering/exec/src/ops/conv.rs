@@ -3,16 +3,17 @@
 
 use crate::access::Access;
 use crate::element::Kind;
-use crate::memory::In;
+use crate::memory::{In, Slot};
 use crate::nest::dimension;
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
+use crate::ops::links::Finish;
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
 use crate::team::Context;
-use optc_ir::Operation;
+use optc_ir::{Op, Operation, Value};
 use optc_ops::Conv;
 
 /// A convolution with groups, strides, dilations and padding.
@@ -20,6 +21,8 @@ use optc_ops::Conv;
 pub(crate) struct Convolution {
     work: Work,
     biased: bool,
+    /// The operation that it is.
+    op: Op,
 }
 
 #[derive(Debug)]
@@ -31,49 +34,57 @@ enum Work {
         taps: Vec<Box<dyn Multiply>>,
         fill: Fill,
     },
-    Depthwise(Depthwise),
+    Depthwise(Box<Depthwise>),
 }
 
 impl Convolution {
     pub(crate) fn of(site: &Site<'_>) -> Option<Convolution> {
+        let result = site.slot(*site.data().results.first()?)?;
+        Convolution::to(site, result, None)
+    }
+
+    /// The convolution at a site with its sums at another place, or finished before they are written.
+    fn to(site: &Site<'_>, result: &Slot, finish: Option<Finish>) -> Option<Convolution> {
         let data = site.data();
         if &*data.name != Conv::NAME {
             return None;
         }
         let all = site.all()?;
-        let kinds = [all[0].kind()?, all.last()?.kind()?];
+        let kinds = [all[0].kind()?, result.kind()?];
+        let sums = finish.as_ref().map_or(kinds[1], |_| Kind::I32);
         let biased = data.operands.len() == 3;
         let same = all[1].kind() == Some(kinds[0]);
-        if !same || biased && all[2].kind() != Some(kinds[1]) {
+        if !same || biased && all[2].kind() != Some(sums) {
             return None;
         }
-        let places = places(site)?;
+        let places = places(site, result)?;
         let constants = [site.constant(0), site.constant(1)];
-        if let Some(found) = Depthwise::of(&places, kinds, constants[1]) {
-            let work = Work::Depthwise(found);
-            return Some(Convolution { work, biased });
+        let op = site.op;
+        if let Some(found) = Depthwise::of(&places, kinds, constants[1], finish.clone()) {
+            let work = Work::Depthwise(Box::new(found));
+            return Some(Convolution { work, biased, op });
         }
         let known = constants.map(|c| c.is_some());
         let work = match whole(&places, known, products::direct(kinds[0])) {
-            Some(products) => Work::Whole(products::typed(products, kinds, constants)?),
-            None if kinds == [Kind::F32; 2] => {
+            Some(products) => Work::Whole(products::typed(products, kinds, constants, finish)?),
+            None if kinds == [Kind::F32; 2] && finish.is_none() => {
                 let taps = taps(&places, known)?.into_iter();
-                let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2]));
+                let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
                     taps: taps.collect::<Option<_>>()?,
-                    fill: fill(site)?,
+                    fill: fill(site, result)?,
                 }
             }
             None => return None,
         };
-        Some(Convolution { work, biased })
+        Some(Convolution { work, biased, op })
     }
 }
 
 /// Where the bias of each element of the result lies; the first element where there is none.
-fn bias(site: &Site<'_>) -> Option<Access> {
+fn bias(site: &Site<'_>, result: &Slot) -> Option<Access> {
     let all = site.all()?;
-    let shape = all.last()?.access.shape();
+    let shape = result.access.shape();
     if all.len() < 4 {
         return Some(Access::none(&shape));
     }
@@ -83,12 +94,11 @@ fn bias(site: &Site<'_>) -> Option<Access> {
 }
 
 /// Sets a result to its bias.
-fn fill(site: &Site<'_>) -> Option<Fill> {
-    let result = site.slot(*site.data().results.first()?)?;
-    Fill::of(&result.access, &bias(site)?)
+fn fill(site: &Site<'_>, result: &Slot) -> Option<Fill> {
+    Fill::of(&result.access, &bias(site, result)?)
 }
 
-fn places(site: &Site<'_>) -> Option<Places> {
+fn places(site: &Site<'_>, result: &Slot) -> Option<Places> {
     let of = site.func.op_ref(site.op);
     let conv = Conv::of(&of).ok()?;
     if conv.transposed {
@@ -97,7 +107,7 @@ fn places(site: &Site<'_>) -> Option<Places> {
     let all = site.all()?;
     let group = usize::try_from(conv.groups().ok()?).ok()?;
     let (x, w) = (&*all[0].access, &*all[1].access);
-    let y = &*all[all.len() - 1].access;
+    let y = &*result.access;
     let grouped = |access: &Access, dim: usize| {
         let mut shape = access.shape();
         let channels = *shape.get(dim)?;
@@ -108,7 +118,7 @@ fn places(site: &Site<'_>) -> Option<Places> {
         grouped(y, 1)?,
         grouped(x, 1)?,
         grouped(w, 0)?,
-        grouped(&bias(site)?, 1)?,
+        grouped(&bias(site, result)?, 1)?,
     ];
     let slides = conv.slides(&of).ok()?;
     let slides = slides.iter().enumerate().map(|(d, s)| {
@@ -360,6 +370,21 @@ impl Kernel for Convolution {
             Work::Depthwise(_) => "depthwise",
             Work::Whole(_) | Work::Taps { .. } => "convolve",
         }
+    }
+
+    fn finished(
+        &self,
+        site: &Site<'_>,
+        _: &[Value],
+        result: &Slot,
+        finish: Finish,
+    ) -> Option<Box<dyn Kernel>> {
+        let own = Site {
+            op: self.op,
+            ..*site
+        };
+        let convolution = Convolution::to(&own, result, Some(finish))?;
+        Some(Box::new(convolution))
     }
 
     fn own_bytes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
+use crate::ops::links::{Finish, Part};
 use crate::ops::slide::{Places, Slide, step};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
@@ -27,6 +28,8 @@ pub(crate) struct Depthwise {
     channels: bool,
     /// The weights of each position of the kernel, channels together.
     packed: Vec<f32>,
+    /// What is done with sums before they are written.
+    finish: Option<Finish>,
 }
 
 /// What all channels of a plane share.
@@ -42,6 +45,7 @@ impl Depthwise {
         places: &Places,
         kinds: [Kind; 2],
         weights: Option<&[u8]>,
+        finish: Option<Finish>,
     ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
         // Sums of integers are made of numbers that have all of them.
@@ -94,6 +98,7 @@ impl Depthwise {
             reach,
             channels,
             packed: Vec::new(),
+            finish,
         };
         if let Some(weights) = weights.filter(|_| channels) {
             let weights = numbers(kinds[0], weights).ok()?;
@@ -135,21 +140,26 @@ impl Depthwise {
         bias: Option<&[u8]>,
         team: &Team,
     ) -> Result<(), String> {
+        let sums = self.finish.is_some();
         match self.kinds {
-            [Kind::F32, _] => self.typed::<f32, f32>(out, x, w, bias, team),
-            [Kind::BF16, Kind::F32] => self.typed::<bf16, f32>(out, x, w, bias, team),
-            [Kind::BF16, _] => self.typed::<bf16, bf16>(out, x, w, bias, team),
-            [Kind::F16, Kind::F32] => self.typed::<f16, f32>(out, x, w, bias, team),
-            [Kind::F16, _] => self.typed::<f16, f16>(out, x, w, bias, team),
-            [Kind::I8, Kind::I8] => self.typed::<i8, i8>(out, x, w, bias, team),
-            [Kind::I8, _] => self.typed::<i8, i32>(out, x, w, bias, team),
-            [Kind::U8, Kind::U8] => self.typed::<u8, u8>(out, x, w, bias, team),
-            [Kind::U8, _] => self.typed::<u8, i32>(out, x, w, bias, team),
+            [Kind::F32, _] => self.typed::<f32, f32, f32>(out, x, w, bias, team),
+            [Kind::BF16, Kind::F32] => self.typed::<bf16, f32, f32>(out, x, w, bias, team),
+            [Kind::BF16, _] => self.typed::<bf16, bf16, bf16>(out, x, w, bias, team),
+            [Kind::F16, Kind::F32] => self.typed::<f16, f32, f32>(out, x, w, bias, team),
+            [Kind::F16, _] => self.typed::<f16, f16, f16>(out, x, w, bias, team),
+            [Kind::I8, Kind::I8] if sums => self.typed::<i8, i32, i8>(out, x, w, bias, team),
+            [Kind::I8, Kind::U8] if sums => self.typed::<i8, i32, u8>(out, x, w, bias, team),
+            [Kind::U8, Kind::I8] if sums => self.typed::<u8, i32, i8>(out, x, w, bias, team),
+            [Kind::U8, Kind::U8] if sums => self.typed::<u8, i32, u8>(out, x, w, bias, team),
+            [Kind::I8, Kind::I8] => self.typed::<i8, i8, i8>(out, x, w, bias, team),
+            [Kind::I8, _] => self.typed::<i8, i32, i32>(out, x, w, bias, team),
+            [Kind::U8, Kind::U8] => self.typed::<u8, u8, u8>(out, x, w, bias, team),
+            [Kind::U8, _] => self.typed::<u8, i32, i32>(out, x, w, bias, team),
             [Kind::I32, _] => Err("it has no kernel".to_owned()),
         }
     }
 
-    fn typed<E: Float, T: Float>(
+    fn typed<E: Float, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [u8],
         x: &[u8],
@@ -157,7 +167,7 @@ impl Depthwise {
         bias: Option<&[u8]>,
         team: &Team,
     ) -> Result<(), String> {
-        let (out, x) = (elements_mut::<T>(out)?, elements::<E>(x)?);
+        let (out, x) = (elements_mut::<O>(out)?, elements::<E>(x)?);
         let bias = bias.map(elements::<T>).transpose()?;
         let size = size_of::<E>();
         let lengths = [
@@ -197,7 +207,7 @@ impl Depthwise {
     }
 
     /// The units of work, rows of an image or its channels, shared by threads.
-    fn shared<T: Float>(
+    fn shared<T: Element>(
         &self,
         out: &mut [T],
         team: &Team,
@@ -242,11 +252,31 @@ impl Depthwise {
 
     /// Bytes that a thread needs besides.
     pub(crate) fn scratch(&self) -> usize {
-        if self.channels {
-            return 0;
+        let parts = self.finish.as_ref().map_or(0, Finish::scratch);
+        let sums = match self.channels {
+            true => self.tables[1][1].len(),
+            false => self.slides[1].output.next_multiple_of(BLOCK),
+        };
+        let planes = match self.channels {
+            true => 0,
+            false => {
+                let (plane, height) = self.plane();
+                height * plane.row
+            }
+        };
+        (sums + planes) * size_of::<f32>() + parts
+    }
+
+    /// Sums as what is written.
+    #[inline(always)]
+    fn made<T: Float>(&self, parts: &mut [Part], sums: &mut [T]) {
+        if let (Some(finish), Ok(sums)) = (&self.finish, bytemuck::try_cast_slice_mut(sums)) {
+            finish.all(parts, sums);
         }
-        let (plane, height) = self.plane();
-        height * plane.row * size_of::<f32>()
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.finish.as_ref().map_or_else(Vec::new, Finish::parts)
     }
 
     /// A padded plane, and its rows.
@@ -266,9 +296,9 @@ impl Depthwise {
     }
 
     #[inline(always)]
-    fn along_channels<E: Float, T: Float>(
+    fn along_channels<E: Float, T: Float, O: Element<Number = T::Number>>(
         &self,
-        out: &mut [T],
+        out: &mut [O],
         x: &[E],
         w: &[f32],
         bias: Option<&[T]>,
@@ -286,6 +316,7 @@ impl Depthwise {
             None => vec![T::zeroed(); count],
         };
         let mut taps: Vec<(usize, usize)> = Vec::new();
+        let (mut parts, mut sums) = (self.parts(), vec![T::zeroed(); count]);
         for (n, r) in pairs(yt[0].len(), rows.output)
             .take(share.units.end)
             .skip(share.units.start)
@@ -301,26 +332,29 @@ impl Depthwise {
                     taps.push((at, (kr * columns.kernel + kc) * count));
                 }
                 let to = (base + yt[0][n] + yt[3][r] + yt[4][c]) as usize;
-                let out = &mut out[to..to + count];
+                let place = &mut out[to..to + count];
                 let whole = count / CHANNELS * CHANNELS;
                 for at in (0..whole).step_by(CHANNELS) {
-                    channels::<_, _, CHANNELS>(out, x, w, &start, &taps, at);
+                    channels::<_, _, CHANNELS>(&mut sums, x, w, &start, &taps, at);
                 }
                 let eights = count / 8 * 8;
                 for at in (whole..eights).step_by(8) {
-                    channels::<_, _, 8>(out, x, w, &start, &taps, at);
+                    channels::<_, _, 8>(&mut sums, x, w, &start, &taps, at);
                 }
                 for at in eights..count {
-                    channels::<_, _, 1>(out, x, w, &start, &taps, at);
+                    channels::<_, _, 1>(&mut sums, x, w, &start, &taps, at);
                 }
+                self.made(&mut parts, &mut sums);
+                let all = place.iter_mut().zip(&sums);
+                all.for_each(|(to, sum)| *to = O::of(sum.read()));
             }
         }
     }
 
     #[inline(always)]
-    fn along_rows<E: Float, T: Float>(
+    fn along_rows<E: Float, T: Float, O: Element<Number = T::Number>>(
         &self,
-        out: &mut [T],
+        out: &mut [O],
         x: &[E],
         w: &[f32],
         bias: Option<&[T]>,
@@ -335,6 +369,8 @@ impl Depthwise {
         let neighbours = step(&xt[4]) == Some(1);
         let together = step(&yt[4]) == Some(1);
         let mut taps: Vec<(usize, f32)> = Vec::new();
+        let mut parts = self.parts();
+        let mut line = vec![T::zeroed(); columns.output.next_multiple_of(BLOCK)];
         for (n, g) in pairs(yt[0].len(), yt[1].len())
             .take(share.units.end)
             .skip(share.units.start)
@@ -368,17 +404,22 @@ impl Depthwise {
                 for r in 0..rows.output {
                     let source = &padded[r * rows.stride * plane.row..];
                     let to = to + yt[3][r];
-                    for first in (0..columns.output).step_by(BLOCK) {
-                        let sums = block(&source[first..], &taps);
-                        let sums = sums.map(|sum| T::with(sum, start));
-                        let count = BLOCK.min(columns.output - first);
-                        if together {
-                            let at = to as usize + first;
-                            out[at..at + count].copy_from_slice(&sums[..count]);
-                        } else {
-                            for (sum, offset) in sums[..count].iter().zip(&yt[4][first..]) {
-                                out[(to + offset) as usize] = *sum;
-                            }
+                    let (blocks, _) = line.as_chunks_mut::<BLOCK>();
+                    for (first, sums) in blocks.iter_mut().enumerate() {
+                        let found = block(&source[first * BLOCK..], &taps);
+                        for i in 0..BLOCK {
+                            sums[i] = T::with(found[i], start);
+                        }
+                    }
+                    let sums = &mut line[..columns.output];
+                    self.made(&mut parts, sums);
+                    if together {
+                        let places = &mut out[to as usize..to as usize + sums.len()];
+                        let all = places.iter_mut().zip(&*sums);
+                        all.for_each(|(to, sum)| *to = O::of(sum.read()));
+                    } else {
+                        for (sum, offset) in sums.iter().zip(&yt[4]) {
+                            out[(to + offset) as usize] = O::of(sum.read());
                         }
                     }
                 }

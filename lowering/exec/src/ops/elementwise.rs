@@ -3,8 +3,9 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::nest::Nest;
-use crate::ops::chain::{Chain, Code, From, Link, of_integers};
+use crate::ops::chain::Chain;
 use crate::ops::kernel::{Kernel, Site};
+use crate::ops::links::{Code, From, Link, of_integers};
 use optc_ir::Operation;
 use optc_ops::{
     Abs, Add, Approximate, Cast, Ceil, Clamp, Cos, Dequantize, Div, Elu, Erf, Exp, Floor, Gelu,
@@ -32,6 +33,12 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     for slot in slots {
         operands.push((slot.access.broadcast(&shape), slot.kind()?));
     }
+    let chain = Chain::of(&target.access, &operands, links(&pieces))?;
+    Some(Box::new(chain))
+}
+
+/// The links of an operation by itself.
+pub(crate) fn links(pieces: &[Piece]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let before = links.len().checked_sub(1);
@@ -42,8 +49,7 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
             from: [first, piece.second.map_or(first, From::Operand)],
         });
     }
-    let chain = Chain::of(&target.access, &operands, links)?;
-    Some(Box::new(chain))
+    links
 }
 
 /// What an operation does with its elements, if they and it are known.

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
+use crate::ops::links::Finish;
 use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::entity::SideTable;
@@ -36,6 +37,18 @@ pub(crate) trait Kernel: Debug {
     /// Bytes that each thread needs besides while it runs.
     fn scratch(&self) -> Scratch {
         Scratch::default()
+    }
+
+    /// The kernel with sums of 32-bit integers that become elements of another place before they are written, if it can.
+    fn finished(
+        &self,
+        site: &Site<'_>,
+        operands: &[Value],
+        result: &Slot,
+        finish: Finish,
+    ) -> Option<Box<dyn Kernel>> {
+        let _ = (site, operands, result, finish);
+        None
     }
 
     /// Writes the result of this number, and counts what is moved without computing.
@@ -87,7 +100,35 @@ impl<'a> Site<'a> {
 
     /// The bytes of an operand that is known.
     pub(crate) fn constant(&self, operand: usize) -> Option<&'a [u8]> {
-        let slot = self.slot(*self.data().operands.get(operand)?)?;
+        self.known(*self.data().operands.get(operand)?)
+    }
+
+    /// The number that all elements of a value are, if it is known; as the bits of an `f32` or an `i32`.
+    pub(crate) fn number(&self, value: Value) -> Option<(Kind, u32)> {
+        fn read<E: Element>(bytes: &[u8], at: usize) -> Option<u32> {
+            let number = elements::<E>(bytes).ok()?.get(at)?.read();
+            bytemuck::cast_slice(&[number]).first().copied()
+        }
+        let (slot, bytes) = (self.slot(value)?, self.known(value)?);
+        let (kind, bytes) = (slot.kind()?, bytes.get(slot.range())?);
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        slot.access
+            .each(|offset| (low, high) = (low.min(offset), high.max(offset)));
+        let at = usize::try_from(low).ok().filter(|_| low == high)?;
+        let number = match kind {
+            Kind::F32 => read::<f32>(bytes, at),
+            Kind::F16 => read::<f16>(bytes, at),
+            Kind::BF16 => read::<bf16>(bytes, at),
+            Kind::I8 => read::<i8>(bytes, at),
+            Kind::U8 => read::<u8>(bytes, at),
+            Kind::I32 => read::<i32>(bytes, at),
+        };
+        Some((kind, number?))
+    }
+
+    /// The bytes of the buffer of a value that is known.
+    pub(crate) fn known(&self, value: Value) -> Option<&'a [u8]> {
+        let slot = self.slot(value)?;
         match slot.storage {
             Storage::Constant(number) => self.constants.get(number).map(Buffer::bytes),
             _ => None,

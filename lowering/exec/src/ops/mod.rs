@@ -11,6 +11,7 @@ mod elementwise;
 mod gather;
 mod kernel;
 mod lanes;
+mod links;
 mod math;
 mod pool;
 mod products;
@@ -20,10 +21,11 @@ mod select;
 mod slide;
 mod window;
 
-pub(crate) use chain::{Chain, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use chain::Chain;
 pub(crate) use contract::Contract;
-pub(crate) use elementwise::{Piece, pieces};
+pub(crate) use elementwise::{Piece, links, pieces};
 pub(crate) use kernel::{Kernel, Scratch, Site, named_back, part, renamed, shape};
+pub(crate) use links::{Finish, From, Link, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use conv::Convolution;

@@ -13,6 +13,7 @@ use crate::kernels::product::{self, Cell, Factor, MOST_COLUMNS, Micro, Pair, Pan
 use crate::kernels::vectorized;
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::kernel::{Scratch, within};
+use crate::ops::links::{Finish, Part};
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -44,7 +45,7 @@ const FEW_ROWS: usize = 48;
 
 /// What the elements of a slice are read by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'a, E, T> {
+pub(crate) struct Operands<'a, E, T: Element> {
     pub(crate) left: &'a [E],
     pub(crate) right: &'a [E],
     pub(crate) start: Start<'a, T>,
@@ -52,10 +53,12 @@ pub(crate) struct Operands<'a, E, T> {
 
 /// What products are added to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start<'a, T> {
+pub(crate) enum Start<'a, T: Element> {
     Zero,
     /// Elements at the offsets of [`START`].
     Values(&'a [T]),
+    /// Sums there, where those are no elements yet.
+    Sums(&'a [T::Number]),
     /// What is in the result.
     Result,
 }
@@ -176,6 +179,8 @@ pub(crate) struct Typed<E: Source, T> {
     packed: IndexMap<i64, Vec<E::Factor>>,
     /// The rows of a constant, in groups of as many as a kernel has at once.
     packed_rows: IndexMap<i64, Vec<E::Factor>>,
+    /// What is done with sums before they are written.
+    finish: Option<Finish>,
     target: PhantomData<T>,
 }
 
@@ -226,6 +231,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
             true => 0,
             false => terms * rows.max(MOST_COLUMNS) * size_of::<E>(),
         };
+        let cells = cells + self.finish.as_ref().map_or(0, Finish::scratch);
         [
             rows * factors * size_of::<E::Factor>(),
             TERMS * MOST_COLUMNS * size_of::<u32>(),
@@ -244,7 +250,10 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
     ) -> Result<(), String> {
         let start = match start {
             Begins::Zero => Start::Zero,
-            Begins::Values(bytes) => Start::Values(elements::<T>(bytes)?),
+            Begins::Values(bytes) => match self.finish {
+                Some(_) => Start::Sums(elements::<T::Number>(bytes)?),
+                None => Start::Values(elements::<T>(bytes)?),
+            },
             Begins::Result => Start::Result,
         };
         let given = Operands {
@@ -267,15 +276,18 @@ pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
     constants: [Option<&[u8]>; 2],
+    finish: Option<Finish>,
 ) -> Option<Box<dyn Multiply>> {
     fn made<E: Source, T: Cell<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
+        finish: Option<Finish>,
     ) -> Option<Box<dyn Multiply>> {
         let mut typed = Typed::<E, T> {
             of,
             packed: IndexMap::new(),
             packed_rows: IndexMap::new(),
+            finish,
             target: PhantomData,
         };
         for (side, constant) in [LEFT, RIGHT].into_iter().zip(constants) {
@@ -286,16 +298,18 @@ pub(crate) fn typed(
         Some(Box::new(typed))
     }
     match (from, to) {
-        (Kind::F32, Kind::F32) => made::<f32, f32>(of, constants),
-        (Kind::BF16, Kind::BF16) => made::<bf16, bf16>(of, constants),
-        (Kind::BF16, Kind::F32) => made::<bf16, f32>(of, constants),
-        (Kind::F16, Kind::F16) => made::<f16, f16>(of, constants),
-        (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants),
-        (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants),
-        (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants),
-        (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants),
-        (Kind::U8, Kind::I32) => made::<u8, i32>(of, constants),
-        (Kind::I32, Kind::I32) => made::<i32, i32>(of, constants),
+        (Kind::F32, Kind::F32) => made::<f32, f32>(of, constants, finish),
+        (Kind::BF16, Kind::BF16) => made::<bf16, bf16>(of, constants, finish),
+        (Kind::BF16, Kind::F32) => made::<bf16, f32>(of, constants, finish),
+        (Kind::F16, Kind::F16) => made::<f16, f16>(of, constants, finish),
+        (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants, finish),
+        (Kind::I8, Kind::U8) if finish.is_some() => made::<i8, u8>(of, constants, finish),
+        (Kind::U8, Kind::I8) if finish.is_some() => made::<u8, i8>(of, constants, finish),
+        (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants, finish),
+        (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants, finish),
+        (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants, finish),
+        (Kind::U8, Kind::I32) => made::<u8, i32>(of, constants, finish),
+        (Kind::I32, Kind::I32) => made::<i32, i32>(of, constants, finish),
         _ => None,
     }
 }
@@ -460,6 +474,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
     ) -> Result<(), String> {
         let starts = match given.start {
             Start::Values(values) => values.len(),
+            Start::Sums(values) => values.len(),
             Start::Zero | Start::Result => usize::MAX >> 1,
         };
         let lengths = [out.len(), given.left.len(), given.right.len(), starts];
@@ -532,6 +547,11 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         }
     }
 
+    /// Whether sums are what the result has.
+    fn sums(&self) -> bool {
+        self.finish.is_none() && E::Number::same::<T>(&[]).is_some()
+    }
+
     /// The rows that are used with all columns before others are.
     fn most_rows(&self, blocks: &[Range<usize>]) -> usize {
         let of = &self.of;
@@ -539,8 +559,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TOGETHER))
             .clamp(of.micro.rows, MOST_ROWS);
         let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
-        let sums = E::Number::same::<T>(&[]).is_some();
-        let most = match blocks.len() < 2 || sums && lines {
+        let most = match blocks.len() < 2 || self.sums() && lines {
             true => most,
             // The sums of all columns are kept beside.
             false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
@@ -719,6 +738,8 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     spare: Spare,
     /// As many zeros as a row has terms outside of its operand.
     zeros: Vec<E::Factor>,
+    /// What finishing sums needs.
+    parts: Vec<Part>,
     left: Vec<*const E::Factor>,
     out: Vec<*mut E::Number>,
 }
@@ -739,10 +760,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             given,
             before: before.collect(),
             blocks,
-            sums: E::Number::same::<T>(&[]).is_some(),
+            sums: typed.sums(),
             direct: of.reads_rows(),
             spare,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
+            parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
             left: Vec::new(),
             out: Vec::new(),
         }
@@ -810,6 +832,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                     Start::Values(start) if number == 0 => {
                         self.begin(start, at, rows.clone(), columns.clone());
                     }
+                    Start::Sums(start) if number == 0 => {
+                        self.begin(start, at, rows.clone(), columns.clone());
+                    }
                     _ if beside && adds && number == 0 => self.exchange(out, &panel, true),
                     _ => {}
                 }
@@ -833,6 +858,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                     );
                 }
                 if beside && number == last {
+                    if let Some(finish) = &self.typed.finish {
+                        let size = panel.rows.len() * MOST_COLUMNS;
+                        let sums = &mut self.spare.beside[panel.beside..][..size];
+                        finish.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
+                    }
                     self.exchange(out, &panel, false);
                 }
             }
@@ -864,14 +894,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Results of no terms.
-    fn begin_all(&self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
-        for row in &self.of.rows[rows] {
-            for column in &self.of.columns {
+    fn begin_all(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
+        let of = self.of;
+        for row in &of.rows[rows] {
+            for column in &of.columns {
                 let from = at[START] + row[START] + column[START];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = T::zeroed(),
+                    Start::Zero => *to = self.finished(E::Number::zeroed()),
                     Start::Values(start) => *to = start[from as usize],
+                    Start::Sums(start) => *to = self.finished(start[from as usize]),
                     Start::Result => {}
                 }
             }
@@ -1046,8 +1078,24 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         false
     }
 
+    /// A sum as what is written.
+    fn finished(&mut self, sum: E::Number) -> T {
+        let Some(finish) = &self.typed.finish else {
+            return T::of(sum);
+        };
+        let mut sum = [sum];
+        finish.run(&mut self.parts, cast_slice_mut(&mut sum), 1, 1);
+        T::of(sum[0])
+    }
+
     /// Sets the places to what the result begins with.
-    fn begin(&mut self, start: &[T], at: [i64; 4], rows: Range<usize>, columns: Range<usize>) {
+    fn begin<S: Element<Number = E::Number>>(
+        &mut self,
+        start: &[S],
+        at: [i64; 4],
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) {
         let columns = &self.of.columns[columns];
         let offsets = columns.iter().map(|c| c[START]);
         let (run, same) = (even(offsets.clone(), 1), even(offsets, 0));
