@@ -8,6 +8,7 @@ mod props {
 }
 
 use optc_check::{Certificate, Stats};
+use optc_ir::size::SizeTable;
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
 use optc_ops::{Tanh, Transpose, ints};
 use optc_passes::Boundary;
@@ -166,7 +167,8 @@ fn rules_never_make_it_worse() {
     for_programs(0..150, Profile::Mixed, |module, registry| {
         let bytes = |pipeline: &str| -> Result<u64, String> {
             let ran = run_passes(module, pipeline, "cpu", &Boundary::default(), registry)?;
-            Ok(Stats::of(&ran.module, registry).movement_bytes)
+            let stats = Stats::on(&ran.module, registry, &SizeTable::default(), &target("cpu"));
+            Ok(stats.layout_bytes())
         };
         let (all, none) = (bytes("view-fold")?, bytes("view-fold{rules=none}")?);
         if all <= none {
@@ -537,7 +539,7 @@ fn against_everything(
     tally: &mut Against,
 ) -> Result<(), String> {
     let ran = run_on(module, "view-fold", machine.clone(), boundary, registry)?;
-    let stats = Stats::of(&ran.module, registry);
+    let stats = Stats::on(&ran.module, registry, &SizeTable::default(), machine);
     let report = ran.fold().expect("a report");
     let proven = report.proof == Proof::Optimal;
     for counted in [Counted::Moved, Counted::Expanded] {
@@ -546,7 +548,7 @@ fn against_everything(
         } else {
             stats.expand_bytes
         };
-        let found = stats.movement_bytes + stats.copy_bytes + expanded;
+        let found = stats.layout_bytes() + stats.copy_bytes + expanded;
         let least = least_below(
             found + 1,
             module,
@@ -590,7 +592,7 @@ fn against_everything(
 #[test]
 fn what_is_called_optimal_is_with_everything_that_may_lie_elsewhere() {
     let partial = Arc::new(Target::parse(PARTIAL).expect("a target"));
-    for machine in [target("cpu"), partial] {
+    for machine in [target("cpu"), target("cpu:bytes"), partial] {
         let tally = RefCell::new(Against::default());
         for_programs(0..300, Profile::TinyCopies, |module, registry| {
             for boundary in [Boundary::default(), free()] {

@@ -3,6 +3,7 @@
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{StandIns, TensorType};
 use optc_layout::{Layout, Notation};
+use optc_target::Price;
 
 /// A number of bytes: a polynomial where there is one, else a number at given sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,19 @@ impl Amount {
             Some(difference) => Amount::Exact(difference),
             None => Amount::At(self.at(sizes).saturating_sub(other.at(sizes))),
         }
+    }
+
+    /// What a price asks for so many bytes, a fraction of a byte left out.
+    #[must_use]
+    pub fn priced(&self, price: Price, sizes: &SizeTable) -> Amount {
+        let exact = match self {
+            Amount::Exact(size) => {
+                let thousandths = size.times(&Size::from(price.factor.thousandths()));
+                thousandths.and_then(|n| n.quotient(&Size::from(1000)))
+            }
+            Amount::At(_) => None,
+        };
+        exact.map_or_else(|| Amount::At(price.of(self.at(sizes))), Amount::Exact)
     }
 
     /// In words: `24 bytes`, or with the polynomial in front, `12*B bytes, 24 at B=2`.

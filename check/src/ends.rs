@@ -1,14 +1,22 @@
 //! Whether the digits of ports end in the runs that a row of the target lists.
 
+use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
-use crate::ports::{Run, all_row_major, joined, layout_of, ports};
-use optc_ir::{Freedom, Func, Op, Role};
+use crate::ports::{Run, all_row_major, joined, layout_of, ports, some_layout};
+use optc_ir::size::SizeTable;
+use optc_ir::{Freedom, Func, Op, Role, Value};
+use optc_layout::Layout;
 use optc_target::{Alternative, PortRole, Row};
 
 /// The digits of a port by label; nothing of a port without elements, or of unknown sizes.
 type Order = Option<Vec<Run>>;
 
-fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> {
+fn orders(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    layout_of: fn(&Func, Value) -> Option<Layout>,
+) -> Result<Vec<Order>, String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
     let mut all = Vec::new();
@@ -37,8 +45,8 @@ fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> 
 
 /// The alternatives of a row that say how ports end.
 fn with_ends(row: Option<&Row>) -> Vec<&Alternative> {
-    let all = row.into_iter().flat_map(|row| &row.take);
-    all.filter(|a| a.refused.is_none() && (!a.ends.is_empty() || a.ends_by_port()))
+    let all = row.into_iter().flat_map(Row::taken);
+    all.filter(|a| !a.ends.is_empty() || a.ends_by_port())
         .collect()
 }
 
@@ -50,30 +58,64 @@ pub(crate) fn common(
     row: Option<&Row>,
 ) -> Result<(), String> {
     let rules = with_ends(row);
-    if rules.is_empty() || all_row_major(func, op).is_ok() {
+    let mut taken = row.into_iter().flat_map(Row::taken);
+    let any = taken.any(|a| a.shares_all() && a.ends.is_empty());
+    if any || rules.is_empty() || all_row_major(func, op).is_ok() {
         return Ok(());
     }
-    let is_axis = |label: usize| freedom.labels.get(label).map(|l| l.role) == Some(Role::Axis);
-    for (port, order) in orders(func, op, freedom)?.iter().enumerate() {
+    for (port, order) in orders(func, op, freedom, layout_of)?.iter().enumerate() {
         let Some(order) = order else { continue };
-        let ends = |rule: &&Alternative| {
-            rule.ends.iter().any(|end| {
-                // Of a common order the dimensions that are worked along are told from the others alone.
-                let end: Vec<bool> = end.iter().map(|role| *role == PortRole::Axis).collect();
-                let first = order.iter().position(|d| is_axis(d.label));
-                let run = &order[first.unwrap_or(order.len())..];
-                let together = run.iter().all(|d| is_axis(d.label));
-                let natural = |d: &Run| (d.label, std::cmp::Reverse(d.div));
-                end == [true] && together && run.is_sorted_by_key(natural)
-            })
-        };
-        if !rules.iter().any(ends) {
+        if !rules.iter().any(|rule| ends_so(rule, freedom, order)) {
             return Err(format!(
                 "port {port} does not end in the dimensions that are worked along, in their order"
             ));
         }
     }
     Ok(())
+}
+
+/// Whether an order ends as an alternative of one order at all ports lists it.
+fn ends_so(rule: &Alternative, freedom: &Freedom, order: &[Run]) -> bool {
+    let is_axis = |label: usize| freedom.labels.get(label).map(|l| l.role) == Some(Role::Axis);
+    rule.ends.iter().any(|end| {
+        // Of a common order the dimensions that are worked along are told from the others alone.
+        let end: Vec<bool> = end.iter().map(|role| *role == PortRole::Axis).collect();
+        let first = order.iter().position(|d| is_axis(d.label));
+        let run = &order[first.unwrap_or(order.len())..];
+        let together = run.iter().all(|d| is_axis(d.label));
+        let natural = |d: &Run| (d.label, std::cmp::Reverse(d.div));
+        end == [true] && together && run.is_sorted_by_key(natural)
+    })
+}
+
+/// What an operation with one order at all ports costs by itself, at these sizes: the least price of an alternative that
+/// takes its orders.
+pub(crate) fn price(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: &Row,
+    sizes: &SizeTable,
+) -> Amount {
+    let Ok(orders) = orders(func, op, freedom, some_layout) else {
+        return Amount::default();
+    };
+    let (n_operands, n_results) = (freedom.operands.len(), freedom.results.len());
+    let takes = |rule: &&Alternative| {
+        let ends = |order: &Order| order.as_ref().is_none_or(|o| ends_so(rule, freedom, o));
+        rule.is_for(n_operands, n_results) && (rule.ends.is_empty() || orders.iter().all(ends))
+    };
+    let values = ports(func, op);
+    let price = |rule: &Alternative| {
+        let price = rule.price?;
+        let ty = func.ty(*values.get(price.port.index(n_operands))?);
+        Some(bytes_of(ty.as_tensor()?, sizes).priced(price, sizes))
+    };
+    let all = row.taken().filter(takes);
+    let priced = all.map(|rule| price(rule).unwrap_or_default());
+    priced
+        .min_by_key(|amount| amount.at(sizes))
+        .unwrap_or_default()
 }
 
 /// A contraction whose ports end as some alternative of the row lists it, what stands before in one sequence.
@@ -87,7 +129,7 @@ pub(crate) fn matrices(
     if n_operands < 2 || freedom.results.is_empty() {
         return all_row_major(func, op);
     }
-    let all = orders(func, op, freedom)?;
+    let all = orders(func, op, freedom, layout_of)?;
     let labels = [
         &freedom.operands[0],
         &freedom.operands[1],

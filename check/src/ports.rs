@@ -1,6 +1,6 @@
 //! The values at the ports of an operation, how they lie, and their digits by label.
 
-use optc_ir::{Func, Op, Value};
+use optc_ir::{Dim, Func, Op, TensorType, Value};
 use optc_layout::Layout;
 
 pub(crate) fn ports(func: &Func, op: Op) -> Vec<Value> {
@@ -35,6 +35,21 @@ pub(crate) fn encoding(func: &Func, value: Value) -> String {
 pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
     let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
     (layout.elements() != 0).then_some(layout)
+}
+
+/// The type of a value with one size in the place of those that are unknown: which digits a layout has in
+/// the others does not depend on it.
+pub(crate) fn some_size(func: &Func, value: Value) -> Option<TensorType> {
+    const SOME: u64 = 2;
+    let mut ty = func.ty(value).as_tensor()?.clone();
+    for dim in &mut ty.dims {
+        *dim = Dim::Fixed(dim.fixed().unwrap_or(SOME));
+    }
+    Some(ty)
+}
+
+pub(crate) fn some_layout(func: &Func, value: Value) -> Option<Layout> {
+    some_size(func, value)?.layout()?.ok()
 }
 
 /// Neighbouring digits of one label: how many indices share a value of it, and how many values it takes.

@@ -3,7 +3,7 @@
 use crate::amount::{Amount, bytes_of};
 pub use crate::known::known_values;
 use crate::padding::padding;
-use crate::target::{Verdicts, lies_in_tiles};
+use crate::target::Verdicts;
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -37,6 +37,9 @@ pub struct Stats {
     pub movement_bytes: u64,
     /// Bytes that operations move by themselves, by the prices of the target's alternatives that take their layouts.
     pub priced_bytes: u64,
+    /// On a machine without tiles: what operations take longer in the orders of their ports, in bytes of a conversion that
+    /// takes as long, by the prices of the target's alternatives that take them. Nothing moves.
+    pub slower_bytes: u64,
     /// Split, slice, concat, pad, gather and scatter that move data.
     pub copy_ops: u64,
     /// Bytes they read plus write of what is really touched.
@@ -63,6 +66,10 @@ pub struct Stats {
 pub struct Polynomials {
     /// Of `movement_bytes`.
     pub movement: Option<Size>,
+    /// Of `priced_bytes`, which are in `movement_bytes`.
+    pub priced: Option<Size>,
+    /// Of `slower_bytes`.
+    pub slower: Option<Size>,
     /// Of `copy_bytes`.
     pub copy: Option<Size>,
     /// Of `expand_bytes`.
@@ -76,6 +83,8 @@ impl Default for Polynomials {
         let zero = || Some(Size::default());
         Polynomials {
             movement: zero(),
+            priced: zero(),
+            slower: zero(),
             copy: zero(),
             expand: zero(),
             constant_movement: zero(),
@@ -89,6 +98,8 @@ impl Polynomials {
     pub fn fields(&self) -> Vec<(&'static str, Option<&Size>)> {
         vec![
             ("movement_bytes", self.movement.as_ref()),
+            ("priced_bytes", self.priced.as_ref()),
+            ("slower_bytes", self.slower.as_ref()),
             ("copy_bytes", self.copy.as_ref()),
             ("expand_bytes", self.expand.as_ref()),
             ("constant_movement_bytes", self.constant_movement.as_ref()),
@@ -164,22 +175,35 @@ impl Stats {
         }
         let effects = Effects::of_module(module, registry);
         let mut verdicts = Verdicts::new(registry, target);
-        let mut priced = 0u64;
-        let in_tiles = module.funcs.iter().filter(|f| lies_in_tiles(f, target));
-        for func in in_tiles {
+        let mut priced = Amount::default();
+        for func in &module.funcs {
             let live = live_ops(func, &effects);
             let known = known_values(func, registry, &effects);
             for &op in func.body.iter().filter(|&&op| live[op]) {
                 if !func.ops[op].results.iter().all(|&v| known[v]) {
-                    priced = priced.saturating_add(verdicts.price(func, op));
+                    priced.add(&verdicts.price(func, op, sizes), sizes);
                 }
             }
         }
-        stats.priced_bytes = priced;
-        stats.movement_bytes = stats.movement_bytes.saturating_add(priced);
+        if !target.is_tiled() {
+            stats.slower_bytes = priced.at(sizes);
+            stats.polynomials.slower = priced.polynomial();
+            return stats;
+        }
+        stats.priced_bytes = priced.at(sizes);
+        stats.movement_bytes = stats.movement_bytes.saturating_add(stats.priced_bytes);
         let movement = stats.polynomials.movement.take();
-        stats.polynomials.movement = movement.and_then(|m| m.plus(&Size::from(priced)));
+        stats.polynomials.priced = priced.polynomial();
+        let priced = stats.polynomials.priced.as_ref();
+        stats.polynomials.movement = movement.and_then(|m| m.plus(priced?));
         stats
+    }
+
+    /// What a choice of layouts costs but for copies: what is moved, padded, and takes longer, in bytes.
+    #[must_use]
+    pub fn layout_bytes(&self) -> u64 {
+        let moved = self.movement_bytes.saturating_add(self.padding_bytes);
+        moved.saturating_add(self.slower_bytes)
     }
 
     /// The figures by the names that `--json` and `--fail-if` use.
@@ -194,6 +218,7 @@ impl Stats {
             ("movement_ops", self.movement_ops),
             ("movement_bytes", self.movement_bytes),
             ("priced_bytes", self.priced_bytes),
+            ("slower_bytes", self.slower_bytes),
             ("copy_ops", self.copy_ops),
             ("copy_bytes", self.copy_bytes),
             ("expand_ops", self.expand_ops),
@@ -222,6 +247,8 @@ impl Counter<'_> {
         stats.constant_movement_bytes = constant.at(self.sizes);
         stats.polynomials = Polynomials {
             movement: movement.polynomial(),
+            priced: Some(Size::default()),
+            slower: Some(Size::default()),
             copy: copy.polynomial(),
             expand: expand.polynomial(),
             constant_movement: constant.polynomial(),

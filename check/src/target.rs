@@ -1,17 +1,20 @@
 //! Whether a target accepts the layouts of every operation, read off its rows.
 
+use crate::amount::Amount;
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
 use crate::parts::check_parts;
 use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
+use crate::ports::{some_layout, some_size};
 use crate::runs;
 use crate::tiles;
 use indexmap::IndexMap;
+use optc_ir::size::{Size, SizeTable};
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure,
-    TensorType, Type, Value,
+    Diagnostic, Freedom, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure,
+    Type, Value,
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
@@ -256,24 +259,33 @@ impl<'a> Verdicts<'a> {
         found
     }
 
-    /// What an operation of a function that lies in tiles costs by itself: the least price of an alternative that takes
-    /// its layouts; nothing where none does.
-    pub(crate) fn price(&mut self, func: &Func, op: Op) -> u64 {
+    /// What an operation costs by itself, at these sizes: the least price of an alternative that takes its layouts;
+    /// nothing where none does.
+    pub(crate) fn price(&mut self, func: &Func, op: Op, sizes: &SizeTable) -> Amount {
         let decl = self.registry.get(&func.ops[op].name);
         let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
-            return 0;
+            return Amount::default();
         };
         let row = self.target.row(decl.family_of(&func.op_ref(op)));
-        let priced = |row: &Row| row.take.iter().any(|a| a.price.is_some());
-        if !row.is_some_and(priced) {
-            return 0;
-        }
+        let priced = |row: &&Row| row.take.iter().any(|a| a.price.is_some());
+        let Some(row) = row.filter(priced) else {
+            return Amount::default();
+        };
         let freedom = decl.freedom(&func.op_ref(op));
         let converts = self.registry.structure(&func.ops[op].name) == Structure::Convert;
         if converts || freedom.class == FreedomClass::Rearrange {
-            return 0;
+            return Amount::default();
         }
-        self.in_tiles(func, op, freedom).unwrap_or(0)
+        match self.target.is_tiled() {
+            true if lies_in_tiles(func, self.target) => {
+                let price = self.in_tiles(func, op, freedom).unwrap_or(0);
+                Amount::from(Size::from(price))
+            }
+            false if freedom.class == FreedomClass::Ordered => {
+                ends::price(func, op, &freedom, row, sizes)
+            }
+            true | false => Amount::default(),
+        }
     }
 
     fn check(&mut self, func: &Func, op: Op, tiled: bool) -> Result<(), String> {
@@ -496,21 +508,6 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
     };
     modes.iter().all(|p| p.div == 1 && p.extent == p.count)
         && modes.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
-}
-
-/// The type of a value with one size in the place of those that are unknown: which digits a layout has in
-/// the others does not depend on it.
-fn some_size(func: &Func, value: Value) -> Option<TensorType> {
-    const SOME: u64 = 2;
-    let mut ty = func.ty(value).as_tensor()?.clone();
-    for dim in &mut ty.dims {
-        *dim = Dim::Fixed(dim.fixed().unwrap_or(SOME));
-    }
-    Some(ty)
-}
-
-fn some_layout(func: &Func, value: Value) -> Option<Layout> {
-    some_size(func, value)?.layout()?.ok()
 }
 
 /// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run in the data and in

@@ -161,7 +161,7 @@ pub struct Target {
     pub blocks: Option<Blocks>,
     /// How the programs of a grid run.
     pub programs: Programs,
-    /// The generations of the hardware, where formats differ between them.
+    /// The generations of the hardware, where formats or rows differ between them.
     pub generations: Vec<String>,
     /// The generation compiled for; empty where there are none.
     pub generation: String,
@@ -171,8 +171,10 @@ pub struct Target {
     pub memory: Vec<MemoryLevel>,
     /// Units by name.
     pub units: BTreeMap<String, Unit>,
-    /// Rows by family.
+    /// Rows by family, with the alternatives of this generation.
     pub families: BTreeMap<String, Row>,
+    /// The same with those of all generations.
+    rows: BTreeMap<String, Row>,
     /// Whether products say by numbers which dimensions of row-major operands they run over; else matrices are multiplied.
     pub dimension_numbers: bool,
 }
@@ -342,6 +344,7 @@ impl Target {
         if generation != self.generation {
             self.name = format!("{}:{generation}", self.name);
             generation.clone_into(&mut self.generation);
+            self.families = of_generation(&self.rows, generation);
         }
         Ok(self)
     }
@@ -411,7 +414,8 @@ impl Target {
 
     fn read(text: &str, known: Option<&[&str]>) -> Result<Target, TargetError> {
         let file: File = toml::from_str(text)?;
-        let families = rows_of(file.rows, &file.units, known, !file.formats.is_empty())?;
+        let tiled = !file.formats.is_empty();
+        let rows = rows_of(file.rows, &file.units, known, (tiled, &file.generations))?;
         let memory: Result<_, _> = file.memory.into_iter().map(memory_level).collect();
         let mut formats = Vec::with_capacity(file.formats.len());
         for (i, format) in file.formats.into_iter().enumerate() {
@@ -443,11 +447,12 @@ impl Target {
             blocks: file.blocks,
             programs: file.programs,
             generations: file.generations,
+            families: of_generation(&rows, &generation),
+            rows,
             generation,
             formats,
             memory: memory?,
             units: file.units,
-            families,
         })
     }
 
@@ -482,7 +487,7 @@ fn rows_of(
     rows: Vec<Spanned<RowFile>>,
     units: &BTreeMap<String, Unit>,
     known: Option<&[&str]>,
-    tiled: bool,
+    (tiled, generations): (bool, &[String]),
 ) -> Result<BTreeMap<String, Row>, TargetError> {
     let mut families = BTreeMap::new();
     for row in rows {
@@ -496,7 +501,11 @@ fn rows_of(
             parts: file.parts,
         };
         let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
-        let fault = row.fault(tiled).or_else(|| {
+        let fault = row.fault_of_generations(generations);
+        let all = generations.iter().map(String::as_str);
+        let mut one = all.chain(generations.is_empty().then_some(""));
+        let fault = fault.or_else(|| one.find_map(|g| row.of_generation(g).fault(tiled)));
+        let fault = fault.or_else(|| {
             let fault = "has a `subview`, and is for more than slices";
             (row.takes_subviews() && !only_slices).then(|| fault.to_owned())
         });
@@ -522,6 +531,12 @@ fn rows_of(
         }
     }
     Ok(families)
+}
+
+/// Rows with the alternatives of one generation.
+fn of_generation(rows: &BTreeMap<String, Row>, generation: &str) -> BTreeMap<String, Row> {
+    let one = |(family, row): (&String, &Row)| (family.clone(), row.of_generation(generation));
+    rows.iter().map(one).collect()
 }
 
 fn memory_level(memory: Memory) -> Result<MemoryLevel, TargetError> {
@@ -596,8 +611,30 @@ mod tests {
         let error = Target::builtin("tpu:v9").unwrap_err().to_string();
         let wanted = "target `tpu` has no generation `v9`, wanted one of v3, v4, v5e, v6e";
         assert_eq!(error, wanted);
-        let error = Target::builtin("cpu:v3").unwrap_err().to_string();
-        assert_eq!(error, "target `cpu` has no generation `v3`, wanted none");
+        let error = Target::builtin("onnx:v3").unwrap_err().to_string();
+        assert_eq!(error, "target `onnx` has no generation `v3`, wanted none");
+    }
+
+    #[test]
+    fn alternatives_are_of_generations() {
+        let priced = |name: &str| {
+            let target = Target::builtin(name).unwrap();
+            let take = &target.row("norm").unwrap().take;
+            (target.has_prices(), take.len())
+        };
+        assert_eq!(priced("cpu"), (true, 2));
+        assert_eq!(priced("cpu:bytes"), (false, 1));
+        let bytes = Target::builtin("cpu").unwrap();
+        let bytes = bytes.with_generation("bytes").unwrap();
+        assert_eq!(bytes, Target::builtin("cpu:bytes").unwrap());
+        let file = Target::file("cpu:bytes").unwrap();
+        assert_eq!(Target::parse(&file).unwrap(), bytes);
+        let text = Target::source("cpu")
+            .unwrap()
+            .replace("[\"bytes\"] }", "[\"byte\"] }");
+        let error = Target::parse(&text).unwrap_err().to_string();
+        let wanted = "the row of `softmax` names the generation `byte`, which is not declared";
+        assert_eq!(error, wanted);
     }
 
     #[test]
@@ -776,7 +813,23 @@ mod tests {
             ),
             (
                 "{price={port='right',factor=1.0}}",
-                "alternative 1: has a `price` or `writes`, which are read where values lie in tiles",
+                "alternative 1: has a price without tiles, which is read of one order at all ports: say `share = \"all\"`",
+            ),
+            (
+                "{share='all',writes='any'}",
+                "alternative 1: has `writes`, which is read where values lie in tiles",
+            ),
+            (
+                "{share='all',price={port='left',factor=1.0}}",
+                "has a price for every order: list an alternative with `ends` that costs less",
+            ),
+            (
+                "{share='all',ends=[['axis']]},{share='all',ends=[['axis']],price={port='left',factor=1.0}}",
+                "alternative 2: takes the layouts of alternative 1 again",
+            ),
+            (
+                "{sequence=['batch','axis']},{share='all',price={port='left',factor=1.0}}",
+                "has a price without tiles, and an alternative without one order at all ports",
             ),
         ];
         for (take, wanted) in contradictions {

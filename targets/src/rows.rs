@@ -178,6 +178,14 @@ impl PricedPort {
 #[serde(try_from = "f64")]
 pub struct Factor(u64);
 
+impl Factor {
+    /// How many thousandths it is.
+    #[must_use]
+    pub fn thousandths(self) -> u64 {
+        self.0
+    }
+}
+
 impl TryFrom<f64> for Factor {
     type Error = String;
 
@@ -282,6 +290,9 @@ pub struct Alternative {
     /// When it is one; always where left out.
     #[serde(default)]
     pub when: Option<When>,
+    /// The generations that have it; all of the target's where left out.
+    #[serde(default)]
+    pub generations: Option<Vec<String>>,
     /// Of a contraction without tiles: widths of an element of the first operand, in bits; any where left out.
     #[serde(default)]
     pub bits: Vec<u32>,
@@ -542,8 +553,18 @@ impl Alternative {
     /// What contradicts itself in what it costs.
     fn fault_of_price(&self, in_tiles: bool) -> Option<&'static str> {
         let (priced, any) = (self.price.is_some(), self.writes.is_some());
-        if (priced || any) && !in_tiles {
-            return Some("has a `price` or `writes`, which are read where values lie in tiles");
+        if any && !in_tiles {
+            return Some("has `writes`, which is read where values lie in tiles");
+        }
+        if priced && self.when == Some(When::Untiled) {
+            return Some(
+                "is for `untiled`, and has a price, which is read on machines without tiles",
+            );
+        }
+        if priced && !in_tiles && !self.shares_all() {
+            return Some(
+                "has a price without tiles, which is read of one order at all ports: say `share = \"all\"`",
+            );
         }
         if priced && self.refused.is_some() {
             return Some("is refused, and has a price");
@@ -737,10 +758,41 @@ pub enum Accept {
 }
 
 impl Row {
+    /// The row with the alternatives of a generation.
+    #[must_use]
+    pub(crate) fn of_generation(&self, generation: &str) -> Row {
+        let is_for = |a: &&Alternative| {
+            let listed = a.generations.as_ref();
+            listed.is_none_or(|list| list.iter().any(|g| g == generation))
+        };
+        let take = self.take.iter().filter(is_for).cloned().collect();
+        Row {
+            take,
+            ..self.clone()
+        }
+    }
+
+    /// Alternatives for generations that the target does not declare.
+    pub(crate) fn fault_of_generations(&self, known: &[String]) -> Option<String> {
+        let mut all = self
+            .take
+            .iter()
+            .flat_map(|a| a.generations.iter().flatten());
+        let unknown = all.find(|g| !known.contains(g))?;
+        Some(format!(
+            "names the generation `{unknown}`, which is not declared"
+        ))
+    }
+
+    /// The alternatives that are not refused.
+    pub fn taken(&self) -> impl Iterator<Item = &Alternative> {
+        self.take.iter().filter(|a| a.refused.is_none())
+    }
+
     /// How the row is read on a machine without tiles.
     #[must_use]
     pub fn accept(&self) -> Accept {
-        let taken = || self.take.iter().filter(|a| a.refused.is_none());
+        let taken = || self.taken();
         let untiled = taken().find(|a| a.when == Some(When::Untiled));
         let Some(first) = untiled.or(taken().next()) else {
             return Accept::RowMajor;
@@ -808,12 +860,30 @@ impl Row {
         own.or_else(|| self.fault_of_widths())
             .or_else(|| self.fault_of_pair())
             .or_else(|| self.fault_of_default())
+            .or_else(|| self.fault_of_order_prices(tiled).map(str::to_owned))
             .or_else(|| self.fault_of_parts(tiled))
+    }
+
+    /// Without tiles: an order that costs something where no other one is said to cost less.
+    fn fault_of_order_prices(&self, tiled: bool) -> Option<&'static str> {
+        let taken = || self.taken();
+        let priced = !tiled && taken().any(|a| a.price.is_some());
+        let common = taken().all(Alternative::shares_all);
+        let ended = taken().any(Alternative::has_ends);
+        match (priced, common, ended) {
+            (true, false, _) => {
+                Some("has a price without tiles, and an alternative without one order at all ports")
+            }
+            (true, true, false) => {
+                Some("has a price for every order: list an alternative with `ends` that costs less")
+            }
+            (true, true, true) | (false, ..) => None,
+        }
     }
 
     /// One order at all ports with roles listed for lanes and rows, and nothing that takes the others.
     fn fault_of_default(&self) -> Option<String> {
-        let taken = || self.take.iter().filter(|a| a.refused.is_none());
+        let taken = || self.taken();
         let some = taken().any(|a| a.shares_all() && a.lists_roles());
         let all = taken().any(|a| a.shares_all() && !a.lists_roles() && a.writes.is_none());
         (some && !all).then(|| {
@@ -845,6 +915,7 @@ impl Row {
     fn fault_of_pair(&self) -> Option<String> {
         let layouts = |a: &Alternative| Alternative {
             name: None,
+            generations: None,
             subview: false,
             aligned: false,
             price: None,

@@ -16,7 +16,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Func, Module, Op, OpRef, Registry, Value};
-use optc_target::{Parts, Target};
+use optc_target::{Parts, Row, Target};
 
 pub(crate) use super::brute::Stored;
 
@@ -91,6 +91,8 @@ pub(crate) struct Step {
     pub(crate) whole: Option<Value>,
     /// What its row takes.
     pub(crate) takes: Option<Parts>,
+    /// Of what goes along dimensions of its operand: these, and what it takes longer where they are not innermost.
+    along: Option<(Vec<usize>, u64)>,
 }
 
 impl Step {
@@ -105,10 +107,10 @@ impl Step {
 /// Orders of some ports of an operation that go together.
 type Ports = Vec<(Port, Order)>;
 
-/// What some ports of a step may have: orders, by their numbers.
+/// What some ports of a step may have: orders, by their numbers, and what the step takes longer with them.
 struct Choice {
     step: usize,
-    options: Vec<Vec<(Port, usize)>>,
+    options: Vec<(Vec<(Port, usize)>, u64)>,
 }
 
 struct Search<'a> {
@@ -194,17 +196,24 @@ impl<'a> Search<'a> {
     fn add(&mut self, step: Step) -> Option<()> {
         let at = self.steps_of.len();
         for group in orders_of(self.func, &step)? {
-            let mut all: IndexSet<Vec<(Port, usize)>> = IndexSet::new();
+            let mut all: IndexMap<Vec<(Port, usize)>, u64> = IndexMap::new();
             for ports in group {
                 let mut numbered = Vec::with_capacity(ports.len());
+                let mut longer = 0;
                 for (port, order) in ports {
+                    if let (Port::Operand(0), Some((along, bytes))) = (port, &step.along) {
+                        let operand = self.func.ops[step.op].operands[0];
+                        if !goes_along(&order, &shape(self.func, operand), along) {
+                            longer = *bytes;
+                        }
+                    }
                     let value = port.value(&self.func.ops[step.op])?;
                     let stored = self.stored.get(&value)?;
                     let order = order.iter().map(|&i| stored.map[i]).collect();
                     let known = self.orders.entry(stored.root).or_default();
                     numbered.push((port, known.insert_full(order).0));
                 }
-                all.insert(numbered);
+                all.insert(numbered, longer);
             }
             self.choices.push(Choice {
                 step: at,
@@ -286,8 +295,8 @@ impl<'a> Search<'a> {
         }
         let step = self.choices[at].step;
         let options = std::mem::take(&mut self.choices[at].options);
-        for ports in &options {
-            let mut more = 0u64;
+        for (ports, longer) in &options {
+            let mut more = *longer;
             for &(port, order) in ports {
                 more += self.choose(step, port, order);
             }
@@ -486,6 +495,45 @@ fn own(func: &Func, value: Value) -> Stored {
     }
 }
 
+/// The dimensions of its first operand that an operation goes along, and the price of orders in which they are not
+/// innermost; nothing where it goes along none, or the row of the target has no price for that.
+fn along(func: &Func, op: Op, row: Option<&Row>) -> Option<(Vec<usize>, u64)> {
+    let data = &func.ops[op];
+    let operand = *data.operands.first()?;
+    let rank = shape(func, operand).len();
+    let number = |axis: i64| usize::try_from(axis.rem_euclid(rank as i64)).ok();
+    let axes: Vec<usize> = match &*data.name {
+        "hbir.softmax" | "hbir.layer_norm" => number(data.props.int("axis").unwrap_or(-1))
+            .into_iter()
+            .collect(),
+        "hbir.reduce" => data
+            .props
+            .ints("axes")?
+            .iter()
+            .filter_map(|&a| number(a))
+            .collect(),
+        _ => return None,
+    };
+    let any = row?.taken().find(|a| a.ends.is_empty())?;
+    Some((axes, any.price?.of(size_of(func, operand))))
+}
+
+/// Whether the elements of each run along these dimensions follow one another, first to last.
+fn goes_along(order: &Order, shape: &[usize], along: &[usize]) -> bool {
+    let n: usize = along.iter().map(|&d| shape[d]).product();
+    order.chunks(n.max(1)).all(|run| {
+        let indices: Vec<Vec<usize>> = run.iter().map(|&i| unravel(i, shape)).collect();
+        let place = |index: &Vec<usize>| along.iter().fold(0, |at, &d| at * shape[d] + index[d]);
+        let mut beside = indices.iter().map(|index| {
+            let others = (0..shape.len()).filter(|d| !along.contains(d));
+            others.map(|d| index[d]).collect::<Vec<usize>>()
+        });
+        let first = beside.next();
+        let one = beside.all(|other| Some(&other) == first.as_ref());
+        one && indices.iter().map(place).eq(0..n)
+    })
+}
+
 /// An operation and the bytes that it copies where nothing lies in place; nothing where the model does not know it.
 fn step_of(
     func: &Func,
@@ -513,6 +561,7 @@ fn step_of(
         pieces: Vec::new(),
         whole: None,
         takes: target.row(decl.family_of(&view)).and_then(|row| row.parts),
+        along: along(func, op, target.row(decl.family_of(&view))),
     };
     let (bytes, saves) = copied_by(func, op, &view, counted)?;
     let parts = decl.parts(&view, &known);

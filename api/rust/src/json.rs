@@ -20,7 +20,7 @@ pub fn to_json(module: &Module, registry: &Registry) -> String {
     // A program alone says no prices: they are the target's.
     let stats = stats
         .into_iter()
-        .filter(|(name, _)| *name != "priced_bytes")
+        .filter(|(name, _)| !["priced_bytes", "slower_bytes"].contains(name))
         .map(|(name, n)| (name.to_owned(), json!(n)));
     let effects = Effects::of_module(module, registry);
     let root = json!({

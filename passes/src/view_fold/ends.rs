@@ -24,6 +24,7 @@ pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
 /// Whether a port takes these digits by an alternative that lists ends.
 pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
+    // What shares no dimension with other ports has no end.
     let digit = |m: &Mode| {
         let label = labels.get(m.dim).copied().flatten()?;
         let (div, extent) = (m.div, m.extent);
@@ -35,9 +36,7 @@ pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mod
         })
     };
     let long = modes.iter().filter(|m| 1 < m.extent);
-    let Some(order) = long.map(digit).collect::<Option<LabelOrder>>() else {
-        return false;
-    };
+    let order: LabelOrder = long.filter_map(digit).collect();
     let of_port = &ends.ports[port];
     let mut taken = of_port.iter().map(|end| parts(sig, ends, end, &order));
     of_port.is_empty() || taken.any(|parts| parts.is_some())

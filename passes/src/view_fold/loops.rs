@@ -135,8 +135,7 @@ fn chosen(
             ..Module::default()
         };
         let stats = Stats::on(&folded, &cx.registry, &sizes, &cx.target);
-        let moved = stats.movement_bytes.saturating_add(stats.copy_bytes);
-        Ok(moved.saturating_add(stats.padding_bytes))
+        Ok(stats.layout_bytes().saturating_add(stats.copy_bytes))
     };
     let mut free = scratch.clone();
     free.boundary.free_all = true;

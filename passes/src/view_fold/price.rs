@@ -1,14 +1,18 @@
 //! What operations move by themselves: the prices of the alternatives of a target's rows.
 
+use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
-use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
+use super::signature::{LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
 
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
 /// them.
 pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
+    if !sig.orders.is_empty() {
+        return order_price(sig, layouts, ports);
+    }
     if sig.copied == 0 && sig.tiles.iter().all(|rule| rule.price.is_none()) {
         return 0;
     }
@@ -109,6 +113,27 @@ fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
     shared(a, b) == shared(b, a)
 }
 
+/// The least price of an alternative that takes these orders, on a machine without tiles.
+fn order_price(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
+    let modes: Vec<_> = ports.iter().map(|&layout| layouts.modes(layout)).collect();
+    let takes = |order: &&PricedOrder| match &order.ends {
+        None => true,
+        Some(ends) => modes.iter().enumerate().all(|(port, modes)| {
+            let Some(modes) = modes else { return false };
+            ends::accepts_by(sig, ends, port, modes)
+        }),
+    };
+    let price = |order: &PricedOrder| match order.price {
+        None => 0,
+        Some(price) => {
+            let port = ports.get(price.port.index(sig.n_operands));
+            port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
+        }
+    };
+    let all = sig.orders.iter().filter(takes).map(price);
+    all.min().unwrap_or(0)
+}
+
 /// What an alternative costs with these layouts at the ports.
 pub(crate) fn rule_price(
     sig: &Signature,
@@ -133,6 +158,9 @@ pub(crate) fn least_price(
     port: usize,
     layout: LayoutId,
 ) -> u64 {
+    if !sig.orders.is_empty() {
+        return least_order_price(sig, layouts, port, layout);
+    }
     if !sig.has_prices() {
         return 0;
     }
@@ -160,4 +188,22 @@ pub(crate) fn least_price(
         least = Some(least.map_or(price, |known| known.min(price)));
     }
     least.unwrap_or(0)
+}
+
+/// The same on a machine without tiles, where an alternative says what an order ends in.
+fn least_order_price(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
+    let Some(modes) = layouts.modes(layout) else {
+        return 0;
+    };
+    let bytes = layouts.bytes(layout);
+    let takes = |order: &&PricedOrder| match &order.ends {
+        None => true,
+        Some(ends) => ends::accepts_by(sig, ends, port, &modes),
+    };
+    let price = |order: &PricedOrder| match order.price {
+        Some(price) if price.port.index(sig.n_operands) == port => price.of(bytes),
+        Some(_) | None => 0,
+    };
+    let all = sig.orders.iter().filter(takes).map(price);
+    all.min().unwrap_or(0)
 }

@@ -468,6 +468,15 @@ impl RuleSet {
                 true => modes = price(layouts, &tiled, demands, modes, joined),
             }
         }
+        if !tiled.orders.is_empty() {
+            let layouts = &mut egraph.analysis.layouts;
+            for mode in &mut modes {
+                // The layouts of a port in one form have one order.
+                let first: Option<Vec<LayoutId>> =
+                    mode.ports.iter().map(|ids| ids.first().copied()).collect();
+                mode.price = first.map_or(0, |ports| prices::price_of(&tiled, layouts, &ports));
+            }
+        }
         let fired = std::mem::take(&mut egraph.analysis.fired);
         *layouts = std::mem::take(&mut egraph.analysis.layouts);
         Forms {

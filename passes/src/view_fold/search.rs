@@ -682,7 +682,15 @@ impl<'a> Search<'a> {
                 0 => price::price_of(&sig, self.layouts, &ports),
                 _ => 0,
             };
-            total.add(&Amount::from(Size::from(price)), sizes);
+            let known = ports.iter().all(|&id| {
+                let bytes = self.layouts.amount(id).polynomial();
+                bytes.is_some_and(|n| n.as_constant().is_some())
+            });
+            let price = match known {
+                true => Amount::from(Size::from(price)),
+                false => Amount::At(price),
+            };
+            total.add(&price, sizes);
         }
         for (_, data) in graph.nodes.iter() {
             let (NodeKind::Alias(_, map), [from, to]) = (&data.kind, &data.ports[..]) else {

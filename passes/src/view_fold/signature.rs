@@ -48,6 +48,8 @@ pub struct Signature {
     pub reference_k: Vec<usize>,
     /// The ends that ports may have, on a machine without tiles: one entry an alternative that lists some.
     pub(crate) ends: Vec<Ends>,
+    /// What each alternative of the row costs, on a machine without tiles; empty where none costs anything.
+    pub(crate) orders: Vec<PricedOrder>,
     /// In what the ports of a contraction end, on a machine without tiles; empty where the row asks for nothing.
     pub(crate) runs: Vec<PortRun>,
     /// The alternatives of the row, on a machine with tiles; else empty.
@@ -163,6 +165,7 @@ impl Signature {
             declared,
             reference_k: Vec::new(),
             ends: Vec::new(),
+            orders: Vec::new(),
             runs: Vec::new(),
             tiles: Vec::new(),
             copied: 0,
@@ -174,11 +177,22 @@ impl Signature {
         signature.reference_k = signature.default_k();
         let barrier = signature.freedom.class == FreedomClass::Barrier;
         if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
-            signature.ends = row
-                .take
-                .iter()
-                .filter_map(|a| ends_of(a, &signature))
+            let n_results = signature.n_ports().saturating_sub(n_operands);
+            let orders: Vec<PricedOrder> = row
+                .taken()
+                .filter(|a| a.is_for(n_operands, n_results))
+                .map(|a| PricedOrder {
+                    ends: ends_of(a, &signature),
+                    price: a.price,
+                })
                 .collect();
+            // Where one takes every order, none is refused.
+            if accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
+                signature.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
+            }
+            if orders.iter().any(|o| o.price.is_some()) && signature.is_common_order() {
+                signature.orders = orders;
+            }
         }
         let contracts = signature.freedom.class == FreedomClass::Contract;
         if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
@@ -287,7 +301,8 @@ impl Signature {
     /// Whether an alternative that it takes costs something, or writes any layout.
     pub(crate) fn has_prices(&self) -> bool {
         let mut rules = self.tiles.iter();
-        self.copied != 0 || rules.any(|rule| rule.price.is_some() || rule.writes_any)
+        let tiled = rules.any(|rule| rule.price.is_some() || rule.writes_any);
+        self.copied != 0 || tiled || !self.orders.is_empty()
     }
 
     /// What a label is, as rows speak of it.
@@ -572,6 +587,14 @@ pub(crate) struct Ends {
     pub(crate) whole: Vec<PortRole>,
     /// Whether nothing stands before the runs.
     pub(crate) alone: bool,
+}
+
+/// What an alternative of one order at all ports costs, on a machine without tiles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PricedOrder {
+    /// What the order ends in; nothing where it is any.
+    pub(crate) ends: Option<Ends>,
+    pub(crate) price: Option<Price>,
 }
 
 fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {

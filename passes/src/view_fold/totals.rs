@@ -88,14 +88,13 @@ impl Totals {
         // What an operation that stays moves by itself (a space to depth, a gather that permutes)
         // it moves in any lowering.
         // What an alternative costs is the choice's, and naive lowering has its own.
-        let priced = Amount::from(Size::from(after.priced_bytes));
+        let priced = amount(after.polynomials.priced.clone(), after.priced_bytes);
         let stays = moved.minus(&self.converted(sizes), sizes);
         let stays = stays.minus(&priced, sizes);
         self.naive.add(&stays, sizes);
         let naive = self.naive.at(sizes);
         // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
-        let costs = after.movement_bytes.saturating_add(after.padding_bytes);
-        let costs = costs.saturating_add(after.copy_bytes);
+        let costs = after.layout_bytes().saturating_add(after.copy_bytes);
         if self.stands_in || costs <= naive {
             return Ok(());
         }
@@ -142,8 +141,7 @@ impl Totals {
         let kept = self.kept.is_some() && after.movement_bytes != 0;
         self.remark_limits(&shared, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
-        let costs = after.movement_bytes.saturating_add(after.padding_bytes);
-        let costs = costs.saturating_add(self.copied);
+        let costs = after.layout_bytes().saturating_add(self.copied);
         let bound = self
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
@@ -176,6 +174,8 @@ impl Totals {
         let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
         left.add(&copied, &sizes);
         left.add(&Amount::from(Size::from(after.padding_bytes)), &sizes);
+        let slower = amount(after.polynomials.slower.clone(), after.slower_bytes);
+        left.add(&slower, &sizes);
         let bytes_after = left.at(&sizes);
         let left = left.polynomial();
         // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.

@@ -45,6 +45,7 @@ fn explain(target: &Target) -> String {
             let _ = writeln!(text, "  {:<14} {rates}", "");
         }
     }
+    text.push_str(&generations(target));
     text.push_str(&formats(target));
     text.push_str("\noperations, by family (any other is row-major in and out):\n");
     for (family, row) in &target.families {
@@ -62,24 +63,27 @@ fn explain(target: &Target) -> String {
     text
 }
 
+/// The generation, and all that there are.
+fn generations(target: &Target) -> String {
+    let base = target.name.split(':').next().unwrap_or("");
+    let all = target.generations.iter().map(|g| format!("{base}:{g}"));
+    let all: Vec<String> = all.collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\ngeneration {}; all: {}\n",
+            target.generation,
+            all.join(", ")
+        ),
+    }
+}
+
 /// The tiles that values lie in, where the target has tiles.
 fn formats(target: &Target) -> String {
     if target.formats.is_empty() {
         return String::new();
     }
-    let mut text = String::new();
-    let others: Vec<String> = target
-        .generations
-        .iter()
-        .map(|g| format!("{}:{g}", target.name.split(':').next().unwrap_or("")))
-        .collect();
-    let _ = writeln!(
-        text,
-        "\ngeneration {}; all: {}",
-        target.generation,
-        others.join(", ")
-    );
-    text.push_str("\ntiles, the first row that fits (any other value is untiled):\n");
+    let mut text = "\ntiles, the first row that fits (any other value is untiled):\n".to_owned();
     for format in &target.formats {
         let _ = writeln!(text, "  {}", format.describe());
     }

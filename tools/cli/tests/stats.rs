@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Value as Json, json};
 use support::{CANCEL, Folder, TRANSPOSE, optc, optc_with};
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "ops",
     "reshape",
     "transpose",
@@ -19,6 +19,7 @@ const KEYS: [&str; 15] = [
     "expand_bytes",
     "padding_bytes",
     "priced_bytes",
+    "slower_bytes",
     "constant_movement_ops",
     "constant_movement_bytes",
 ];

@@ -255,20 +255,20 @@ fn targets() -> String {
             continue;
         };
         let _ = writeln!(text, "## `{name}`\n\n{}.\n", capital(&target.summary));
-        if !target.formats.is_empty() {
-            let list: Vec<String> = target
-                .generations
-                .iter()
-                .map(|g| format!("`{g}`"))
-                .collect();
-            if let Some(first) = target.generations.first() {
-                let _ = writeln!(
-                    text,
-                    "Generations: {}; `--target={name}:{first}` names one, without it `{}` is meant.",
-                    list.join(", "),
-                    target.generation
-                );
+        if let Some(last) = target.generations.last() {
+            let list = target.generations.iter().map(|g| format!("`{g}`"));
+            let list: Vec<String> = list.collect();
+            let _ = writeln!(
+                text,
+                "Generations: {}; `--target={name}:{last}` names one, without it `{}` is meant.",
+                list.join(", "),
+                target.generation
+            );
+            if target.formats.is_empty() {
+                text.push('\n');
             }
+        }
+        if !target.formats.is_empty() {
             let _ = writeln!(
                 text,
                 "The tiles of a value are those of the first row that fits; any other value is untiled.\n"
@@ -289,6 +289,30 @@ fn targets() -> String {
                 row.describe()
             );
         }
+        text.push('\n');
+        text.push_str(&other_generations(name, &target));
+    }
+    text
+}
+
+/// The rows of the other generations of a target that differ.
+fn other_generations(name: &str, target: &Target) -> String {
+    let mut text = String::new();
+    let others = target
+        .generations
+        .iter()
+        .filter(|g| **g != target.generation);
+    for generation in others {
+        let Ok(other) = Target::builtin(&format!("{name}:{generation}")) else {
+            continue;
+        };
+        let differs =
+            |(family, row): &(&String, &optc_target::Row)| target.row(family) != Some(*row);
+        for (family, row) in other.families.iter().filter(differs) {
+            let _ = writeln!(text, "- `{generation}`, {family}: {}", row.describe());
+        }
+    }
+    if !text.is_empty() {
         text.push('\n');
     }
     text

@@ -294,7 +294,8 @@ impl Relaxation<'_> {
         let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
         let loads = self.prices(node, port);
         // Without padding and prices what a reader pays is what any other one of the group pays that takes the same.
-        let key = (!self.layouts.is_tiled()).then(|| (group, indices.clone(), related));
+        let alike = !self.layouts.is_tiled() && loads.is_empty();
+        let key = alike.then(|| (group, indices.clone(), related));
         if let Some(table) = key.as_ref().and_then(|key| self.readers.get(key)) {
             let (table, own) = (table.clone(), related.then_some(indices.len()));
             return self.charge(group, table, own);

@@ -42,8 +42,19 @@ fn cases() -> Vec<Case> {
 #[derive(Default)]
 struct Found {
     ratios: Vec<String>,
+    /// Of a row that has a price: per case, what the kernel takes longer, in reads or writes of its operand by a conversion.
+    prices: Vec<f64>,
     /// Whether all cases have kernels of their own.
     kernel: bool,
+}
+
+impl Found {
+    /// The price of the row, in thousandths of its operand: the mean of its cases, where a conversion reads once and writes once.
+    fn factor(&self) -> Option<f64> {
+        let n = u32::try_from(self.prices.len()).ok().filter(|&n| n != 0)?;
+        let mean = self.prices.iter().sum::<f64>() / f64::from(n);
+        Some((mean.max(0.01) * 100.0).round() / 100.0)
+    }
 }
 
 pub(super) fn command(
@@ -52,19 +63,28 @@ pub(super) fn command(
     streams: &mut Streams<'_>,
 ) -> Result<Status, Failure> {
     let compiler = Compiler::default();
+    let target = Target::builtin(TARGET).ok();
+    let priced = |family: &str| {
+        let row = target.as_ref().and_then(|target| target.row(family));
+        row.is_some_and(|row| row.take.iter().any(|a| a.price.is_some()))
+    };
     let mut text = format!(
-        "{:<12} {:<40} {:<12} {:>10} {:>10} {:>6}\n",
-        "family", "what lies otherwise", "kernel", "ms", "row-major", "ratio"
+        "{:<12} {:<40} {:<12} {:>10} {:>10} {:>6} {:>6}\n",
+        "family", "what lies otherwise", "kernel", "ms", "row-major", "ratio", "price"
     );
     let mut families: IndexMap<&str, Found> = IndexMap::new();
     let cases = cases();
     for case in &cases {
         terminal::doing(|| format!("{}: {}", case.family, case.name));
         let mut both = [
-            Timed::of(&compiler, case, false)?,
-            Timed::of(&compiler, case, true)?,
+            Timed::of(&compiler, &case.family, &case.program(false))?,
+            Timed::of(&compiler, &case.family, &case.program(true))?,
         ];
-        let mut ratios = Vec::new();
+        let mut conversion = match priced(&case.family) {
+            true => Some(Timed::of(&compiler, &case.family, &case.conversion())?),
+            false => None,
+        };
+        let (mut ratios, mut prices) = (Vec::new(), Vec::new());
         let (mut least, mut kernel) = ([f64::INFINITY; 2], "");
         for _ in 0..args.runs {
             let mut turn = [0.0; 2];
@@ -75,16 +95,25 @@ pub(super) fn command(
                 kernel = name;
             }
             ratios.push(turn[1] / turn[0]);
+            if let Some(conversion) = &mut conversion {
+                let (seconds, _) = conversion.run()?;
+                prices.push(2.0 * (turn[1] - turn[0]) / seconds);
+            }
         }
-        ratios.sort_by(f64::total_cmp);
-        let ratio = ratios[ratios.len() / 2];
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all.get(all.len() / 2).copied()
+        };
+        let ratio = median(ratios).unwrap_or(f64::NAN);
+        let price = median(prices);
         let _ = writeln!(
             text,
-            "{:<12} {:<40} {kernel:<12} {:>10.3} {:>10.3} {ratio:>6.2}",
+            "{:<12} {:<40} {kernel:<12} {:>10.3} {:>10.3} {ratio:>6.2} {:>6}",
             case.family,
             case.name,
             least[1] * 1e3,
-            least[0] * 1e3
+            least[0] * 1e3,
+            price.map_or_else(|| "-".to_owned(), |price| format!("{price:.2}"))
         );
         let found = families.entry(&case.family).or_insert_with(|| Found {
             kernel: true,
@@ -92,6 +121,7 @@ pub(super) fn command(
         });
         found.kernel &= kernel != "generic";
         found.ratios.push(format!("{} {ratio:.2}", case.name));
+        found.prices.extend(price);
     }
     let rows = calibrated(&families);
     if to.as_os_str() == "-" {
@@ -112,8 +142,8 @@ struct Timed {
 }
 
 impl Timed {
-    fn of(compiler: &Compiler, case: &Case, other: bool) -> Result<Timed, Failure> {
-        let mut program = compiler.parse(&case.family, &case.program(other))?;
+    fn of(compiler: &Compiler, name: &str, text: &str) -> Result<Timed, Failure> {
+        let mut program = compiler.parse(name, text)?;
         let values = super::made_up(compiler, &program, "main")?;
         let executable = prepare(
             compiler,
@@ -142,6 +172,18 @@ impl Timed {
 }
 
 impl Case {
+    /// A function that converts the first operand from the other order to the row-major one.
+    fn conversion(&self) -> String {
+        let ty = self.text.split_once(" : (").map_or("", |(_, types)| types);
+        let ty = ty.split_once('@').map_or("", |(ty, _)| ty);
+        let order = self.orders.first().map_or("", String::as_str);
+        let (from, to) = (format!("{ty}, {{order = {order}}}>"), format!("{ty}>"));
+        format!(
+            "func.func @main(%x: {from}) -> ({to}) {{\n  %r = \"hbir.layout_convert\"(%x) : ({from}) -> {to}\n  \
+             func.return %r : {to}\n}}\n"
+        )
+    }
+
     /// The function, row-major or with the other orders.
     fn program(&self, other: bool) -> String {
         let mut body = String::new();
@@ -183,16 +225,26 @@ impl Case {
 fn calibrated(families: &IndexMap<&str, Found>) -> String {
     let mut text = String::new();
     let mut in_row = false;
+    let mut factor = None;
     for line in Target::source(TARGET).unwrap_or_default().lines() {
         if line.starts_with('[') {
             in_row = line == "[[rows]]";
+            factor = None;
         }
         let measured = line.starts_with("kernel = ") || line.starts_with("evidence = ");
         if in_row && measured {
             continue;
         }
-        text.push_str(line);
-        text.push('\n');
+        match (line.split_once("factor = "), factor) {
+            (Some((before, after)), Some(factor)) if in_row => {
+                let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+                let _ = writeln!(text, "{before}factor = {factor:.2}{after}");
+            }
+            _ => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
         let Some(names) = line.strip_prefix("families = ").filter(|_| in_row) else {
             continue;
         };
@@ -203,6 +255,7 @@ fn calibrated(families: &IndexMap<&str, Found>) -> String {
         if of.is_empty() {
             continue;
         }
+        factor = of.iter().find_map(|(_, found)| found.factor());
         let all = of.iter().all(|(_, found)| found.kernel);
         let _ = writeln!(text, "kernel = {all}");
         let ratios: Vec<String> = of
@@ -229,10 +282,29 @@ mod tests {
         assert!(10 < cases.len());
         for case in &cases {
             for other in [false, true] {
-                let program = compiler.parse(&case.family, &case.program(other));
-                let program = program.unwrap_or_else(|e| panic!("{}: {e:?}", case.program(other)));
+                let text = case.program(other);
+                let program = compiler.parse(&case.family, &text);
+                let program = program.unwrap_or_else(|e| panic!("{text}: {e:?}"));
                 assert_eq!(program.module.funcs.len(), 1);
             }
+        }
+    }
+
+    #[test]
+    fn every_priced_row_has_a_conversion() {
+        let compiler = Compiler::default();
+        let target = Target::builtin(TARGET).expect("it is built in");
+        let priced = |family: &str| {
+            let row = target.row(family).expect("a row");
+            row.take.iter().any(|a| a.price.is_some())
+        };
+        let all: Vec<Case> = cases().into_iter().filter(|c| priced(&c.family)).collect();
+        assert!(2 < all.len());
+        for case in all {
+            let text = case.conversion();
+            let program = compiler.parse(&case.family, &text);
+            let program = program.unwrap_or_else(|e| panic!("{text}: {e:?}"));
+            assert_eq!(compiler.stats(&program).layout_convert, 1);
         }
     }
 
@@ -241,6 +313,7 @@ mod tests {
         let mut families = IndexMap::new();
         let found = Found {
             ratios: vec!["across lines 1.25".to_owned()],
+            prices: vec![0.5, 1.0],
             kernel: true,
         };
         families.insert("norm", found);
@@ -248,6 +321,12 @@ mod tests {
         let target = Target::parse(&text).expect("it reads back");
         let row = target.row("norm").expect("the row is there");
         assert!(row.kernel && row.evidence.contains("across lines 1.25"));
+        let price = row
+            .take
+            .iter()
+            .find_map(|a| a.price)
+            .expect("it has a price");
+        assert_eq!(price.of(1000), 750);
         assert!(
             !target
                 .row("conv")

@@ -283,6 +283,7 @@ fn add(mut a: Stats, b: &Stats) -> Stats {
     a.movement_ops += b.movement_ops;
     a.movement_bytes += b.movement_bytes;
     a.priced_bytes += b.priced_bytes;
+    a.slower_bytes += b.slower_bytes;
     a.copy_ops += b.copy_ops;
     a.copy_bytes += b.copy_bytes;
     a.expand_ops += b.expand_ops;
