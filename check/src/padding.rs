@@ -27,17 +27,17 @@ struct Readers {
     stored: bool,
 }
 
-/// Padding of the stored values of a function, in bytes; unknown sizes and what is known at compile time left out.
-/// `moves` says of each live operation whether it only moves.
+/// Padding of each stored value of a function that has some, in bytes; unknown sizes and what is known at compile time
+/// left out. `moves` says of each live operation whether it only moves.
 #[must_use]
 pub fn padding(
     func: &Func,
     registry: &Registry,
     known: &SideTable<Value, bool>,
     moves: &SideTable<Op, Option<bool>>,
-) -> u64 {
+) -> Vec<(Value, u64)> {
     if func.values.ids().all(|v| bytes_of_padding(func, v) == 0) {
-        return 0;
+        return Vec::new();
     }
     let live = || func.body.iter().copied().filter(|&op| moves[op].is_some());
     let moves = |op: Op| moves[op] == Some(true);
@@ -74,10 +74,10 @@ pub fn padding(
             epilogue[buffer] = true;
         }
     }
-    let mut total = 0u64;
+    let mut found = Vec::new();
     for &arg in &func.args {
         if readers[arg].computes {
-            total = total.saturating_add(bytes_of_padding(func, arg));
+            found.push((arg, bytes_of_padding(func, arg)));
         }
     }
     for op in live() {
@@ -94,11 +94,11 @@ pub fn padding(
             // A part of another value is nowhere written.
             let written = !moves(op) && &*func.ops[op].name != Subview::NAME;
             let times = u64::from(written) + u64::from(computes);
-            let bytes = bytes_of_padding(func, result).saturating_mul(times);
-            total = total.saturating_add(bytes);
+            found.push((result, bytes_of_padding(func, result).saturating_mul(times)));
         }
     }
-    total
+    found.retain(|&(_, bytes)| bytes != 0);
+    found
 }
 
 /// Whether nothing is stored between an operation and others of its kind.

@@ -150,11 +150,8 @@ impl Stats {
         for func in &module.funcs {
             let costs = counted(func, registry, &effects, sizes);
             let known = known_values(func, registry, &effects);
-            let mut moves = SideTable::new(None);
-            for &op in &func.body {
-                moves[op] = costs[op].as_ref().map(|c| c.class == CostClass::Movement);
-            }
-            let padding = padding(func, registry, &known, &moves);
+            let padding = padded(func, registry, &known, &costs).into_iter();
+            let padding = padding.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes));
             counter.stats.padding_bytes = counter.stats.padding_bytes.saturating_add(padding);
             for &op in &func.body {
                 if let Some(cost) = &costs[op] {
@@ -169,21 +166,9 @@ impl Stats {
     #[must_use]
     pub fn on(module: &Module, registry: &Registry, sizes: &SizeTable, target: &Target) -> Stats {
         let mut stats = Stats::at(module, registry, sizes);
-        let chosen = module.attrs.str("hbir.target") == Some(&*target.name);
-        if !chosen || !target.has_prices() {
-            return stats;
-        }
-        let effects = Effects::of_module(module, registry);
-        let mut verdicts = Verdicts::new(registry, target);
         let mut priced = Amount::default();
-        for func in &module.funcs {
-            let live = live_ops(func, &effects);
-            let known = known_values(func, registry, &effects);
-            for &op in func.body.iter().filter(|&&op| live[op]) {
-                if !func.ops[op].results.iter().all(|&v| known[v]) {
-                    priced.add(&verdicts.price(func, op, sizes), sizes);
-                }
-            }
+        for (_, amount) in prices(module, registry, sizes, target) {
+            priced.add(&amount, sizes);
         }
         if !target.is_tiled() {
             stats.slower_bytes = priced.at(sizes);
@@ -228,6 +213,47 @@ impl Stats {
             ("constant_movement_bytes", self.constant_movement_bytes),
         ]
     }
+}
+
+/// What operations cost by the prices of the target that chose a module's layouts: the number of the function, the
+/// operation, its bytes. None where another target chose them.
+pub(crate) fn prices(
+    module: &Module,
+    registry: &Registry,
+    sizes: &SizeTable,
+    target: &Target,
+) -> Vec<((usize, Op), Amount)> {
+    let chosen = module.attrs.str("hbir.target") == Some(&*target.name);
+    let mut found = Vec::new();
+    if !chosen || !target.has_prices() {
+        return found;
+    }
+    let effects = Effects::of_module(module, registry);
+    let mut verdicts = Verdicts::new(registry, target);
+    for (index, func) in module.funcs.iter().enumerate() {
+        let live = live_ops(func, &effects);
+        let known = known_values(func, registry, &effects);
+        for &op in func.body.iter().filter(|&&op| live[op]) {
+            if !func.ops[op].results.iter().all(|&v| known[v]) {
+                found.push(((index, op), verdicts.price(func, op, sizes)));
+            }
+        }
+    }
+    found
+}
+
+/// Padding of each stored value of a function, given what its operations move.
+pub(crate) fn padded(
+    func: &Func,
+    registry: &Registry,
+    known: &SideTable<Value, bool>,
+    costs: &SideTable<Op, Option<Counted>>,
+) -> Vec<(Value, u64)> {
+    let mut moves = SideTable::new(None);
+    for &op in &func.body {
+        moves[op] = costs[op].as_ref().map(|c| c.class == CostClass::Movement);
+    }
+    padding(func, registry, known, &moves)
 }
 
 struct Counter<'a> {
@@ -306,9 +332,9 @@ pub struct OpCost {
 
 /// As [`OpCost`], with the bytes for all sizes.
 #[derive(Clone, Debug)]
-struct Counted {
-    class: CostClass,
-    amount: Amount,
+pub(crate) struct Counted {
+    pub(crate) class: CostClass,
+    pub(crate) amount: Amount,
     source: bool,
 }
 
@@ -333,7 +359,7 @@ pub fn op_costs(
     costs
 }
 
-fn counted(
+pub(crate) fn counted(
     func: &Func,
     registry: &Registry,
     effects: &Effects<'_>,

@@ -37,6 +37,7 @@ pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};
 pub use error::{InputError, OpFailure, RunError};
 pub use frame::Schedules;
 pub use limit::{MAX_BYTES, MAX_ELEMENTS, MAX_STEPS};
+pub use matching::check_boundary;
 pub use naive::run_naive;
 pub use ports::{argument_keys, result_keys};
 pub use random::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};

@@ -6,6 +6,43 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Bindings, Dim, Func, Size, Tensor, Type};
 use std::sync::Arc;
 
+/// Checks that two functions have the same arguments and results: as many, of the same element types, and of the same sizes
+/// but for what named sizes are called. Layouts may be others. `names` are what the message calls the two programs.
+///
+/// # Errors
+/// What does not match, in words.
+pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), String> {
+    let matching = Matching::new(a, b, names)?;
+    let keys = result_keys(b);
+    for ((key, other), &value) in matching.results.iter().zip(&a.results) {
+        let Some(at) = keys.iter().position(|k| k == other) else {
+            continue;
+        };
+        let (left, right) = (a.ty(value), b.ty(b.results[at]));
+        if !may_agree(left, right) {
+            let (left, right) = (type_text(left), type_text(right));
+            let [a, b] = names;
+            return Err(format!(
+                "result `{key}` is {left} in {a} and {right} in {b}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two types have one element type and rank, and no size that is a number in both and another one.
+fn may_agree(a: &Type, b: &Type) -> bool {
+    let (Some(a), Some(b)) = (a.as_tensor(), b.as_tensor()) else {
+        return type_text(a) == type_text(b);
+    };
+    let mut dims = a.dims.iter().zip(&b.dims);
+    let same = |(l, r): (&Dim, &Dim)| match (l.fixed(), r.fixed()) {
+        (Some(l), Some(r)) => l == r,
+        _ => true,
+    };
+    a.dtype == b.dtype && a.rank() == b.rank() && dims.all(same)
+}
+
 /// The keys of the second program for those of the first.
 pub(crate) struct Matching {
     args: IndexMap<String, String>,

@@ -181,7 +181,8 @@ impl Compiler {
     }
 
     /// The target that chose a module's layouts, if it is known here.
-    fn target_of(&self, module: &Module) -> Option<Arc<Target>> {
+    #[must_use]
+    pub fn target_of(&self, module: &Module) -> Option<Arc<Target>> {
         let name = module.attrs.str("hbir.target")?;
         match &self.target {
             Some(own) if own.name == name => Some(own.clone()),

@@ -154,7 +154,9 @@ pub mod pallas {
 
 /// Judges of what passes made: certificates of folds, and whether a target accepts a module.
 pub mod check {
-    pub use optc_check::{Certificate, Digest, Holder, Place, Witness, check, check_target};
+    pub use optc_check::{
+        Certificate, Digest, Holder, Item, Place, Source, Witness, check, check_target, items,
+    };
 }
 
 /// Passes: running pipelines, and reports.
@@ -173,8 +175,8 @@ pub mod interp {
     pub use optc_interp::{
         DEFAULT_SIZE, DataError, DataSource, EquivalenceOptions, Execution, FallbackSource, Fill,
         FolderSource, InputError, MemorySource, Mismatch, MismatchKind, NoData, NotEquivalent,
-        OpFailure, RandomSource, RunError, SplitMix64, argument_keys, check_inputs, compare,
-        compare_exact, equivalent, random_inputs, random_tensor, result_keys, run_naive,
+        OpFailure, RandomSource, RunError, SplitMix64, argument_keys, check_boundary, check_inputs,
+        compare, compare_exact, equivalent, random_inputs, random_tensor, result_keys, run_naive,
         run_reference, run_tiled, tolerance,
     };
 }

@@ -332,9 +332,12 @@ pub(crate) struct StatsArgs {
     /// Fail if this holds: movement_bytes>0, transpose!=0, before.reshape<2; several by commas
     #[arg(long, value_name = "COND", value_delimiter = ',')]
     pub(crate) fail_if: Vec<String>,
-    /// Compare the figures of two programs
+    /// Compare two programs: their figures, what is alive at most, and the operations that make the difference
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["input", "pass"])]
     pub(crate) compare: Option<Vec<PathBuf>>,
+    /// How many operations that make the difference are listed; 20 unless it is said
+    #[arg(long, value_name = "N", conflicts_with = "input")]
+    pub(crate) top: Option<usize>,
     /// Model the time on the target by a roofline; nothing is measured
     #[arg(long, conflicts_with = "compare")]
     pub(crate) estimate: bool,

@@ -6,6 +6,7 @@ mod bench;
 mod boundary;
 mod certificate;
 mod codes;
+mod compare;
 mod condition;
 mod dump;
 mod estimate;
@@ -97,7 +98,10 @@ where
 fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &cli.command {
         None => rewrite::command(&cli.rewrite, streams),
-        Some(Command::Stats(args)) => stats::command(args, streams),
+        Some(Command::Stats(args)) => match &args.compare {
+            Some(paths) => compare::command(paths, args, streams),
+            None => stats::command(args, streams),
+        },
         Some(Command::Layout(args)) => layout::command(args, streams),
         Some(Command::Run(args)) => run::command(args, streams),
         Some(Command::Verify(args)) => verify::command(args, streams),

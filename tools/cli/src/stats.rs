@@ -38,9 +38,6 @@ struct Measured {
 pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let conditions = conditions(&args.fail_if)?;
     let wanted = estimate::wanted(args)?;
-    if let Some(paths) = &args.compare {
-        return compare(paths, args, &conditions, streams);
-    }
     let Some(path) = &args.input else {
         return Err(Failure::usage("an input is missing"));
     };
@@ -61,7 +58,7 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
     fail_if(&conditions, &figures)
 }
 
-fn conditions(texts: &[String]) -> Result<Vec<Condition>, Failure> {
+pub(crate) fn conditions(texts: &[String]) -> Result<Vec<Condition>, Failure> {
     let read = |text: &String| {
         text.parse()
             .map_err(|e| Failure::usage(format!("--fail-if: {e}")))
@@ -69,7 +66,7 @@ fn conditions(texts: &[String]) -> Result<Vec<Condition>, Failure> {
     texts.iter().map(read).collect()
 }
 
-fn fail_if(conditions: &[Condition], figures: &Figures) -> Result<Status, Failure> {
+pub(crate) fn fail_if(conditions: &[Condition], figures: &Figures) -> Result<Status, Failure> {
     let mut failed = String::new();
     for condition in conditions {
         let (holds, value) = condition
@@ -140,7 +137,7 @@ fn measure(
     })
 }
 
-fn load(
+pub(crate) fn load(
     compiler: &Compiler,
     path: &Path,
     args: &CompileArgs,
@@ -322,7 +319,7 @@ pub(crate) fn figures(
 }
 
 /// The sizes that names have in the figures, and the figures in bytes as polynomials.
-fn symbols(text: &mut String, columns: &[&Stats], bound: &IndexMap<Arc<str>, u64>) {
+pub(crate) fn symbols(text: &mut String, columns: &[&Stats], bound: &IndexMap<Arc<str>, u64>) {
     if bound.is_empty() {
         return;
     }
@@ -350,37 +347,4 @@ fn two_columns(text: &mut String, titles: [&str; 2], a: &Stats, b: &Stats) {
     for ((name, x), (_, y)) in a.fields().into_iter().zip(b.fields()) {
         let _ = writeln!(text, "{name:<24} {x:>16} {y:>16}");
     }
-}
-
-fn compare(
-    paths: &[std::path::PathBuf],
-    args: &StatsArgs,
-    conditions: &[Condition],
-    streams: &mut Streams<'_>,
-) -> Result<Status, Failure> {
-    let [a, b] = paths else {
-        return Err(Failure::usage("--compare wants two programs"));
-    };
-    let compiler = inputs::compiler(&args.compile)?;
-    let a = load(&compiler, a, &args.compile, streams)?;
-    let b = load(&compiler, b, &args.compile, streams)?;
-    inputs::check_bindings(&compiler, &[&a, &b])?;
-    let (a, b) = (
-        measure(&compiler, a, &args.compile, None)?,
-        measure(&compiler, b, &args.compile, None)?,
-    );
-    let (bound_a, bound_b) = (a.bound, b.bound);
-    let (a, b) = (a.after, b.after);
-    if args.json {
-        let (left, right) = (object(&a, &bound_a), object(&b, &bound_b));
-        let root = json!({ "schema": SCHEMA, "a": left, "b": right });
-        streams.print(&format!("{root:#}\n"));
-    } else {
-        let mut text = String::new();
-        two_columns(&mut text, ["A", "B"], &a, &b);
-        streams.print(&text);
-    }
-    let mut figures = Figures::default();
-    figures.add(&b, Some(&a), None);
-    fail_if(conditions, &figures)
 }

@@ -49,7 +49,7 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
 }
 
 /// How messages call two programs: by their files, told apart where it is one file.
-fn names(a: &Program, b: &Program) -> [String; 2] {
+pub(crate) fn names(a: &Program, b: &Program) -> [String; 2] {
     match a.name == b.name {
         true => [
             format!("{} (first)", a.name),

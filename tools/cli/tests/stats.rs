@@ -122,13 +122,164 @@ fn two_programs_are_compared() {
     let line = table.lines().find(|l| l.starts_with("transpose")).unwrap();
     assert_eq!(
         line.split_whitespace().collect::<Vec<_>>(),
-        ["transpose", "2", "0"]
+        ["transpose", "2", "0", "-2"]
     );
+    assert_eq!(json["difference"]["transpose"], -2);
     optc(&["stats", "--compare", &a, &b, "--fail-if=transpose=0"]).fails(1, "fail-if");
     optc(&["stats", "--compare", &a]).fails(2, "--compare");
     optc(&["stats", &a, "--compare", &a, &b]).fails(2, "cannot be used with");
     optc(&["stats"]).fails(2, "<IN>");
     optc(&["stats", &folder.path("absent.ir")]).fails(1, "error[io-read]");
+}
+
+/// Two transposes and a slice that came from places with names, and one that has none.
+const NAMED: &str = r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<3x4xf32> {
+  %0 = "hbir.exp"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32> loc("exp")
+  %1 = "hbir.slice"(%0) <{limits = [4, 3], starts = [0, 0]}> : (tensor<4x6xf32>) -> tensor<4x3xf32> loc("part")
+  %2 = "hbir.transpose"(%1) <{perm = [1, 0]}> : (tensor<4x3xf32>) -> tensor<3x4xf32> loc("turn")
+  %3 = "hbir.neg"(%2) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %4 = "hbir.transpose"(%3) <{perm = [1, 0]}> : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %5 = "hbir.transpose"(%4) <{perm = [1, 0]}> : (tensor<4x3xf32>) -> tensor<3x4xf32> loc("back")
+  return %5 : tensor<3x4xf32>
+}
+"#;
+
+/// What `stats --compare --json` says of two programs, with further arguments.
+fn compared(a: &str, b: &str, more: &[&str]) -> Json {
+    let args = ["stats", "--json", "--compare", a, b];
+    let args: Vec<&str> = args.iter().chain(more).copied().collect();
+    serde_json::from_str(&optc(&args).ok()).unwrap()
+}
+
+/// The sums over all rows of a comparison, listed or not, by class.
+fn summed(json: &Json) -> Vec<(String, i64)> {
+    let mut sums: Vec<(String, i64)> = Vec::new();
+    let items = json["items"].as_array().unwrap().iter();
+    for difference in items.chain([&json["unlisted"]]) {
+        for (class, n) in difference["difference"].as_object().unwrap() {
+            let n = n.as_i64().unwrap();
+            match sums.iter_mut().find(|(name, _)| name == class) {
+                Some((_, sum)) => *sum += n,
+                None => sums.push((class.clone(), n)),
+            }
+        }
+    }
+    sums
+}
+
+#[test]
+fn what_makes_up_a_difference_is_listed_largest_first() {
+    let folder = Folder::new("compare-items");
+    let (a, b) = (folder.write("a.ir", NAMED), folder.path("b.ir"));
+    optc(&["--pass=canonicalize,view-fold", &a, "-o", &b]).ok();
+    let json = compared(&a, &b, &[]);
+    let names: Vec<&str> = json["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"\"part\""), "{names:?}");
+    assert!(names.contains(&"\"turn\""), "{names:?}");
+    // The rows add up to the differences of the figures, however few are listed.
+    for top in ["0", "1", "20"] {
+        let json = compared(&a, &b, &["--top", top]);
+        let listed = json["items"].as_array().unwrap();
+        assert!(listed.len() <= top.parse().unwrap());
+        for (class, sum) in summed(&json) {
+            assert_eq!(json["difference"][&class], sum, "{class} at --top={top}");
+        }
+        let totals: Vec<i64> = listed
+            .iter()
+            .map(|item| {
+                let classes = [
+                    "movement_bytes",
+                    "copy_bytes",
+                    "expand_bytes",
+                    "padding_bytes",
+                    "slower_bytes",
+                ];
+                classes
+                    .iter()
+                    .map(|c| item["difference"][*c].as_i64().unwrap())
+                    .sum()
+            })
+            .collect();
+        assert!(
+            totals.is_sorted_by_key(|n| std::cmp::Reverse(n.abs())),
+            "{totals:?}"
+        );
+    }
+    // The other way around every difference has the other sign; a program has none from itself.
+    let (there, back) = (compared(&a, &b, &[]), compared(&b, &a, &[]));
+    for (class, n) in there["difference"].as_object().unwrap() {
+        assert_eq!(
+            back["difference"][class].as_i64(),
+            n.as_i64().map(|n| -n),
+            "{class}"
+        );
+    }
+    let same = compared(&a, &a, &[]);
+    assert_eq!(same["items"], json!([]));
+    assert!(
+        same["difference"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(|n| n == 0)
+    );
+    let table = optc(&["stats", "--compare", &a, &b]).ok();
+    assert!(
+        table.contains("where the bytes differ, largest first:"),
+        "{table}"
+    );
+    let part = table.lines().find(|l| l.contains("\"part\"")).unwrap();
+    assert!(part.contains("`hbir.slice` -> "), "{part}");
+}
+
+#[test]
+fn a_parent_that_is_kept_alive_shows_in_the_peak_of_a_comparison() {
+    let text = |part: &str| {
+        format!(
+            r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {{
+  %0 = "hbir.softmax"(%x) <{{axis = 1}}> : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = "hbir.{part}"(%0) <{{limits = [4, 3], starts = [0, 0]}}> : (tensor<4x6xf32>) -> tensor<4x3xf32>
+  %2 = "hbir.softmax"(%1) <{{axis = 1}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = "hbir.softmax"(%2) <{{axis = 0}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %4 = "hbir.add"(%3, %1) : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %4 : tensor<4x3xf32>
+}}
+"#
+        )
+    };
+    let folder = Folder::new("compare-peak");
+    let a = folder.write("a.ir", &text("slice"));
+    let b = folder.write("b.ir", &text("subview"));
+    let json = compared(&a, &b, &[]);
+    // The sum is written over the copy, which therefore is in the memory of the result; a part keeps what it is a part of.
+    assert_eq!(json["a"]["live_bytes"], 24 * 4);
+    assert_eq!(json["b"]["live_bytes"], (24 + 12) * 4);
+    assert_eq!(json["difference"]["copy_bytes"], -2 * 12 * 4);
+}
+
+#[test]
+fn programs_of_other_boundaries_are_not_compared() {
+    let folder = Folder::new("compare-boundary");
+    let program = |from: &str, to: &str| {
+        format!("%0 = \"hbir.relu\"(%x) : (tensor<{from}>) -> tensor<{to}>\n")
+    };
+    let a = folder.write("a.ir", &program("5x6xf32", "5x6xf32"));
+    let b = folder.write("b.ir", &program("6x5xf32", "6x5xf32"));
+    optc(&["stats", "--compare", &a, &b]).fails(1, "error[boundary-differs]");
+    optc(&["stats", "--compare", &a, &b]).fails(1, "tensor<5x6xf32>");
+    let turned =
+        "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>\n";
+    let c = folder.write("c.ir", turned);
+    optc(&["stats", "--compare", &a, &c]).fails(1, "result ");
+    let cast = "%0 = \"hbir.cast\"(%x) <{to = f16}> : (tensor<5x6xf32>) -> tensor<5x6xf16>\n";
+    let d = folder.write("d.ir", cast);
+    optc(&["stats", "--compare", &a, &d]).fails(1, "tensor<5x6xf16>");
+    optc(&["stats", "--top=3", &a]).fails(2, "cannot be used with");
 }
 
 #[test]
