@@ -33,10 +33,16 @@ pub(crate) struct Choice {
 }
 
 /// The states of groups; groups that look alike share them.
-struct States {
+pub(super) struct States {
     of: SideTable<Group, Rc<[GroupState]>>,
     /// A number of what a group's states and their costs depend on.
     class: SideTable<Group, usize>,
+}
+
+impl States {
+    pub(super) fn of_group(&self, group: Group) -> &[GroupState] {
+        &self.of[group]
+    }
 }
 
 /// What the states of a group and their costs depend on.
@@ -107,7 +113,7 @@ impl Search<'_> {
     }
 
     /// The states of all groups, or `None` where one has none.
-    fn states(&self, modes: &SideTable<Node, Modes>, copies: &Copies) -> Option<States> {
+    pub(super) fn states(&self, modes: &SideTable<Node, Modes>, copies: &Copies) -> Option<States> {
         let mut classes: FastSet<Class<'_>> = FastSet::default();
         let mut lists: Vec<Rc<[GroupState]>> = Vec::new();
         let mut states = States {
@@ -427,7 +433,7 @@ impl Search<'_> {
         groups.chain(self.graph.nodes.ids().map(of_node)).collect()
     }
 
-    fn problem(&self, modes: &SideTable<Node, Modes>, states: &States) -> Problem {
+    pub(super) fn problem(&self, modes: &SideTable<Node, Modes>, states: &States) -> Problem {
         let graph = self.graph;
         let n_groups = graph.groups.len();
         let mut problem = Problem::default();
@@ -651,7 +657,7 @@ impl Search<'_> {
 }
 
 /// Which sets of further copies are states of groups.
-struct Copies {
+pub(super) struct Copies {
     /// Whether there are any.
     any: bool,
     /// Up to how many of them, by the number of a class, where it is not what it is from the start.
@@ -663,6 +669,16 @@ struct Copies {
 }
 
 impl Copies {
+    /// As many as are looked at from the start.
+    pub(super) fn few() -> Copies {
+        Copies {
+            any: true,
+            sizes: FastMap::default(),
+            open: false,
+            unread: true,
+        }
+    }
+
     /// Nothing is copied.
     const NONE: Copies = Copies {
         any: false,

@@ -301,13 +301,17 @@ impl Output<'_, '_> {
             return;
         }
         let data = &self.e.graph.nodes[node];
+        let operands = data.ports.iter().filter(|p| !p.is_result).count();
         let ports: Vec<String> = data
             .ports
             .iter()
             .enumerate()
             .map(|(i, p)| {
-                let kind = if p.is_result { "result" } else { "operand" };
-                format!("{kind} {i}: {}", self.describe(p.value))
+                let name = match p.is_result {
+                    true => format!("result {}", i - operands),
+                    false => format!("operand {i}"),
+                };
+                format!("{name}: {}", self.describe(p.value))
             })
             .collect();
         self.why

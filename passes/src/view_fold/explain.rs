@@ -1,6 +1,6 @@
 //! Why a value of the result is as it is.
 
-use super::report::FoldReport;
+use super::report::{FoldReport, Proof};
 use indexmap::IndexMap;
 use optc_ir::text::value_names;
 use optc_ir::{Func, Loc, Module, Registry, Structure, Value};
@@ -20,23 +20,67 @@ pub fn explain(
     for (func, value, text) in &report.why {
         why.entry((*func, *value)).or_insert(text);
     }
-    let wanted = name.trim_start_matches('%');
-    for (index, func) in module.funcs.iter().enumerate() {
+    let one = |index: usize, func: &Func, value: Value| {
         let names = value_names(func);
-        if let Some((&value, _)) = names.iter().find(|(_, n)| n.as_str() == wanted) {
-            return Some(chain(func, (index, value), &names, &why, registry));
+        let mut text = chain(func, (index, value), &names, &why, registry);
+        let told = report.alternatives.iter();
+        let mut told = told.filter(|(at, of, _)| (*at, *of) == (index, value));
+        for line in told.by_ref().flat_map(|(.., lines)| lines) {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        text
+    };
+    for (index, func) in module.funcs.iter().enumerate() {
+        if let Some(value) = named(func, name) {
+            return Some(one(index, func, value) + &proof(report));
         }
     }
     let mut all = Vec::new();
     for (index, func) in module.funcs.iter().enumerate() {
-        let names = value_names(func);
-        let ops = func.body.iter().map(|&op| &func.ops[op]);
-        let values = ops.filter(|data| is_from(&data.loc, name));
-        for &value in values.flat_map(|data| &data.results) {
-            all.push(chain(func, (index, value), &names, &why, registry));
-        }
+        let values = called(func, name).into_iter();
+        all.extend(values.map(|value| one(index, func, value)));
     }
-    (!all.is_empty()).then(|| all.join("\n\n"))
+    (!all.is_empty()).then(|| all.join("\n\n") + &proof(report))
+}
+
+/// How sure the choice of layouts is, where alternatives were weighed.
+fn proof(report: &FoldReport) -> String {
+    if report.alternatives.is_empty() {
+        return String::new();
+    }
+    let FoldReport {
+        bytes_after,
+        lower_bound_bytes,
+        ..
+    } = report;
+    let says = match report.proof {
+        Proof::Optimal => "no layouts that the target takes cost less",
+        Proof::OptimalInCandidates => "no candidate layouts and forms cost less, and others may",
+        Proof::Bound => "the search does not know whether others cost less",
+    };
+    format!(
+        "\n\nthe program: {}, {bytes_after} bytes, {lower_bound_bytes} at least; {says}",
+        report.proof.name()
+    )
+}
+
+/// The value that the text calls so.
+fn named(func: &Func, name: &str) -> Option<Value> {
+    let wanted = name.trim_start_matches('%');
+    let names = value_names(func);
+    let found = names.iter().find(|(_, n)| n.as_str() == wanted);
+    found.map(|(&value, _)| value)
+}
+
+/// The value that the text calls so, or else all results of what came from a place of this name.
+pub(super) fn called(func: &Func, name: &str) -> Vec<Value> {
+    if let Some(value) = named(func, name) {
+        return vec![value];
+    }
+    let ops = func.body.iter().map(|&op| &func.ops[op]);
+    let ops = ops.filter(|data| is_from(&data.loc, name));
+    ops.flat_map(|data| data.results.iter().copied()).collect()
 }
 
 /// Whether a location has this name.

@@ -1,5 +1,6 @@
 //! Folds one function: candidates, choice, bound, and the program that the choice stands for.
 
+use super::alternatives::{Folding, alternatives};
 use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{self, Functions};
@@ -21,6 +22,8 @@ pub(crate) struct Folded {
     pub(crate) func: Func,
     pub(crate) conversions: Vec<Conversion>,
     pub(crate) why: Vec<(Value, String)>,
+    /// What the values that are asked about might have been.
+    pub(crate) alternatives: Vec<(Value, Vec<String>)>,
     pub(crate) naive: Amount,
     pub(crate) naive_padding: Amount,
     /// Whether numbers stood in for unknown sizes.
@@ -86,6 +89,20 @@ pub(crate) fn fold(
     let explain = shared.explain;
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
     writable(&emitted.func, func, &graph.numbers)?;
+    let alternatives = match &shared.weighed {
+        None => Vec::new(),
+        Some(name) => {
+            let folding = Folding {
+                func,
+                graph: &graph,
+                cx,
+                choice: &choice,
+                emitted: &emitted,
+                naive: naive.at(&sizes).saturating_add(naive_padding.at(&sizes)),
+            };
+            alternatives(&folding, shared, name)
+        }
+    };
     let mut conversions = emitted.conversions;
     let mut reasons = Reasons::new(func, &graph, cx, shared, &conversions);
     reasons.is_entry = functions.is_entry(func);
@@ -107,6 +124,7 @@ pub(crate) fn fold(
         func: emitted.func,
         conversions,
         why: emitted.why,
+        alternatives,
         witness,
         naive,
         naive_padding,

@@ -41,6 +41,7 @@
 
 use crate::codes;
 mod accepts;
+mod alternatives;
 mod bound;
 mod builtin;
 mod chain;
@@ -81,6 +82,7 @@ mod solve;
 mod ties;
 mod tiled;
 mod totals;
+mod weigh;
 
 use crate::bufferize::{self, MAX_LIVE};
 use crate::elide_copies;
@@ -129,7 +131,7 @@ pub static INFO: PassInfo = PassInfo {
         OptionInfo {
             name: "explain",
             default: "false",
-            summary: "keep why each value is as it is, for `--explain`",
+            summary: "keep why each value is as it is, for `--explain`; the name of a value, or of where it came from, weighs also what that might have been",
         },
         MAX_LIVE,
     ],
@@ -161,12 +163,18 @@ impl ViewFold {
             let names = known.into_iter().chain(["all", "none"]);
             Box::new(diag.note(wanted).suggest("", &name, names))
         })?;
+        let (explain, weighed) = match options.get(&INFO, "explain") {
+            "false" => (false, None),
+            "true" => (true, None),
+            name => (true, Some(name.to_owned())),
+        };
         Ok(Shared {
             layouts: Layouts::default(),
             signatures: Signatures::default(),
             rules,
             cap,
-            explain: options.flag(&INFO, "explain")?,
+            explain,
+            weighed,
         })
     }
 }

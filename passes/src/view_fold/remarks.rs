@@ -1,6 +1,7 @@
 //! Remarks on the conversions that stay.
 
-use super::report::FoldReport;
+use super::reason::Reason;
+use super::report::{FoldReport, Proof};
 use crate::codes;
 use crate::names::{name_of, reader_name};
 use crate::pass::PassContext;
@@ -46,6 +47,13 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             }
             if let Some(reason) = &conversion.reason {
                 diag = diag.note(reason.to_string());
+            }
+            let chosen = matches!(conversion.reason, Some(Reason::Operations(_)));
+            let (after, least) = (report.bytes_after, report.lower_bound_bytes);
+            if chosen && least < after && report.proof == Proof::OptimalInCandidates {
+                diag = diag.note(format!(
+                    "optimal_in_candidates: no candidate layouts and forms cost less than {after} bytes in all, and no others less than {least}"
+                ));
             }
             if let Some(Some(bytes)) = report.freed.get(*index) {
                 let line = "with a free boundary the function would convert";

@@ -67,6 +67,9 @@ pub struct FoldReport {
     pub witness: Witness,
     /// With `explain`: why each value is as it is, per function.
     pub why: Vec<(usize, Value, String)>,
+    /// With the name of a value or a place as `explain`: which rules made its form, what it might have been and what that costs,
+    /// line by line, per function.
+    pub alternatives: Vec<(usize, Value, Vec<String>)>,
 }
 
 impl FoldReport {

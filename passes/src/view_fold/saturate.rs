@@ -362,6 +362,13 @@ pub(crate) struct Forms {
     saturated: bool,
 }
 
+impl Forms {
+    /// The rules that gave a form.
+    pub(super) fn fired(&self) -> Vec<String> {
+        self.fired.keys().cloned().collect()
+    }
+}
+
 impl RuleSet {
     /// `all`, `none`, or a list of names.
     pub(crate) fn new(choice: &str, extra: &[Arc<dyn SearchRule>]) -> Result<RuleSet, String> {
@@ -398,6 +405,27 @@ impl RuleSet {
             unsaturated: 0,
             known: FastMap::default(),
         })
+    }
+
+    /// The rules of these names among those that are on, as if nothing had been asked yet.
+    pub(super) fn filtered(&self, is_on: impl Fn(&str) -> bool) -> RuleSet {
+        let on = self.rules.iter().filter(|(rule, _)| is_on(rule.name()));
+        RuleSet {
+            rules: on.cloned().collect(),
+            all: false,
+            constants: self.constants,
+            fired: IndexMap::new(),
+            unsaturated: 0,
+            known: FastMap::default(),
+        }
+    }
+
+    /// The equation of a rule that is on.
+    pub(super) fn equation(&self, name: &str) -> Option<&str> {
+        let mut rules = self.rules.iter();
+        rules
+            .find(|(rule, _)| rule.name() == name)
+            .map(|(rule, _)| rule.equation())
     }
 
     /// All forms of an operation given the layouts that are asked for at its ports. Each function

@@ -51,6 +51,8 @@ pub(crate) struct Search<'a> {
     musts: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
+    /// How many of them of each group.
+    pub(crate) left_out: SideTable<Group, u64>,
     /// Bytes that no lowering goes below, once it was asked.
     pub(crate) bound: Option<u64>,
     forms_of: FastMap<ModeKey, Rc<Forms>>,
@@ -93,6 +95,7 @@ impl<'a> Search<'a> {
             candidates: SideTable::new(Vec::new()),
             musts: SideTable::new(Vec::new()),
             dropped: 0,
+            left_out: SideTable::new(0),
             bound: None,
             forms_of: FastMap::default(),
             lists: FastSet::default(),
@@ -128,6 +131,7 @@ impl<'a> Search<'a> {
             });
             let left = all - known.len();
             self.dropped = self.dropped.saturating_add(left as u64);
+            self.left_out[group] += left as u64;
             tracing::debug!(%group, left, "candidate layouts left out at the cap");
         }
     }
@@ -269,6 +273,7 @@ impl<'a> Search<'a> {
             self.queue.push_back((group, layout));
         } else {
             self.dropped += 1;
+            self.left_out[group] += 1;
             tracing::debug!(%group, %layout, "a group has as many candidates as there may be");
         }
     }
@@ -456,7 +461,7 @@ impl<'a> Search<'a> {
     }
 
     /// The layouts that are asked for at a port.
-    fn demands_at(&mut self, value: Value) -> Vec<LayoutId> {
+    pub(super) fn demands_at(&mut self, value: Value) -> Vec<LayoutId> {
         let Some(group) = self.graph.member(value).map(|m| m.group) else {
             return Vec::new();
         };

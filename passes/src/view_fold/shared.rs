@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) cap: usize,
     /// Whether the reasons for each value's form are kept.
     pub(crate) explain: bool,
+    /// The value or place whose alternatives are weighed.
+    pub(crate) weighed: Option<String>,
 }
 
 impl Shared {

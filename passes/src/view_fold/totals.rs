@@ -37,6 +37,7 @@ pub(crate) struct Totals {
     nodes: usize,
     conversions: Vec<(usize, Conversion)>,
     why: Vec<(usize, Value, String)>,
+    alternatives: Vec<(usize, Value, Vec<String>)>,
     freed: Vec<Option<u64>>,
     witness: Witness,
 }
@@ -71,6 +72,9 @@ impl Totals {
             .extend(folded.conversions.iter().map(|c| (index, c.clone())));
         self.why
             .extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
+        let weighed = folded.alternatives.iter();
+        self.alternatives
+            .extend(weighed.map(|(v, lines)| (index, *v, lines.clone())));
         self.freed.push(folded.freed);
         self.witness.funcs.push(folded.witness.clone());
     }
@@ -211,6 +215,7 @@ impl Totals {
             target: cx.target.name.clone(),
             witness: self.witness,
             why: self.why,
+            alternatives: self.alternatives,
         }
     }
 }

@@ -54,8 +54,8 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     let mut stages = inputs::stages(&compiler, &args.compile, own)?;
     compiler.whole_operators = model::whole(emit, &stages);
     model::finish(&compiler, emit, &mut stages)?;
-    if args.explain.is_some() {
-        explaining(&mut stages);
+    if let Some(name) = &args.explain {
+        explaining(&mut stages, name);
     }
     let stage = stage_of(args, emit, &stages)?;
     dump::check_names(&compiler, "--print-ir-before", &args.print_ir_before)?;
@@ -222,15 +222,15 @@ fn transform_all(
     Ok((parts, errors))
 }
 
-/// Asks the passes that can explain what they do to keep their reasons.
-fn explaining(stages: &mut [Stage]) {
+/// Asks the passes that can explain what they do to keep their reasons, and to weigh what this might have been.
+fn explaining(stages: &mut [Stage], name: &str) {
     let explains = |stage: &&mut Stage| {
         let options = stage.pass.info().options;
         options.iter().any(|o| o.name == "explain")
     };
     for stage in stages.iter_mut().filter(explains) {
         let options = &mut stage.options.0;
-        options.insert("explain".to_owned(), "true".to_owned());
+        options.insert("explain".to_owned(), name.to_owned());
     }
 }
 

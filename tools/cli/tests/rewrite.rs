@@ -317,6 +317,79 @@ fn what_came_from_a_node_is_explained_by_its_name() {
     optc_with(&[FOLD, "--explain", "/ac", "-"], named).fails(2, "error[unknown-value]");
 }
 
+/// A product whose transposed result is wanted, and what its operands are transposed from.
+const TURNED: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<5x3xf32>) -> tensor<5x2xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32> loc("/left")
+  %1 = "hbir.transpose"(%y) <{perm = [1, 0]}> : (tensor<5x3xf32>) -> tensor<3x5xf32> loc("/right")
+  %2 = "hbir.matmul"(%0, %1) : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32> loc("/product")
+  %3 = "hbir.transpose"(%2) <{perm = [1, 0]}> : (tensor<2x5xf32>) -> tensor<5x2xf32> loc("/turn")
+  return %3 : tensor<5x2xf32>
+}
+"#;
+
+/// A sum that either order moves something for.
+const SUM: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32> loc("/left")
+  %1 = "hbir.add"(%0, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> loc("/sum")
+  %2 = "hbir.transpose"(%1) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32> loc("/turn")
+  return %2 : tensor<3x2xf32>
+}
+"#;
+
+/// The lines of an explanation, without what they are set in by.
+fn explained(program: &str, name: &str, options: &[&str]) -> Vec<String> {
+    let args = ["--pass=view-fold", "--explain", name, "-"];
+    let args: Vec<&str> = options.iter().chain(&args).copied().collect();
+    let text = optc_with(&args, program).ok();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_rules_of_a_form_are_explained_with_their_equations() {
+    let lines = explained(TURNED, "/product", &[]);
+    let rule = "by `matmul-transposed`: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))";
+    assert!(lines.iter().any(|l| l == rule), "{lines:#?}");
+    assert!(
+        lines
+            .last()
+            .is_some_and(|l| l.starts_with("the program: optimal, 0 bytes"))
+    );
+    // Without rules there is one form, which nothing made.
+    let plain = explained(TURNED, "/product", &["--rules=none"]);
+    let default = "in its default layouts, which no rule is needed for";
+    assert!(plain.iter().any(|l| l == default), "{plain:#?}");
+    assert!(
+        plain.iter().any(|l| l == "no other form was found"),
+        "{plain:#?}"
+    );
+    assert!(!plain.iter().any(|l| l.starts_with("by ")), "{plain:#?}");
+}
+
+#[test]
+fn what_might_have_been_is_explained_with_its_price() {
+    // One operand is converted in either order, and in one of them the result too.
+    let lines = explained(SUM, "/sum", &[]);
+    let chosen = "as chosen the function costs 48 bytes; with every operation in its default layouts, 96";
+    assert!(lines.iter().any(|l| l == chosen), "{lines:#?}");
+    let form = lines
+        .iter()
+        .find(|l| l.starts_with("other form, "))
+        .unwrap();
+    assert!(
+        form.ends_with("result 0: root in row-major: 96 bytes, 48 more"),
+        "{form}"
+    );
+    let layout = "other layout, root in row-major, its default: 96 bytes, 48 more";
+    assert!(lines.iter().any(|l| l == layout), "{lines:#?}");
+    // A view is explained by what it would move as it stood, and by why its source lies as it does.
+    let lines = explained(SUM, "/left", &[]);
+    let unfolded = "left unfolded, `hbir.transpose` at \"/left\" reads and writes 48 bytes";
+    assert!(lines.iter().any(|l| l == unfolded), "{lines:#?}");
+    let pinned = "refused, argument 0, which is pinned, does not give it";
+    assert!(lines.iter().any(|l| l.ends_with(pinned)), "{lines:#?}");
+    assert_eq!(lines, explained(SUM, "%0", &[]));
+}
+
 #[test]
 fn a_value_is_explained() {
     let text = optc_with(&[FOLD, "--explain", "%0", "-"], CANCEL).ok();

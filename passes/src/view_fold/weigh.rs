@@ -1,0 +1,77 @@
+//! What a function costs with one form of an operation, or one layout of a value, and all else as is best beside that.
+
+use super::choose::{Copies, States};
+use super::groups::{Group, Node};
+use super::problem::{Cost, INFEASIBLE, Problem, movement};
+use super::search::{Modes, Search};
+use super::solve::{Starts, solve};
+use optc_ir::entity::{EntityId, SideTable};
+use std::rc::Rc;
+
+/// The choice of a function as a problem that is solved with one variable held.
+pub(crate) struct Scales {
+    /// The forms of all operations.
+    pub(crate) modes: SideTable<Node, Modes>,
+    states: States,
+    problem: Problem,
+    groups: usize,
+}
+
+/// What a function costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Weight {
+    /// Bytes of all that the search decides about.
+    pub(crate) bytes: u64,
+    /// Whether nothing with what is held costs less.
+    pub(crate) proven: bool,
+}
+
+impl Search<'_> {
+    /// The problem that a choice solves, with few further copies of each group.
+    pub(crate) fn scales(&mut self) -> Option<Scales> {
+        let modes = self.modes()?;
+        let states = self.states(&modes, &Copies::few())?;
+        let problem = self.problem(&modes, &states);
+        Some(Scales {
+            modes,
+            states,
+            problem,
+            groups: self.graph.groups.len(),
+        })
+    }
+}
+
+impl Scales {
+    /// What the function costs where a node has the form of this number; nothing where it cannot.
+    pub(crate) fn with_form(&self, node: Node, form: usize) -> Option<Weight> {
+        self.hold(self.groups + node.index(), |state| state == form)
+    }
+
+    /// What it costs where a group is produced in the candidate of this number; nothing where it cannot be.
+    pub(crate) fn with_layout(&self, group: Group, candidate: usize) -> Option<Weight> {
+        let states = self.states.of_group(group);
+        self.hold(group.index(), |state| states[state].produced == candidate)
+    }
+
+    /// The cost with a variable in one of some states.
+    fn hold(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Weight> {
+        let states = 0..self.problem.domains[var];
+        if !states.clone().any(&allowed) {
+            return None;
+        }
+        let table: Rc<[Cost]> = states
+            .map(|state| if allowed(state) { 0 } else { INFEASIBLE })
+            .collect();
+        let mut held = self.problem.clone();
+        held.keep(&[var], table);
+        let starts = Starts {
+            near: None,
+            safe: &mut || None,
+        };
+        let found = solve(&held, starts);
+        (found.cost < INFEASIBLE).then(|| Weight {
+            bytes: movement(found.cost),
+            proven: found.proven,
+        })
+    }
+}
