@@ -178,15 +178,23 @@ fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
     order.iter().map(whole).collect()
 }
 
+/// Whether the target lets the operation read or write a layout at a port, the other ports left aside.
 pub(crate) fn accepts_layout(
     sig: &Signature,
     layouts: &mut Layouts,
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    if layout == default_layout(sig, layouts, port) {
-        return true;
-    }
+    layout == default_layout(sig, layouts, port) || takes_layout(sig, layouts, port, layout)
+}
+
+/// The same of a layout that is not the default one.
+pub(crate) fn takes_layout(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
     if sig.is_tiled() {
         return tiled::accepts(sig, layouts, port, layout);
     }

@@ -247,8 +247,15 @@ enum Departure {
 fn common_order(cx: &mut RuleContext<'_>) {
     let sig = cx.signature;
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
+        // Of labels that are of one extent everywhere it is the same from whatever port the order comes.
+        if sig.is_even && cx.followed.contains(&order) {
+            continue;
+        }
         let forms = follow(sig, cx.layouts, &order, cx.port);
         cx.forms.extend(forms.into_iter().map(Form::Exact));
+        if sig.is_even {
+            cx.followed.insert(order);
+        }
     }
 }
 
@@ -264,24 +271,32 @@ fn follow(
     let n_full = sig.labels(full).iter().flatten().count();
     let mut forms = vec![Vec::with_capacity(sig.n_ports())];
     let mut restricted = Restricted::new(order, source);
+    // Ports of the same dimensions lie alike.
+    let like = |port: usize| match sig.lines {
+        Some(_) => (0..port).find(|&other| long(sig, other) == long(sig, port)),
+        None => None,
+    };
     for port in 0..sig.n_ports() {
         let layout = restricted.at(sig, layouts, port);
         let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
-        let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
-        let mut wanted = long(sig, full).into_iter();
-        let lacks = wanted.any(|(label, _)| !sig.has_label(port, label));
+        let broadcast =
+            || port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
+        let lacks = || {
+            let mut wanted = long(sig, full).into_iter();
+            wanted.any(|(label, _)| !sig.has_label(port, label))
+        };
         let taken = match accepted {
-            _ if lacks && sig.lines.is_some() => in_lines(sig, layouts, port, layout),
-            None if broadcast && sig.accept == Accept::MinRun && !sig.is_tiled() => {
+            _ if sig.lines.is_some() && lacks() => in_lines(sig, layouts, port, layout),
+            None if sig.accept == Accept::MinRun && !sig.is_tiled() && broadcast() => {
                 vec![default_layout(sig, layouts, port)]
+            }
+            Some(only) if like(port).is_none() => {
+                forms.iter_mut().for_each(|form| form.push(only));
+                continue;
             }
             _ => accepted.into_iter().collect(),
         };
-        // Ports of the same dimensions lie alike.
-        let like = match sig.lines {
-            Some(_) => (0..port).find(|&other| long(sig, other) == long(sig, port)),
-            None => None,
-        };
+        let like = like(port);
         let mut longer: Vec<Vec<LayoutId>> = Vec::with_capacity(forms.len());
         for mut form in forms {
             let mut fits = taken.clone();

@@ -3,7 +3,7 @@
 use super::accepts::{channel_orders, default_layout};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::maps::FastSet;
+use super::maps::{FastMap, FastSet};
 use super::matrices;
 use super::physical::Place;
 use super::restrict::{Restricted, restrict};
@@ -104,23 +104,28 @@ fn place_last(sig: &Signature, order: &mut LabelOrder) {
     }
 }
 
+/// The layouts at the ports of an operation that follow orders of its labels, as far as they were asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Followed(FastMap<LabelOrder, Vec<Option<Option<LayoutId>>>>);
+
 /// Layouts at other ports that go well with this layout at this port.
 pub(crate) fn transfers(
     sig: &Signature,
     layouts: &mut Layouts,
+    followed: &mut Followed,
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
     if sig.is_tiled() {
         return match (sig.is_common_order(), sig.takes_roles()) {
-            (true, _) => ordered_transfers(sig, layouts, port, layout),
+            (true, _) => ordered_transfers(sig, layouts, followed, port, layout),
             (false, true) => tiled::transfers(sig, layouts, port, layout),
             (false, false) => Vec::new(),
         };
     }
     match sig.accept {
         Accept::CommonOrder | Accept::MinRun if sig.is_common_order() => {
-            ordered_transfers(sig, layouts, port, layout)
+            ordered_transfers(sig, layouts, followed, port, layout)
         }
         Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
         Accept::Matrices => {
@@ -175,6 +180,7 @@ fn missing_labels(sig: &Signature, port: usize, full: usize) -> usize {
 fn ordered_transfers(
     sig: &Signature,
     layouts: &mut Layouts,
+    followed: &mut Followed,
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
@@ -184,11 +190,27 @@ fn ordered_transfers(
     };
     let mut out = FastSet::default();
     for order in common_orders(sig, layouts, port, layout) {
+        // Of labels that are of one extent everywhere it is the same from whatever port the order comes.
+        let mut known = match sig.is_even && sig.hub.is_none() {
+            true => {
+                let none = || vec![None; sig.n_ports()];
+                let known = followed.0.get_mut(&order);
+                Some(known.map_or_else(none, std::mem::take))
+            }
+            false => None,
+        };
         let mut restricted = Restricted::new(&order, port);
         for other in others.clone().filter(|&o| o != port) {
-            if let Some(l) = restricted.at(sig, layouts, other) {
-                out.insert((other, l));
-            }
+            let layout = match &mut known {
+                Some(known) => {
+                    *known[other].get_or_insert_with(|| restricted.at(sig, layouts, other))
+                }
+                None => restricted.at(sig, layouts, other),
+            };
+            out.extend(layout.map(|l| (other, l)));
+        }
+        if let Some(known) = known {
+            followed.0.insert(order, known);
         }
     }
     out.into_iter().collect()

@@ -67,24 +67,19 @@ pub(crate) fn restrict(
         };
         let size = shape[dim];
         let granule = sig.freedom.labels[digit.label].granule;
-        let from = extent_of(sig, source, digit.label).unwrap_or(size);
-        let outermost = is_outermost(order, at);
+        let from = match sig.is_even {
+            true => size,
+            false => extent_of(sig, source, digit.label).unwrap_or(size),
+        };
         if from != size && digit.div != 1 && (granule == 0 || !granule.is_multiple_of(digit.div)) {
             return None;
         }
         covered[dim] = true;
-        let whole = if from == size {
-            None
-        } else {
-            Some(size.div_ceil(digit.div))
-        };
-        let (count, extent) = match (outermost, whole) {
-            (true, Some(count)) => (count, count),
-            (false, Some(_)) => (digit.extent.min(size), digit.extent),
-            (_, None) => {
-                let upper = size.div_ceil(digit.div);
-                (upper.min(digit.extent), digit.extent)
-            }
+        let whole = size.div_ceil(digit.div);
+        let (count, extent) = match from == size {
+            true => (whole.min(digit.extent), digit.extent),
+            false if is_outermost(order, at) => (whole, whole),
+            false => (digit.extent.min(size), digit.extent),
         };
         if 1 < extent {
             modes.push(Mode {
@@ -99,7 +94,7 @@ pub(crate) fn restrict(
     if !complete {
         return None;
     }
-    if from_differs_with_inner_cut(sig, port, source, order) {
+    if !sig.is_even && from_differs_with_inner_cut(sig, port, source, order) {
         return None;
     }
     layouts.of_modes(shape, sig.bits[port], modes)

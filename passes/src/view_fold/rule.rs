@@ -2,7 +2,8 @@
 
 use super::accepts::default_layout;
 use super::layouts::{LayoutId, Layouts};
-use super::signature::{LabelDigit, Signature};
+use super::maps::FastSet;
+use super::signature::{LabelDigit, LabelOrder, Signature};
 use super::tiled::Part;
 use optc_layout::Layout;
 
@@ -36,6 +37,8 @@ pub struct RuleContext<'a> {
     pub(super) layouts: &'a mut Layouts,
     pub(super) port: usize,
     pub(super) layout: LayoutId,
+    /// Orders of all labels whose forms are there, where these depend on nothing else.
+    pub(super) followed: &'a mut FastSet<LabelOrder>,
     pub(super) forms: Vec<Form>,
 }
 

@@ -16,11 +16,11 @@ use super::accepts::default_layout;
 use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixels, is_data_port};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::maps::FastMap;
+use super::maps::{FastMap, FastSet};
 use super::orders::with_k;
 use super::price as prices;
 use super::rule::{Form, RuleContext, SearchRule};
-use super::signature::{LabelDigit, Signature, SignatureId, TileRule};
+use super::signature::{LabelDigit, LabelOrder, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::tiled::{self, Part, PortParts};
 use egg::{
@@ -61,6 +61,10 @@ pub(crate) struct Knowledge {
     layouts: Layouts,
     keys: IndexSet<Vec<LabelDigit>>,
     parts: IndexSet<Part>,
+    /// The rules that were applied, each with a port and a layout there.
+    applied: FastSet<(usize, u32, u32)>,
+    /// Orders that rules have followed to all ports.
+    followed: FastSet<LabelOrder>,
     fired: IndexMap<String, u64>,
 }
 
@@ -160,8 +164,8 @@ impl Searcher<Alt, Knowledge> for At {
     }
 }
 
-/// Applies one rule to one layout that is asked for.
-struct Apply(Arc<dyn SearchRule>);
+/// Applies one rule, of this number, to one layout that is asked for.
+struct Apply(Arc<dyn SearchRule>, usize);
 
 impl Applier<Alt, Knowledge> for Apply {
     fn apply_one(
@@ -184,20 +188,22 @@ impl Applier<Alt, Knowledge> for Apply {
         ) else {
             return Vec::new();
         };
-        let Some(signature) = egraph.analysis.signature.clone() else {
+        let knowledge = &mut egraph.analysis;
+        // Each round of saturation finds all again, and what a rule adds to one layout it has added the first time.
+        let is_new = knowledge.applied.insert((self.1, port, layout));
+        let Some(signature) = knowledge.signature.clone().filter(|_| is_new) else {
             return Vec::new();
         };
-        let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
         let mut cx = RuleContext {
             signature: &signature,
-            layouts: &mut layouts,
+            layouts: &mut knowledge.layouts,
             port: port as usize,
             layout: LayoutId::from_index(layout as usize),
+            followed: &mut knowledge.followed,
             forms: Vec::new(),
         };
         self.0.apply(&mut cx);
-        let forms = std::mem::take(&mut cx.forms);
-        egraph.analysis.layouts = layouts;
+        let forms = cx.forms;
         let mut changed = Vec::new();
         for form in forms {
             changed.extend(match form {
@@ -303,27 +309,26 @@ fn add_port(
     key_id: usize,
     key: &[LabelDigit],
 ) -> Id {
-    let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
-    let default = default_layout(signature, &mut layouts, port);
-    let order = label_order(signature, &mut layouts, port, default).unwrap_or_default();
+    let layouts = &mut egraph.analysis.layouts;
+    let default = default_layout(signature, layouts, port);
+    let order = label_order(signature, layouts, port, default).unwrap_or_default();
     let has_k = !signature.k_digits(port, &order).is_empty();
     // A port without K is in the same class in every form: key 0 is the empty one.
-    let (p, k) = (
-        number(egraph, port),
-        number(egraph, if has_k { key_id } else { 0 }),
-    );
-    let any = egraph.add(Alt::Any([p, k]));
     let contracted = signature.accept != Accept::ChannelOrders
         || !is_data_port(signature, port)
-        || contracts_pixels(signature, &mut layouts, port, default);
+        || contracts_pixels(signature, layouts, port, default);
     let base = if !contracted {
         None
     } else if key.is_empty() || !has_k {
         Some(default)
     } else {
-        with_k(signature, &mut layouts, port, &order, key)
+        with_k(signature, layouts, port, &order, key)
     };
-    egraph.analysis.layouts = layouts;
+    let (p, k) = (
+        number(egraph, port),
+        number(egraph, if has_k { key_id } else { 0 }),
+    );
+    let any = egraph.add(Alt::Any([p, k]));
     if let Some(layout) = base {
         let one = add_as(egraph, port, layout);
         egraph.union(any, one);
@@ -393,7 +398,8 @@ impl RuleSet {
         let mut searched = Vec::new();
         for rule in rules {
             let name = rule.name().to_owned();
-            let rewrite = Rewrite::new(name, At(rule.clone()), Apply(rule.clone()))?;
+            let apply = Apply(rule.clone(), searched.len());
+            let rewrite = Rewrite::new(name, At(rule.clone()), apply)?;
             searched.push((rule, rewrite));
         }
         let constants = on(CONSTANT_ANY_LAYOUT.name);
@@ -588,17 +594,16 @@ fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec
             }
         }
     }
-    let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
+    let layouts = &mut egraph.analysis.layouts;
     let mut modes = Vec::new();
     for (rule, _) in signature.tiles.iter().enumerate().take(tiled::MOST_RULES) {
-        let forms = tiled::join(signature, &mut layouts, &parts, rule);
+        let forms = tiled::join(signature, layouts, &parts, rule);
         modes.extend(
             forms
                 .into_iter()
                 .map(|ports| (rule, Mode { ports, price: 0 })),
         );
     }
-    egraph.analysis.layouts = layouts;
     modes
 }
 

@@ -309,7 +309,8 @@ impl<'a> Search<'a> {
                     }
                 }
                 (_, Some(id)) => {
-                    for (other, there) in self.signatures.transfers(self.layouts, id, port, here) {
+                    let transfers = self.signatures.transfers(self.layouts, id, port, here);
+                    for &(other, there) in transfers.iter() {
                         self.offer_at(node.ports[other].value, there, false);
                     }
                 }

@@ -41,6 +41,8 @@ pub struct Signature {
     pub(crate) fullest: usize,
     /// The ports that have labels which the fullest port lacks: the operand of a gather, along its axis.
     pub(crate) besides: Vec<usize>,
+    /// Whether each label has one extent, at all ports that have it.
+    pub(crate) is_even: bool,
     /// Of an operation of very many ports in one order, the port that hears of every order first and
     /// tells the others: the largest one.
     pub(crate) hub: Option<usize>,
@@ -172,6 +174,7 @@ impl Signature {
             lines: None,
             fullest: 0,
             besides: Vec::new(),
+            is_even: false,
             hub: None,
         };
         signature.reference_k = signature.default_k();
@@ -200,6 +203,7 @@ impl Signature {
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
+        signature.is_even = is_even(&signature);
         signature.hub = hub(&signature);
         signature
     }
@@ -671,6 +675,18 @@ fn besides(sig: &Signature) -> Vec<usize> {
         dims.any(|(l, &n)| 1 < n && l.is_some_and(|l| !known.contains(&l)))
     };
     (0..sig.n_ports()).filter(lacks).collect()
+}
+
+/// Whether each label has one extent, at all ports that have it.
+fn is_even(sig: &Signature) -> bool {
+    let mut extents: Vec<Option<u64>> = vec![None; sig.freedom.labels.len()];
+    (0..sig.n_ports()).all(|port| {
+        let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        dims.all(|(label, &n)| {
+            let known = label.and_then(|l| extents.get_mut(l));
+            known.is_none_or(|known| *known.get_or_insert(n) == n)
+        })
+    })
 }
 
 fn hub(sig: &Signature) -> Option<usize> {

@@ -1,13 +1,14 @@
 //! Interned signatures, and what was asked of them.
 
-use super::accepts::{accepts_layout, admits, default_layout};
+use super::accepts::{admits, default_layout, takes_layout};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
-use super::orders::transfers;
+use super::orders::{Followed, transfers};
 use super::signature::{Signature, SignatureId};
 use super::tiled;
 use optc_ir::entity::EntityId;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Layouts of a port that takes tiles by roles which are offered because they waste least.
@@ -16,12 +17,16 @@ const CHEAPEST: usize = 2;
 /// A signature, a port, and the label that ends there.
 type LeastKey = (SignatureId, usize, Option<usize>);
 
+/// Layouts at other ports that go well with one at some port.
+type Transfers = Rc<[(usize, LayoutId)]>;
+
 /// Interned signatures and their answered questions.
 #[derive(Clone, Default)]
 pub(crate) struct Signatures {
     known: FastSet<Arc<Signature>>,
     defaults: RefCell<FastMap<(SignatureId, usize), LayoutId>>,
-    transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
+    transfers: FastMap<(SignatureId, usize, LayoutId), Transfers>,
+    followed: FastMap<SignatureId, Followed>,
     accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
     least: RefCell<FastMap<LeastKey, u64>>,
     admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
@@ -33,6 +38,7 @@ impl Signatures {
     /// Answers about layouts of a function with unknown sizes do not hold for another.
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();
+        self.followed.clear();
         self.accepts.clear();
         self.least.borrow_mut().clear();
         self.admitted.borrow_mut().clear();
@@ -147,7 +153,8 @@ impl Signatures {
         if let Some(&known) = self.accepts.get(&(id, port, layout)) {
             return known;
         }
-        let answer = accepts_layout(self.get(id), layouts, port, layout);
+        let default = self.default_at(layouts, id, port);
+        let answer = layout == default || takes_layout(self.get(id), layouts, port, layout);
         self.accepts.insert((id, port, layout), answer);
         answer
     }
@@ -159,14 +166,15 @@ impl Signatures {
         id: SignatureId,
         port: usize,
         layout: LayoutId,
-    ) -> Vec<(usize, LayoutId)> {
+    ) -> Transfers {
         if let Some(known) = self.transfers.get(&(id, port, layout)) {
             return known.clone();
         }
-        let answer = if self.accepts(layouts, id, port, layout) {
-            transfers(self.get(id), layouts, port, layout)
+        let answer: Transfers = if self.accepts(layouts, id, port, layout) {
+            let followed = self.followed.entry(id).or_default();
+            transfers(&self.known[id.index()], layouts, followed, port, layout).into()
         } else {
-            Vec::new()
+            Rc::new([])
         };
         self.transfers.insert((id, port, layout), answer.clone());
         answer

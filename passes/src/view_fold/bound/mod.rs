@@ -32,11 +32,10 @@ mod states;
 
 use super::groups::{Graph, Group};
 use super::layouts::{LayoutId, Layouts};
-use super::maps::FastMap;
+use super::maps::{FastMap, FastSet};
 use super::problem::{INFEASIBLE, Problem, movement};
 use super::signatures::Signatures;
 use super::solve::relax;
-use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
@@ -50,8 +49,25 @@ pub(crate) fn bytes(
     candidates: &SideTable<Group, Vec<LayoutId>>,
     enough: u64,
 ) -> u64 {
+    let mut relaxation = Relaxation {
+        graph,
+        signatures,
+        candidates,
+        detail: Detail::FINE,
+        problem: Problem::default(),
+        ports: FastMap::default(),
+        seen: FastSet::default(),
+        group_states: SideTable::new(Vec::new()),
+        related: FastMap::default(),
+        runs: RefCell::default(),
+        paddings: RefCell::default(),
+        atoms: SideTable::new(Vec::new()),
+        readers: FastMap::default(),
+        lists_ends: signatures.any(|sig| !sig.is_tiled() && !sig.ends.is_empty()),
+        layouts,
+    };
     let fine = match graph.groups.len() <= MOST_GROUPS {
-        true => minimum(graph, layouts, signatures, candidates, Detail::FINE),
+        true => relaxation.minimum(Detail::FINE),
         false => (0, false),
     };
     let (fine, exact) = fine;
@@ -60,7 +76,7 @@ pub(crate) fn bytes(
     if exact || enough <= fine || most {
         return fine;
     }
-    let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
+    let (coarse, _) = relaxation.minimum(Detail::COARSE);
     fine.max(coarse)
 }
 
@@ -70,44 +86,30 @@ const MOST_GROUPS: usize = 1 << 14;
 /// Groups of a program above which a bound of three quarters of what is moved is not tried to be raised.
 const MANY_GROUPS: usize = 1 << 12;
 
-/// The minimum of a relaxation or what the solver proves of it, and whether it is the minimum.
-fn minimum(
-    graph: &Graph,
-    layouts: &mut Layouts,
-    signatures: &Signatures,
-    candidates: &SideTable<Group, Vec<LayoutId>>,
-    detail: Detail,
-) -> (u64, bool) {
-    let mut relaxation = Relaxation {
-        graph,
-        layouts,
-        signatures,
-        candidates,
-        detail,
-        problem: Problem::default(),
-        ports: IndexMap::new(),
-        group_states: SideTable::new(Vec::new()),
-        related: IndexMap::new(),
-        runs: RefCell::default(),
-        paddings: RefCell::default(),
-        atoms: SideTable::new(Vec::new()),
-        readers: FastMap::default(),
-        lists_ends: signatures.any(|sig| !sig.is_tiled() && !sig.ends.is_empty()),
-    };
-    relaxation.groups();
-    relaxation.nodes();
-    let solution = relax(&relaxation.problem);
-    tracing::debug!(
-        variables = relaxation.problem.domains.len(),
-        ?detail,
-        bytes = movement(solution.bound),
-        exact = solution.proven,
-        "bound"
-    );
-    relaxation.trace(&solution.states);
-    let bytes = match solution.bound < INFEASIBLE {
-        true => movement(solution.bound),
-        false => 0,
-    };
-    (bytes, solution.proven)
+impl Relaxation<'_> {
+    /// The minimum of the relaxation in some detail or what the solver proves of it, and whether it is the minimum. What
+    /// ports see and how they are related is found out once.
+    fn minimum(&mut self, detail: Detail) -> (u64, bool) {
+        self.detail = detail;
+        self.problem = Problem::default();
+        self.group_states = SideTable::new(Vec::new());
+        self.readers.clear();
+        self.paddings.borrow_mut().clear();
+        self.groups();
+        self.nodes();
+        let solution = relax(&self.problem);
+        tracing::debug!(
+            variables = self.problem.domains.len(),
+            ?detail,
+            bytes = movement(solution.bound),
+            exact = solution.proven,
+            "bound"
+        );
+        self.trace(&solution.states);
+        let bytes = match solution.bound < INFEASIBLE {
+            true => movement(solution.bound),
+            false => 0,
+        };
+        (bytes, solution.proven)
+    }
 }

@@ -67,7 +67,7 @@ impl Relaxation<'_> {
     pub(super) fn view(&mut self, node: Node, port: usize, group: Group) -> &View {
         if !self.ports.contains_key(&(node, port)) {
             let view = self.look(node, port, group);
-            self.ports.insert((node, port), view);
+            self.ports.insert((node, port), Rc::new(view));
         }
         &self.ports[&(node, port)]
     }
@@ -88,7 +88,10 @@ impl Relaxation<'_> {
             exact,
             domain: Vec::new(),
             classes: self.classes_at(data, port, group),
+            seen: 0,
         };
+        let seen = (view.at.clone(), view.classes.clone());
+        view.seen = self.seen.insert_full(seen).0;
         let n = view.at.len() + view.classes.len();
         view.domain = (0..n)
             .map(|i| match view.state(i) {

@@ -150,10 +150,7 @@ pub(super) fn agree_tiled(
 
 impl Relaxation<'_> {
     pub(super) fn relation(&mut self, node: Node, a: usize, b: usize) -> Relation {
-        let (x, y) = (
-            self.ports[&(node, a)].clone(),
-            self.ports[&(node, b)].clone(),
-        );
+        let [x, y] = [a, b].map(|port| self.ports[&(node, port)].clone());
         let data = &self.graph.nodes[node];
         if let NodeKind::Alias(_, map) = data.kind {
             return Rc::new(table(&x, &y, |p, q| {
@@ -163,15 +160,7 @@ impl Relaxation<'_> {
         let Some(id) = data.signature else {
             return Rc::new(table(&x, &y, |_, _| true));
         };
-        let key = (
-            id,
-            a,
-            b,
-            x.at.clone(),
-            y.at.clone(),
-            x.classes.clone(),
-            y.classes.clone(),
-        );
+        let key = (id, [a, b], [x.seen, y.seen]);
         if let Some(known) = self.related.get(&key) {
             return known.clone();
         }

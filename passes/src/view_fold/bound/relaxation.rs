@@ -2,12 +2,11 @@
 
 use crate::view_fold::groups::{Graph, Group, Node};
 use crate::view_fold::layouts::{LayoutId, Layouts};
-use crate::view_fold::maps::FastMap;
+use crate::view_fold::maps::{FastMap, FastSet};
 use crate::view_fold::physical::Digit;
 use crate::view_fold::problem::{Cost, Problem, movement};
 use crate::view_fold::signature::SignatureId;
 use crate::view_fold::signatures::Signatures;
-use indexmap::IndexMap;
 use optc_ir::entity::{EntityId, SideTable};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -83,16 +82,8 @@ impl GroupState {
     }
 }
 
-/// A signature, two ports and the layouts of the candidates there, and the classes.
-pub(super) type RelationKey = (
-    SignatureId,
-    usize,
-    usize,
-    Vec<Option<LayoutId>>,
-    Vec<Option<LayoutId>>,
-    Vec<Class>,
-    Vec<Class>,
-);
+/// A signature, two ports and the numbers of what is seen there.
+pub(super) type RelationKey = (SignatureId, [usize; 2], [usize; 2]);
 
 /// Which states of two ports go together, by row.
 pub(super) type Relation = Rc<Vec<Vec<bool>>>;
@@ -107,6 +98,8 @@ pub(super) struct View {
     pub(super) domain: Vec<bool>,
     /// The classes of other layouts, as the port sees them.
     pub(super) classes: Vec<Class>,
+    /// A number of the layouts and classes.
+    pub(super) seen: usize,
 }
 
 /// How the innermost run of a layout lies on a machine of lines of lanes.
@@ -203,9 +196,11 @@ pub(super) struct Relaxation<'a> {
     pub(super) candidates: &'a SideTable<Group, Vec<LayoutId>>,
     pub(super) detail: Detail,
     pub(super) problem: Problem,
-    pub(super) ports: IndexMap<(Node, usize), View>,
+    pub(super) ports: FastMap<(Node, usize), Rc<View>>,
+    /// The layouts and classes that ports see.
+    pub(super) seen: FastSet<(Vec<Option<LayoutId>>, Vec<Class>)>,
     pub(super) group_states: SideTable<Group, Vec<GroupState>>,
-    pub(super) related: IndexMap<RelationKey, Relation>,
+    pub(super) related: FastMap<RelationKey, Relation>,
     /// Runs that pad least, by element width and what they are a part of.
     pub(super) runs: RefCell<FastMap<(u32, u64), PaddedRun>>,
     /// Padding of a group's layouts, by group, index and the ports that were asked about.
