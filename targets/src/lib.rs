@@ -896,11 +896,11 @@ mod tests {
             let text = format!("{format}{}", row("'conv'", "x", take));
             assert_eq!(refused(&text), wanted);
         }
-        for factor in ["0", "-1.0", "0.0001", "1001", "nan", "inf"] {
+        for factor in ["-0.001", "-1.0", "0.0001", "1001", "nan", "inf"] {
             let take = format!("{{lanes=['k'],price={{port='left',factor={factor}}}}}");
             let text = format!("{format}{}", row("'conv'", "x", &take));
             assert!(
-                refused(&text).contains("wanted one from 0.001 to 1000"),
+                refused(&text).contains("wanted 0 or one from 0.001 to 1000"),
                 "{factor}"
             );
         }

@@ -191,17 +191,18 @@ impl TryFrom<f64> for Factor {
 
     fn try_from(factor: f64) -> Result<Factor, String> {
         let thousandths = (factor * 1000.0).round();
-        let found = format!("found a factor of {factor}, wanted one from 0.001 to 1000");
+        let found = format!("found a factor of {factor}, wanted 0 or one from 0.001 to 1000");
         // Whole numbers of this size are the same in both types.
         let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
         match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
             true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
+            _ if factor.to_bits() == 0 => Ok(Factor(0)),
             _ => Err(found),
         }
     }
 }
 
-/// What an alternative costs: a factor of the physical bytes of one port.
+/// What an alternative costs: a factor of the physical bytes of one port, 0 where it was measured to cost nothing.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Price {

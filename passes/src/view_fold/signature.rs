@@ -193,7 +193,9 @@ impl Signature {
             if accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
                 signature.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
             }
-            if orders.iter().any(|o| o.price.is_some()) && signature.is_common_order() {
+            let costs = |price: Price| price.factor.thousandths() != 0;
+            let some = orders.iter().any(|o| o.price.is_some_and(costs));
+            if some && signature.is_common_order() {
                 signature.orders = orders;
             }
         }

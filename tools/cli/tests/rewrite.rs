@@ -369,7 +369,8 @@ fn the_rules_of_a_form_are_explained_with_their_equations() {
 fn what_might_have_been_is_explained_with_its_price() {
     // One operand is converted in either order, and in one of them the result too.
     let lines = explained(SUM, "/sum", &[]);
-    let chosen = "as chosen the function costs 48 bytes; with every operation in its default layouts, 96";
+    let chosen =
+        "as chosen the function costs 48 bytes; with every operation in its default layouts, 96";
     assert!(lines.iter().any(|l| l == chosen), "{lines:#?}");
     let form = lines
         .iter()

@@ -218,7 +218,7 @@ const ROOM: usize = 192 << 10;
 /// The most rows that are worked on at once.
 const MOST: usize = 1024;
 /// As many of rows of which each element is whole pages from the next.
-const FAR: usize = 64;
+const FAR: usize = 128;
 /// The elements of a page.
 const PAGE: u64 = 1024;
 

@@ -38,6 +38,9 @@ fn cases() -> Vec<Case> {
     toml::from_str::<Cases>(CASES).map_or_else(|_| Vec::new(), |cases| cases.case)
 }
 
+/// A price that is no more than noise: of a conversion's two.
+const NOTHING: f64 = 0.1;
+
 /// What was found of a family.
 #[derive(Default)]
 struct Found {
@@ -49,11 +52,12 @@ struct Found {
 }
 
 impl Found {
-    /// The price of the row, in thousandths of its operand: the mean of its cases, where a conversion reads once and writes once.
+    /// The price of the row as a factor of its operand, the mean of its cases: 0 where these are as fast on the whole, but for what
+    /// cannot be told from nothing.
     fn factor(&self) -> Option<f64> {
         let n = u32::try_from(self.prices.len()).ok().filter(|&n| n != 0)?;
         let mean = self.prices.iter().sum::<f64>() / f64::from(n);
-        Some((mean.max(0.01) * 100.0).round() / 100.0)
+        Some(if mean < NOTHING { 0.0 } else { mean })
     }
 }
 
