@@ -6,6 +6,7 @@
 //! cargo bench -p optc-bench --bench execution -- a.onnx --steps          # where the time goes, by operation and kernel
 //! cargo bench -p optc-bench --bench execution -- --layout-bound          # windows, shuffled channels, pixels and heads, in three types
 //! cargo bench -p optc-bench --bench execution -- --layout-bound=heads    # those with this in their names
+//! cargo bench -p optc-bench --bench execution -- --layout-bound --tiled  # groups tile by tile, beside the same program untiled
 //! ```
 //!
 //! One thread, processor time of the steps. `A` is the program as it is read, every transpose, copy and reshape that is no
@@ -14,6 +15,8 @@
 //! around each of the six; rounds whose slowest is a quarter above that of the usual round count for nobody. `A / B` is how much
 //! faster the folded program is, `gain` by how much `B` and `C` are below `A`, the median of the rounds; `share` is the part of the
 //! ceiling that the fold has, with the lower end of a 95 % interval of a bootstrap over rounds.
+//!
+//! With `--tiled` a round is U-T-T-U of one program, folded and with a plan of tiles for `cpu`: untiled, and its groups tile by tile.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use indexmap::IndexMap;
@@ -31,6 +34,7 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 12;
 const FOLD: &str = "inline,canonicalize,view-fold,bufferize,plan-memory";
+const TILES: &str = "inline,canonicalize,view-fold,tile-propagate,bufferize,plan-memory";
 const PLAN: &str = "inline,bufferize,plan-memory";
 /// Bytes of the copy that shows whether the machine is disturbed, and how much slower than usual it may be.
 const CANARY: usize = 32 << 20;
@@ -56,30 +60,45 @@ fn main() {
         paths.extend(optc_tests::paths::files(&root.join("tests/blocks"), "ir"));
     }
     let by_step = args.iter().any(|a| a == "--steps");
-    if by_step {
+    let tiled = args.iter().any(|a| a == "--tiled");
+    if tiled {
+        println!(
+            "| program | groups | left | untiled ms | tiled ms | rounds | untiled / tiled | from | to | moved untiled MB | moved tiled MB |"
+        );
+        println!("|---|{}", "---|".repeat(10));
+    } else if by_step {
         println!("| program | operation | kernel | steps A | A ms | steps B | B ms | C ms |");
         println!("|---|{}", "---|".repeat(7));
     } else {
         heading();
     }
     let mut canary = Canary::new();
-    let mut tried = |name: &str, trial: Result<Trial, String>| match trial {
-        Ok(trial) if by_step => trial.steps(name, rounds.unwrap_or(ROUNDS)),
-        Ok(trial) => trial.row(name, rounds.unwrap_or(ROUNDS), &mut canary),
-        Err(why) => println!("| {name} | {why} |"),
+    let count = rounds.unwrap_or(ROUNDS);
+    let mut tried = |name: &str, module: Result<Module, String>, folder: &Path| {
+        if tiled {
+            let pair = module.and_then(|module| Pair::of(&module, folder, &registry));
+            match pair.and_then(|pair| pair.row(name, count, &mut canary)) {
+                Ok(row) => println!("{row}"),
+                Err(why) => println!("| {name} | {why} |"),
+            }
+            return;
+        }
+        match module.and_then(|module| Trial::of(&module, folder, &registry)) {
+            Ok(trial) if by_step => trial.steps(name, count),
+            Ok(trial) => trial.row(name, count, &mut canary),
+            Err(why) => println!("| {name} | {why} |"),
+        }
     };
     for path in paths {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new("."));
-        let trial = read(&path).and_then(|module| Trial::of(&module, folder, &registry));
-        tried(&name, trial);
+        tried(&name, read(&path), folder);
     }
     let wanted = bound.map(|of| of.trim_start_matches('='));
     let blocks = Numbers::ALL.iter().flat_map(|&n| blocks(n, false));
     for block in blocks.filter(|b| wanted.is_some_and(|part| b.name.contains(part))) {
         let module = text::parse(&block.text).map_err(first);
-        let trial = module.and_then(|module| Trial::of(&module, Path::new("."), &registry));
-        tried(&block.name, trial);
+        tried(&block.name, module, Path::new("."));
     }
 }
 
@@ -264,6 +283,89 @@ impl Trial {
             mb(moved[0]),
             mb(moved[1]),
         );
+    }
+}
+
+/// One program untiled and tile by tile, and what it is given.
+struct Pair {
+    programs: [Executable; 2],
+    inputs: IndexMap<String, Tensor>,
+}
+
+impl Pair {
+    fn of(module: &Module, folder: &Path, registry: &Arc<Registry>) -> Result<Pair, String> {
+        let main = module.funcs.first().ok_or("no function")?.name.to_string();
+        let bindings = Bindings::default();
+        let inputs = random_inputs(module, &main, Fill::Normal, 1, &bindings, registry);
+        let inputs = inputs.map_err(|e| e.to_string())?;
+        let module = planned(module, TILES, registry)?;
+        let data = FallbackSource {
+            first: FolderSource::new(folder.to_owned()),
+            second: RandomSource,
+        };
+        let made = |tiles: bool| {
+            let options = ExecOptions {
+                tiles,
+                ..ExecOptions::default()
+            };
+            let made = Executable::new(
+                &module, registry, &main, &inputs, &data, &bindings, &options,
+            );
+            made.map_err(|d| d.message)
+        };
+        let programs = [made(false)?, made(true)?];
+        Ok(Pair { programs, inputs })
+    }
+
+    /// The processor time of all steps, in seconds, the bytes that only move, and the groups that ran tile by tile.
+    fn once(&self, program: usize) -> Result<(f64, u64, usize), String> {
+        let (_, profile) = self.programs[program]
+            .profile(&self.inputs)
+            .map_err(|d| d.message)?;
+        let cpu: Duration = profile.steps.iter().map(|step| step.cpu).sum();
+        let groups = profile.steps.iter().filter(|step| step.kernel == "tiles");
+        Ok((cpu.as_secs_f64(), profile.moved(), groups.count()))
+    }
+
+    fn row(&self, name: &str, count: usize, canary: &mut Canary) -> Result<String, String> {
+        let (once, plain, _) = self.once(0)?;
+        let (_, moved, groups) = self.once(1)?;
+        let turns = (TURN / once).ceil().clamp(1.0, 1000.0) as usize;
+        let mut rounds: Vec<([f64; 2], f64)> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (mut times, mut slowest) = ([0.0; 2], canary.time());
+            for program in [0, 1, 1, 0] {
+                for _ in 0..turns {
+                    times[program] += self.once(program)?.0 / (2 * turns) as f64;
+                }
+                slowest = slowest.max(canary.time());
+            }
+            rounds.push((times, slowest));
+        }
+        let usual = median(rounds.iter().map(|(_, slowest)| *slowest).collect());
+        let kept = rounds
+            .iter()
+            .filter(|(_, slowest)| *slowest <= usual * DISTURBED);
+        let kept: Vec<[f64; 2]> = kept.map(|(times, _)| *times).collect();
+        let ratio =
+            |sample: &[usize]| median(sample.iter().map(|&i| kept[i][0] / kept[i][1]).collect());
+        let mut ratios: Vec<f64> = samples(kept.len()).map(|sample| ratio(&sample)).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |k: usize| ratios.get(k).copied().unwrap_or(f64::NAN);
+        let ms = |k: usize| median(kept.iter().map(|t| t[k] * 1e3).collect());
+        let all: Vec<usize> = (0..kept.len()).collect();
+        Ok(format!(
+            "| {name} | {groups} | {} | {:.3} | {:.3} | {} of {count} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            self.programs[1].untiled().len(),
+            ms(0),
+            ms(1),
+            kept.len(),
+            ratio(&all),
+            at(SAMPLES / 40),
+            at(SAMPLES - 1 - SAMPLES / 40),
+            plain as f64 / 1e6,
+            moved as f64 / 1e6,
+        ))
     }
 }
 

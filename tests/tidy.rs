@@ -48,7 +48,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "optc-exec",
-        &["optc-interp", "optc-ir", "optc-layout", "optc-ops"],
+        &[
+            "optc-interp",
+            "optc-ir",
+            "optc-layout",
+            "optc-ops",
+            "optc-tile",
+        ],
     ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),

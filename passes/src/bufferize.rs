@@ -38,8 +38,9 @@
 //! 2. An element-wise operation reads of that operand the element that it writes, and no other: dimensions of both stand
 //!    for the same loops, the layouts are one function, and what else it reads of this memory is the same value.
 //! 3. Arguments and constants are not the function's own, and never written.
-//! 4. A part lies among other elements and is not written over. One that is returned is copied to the caller.
-//! 5. What is written inside another value is what the checker of parts accepts: one writer a byte. The whole lives from the
+//! 4. An operation of a group that runs tile by tile writes over what its group makes alone: another program may still read the rest.
+//! 5. A part lies among other elements and is not written over. One that is returned is copied to the caller.
+//! 6. What is written inside another value is what the checker of parts accepts: one writer a byte. The whole lives from the
 //!    first of these writes on. An operation that is not element-wise and reads something in that memory writes nothing else
 //!    into it; the operand is copied then.
 //!
@@ -69,6 +70,8 @@ use optc_ir::op::in_place;
 use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func, Module, Op, Registry, Role, Structure, TensorType, Value};
 use optc_layout::{Layout, Notation, ViewMap, is_view};
+use optc_tile::Plan;
+use std::collections::BTreeMap;
 
 static INFO: PassInfo = PassInfo {
     name: "bufferize",
@@ -232,6 +235,8 @@ struct Sharing<'a> {
     registry: &'a Registry,
     effects: &'a Effects<'a>,
     known: SideTable<Value, bool>,
+    /// The group of each operation that runs tile by tile.
+    tiles: BTreeMap<Op, usize>,
     /// The value whose memory a value lies in.
     parent: SideTable<Value, Option<Value>>,
     /// Whether a value is a part of its memory, or lies in one.
@@ -250,6 +255,7 @@ impl<'a> Sharing<'a> {
             registry,
             effects,
             known: known_values(func, registry, effects),
+            tiles: groups(func),
             parent: SideTable::new(None),
             is_part: SideTable::new(false),
             shared: SideTable::new(Shared::default()),
@@ -438,6 +444,12 @@ impl<'a> Sharing<'a> {
             return false;
         }
         let root = self.root(operand);
+        let group = |op: Op| self.tiles.get(&op);
+        if let Some(own) = group(op)
+            && self.func.def_op(root).and_then(group) != Some(own)
+        {
+            return false;
+        }
         let memory = self.shared[root];
         if memory.fixed || memory.last != place {
             return false;
@@ -483,6 +495,13 @@ impl<'a> Sharing<'a> {
             None => Place::Own,
         }
     }
+}
+
+/// The groups of a plan of tiles; a plan that is none is not looked at.
+pub(crate) fn groups(func: &Func) -> BTreeMap<Op, usize> {
+    let plan = Plan::read(func).ok().flatten().unwrap_or_default();
+    let tiles = plan.tiles.into_iter();
+    tiles.map(|(op, tile)| (op, tile.group)).collect()
 }
 
 /// Whether an operation of one result only renames the elements of its operand where they lie.

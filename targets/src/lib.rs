@@ -111,6 +111,8 @@ struct File {
     #[serde(default)]
     programs: Programs,
     #[serde(default)]
+    cores: Option<u64>,
+    #[serde(default)]
     generations: Vec<String>,
     #[serde(default)]
     generation: Option<Spanned<String>>,
@@ -161,6 +163,8 @@ pub struct Target {
     pub blocks: Option<Blocks>,
     /// How the programs of a grid run.
     pub programs: Programs,
+    /// The programs of a grid that run at the same time, at most: more of them are no better. None where it is not said.
+    pub cores: Option<u64>,
     /// The generations of the hardware, where formats or rows differ between them.
     pub generations: Vec<String>,
     /// The generation compiled for; empty where there are none.
@@ -446,6 +450,7 @@ impl Target {
             block: file.block.unwrap_or(128).max(1),
             blocks: file.blocks,
             programs: file.programs,
+            cores: file.cores.map(|n| n.max(1)),
             generations: file.generations,
             families: of_generation(&rows, &generation),
             rows,

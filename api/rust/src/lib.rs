@@ -115,7 +115,7 @@ pub mod memory {
 pub mod exec {
     pub use optc_exec::{
         ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, Isa, Moved,
-        Padding, PlanCache, Profile, StepProfile,
+        Padding, PlanCache, Profile, StepProfile, Untiled,
     };
 }
 

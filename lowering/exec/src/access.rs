@@ -52,6 +52,13 @@ impl Access {
         Access::Sum { base: 0, tables }
     }
 
+    /// Elements that are these strides apart.
+    pub(crate) fn strided(shape: &[usize], strides: &[i64]) -> Access {
+        let along = |(&n, stride): (&usize, &i64)| (0..n as i64).map(|i| i * stride).collect();
+        let tables = shape.iter().zip(strides).map(along).collect();
+        Access::Sum { base: 0, tables }
+    }
+
     /// The base and the offsets along each dimension, if they add up.
     pub(crate) fn into_sum(self) -> Option<(i64, Vec<Vec<i64>>)> {
         match self {
@@ -149,6 +156,27 @@ impl Access {
             Access::Sum { tables, .. } => tables.iter().map(Vec::len).collect(),
             Access::Every { shape, .. } => shape.clone(),
         }
+    }
+
+    /// The least and the greatest offset; `None` without elements.
+    pub(crate) fn reach(&self) -> Option<(i64, i64)> {
+        match self {
+            Access::Sum { base, tables } => tables
+                .iter()
+                .try_fold((*base, *base), |(low, high), table| {
+                    Some((low + table.iter().min()?, high + table.iter().max()?))
+                }),
+            Access::Every { offsets, .. } => Some((*offsets.iter().min()?, *offsets.iter().max()?)),
+        }
+    }
+
+    /// All elements so many places further on.
+    pub(crate) fn moved(mut self, by: i64) -> Access {
+        match &mut self {
+            Access::Sum { base, .. } => *base += by,
+            Access::Every { offsets, .. } => offsets.iter_mut().for_each(|at| *at += by),
+        }
+        self
     }
 
     /// The number of elements.

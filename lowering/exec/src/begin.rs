@@ -4,7 +4,7 @@
 //! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
 
 use crate::element::Kind;
-use crate::ops::{Contract, Site};
+use crate::ops::{CONTRACT, Contract, Site};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::Add;
@@ -41,7 +41,7 @@ pub(crate) fn begin(steps: &[Op], kernels: &[Option<&str>], site: Site<'_>) -> V
     results.iter().for_each(|&value| reads(value, None));
     let mut begun: Vec<Begun> = steps.iter().map(|_| Begun::Stays).collect();
     for (at, &op) in steps.iter().enumerate() {
-        if kernels[at] != Some("contract") {
+        if kernels[at] != Some(CONTRACT) {
             continue;
         }
         let results = &site.func.ops[op].results;

@@ -32,6 +32,15 @@ impl Buffer {
         Some(Buffer { units, skip, bytes })
     }
 
+    /// Poisons memory that begins where a buffer does.
+    pub(crate) fn poison(bytes: &mut [u8]) {
+        let poison = POISON.to_ne_bytes();
+        bytes
+            .iter_mut()
+            .zip(poison.into_iter().cycle())
+            .for_each(|(byte, poison)| *byte = poison);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         let all: &[u8] = bytemuck::cast_slice(&self.units);
         let from = (self.skip * UNIT).min(all.len());

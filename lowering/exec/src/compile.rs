@@ -1,14 +1,13 @@
 //! A function as steps: where each operand and result lies, and which kernel runs it.
 
 use crate::access::Access;
-use crate::begin::{Begun, begin};
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
-use crate::finish::{Finished, Known, finish};
-use crate::fuse::{Fused, fuse};
+use crate::join::{Job, joined};
 use crate::memory::{Memory, Slot, Storage};
 use crate::ops::{self, Kernel, Scratch, Site};
 use crate::team::Team;
+use crate::tiles::{self, Run, Tiled, Untiled};
 use indexmap::IndexMap;
 use optc_interp::{
     DataSource, MAX_CALL_DEPTH, MAX_STEPS, RunError, argument_keys, check_inputs, constant,
@@ -23,6 +22,7 @@ use optc_ir::{
     Structure, Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
 use optc_layout::Layout;
+use optc_tile::Schedule;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct ExecOptions {
     pub threads: usize,
     /// Share the least work too, which takes longer: for tests with small programs.
     pub always_share: bool,
+    /// Run groups of operations tile by tile, as the plan in the program says.
+    pub tiles: bool,
 }
 
 /// One operation to run.
@@ -59,6 +61,28 @@ pub(crate) struct Step {
     pub(crate) bytes: u64,
 }
 
+impl Step {
+    fn of(run: Run, others: &mut IndexMap<Op, Work>) -> Step {
+        match run {
+            Run::Tiles(op, tiled) => Step {
+                op,
+                bytes: tiled.bytes(),
+                operands: Vec::new(),
+                work: Work::Tiles(tiled),
+            },
+            Run::Job(job) => Step {
+                op: job.op,
+                work: match job.kernel {
+                    Some(kernel) => Work::Kernel(kernel),
+                    None => others.shift_remove(&job.op).unwrap_or(Work::Generic),
+                },
+                operands: job.operands,
+                bytes: job.bytes,
+            },
+        }
+    }
+}
+
 /// What a step does.
 #[derive(Debug)]
 pub(crate) enum Work {
@@ -70,6 +94,8 @@ pub(crate) enum Work {
     Call(Rc<Executable>),
     /// Functions, again and again or one of them, on gathered operands.
     Control(Control, IndexMap<Arc<str>, Rc<Executable>>),
+    /// A group, tile by tile.
+    Tiles(Box<Tiled>),
 }
 
 /// A function that can be run, with its constants.
@@ -88,6 +114,8 @@ pub struct Executable {
     pub(crate) own: Vec<usize>,
     pub(crate) argument_keys: Vec<String>,
     pub(crate) result_keys: Vec<String>,
+    /// The groups that are run untiled.
+    untiled: Vec<Untiled>,
     /// Operations that a run executes, those of called functions included.
     pub(crate) count: u64,
     pub(crate) team: Rc<Team>,
@@ -175,15 +203,37 @@ impl Executable {
                     let own = kernel.scratch();
                     besides = std::array::from_fn(|i| besides[i].max(own[i]));
                 }
+                Work::Tiles(tiled) => {
+                    kept = kept.saturating_add(tiled.own_bytes());
+                    let own = tiled.besides();
+                    besides = std::array::from_fn(|i| besides[i].max(own[i]));
+                }
                 Work::Generic => {}
             }
         }
         let all = lists.into_iter().flatten().copied().chain(constants);
-        let besides = besides.into_iter().fold(0, usize::saturating_add);
+        let besides = besides
+            .into_iter()
+            .fold(self.scratch().unwrap_or(0), usize::saturating_add);
         let besides = besides.saturating_mul(self.team.threads());
         let own = [self.arena, kept, besides].into_iter().chain(all);
         let own = own.fold(0u64, |sum, n| sum.saturating_add(n as u64));
         own.saturating_add(called)
+    }
+
+    /// The groups of the function that are not run tile by tile, though this is asked for.
+    #[must_use]
+    pub fn untiled(&self) -> &[Untiled] {
+        &self.untiled
+    }
+
+    /// The bytes that a program of a group has for itself, the most of all groups; none where no group runs on tiles.
+    pub(crate) fn scratch(&self) -> Option<usize> {
+        let all = self.steps.iter().filter_map(|step| match &step.work {
+            Work::Tiles(tiled) => Some(tiled.scratch),
+            Work::Generic | Work::Kernel(_) | Work::Call(_) | Work::Control(..) => None,
+        });
+        all.max()
     }
 
     fn fits(&self) -> Outcome<()> {
@@ -226,7 +276,7 @@ impl Compiler<'_> {
             data: self.data,
             bindings: &bindings,
         };
-        let mut steps = Vec::new();
+        let (mut jobs, mut others) = (Vec::new(), IndexMap::new());
         let mut count = func.body.len() as u64;
         builder.insides()?;
         for &arg in &func.args {
@@ -239,29 +289,36 @@ impl Compiler<'_> {
             if !builder.place(op)? {
                 continue;
             }
-            let work = self.work(&builder, op)?;
-            match &work {
-                Work::Call(callee) => count = count.saturating_add(callee.count),
-                Work::Control(_, functions) => {
-                    let all = functions.values().map(|f| f.count);
-                    count = all.fold(count, u64::saturating_add);
-                }
+            let kernel = match self.work(&builder, op)? {
                 Work::Kernel(kernel) if kernel.is_idle() => continue,
                 Work::Kernel(kernel)
                     if self.options.skip_moves && kernel.only_moves() && !builder.counts(op) =>
                 {
                     continue;
                 }
-                Work::Kernel(_) | Work::Generic => {}
-            }
-            steps.push(Step {
+                Work::Kernel(kernel) => Some(kernel),
+                work => {
+                    count = match &work {
+                        Work::Call(callee) => count.saturating_add(callee.count),
+                        Work::Control(_, functions) => {
+                            let all = functions.values().map(|f| f.count);
+                            all.fold(count, u64::saturating_add)
+                        }
+                        Work::Generic | Work::Kernel(_) | Work::Tiles(_) => count,
+                    };
+                    others.insert(op, work);
+                    None
+                }
+            };
+            jobs.push(Job {
                 op,
-                work,
+                kernel,
                 operands: func.ops[op].operands.clone(),
                 bytes: builder.touched(op),
             });
         }
-        if let Some(first) = steps.first().map(|step: &Step| step.op) {
+        let (mut runs, mut untiled) = (Vec::new(), Vec::new());
+        if let Some(first) = jobs.first().map(|job: &Job| job.op) {
             let site = Site {
                 func: &func,
                 op: first,
@@ -270,8 +327,23 @@ impl Compiler<'_> {
                 constants: &builder.constants,
                 bindings: builder.bindings,
             };
-            steps = joined(steps, site);
+            let kernels = self.options.tiles && !self.options.generic && !self.options.skip_moves;
+            let schedule = match kernels {
+                true => Schedule::read(&func, self.registry).map_err(first_of)?,
+                false => None,
+            };
+            (runs, untiled) = match schedule {
+                Some(schedule) => tiles::planned(jobs, &schedule, site, self.team.threads()),
+                None => {
+                    let runs = joined(jobs, site).into_iter().map(Run::Job);
+                    (runs.collect(), Vec::new())
+                }
+            };
         }
+        let steps = runs
+            .into_iter()
+            .map(|run| Step::of(run, &mut others))
+            .collect();
         for (number, &value) in func.results.iter().enumerate() {
             let layout = layout_of(&func, value)?;
             builder.results[number] = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
@@ -299,6 +371,7 @@ impl Compiler<'_> {
             arguments,
             results,
             own,
+            untiled,
             count,
             team: Rc::clone(&self.team),
             spare: RefCell::default(),
@@ -378,75 +451,9 @@ fn team(options: &ExecOptions) -> Outcome<Team> {
     })
 }
 
-/// The steps, a contraction and what is added to it as one, element-wise ones that follow one another, and what is made of sums.
-fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
-    let mut made = Vec::with_capacity(steps.len());
-    let mut kernels = Vec::with_capacity(steps.len());
-    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
-    let names: Vec<Option<&str>> = steps
-        .iter()
-        .map(|step| match &step.work {
-            Work::Kernel(kernel) => Some(kernel.name()),
-            Work::Generic | Work::Call(_) | Work::Control(..) => None,
-        })
-        .collect();
-    let begun = begin(&ops, &names, site);
-    for ((step, name), begun) in steps.into_iter().zip(&names).zip(begun) {
-        match begun {
-            Begun::Gone => continue,
-            Begun::Stays => {
-                kernels.push(name.is_some());
-                made.push(step);
-            }
-            Begun::Contract(contract, operands) => {
-                kernels.push(false);
-                made.push(step.with(contract, operands, site));
-            }
-        }
-    }
-    let steps = std::mem::take(&mut made);
-    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
-    let mut chains = Vec::with_capacity(steps.len());
-    for (step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
-        let (step, links) = match fused {
-            Fused::Gone => continue,
-            Fused::Stays => (step, None),
-            Fused::Chain(chain, operands) => {
-                let links = chain.links().to_vec();
-                (step.with(chain, operands, site), Some(links))
-            }
-        };
-        made.push(step);
-        chains.push(links);
-    }
-    let known = made.iter().zip(&chains).map(|(step, links)| Known {
-        op: step.op,
-        kernel: match &step.work {
-            Work::Kernel(kernel) => Some(&**kernel),
-            Work::Generic | Work::Call(_) | Work::Control(..) => None,
-        },
-        operands: &step.operands,
-        links: links.as_deref(),
-    });
-    let finished = finish(&known.collect::<Vec<_>>(), site);
-    let steps = made.into_iter().zip(finished);
-    let steps = steps.filter_map(|(step, finished)| match finished {
-        Finished::Stays => Some(step),
-        Finished::Gone => None,
-        Finished::Sum(kernel, operands) => Some(step.with(kernel, operands, site)),
-    });
-    steps.collect()
-}
-
-impl Step {
-    /// The step with the work of several.
-    fn with(mut self, kernel: Box<dyn Kernel>, operands: Vec<Value>, site: Site<'_>) -> Step {
-        let all = operands.iter().chain(&site.func.ops[self.op].results);
-        self.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
-        self.work = Work::Kernel(kernel);
-        self.operands = operands;
-        self
-    }
+fn first_of(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
+    let none = || Diagnostic::error(codes::EXECUTION_FAILED, "the plan of tiles is none");
+    Box::new(diags.into_iter().next().unwrap_or_else(none))
 }
 
 /// The function with numbers for its sizes.
@@ -528,7 +535,7 @@ impl Builder<'_> {
             storage,
             offset: size(offset)?,
             bytes: size(layout.bytes())?,
-            access: Rc::new(access),
+            access: Arc::new(access),
             dtype: ty.map_or(optc_ir::DType::F32, |ty| ty.dtype),
             width: layout.elem_bits(),
             part: false,
@@ -549,7 +556,7 @@ impl Builder<'_> {
         let places = places.unwrap_or_else(|| vec![Place::Own; data.results.len()]);
         let mut runs = data.results.is_empty();
         let parts = in_place::settled(self.func, op, self.registry);
-        let part_of = |number: usize| parts.iter().find(|p| p.part == Port::Result(number));
+        let cut = |number: usize| parts.iter().any(|p| p.part == Port::Result(number));
         for (number, (&result, place)) in data.results.iter().zip(places).enumerate() {
             if let Some(slot) = self.inside.get(&result) {
                 runs = true;
@@ -565,7 +572,7 @@ impl Builder<'_> {
                 Place::Constant => {
                     return self.constants(op).map(|()| false);
                 }
-                Place::Alias(operand) => self.alias(op, result, operand, part_of(number))?,
+                Place::Alias(operand) => self.alias(op, result, operand, cut(number))?,
                 Place::Over(operand) => {
                     runs = true;
                     let operand = self.operand(op, operand)?;
@@ -695,7 +702,7 @@ impl Builder<'_> {
         }
         if let Some(&value) = path.last() {
             let slot = Slot {
-                access: Rc::new(access),
+                access: Arc::new(access),
                 part: true,
                 ..slot.clone()
             };
@@ -731,22 +738,18 @@ impl Builder<'_> {
         })
     }
 
-    /// A value in the bytes of an operand.
-    fn alias(&self, op: Op, result: Value, number: usize, part: Option<&Part>) -> Outcome<Slot> {
+    /// A value in the bytes of an operand; `cut` where it is a part of it.
+    fn alias(&self, op: Op, result: Value, number: usize, cut: bool) -> Outcome<Slot> {
         let operand = self.operand(op, number)?;
         let decl = self.registry.get(&self.func.ops[op].name);
-        let cuts = part.is_some() || decl.is_some_and(|decl| decl.is_part());
+        let cuts = cut || decl.is_some_and(|decl| decl.is_part());
         if !cuts && !operand.part {
             return self.whole(result, operand.storage, operand.offset as u64);
         }
-        let access = match part {
-            None if cuts => None,
-            Some(part) => {
-                let shape = self.func.ty(result).as_tensor().and_then(ops::shape);
-                shape.and_then(|shape| ops::part(part, &shape, &operand.access))
-            }
-            None => ops::renamed(self.func, op, self.registry, self.bindings, &operand.access),
-        };
+        let results = &self.func.ops[op].results;
+        let at = results.iter().position(|&v| v == result).unwrap_or(0);
+        let (registry, bindings) = (self.registry, self.bindings);
+        let access = ops::aliased(self.func, op, at, registry, bindings, &operand.access);
         let Some(access) = access else {
             let message = format!("{} gives no part of its operand", self.func.ops[op].name);
             return Err(Box::new(Diagnostic::error(
@@ -755,7 +758,7 @@ impl Builder<'_> {
             )));
         };
         Ok(Slot {
-            access: Rc::new(access),
+            access: Arc::new(access),
             part: true,
             ..operand
         })

@@ -47,6 +47,7 @@ mod element;
 mod finish;
 mod fuse;
 mod isa;
+mod join;
 mod kernels;
 mod memory;
 mod moved;
@@ -55,6 +56,7 @@ mod ops;
 mod profile;
 mod run;
 mod team;
+mod tiles;
 
 pub use codes::CODES;
 pub use compile::{ExecOptions, Executable};
@@ -62,3 +64,4 @@ pub use convert::{ConversionError, ConversionOptions, ConversionPlan, Padding, P
 pub use isa::Isa;
 pub use moved::Moved;
 pub use profile::{Profile, StepProfile};
+pub use tiles::Untiled;

@@ -4,10 +4,11 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::element::Kind;
 use optc_ir::DType;
-use std::rc::Rc;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Memory that values lie in.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Storage {
     Arena,
     Argument(usize),
@@ -24,7 +25,7 @@ pub(crate) struct Slot {
     pub(crate) offset: usize,
     /// The bytes of the whole buffer that it lies in.
     pub(crate) bytes: usize,
-    pub(crate) access: Rc<Access>,
+    pub(crate) access: Arc<Access>,
     pub(crate) dtype: DType,
     /// The bits of an element.
     pub(crate) width: u32,
@@ -33,7 +34,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.bytes
     }
 
@@ -74,6 +75,53 @@ pub(crate) struct Memory {
     pub(crate) arguments: Vec<Buffer>,
     pub(crate) results: Vec<Buffer>,
     pub(crate) own: Vec<Buffer>,
+    /// What a thread has for the tiles of one program of a group.
+    pub(crate) scratch: Vec<Buffer>,
+}
+
+/// What lies before and behind a part of some memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    before: &'a [u8],
+    after: &'a [u8],
+    /// Where what lies behind begins.
+    end: usize,
+}
+
+impl<'a> Around<'a> {
+    /// A part of some memory, to be written, and what lies around it.
+    pub(crate) fn of(
+        whole: &'a mut [u8],
+        range: Range<usize>,
+    ) -> Option<(Around<'a>, &'a mut [u8])> {
+        let (before, rest) = whole.split_at_mut_checked(range.start)?;
+        let (out, after) = rest.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
+        let around = Around {
+            before,
+            after,
+            end: range.end,
+        };
+        Some((around, out))
+    }
+
+    /// Some bytes of the memory; none of the part, or partly in it.
+    pub(crate) fn get(&self, range: Range<usize>) -> Option<&'a [u8]> {
+        let behind = || {
+            let (start, end) = (range.start.checked_sub(self.end)?, range.end - self.end);
+            self.after.get(start..end)
+        };
+        self.before.get(range.clone()).or_else(behind)
+    }
+}
+
+impl In<'_> {
+    /// What a kernel reads of an operand that lies in the bytes of a result.
+    pub(crate) fn same(operand: &Slot, result: &Slot) -> Self {
+        match operand.access == result.access {
+            true => In::Same,
+            false => In::Among,
+        }
+    }
 }
 
 impl Memory {
@@ -84,6 +132,20 @@ impl Memory {
             Storage::Constant(i) => constants.get(i),
             Storage::Result(i) => self.results.get(i),
             Storage::Own(i) => self.own.get(i),
+        }
+    }
+
+    /// The buffer of a storage, which is not there until it is given back.
+    pub(crate) fn take(&mut self, storage: Storage) -> Buffer {
+        self.buffer_mut(storage)
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn give(&mut self, storage: Storage, buffer: Buffer) {
+        if let Some(own) = self.buffer_mut(storage) {
+            *own = buffer;
         }
     }
 
@@ -121,40 +183,23 @@ impl Memory {
         constants: &[Buffer],
         work: impl FnOnce(&[In<'_>], &mut [u8]) -> T,
     ) -> T {
-        let mut taken = match self.buffer_mut(result.storage) {
-            Some(buffer) => std::mem::take(buffer),
-            None => Buffer::default(),
+        let mut taken = self.take(result.storage);
+        let (mut none, range) = (Vec::new(), result.range());
+        let found = Around::of(taken.bytes_mut(), range.clone());
+        let nothing = Around {
+            before: &[],
+            after: &[],
+            end: 0,
         };
-        let range = result.range();
-        let whole = taken.bytes_mut();
-        let end = range.end.min(whole.len());
-        let (before, rest) = whole.split_at_mut(range.start.min(end));
-        let (out, after) = rest.split_at_mut(end - range.start.min(end));
-        let given = {
-            let (before, after): (&[u8], &[u8]) = (before, after);
-            let ins: Vec<In<'_>> = operands
-                .iter()
-                .map(|slot| {
-                    let own = slot.range();
-                    if slot.storage != result.storage {
-                        return In::Bytes(self.bytes(slot, constants));
-                    }
-                    if own == range {
-                        return match slot.access == result.access {
-                            true => In::Same,
-                            false => In::Among,
-                        };
-                    }
-                    let shifted =
-                        || after.get(own.start.checked_sub(end)?..own.end.checked_sub(end)?);
-                    In::Bytes(before.get(own.clone()).or_else(shifted).unwrap_or_default())
-                })
-                .collect();
-            work(&ins, out)
+        let (around, out) = found.unwrap_or((nothing, &mut none));
+        let operand = |slot: &&Slot| match slot.range() {
+            _ if slot.storage != result.storage => In::Bytes(self.bytes(slot, constants)),
+            own if own == range => In::same(slot, result),
+            own => In::Bytes(around.get(own).unwrap_or_default()),
         };
-        if let Some(buffer) = self.buffer_mut(result.storage) {
-            *buffer = taken;
-        }
+        let ins: Vec<In<'_>> = operands.iter().map(operand).collect();
+        let given = work(&ins, out);
+        self.give(result.storage, taken);
         given
     }
 }

@@ -136,6 +136,10 @@ impl Executable {
             arguments: all(&self.arguments)?,
             results: all(&self.results)?,
             own: all(&self.own)?,
+            scratch: match self.scratch() {
+                None => Vec::new(),
+                Some(bytes) => all(&vec![bytes; self.team.threads()])?,
+            },
         })
     }
 
@@ -180,6 +184,14 @@ impl Executable {
             entry.moved = cx.moved.bytes();
             return Ok(());
         }
+        if let Work::Tiles(tiled) = &step.work {
+            let poison = self.options.poison;
+            let moved = tiled.run(memory, &self.constants, &self.team, poison);
+            entry.moved = moved.map_err(failed)?.bytes();
+            entry.threads = self.team.most();
+            entry.kernel = "tiles";
+            return Ok(());
+        }
         let inputs: Outcome<Vec<Tensor>> = data
             .operands
             .iter()
@@ -205,7 +217,7 @@ impl Executable {
                 entry.kernel = "call";
                 callee.execute(&refs, &mut callee.allocate()?, &mut Profile::default())?
             }
-            Work::Generic | Work::Kernel(_) => {
+            Work::Generic | Work::Kernel(_) | Work::Tiles(_) => {
                 entry.kernel = "generic";
                 let cx = EvalContext {
                     bindings: &self.bindings,

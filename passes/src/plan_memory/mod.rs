@@ -23,7 +23,8 @@
 //! }
 //! ```
 //!
-//! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it.
+//! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it;
+//!    one that a group reads, to the last operation of the group.
 //! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
 //!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
 //!    highest point go first and the order is tried again.
@@ -52,6 +53,7 @@ mod report;
 
 pub use report::{ArenaReport, MemoryReport};
 
+use crate::bufferize::groups;
 use crate::codes;
 use crate::pass::{OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use assign::{Assignment, Buffer};
@@ -60,6 +62,7 @@ use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, Place, State};
 use optc_ir::op::in_place;
 use optc_ir::{Attr, Diagnostic, Func, Module, Op, Registry, Value};
+use std::collections::BTreeMap;
 
 static INFO: PassInfo = PassInfo {
     name: "plan-memory",
@@ -170,6 +173,22 @@ impl Planned {
                         }
                     }
                     Place::Own | Place::Arena(_) | Place::Result(_) | Place::Constant => {}
+                }
+            }
+        }
+        // Every program of a group reads until the last operation of it has run.
+        let groups = groups(func);
+        let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
+        for (place, op) in func.body.iter().enumerate() {
+            if let Some(&group) = groups.get(op) {
+                ends.insert(group, place);
+            }
+        }
+        for (op, group) in &groups {
+            for &operand in &func.ops[*op].operands {
+                if let Some(buffer) = buffer_of[operand] {
+                    let buffer: &mut Buffer = &mut buffers[buffer];
+                    buffer.last = buffer.last.max(ends.get(group).copied().unwrap_or(0));
                 }
             }
         }

@@ -58,8 +58,6 @@ const MAX_SUMS: usize = 2;
 const MOST_PARTS: u64 = 1 << 12;
 /// A sum of fewer steps is not cut.
 const LEAST_SUM: u64 = 2;
-/// More programs at the same time than this are no better.
-const ENOUGH_PARALLEL: u64 = 256;
 
 /// The most operations of a group whose tiles the others are carried from.
 const MAX_ROOTS: usize = 3;
@@ -469,7 +467,7 @@ impl Search<'_> {
             excess: 0,
             wasteful: false,
             bytes: self.aims.bound,
-            serial: std::cmp::Reverse(parallel.min(ENOUGH_PARALLEL)),
+            serial: std::cmp::Reverse(parallel.min(self.limits.enough)),
             programs,
             footprint: 0,
         }
@@ -605,7 +603,7 @@ impl Search<'_> {
             // A quarter more work than without tiles is the most that is worth fewer bytes.
             wasteful: untiled.saturating_add(untiled / 4) < cost.work,
             bytes: cost.bytes,
-            serial: std::cmp::Reverse(cost.parallel.min(ENOUGH_PARALLEL)),
+            serial: std::cmp::Reverse(cost.parallel.min(self.limits.enough)),
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
         }

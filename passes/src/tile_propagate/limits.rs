@@ -18,11 +18,16 @@ pub(crate) struct Limits {
     pub(crate) padding: (u64, u64),
     /// Whether programs run at the same time and share nothing on chip.
     pub(crate) concurrent: bool,
+    /// More programs at the same time than this are no better.
+    pub(crate) enough: u64,
     target: Arc<Target>,
 }
 
 /// Bytes on chip of a target that does not say.
 const DEFAULT_MEMORY: u64 = 1 << 20;
+
+/// Programs that run at the same time of a target that does not say.
+const ENOUGH_PARALLEL: u64 = 256;
 
 impl Limits {
     /// `rank_one`: whether the documented rule for vectors holds in place of the present one.
@@ -48,6 +53,7 @@ impl Limits {
             backend,
             padding,
             concurrent: target.programs == Programs::Concurrent,
+            enough: target.cores.unwrap_or(ENOUGH_PARALLEL),
             target: target.clone(),
         }
     }

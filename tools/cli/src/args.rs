@@ -521,6 +521,9 @@ pub(crate) struct RunArgs {
     /// The most memory that --exec=physical may take, in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_limit: Option<u64>,
+    /// With --exec=physical, run the groups of a plan of tiles (`tile-propagate`) tile by tile, not operation by operation
+    #[arg(long)]
+    pub(crate) tiles: bool,
     /// The threads of --exec=physical; results are the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
@@ -639,8 +642,8 @@ pub(crate) struct BenchArgs {
     /// Inputs from an .npz file; random ones when left out
     #[arg(long, value_name = "A.npz")]
     pub(crate) inputs: Option<PathBuf>,
-    /// What to time besides: the program without its passes, or the reference interpreter
-    #[arg(long, value_name = "before|reference", value_enum)]
+    /// What to time besides: the program without its passes, the program untiled (and itself with --tiles), or the reference interpreter
+    #[arg(long, value_name = "before|untiled|reference", value_enum)]
     pub(crate) vs: Option<Versus>,
     /// Measure what the orders that `cpu` calls free cost its kernels, and write its rows with that
     #[arg(long, value_name = "OUT.toml", conflicts_with = "input")]
@@ -657,6 +660,9 @@ pub(crate) struct BenchArgs {
     /// The most memory that the program may take, in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_limit: Option<u64>,
+    /// Run the groups of a plan of tiles (`tile-propagate`) tile by tile, not operation by operation
+    #[arg(long)]
+    pub(crate) tiles: bool,
     /// The threads that share the work of a step
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
@@ -667,6 +673,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum Versus {
     /// The same program without its passes
     Before,
+    /// The same program, its groups operation by operation
+    Untiled,
     /// The reference interpreter
     Reference,
 }

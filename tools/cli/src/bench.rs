@@ -11,7 +11,7 @@ use crate::terminal;
 use cpu_time::ThreadTime;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable, Profile, StepProfile};
-use optc::interp::{Fill, compare, random_inputs, run_reference};
+use optc::interp::{Fill, compare, compare_exact, random_inputs, run_reference};
 use optc::{Compiler, Program, Tensor, write_aside};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -59,16 +59,13 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     let options = ExecOptions {
         memory_limit: args.memory_limit,
         threads: usize::from(args.threads),
+        tiles: args.tiles || args.vs == Some(Versus::Untiled),
         ..ExecOptions::default()
     };
-    let timed = |name: &'static str, program: &Program, func: &str| {
-        let executable = prepare(
-            &compiler,
-            &mut program.clone(),
-            (func, &values),
-            &options,
-            true,
-        )?;
+    let func = name.clone();
+    let timed = |name: &'static str, program: &Program, options: &ExecOptions| {
+        let values = (&*func, &values);
+        let executable = prepare(&compiler, &mut program.clone(), values, options, true)?;
         Ok::<Timed, Failure>(Timed {
             name,
             executable,
@@ -77,9 +74,17 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
             times: Vec::new(),
         })
     };
-    let mut all = vec![timed("program", &program, &name)?];
-    if args.vs == Some(Versus::Before) {
-        all.push(timed("before", &before, &name)?);
+    let mut all = vec![timed("program", &program, &options)?];
+    match args.vs {
+        Some(Versus::Before) => all.push(timed("before", &before, &options)?),
+        Some(Versus::Untiled) => {
+            let untiled = ExecOptions {
+                tiles: false,
+                ..options.clone()
+            };
+            all.push(timed("untiled", &program, &untiled)?);
+        }
+        Some(Versus::Reference) | None => {}
     }
     for round in 0..args.runs {
         terminal::doing(|| format!("{}: run {} of {}", program.name, round + 1, args.runs));
@@ -95,7 +100,8 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     if let [after, before] = &all[..] {
         let _ = writeln!(
             text,
-            "before / program {:.3}",
+            "{} / program {:.3}",
+            before.name,
             before.median() / after.median()
         );
     }
@@ -122,6 +128,26 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         });
         if differs.is_none() {
             text.push_str("the results agree with the reference\n");
+        }
+    }
+    if args.vs == Some(Versus::Untiled) {
+        // Once more, in memory that shows a read of what was never written.
+        let poisoned = ExecOptions {
+            poison: true,
+            ..options.clone()
+        };
+        let checked = timed("poisoned", &program, &poisoned)?.executable;
+        let run = |executable: &Executable| {
+            let results = executable.run(&values);
+            results.map_err(|diag| program.error(vec![*diag]))
+        };
+        let (found, wanted) = (run(&checked)?, run(&all[1].executable)?);
+        differs = wanted.iter().find_map(|(key, wanted)| {
+            let mismatch = compare_exact(found.get(key)?, wanted).err()?;
+            Some(format!("result `{key}` on tiles and untiled: {mismatch}"))
+        });
+        if differs.is_none() {
+            text.push_str("the results are those of the untiled program, bit for bit\n");
         }
     }
     streams.print(&text);
@@ -193,6 +219,13 @@ impl Timed {
             let _ = writeln!(text, "  {name:<30} {n:>16}");
         }
         let _ = writeln!(text, "  {:<30} {rate:>13.3} GB/s", "bandwidth");
+        for untiled in self.executable.untiled() {
+            let _ = writeln!(
+                text,
+                "  group {} is run untiled: {}",
+                untiled.group, untiled.why
+            );
+        }
         table(text, best, self.threads);
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
             let options = ExecOptions {
                 memory_limit: args.memory_limit,
                 threads: usize::from(args.threads),
+                tiles: args.tiles,
                 ..ExecOptions::default()
             };
             let executable = prepare(&compiler, &mut program, (&name, &values), &options, false)?;

@@ -10,6 +10,9 @@ use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_ops::Linear;
 
+/// The name of the kernel of contractions.
+pub(crate) const CONTRACT: &str = "contract";
+
 /// A contraction, with a bias.
 #[derive(Debug)]
 pub(crate) struct Contract {
@@ -114,7 +117,11 @@ impl Contract {
 
 impl Kernel for Contract {
     fn name(&self) -> &'static str {
-        "contract"
+        CONTRACT
+    }
+
+    fn order(&self) -> Vec<u32> {
+        self.products.order()
     }
 
     fn finished(

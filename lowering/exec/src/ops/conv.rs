@@ -387,6 +387,18 @@ impl Kernel for Convolution {
         Some(Box::new(convolution))
     }
 
+    fn order(&self) -> Vec<u32> {
+        match &self.work {
+            Work::Whole(products) => products.order(),
+            // Each position of the kernel by itself.
+            Work::Taps { taps, .. } => {
+                let taps = taps.iter().flat_map(|tap| tap.order());
+                std::iter::once(u32::MAX).chain(taps).collect()
+            }
+            Work::Depthwise(_) => Vec::new(),
+        }
+    }
+
     fn own_bytes(&self) -> usize {
         match &self.work {
             Work::Whole(products) => products.packed_bytes(),

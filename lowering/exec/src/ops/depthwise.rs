@@ -61,7 +61,8 @@ impl Depthwise {
         if !exact {
             return None;
         }
-        if x[2].len() != 1 || x[1].len() < 2 || 2 < places.slides.len() {
+        let one = x[1].len() == 1 && y[2].len() == 1;
+        if x[2].len() != 1 || x[1].len() < 2 && !one || 2 < places.slides.len() {
             return None;
         }
         let mut tables = places.tables.clone();

@@ -9,7 +9,7 @@ use crate::ops::kernel::{Kernel, Site, within};
 use crate::team::Context;
 use optc_ir::{DType, Operation};
 use optc_ops::Gather as Op;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Copies along an axis.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Gather {
     /// The offsets of the result for each index.
     to: Vec<i64>,
     reach: [(i64, i64); 2],
-    indices: (Rc<Access>, DType, u32),
+    indices: (Arc<Access>, DType, u32),
     /// Bytes of an element.
     size: usize,
 }
@@ -80,7 +80,7 @@ impl Gather {
             axis: along,
             to,
             reach,
-            indices: (Rc::clone(&indices.access), indices.dtype, indices.width),
+            indices: (Arc::clone(&indices.access), indices.dtype, indices.width),
             size: x.width as usize / 8,
         })
     }

@@ -7,15 +7,26 @@ use crate::memory::{In, Slot, Storage};
 use crate::ops::links::Finish;
 use crate::team::Context;
 use half::{bf16, f16};
+use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
 
 /// Bytes of memory of several kinds, of which one thread keeps each.
 pub(crate) type Scratch = [usize; 4];
 
+/// The kernels that operations have, and the orders in which these sum.
+pub(crate) type Orders = IndexMap<Op, (&'static str, Vec<u32>)>;
+
+/// The name of a kernel, and the order in which it sums.
+pub(crate) fn order_of(kernel: &dyn Kernel) -> (&'static str, Vec<u32>) {
+    (kernel.name(), kernel.order())
+}
+
 /// Computes the results of an operation in its buffers.
-pub(crate) trait Kernel: Debug {
+pub(crate) trait Kernel: Debug + Send + Sync {
     /// The name in a profile.
     fn name(&self) -> &'static str;
 
@@ -27,6 +38,11 @@ pub(crate) trait Kernel: Debug {
     /// Whether it moves elements from where they lie to where they go, and looks at none of them.
     fn only_moves(&self) -> bool {
         false
+    }
+
+    /// The order in which it sums, where that depends on what lies where: kernels of one name and one order give the same bits.
+    fn order(&self) -> Vec<u32> {
+        Vec::new()
     }
 
     /// Bytes that it keeps between runs.
@@ -212,6 +228,27 @@ pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Acces
     let mut inside = pick.iter().zip(whole.shape());
     let inside = inside.all(|(pick, n)| pick.iter().all(|&i| i < n));
     inside.then(|| whole.picked(&pick).reshaped(&own).broadcast(shape))
+}
+
+/// Where the elements of a result lie that an operation renames, cuts out of its operand or repeats where they lie, given where
+/// those of the operand do.
+pub(crate) fn aliased(
+    func: &Func,
+    op: Op,
+    result: usize,
+    registry: &Registry,
+    bindings: &Bindings,
+    access: &Access,
+) -> Option<Access> {
+    let parts = in_place::settled(func, op, registry);
+    match parts.iter().find(|p| p.part == Port::Result(result)) {
+        Some(one) => {
+            let ty = func.op_ref(op).result(result).ok()?;
+            part(one, &shape(ty)?, access)
+        }
+        None if registry.get(&func.ops[op].name)?.is_part() => None,
+        None => renamed(func, op, registry, bindings, access),
+    }
 }
 
 /// Where the elements lie that an operation only renames.

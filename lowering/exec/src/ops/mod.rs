@@ -22,9 +22,11 @@ mod slide;
 mod window;
 
 pub(crate) use chain::Chain;
-pub(crate) use contract::Contract;
+pub(crate) use contract::{CONTRACT, Contract};
 pub(crate) use elementwise::{Piece, links, pieces};
-pub(crate) use kernel::{Kernel, Scratch, Site, named_back, part, renamed, shape};
+pub(crate) use kernel::{
+    Kernel, Orders, Scratch, Site, aliased, named_back, order_of, part, renamed, shape,
+};
 pub(crate) use links::{Finish, From, Link, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;

@@ -193,7 +193,10 @@ pub(crate) enum Begins<'a> {
 }
 
 /// Products of elements that are known.
-pub(crate) trait Multiply: Debug {
+pub(crate) trait Multiply: Debug + Send + Sync {
+    /// The terms as the right operand has them, in the order in which they are summed.
+    fn order(&self) -> Vec<u32>;
+
     /// Bytes of panels that were made of constants.
     fn packed_bytes(&self) -> usize;
 
@@ -212,6 +215,13 @@ pub(crate) trait Multiply: Debug {
 }
 
 impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
+    fn order(&self) -> Vec<u32> {
+        let terms = &self.of.terms;
+        let mut order: Vec<u32> = (0..terms.len() as u32).collect();
+        order.sort_by_key(|&term| terms[term as usize][RIGHT]);
+        order
+    }
+
     fn packed_bytes(&self) -> usize {
         let all = self.packed.values().chain(self.packed_rows.values());
         all.map(|panels| size_of_val(&panels[..])).sum()

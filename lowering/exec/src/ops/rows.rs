@@ -193,6 +193,22 @@ impl Kernel for Rows {
         "rows"
     }
 
+    fn order(&self) -> Vec<u32> {
+        let mut firsts = self.firsts();
+        firsts.pop();
+        let beside = |first: &usize| u32::from(!matches!(self.group(*first), Group::One));
+        let all: Vec<u32> = firsts.iter().map(beside).collect();
+        match all.windows(2).all(|w| w[0] == w[1]) {
+            true => all.into_iter().take(1).collect(),
+            // Which rows are summed side by side depends on how many there are.
+            false => firsts
+                .iter()
+                .zip(all)
+                .flat_map(|(&first, b)| [first as u32, b])
+                .collect(),
+        }
+    }
+
     fn scratch(&self) -> Scratch {
         // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
         let numbers = self.reads.len() * (2 + LANES) + LANES + self.writes.len() * 2;

@@ -1,0 +1,283 @@
+//! The kernels of a program, and where its tiles lie in the memory that it has for itself.
+
+use super::group::Group;
+use super::sketch::{Lies, Sketch};
+use crate::join::{Job, joined, products};
+use crate::memory::{Slot, Storage};
+use crate::ops::{self, CONTRACT, Kernel, Orders, Scratch, Site, order_of};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::SideTable;
+use optc_ir::memory::ALIGNMENT;
+use optc_ir::{AttrDict, Dim, Func, Loc, Op, Operation, TensorType, Type, Value};
+use optc_ops::LayoutConvert;
+use std::sync::Arc;
+
+/// What programs do that differ only in where their parts of whole buffers begin.
+#[derive(Debug)]
+pub(super) struct Form {
+    pub(super) steps: Vec<TileStep>,
+    /// The number of the whole buffer of each read, and its bytes.
+    pub(super) reads: Vec<(usize, usize)>,
+    /// The same of each write.
+    pub(super) writes: Vec<(usize, usize)>,
+    /// The bytes that a program has for itself.
+    pub(super) scratch: usize,
+}
+
+/// One kernel on tiles. Places in the arena are in the program's own memory, those of arguments and results in the read and
+/// the write of this number.
+#[derive(Debug)]
+pub(super) struct TileStep {
+    pub(super) kernel: Box<dyn Kernel>,
+    pub(super) operands: Vec<Slot>,
+    pub(super) results: Vec<Slot>,
+}
+
+/// The function of a sketch.
+struct Made {
+    func: Func,
+    slots: SideTable<Value, Option<Slot>>,
+    /// The operation that each one is done for.
+    origin: IndexMap<Op, Op>,
+}
+
+/// The form of a sketch.
+///
+/// # Errors
+/// An operation has no kernel for its tiles, or one that sums in another order.
+pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
+    let made = made(sketch, group)?;
+    let (func, of) = (&made.func, group.site(group.schedule.ops[0].op));
+    let at = |op: Op| Site {
+        func,
+        op,
+        slots: &made.slots,
+        ..of
+    };
+    let mut steps = Vec::with_capacity(func.body.len());
+    for &op in &func.body {
+        let kernel = ops::kernel(&at(op));
+        let kernel = kernel.ok_or_else(|| {
+            let name = group.name(made.origin[&op]);
+            format!("{name}: there is no kernel for its tiles")
+        })?;
+        let whole = group.orders.get(&made.origin[&op]);
+        let own = order_of(&*kernel);
+        if own.0 != CONTRACT && !kernel.only_moves() && whole.is_some_and(|whole| *whole != own) {
+            let name = group.name(made.origin[&op]);
+            return Err(format!(
+                "{name}: its tiles would be summed in another order"
+            ));
+        }
+        if !kernel.is_idle() {
+            steps.push(Job {
+                op,
+                kernel: Some(kernel),
+                operands: func.ops[op].operands.clone(),
+                bytes: 0,
+            });
+        }
+    }
+    let mut own = Orders::new();
+    if let Some(first) = func.body.first() {
+        // Of a product, where it is known to what it is added.
+        let all: Vec<&Job> = steps.iter().collect();
+        for (op, order) in products(&all, at(*first)) {
+            own.insert(made.origin[&op], order);
+        }
+        steps = joined(steps, at(*first));
+    }
+    let mut wanted = group.products.clone();
+    wanted.retain(|op, _| sketch.ops.iter().any(|tile| tile.op == *op));
+    if own.len() != wanted.len() || own.iter().any(|(op, own)| wanted.get(op) != Some(own)) {
+        return Err("its products would be summed in another order".to_owned());
+    }
+    let places = Places::of(sketch, &steps, &made);
+    let slot = |&value: &Value| -> Result<Slot, String> {
+        let slot = made.slots[value].clone().ok_or("a tile lies nowhere")?;
+        Ok(places.put(slot))
+    };
+    let mut own = Vec::with_capacity(steps.len());
+    for step in steps {
+        let results = func.ops[step.op]
+            .results
+            .iter()
+            .map(slot)
+            .collect::<Result<_, _>>()?;
+        let operands = step.operands.iter().map(slot).collect::<Result<_, _>>()?;
+        if let Some(kernel) = step.kernel {
+            own.push(TileStep {
+                kernel,
+                operands,
+                results,
+            });
+        }
+    }
+    Ok(Form {
+        steps: own,
+        reads: sketch.reads.clone(),
+        writes: sketch.writes.clone(),
+        scratch: places.bytes,
+    })
+}
+
+fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
+    let mut func = Func::new("tiles");
+    let mut origin = IndexMap::new();
+    // Tiles lie apart until it is known which of them are written.
+    let mut begins = Vec::with_capacity(sketch.scratch.len());
+    let mut end = 0;
+    for &bytes in &sketch.scratch {
+        begins.push(end);
+        end += aligned(bytes);
+    }
+    let ty = |number: usize| -> Result<Type, String> {
+        let tile = &sketch.values[number];
+        let ty = group.func().ty(tile.of).as_tensor();
+        let dtype = ty.ok_or("it is no tensor")?.dtype;
+        let dims = tile
+            .access
+            .shape()
+            .into_iter()
+            .map(|n| Dim::Fixed(n as u64));
+        Ok(TensorType::new(dims.collect(), dtype).into())
+    };
+    let mut values: Vec<Option<Value>> = vec![None; sketch.values.len()];
+    let mut made = IndexSet::new();
+    for op in &sketch.ops {
+        let mut operands = Vec::with_capacity(op.operands.len());
+        for &number in &op.operands {
+            let known = match values[number] {
+                Some(known) => known,
+                None => func.add_arg(ty(number)?, None),
+            };
+            values[number] = Some(known);
+            operands.push(known);
+        }
+        let types = op.results.iter().map(|&number| ty(number));
+        let types = types.collect::<Result<Vec<Type>, String>>()?;
+        let (name, props) = match &op.props {
+            Some(props) => (group.name(op.op), props.clone()),
+            None => (LayoutConvert::NAME, AttrDict::new()),
+        };
+        let own = func.push_op(name, operands, props, types, Loc::Unknown);
+        origin.insert(own, op.op);
+        for (&number, &value) in op.results.iter().zip(&func.ops[own].results) {
+            values[number] = Some(value);
+            made.insert(number);
+        }
+    }
+    let mut slots = SideTable::new(None);
+    let mut in_scratch: IndexMap<usize, usize> = IndexMap::new();
+    for (tile, value) in sketch.values.iter().zip(&values) {
+        if let (Lies::Scratch(number), Some(_)) = (tile.lies, value) {
+            *in_scratch.entry(number).or_default() += 1;
+        }
+    }
+    for (number, (tile, value)) in sketch.values.iter().zip(&values).enumerate() {
+        let Some(value) = *value else { continue };
+        let whole = group.slot(tile.of)?;
+        let (storage, offset, bytes) = match tile.lies {
+            Lies::Scratch(number) => (Storage::Arena, begins[number], sketch.scratch[number]),
+            Lies::Read(number) => (Storage::Argument(number), 0, sketch.reads[number].1),
+            Lies::Write(number) => (Storage::Result(number), 0, sketch.writes[number].1),
+            Lies::Constant => (whole.storage, whole.offset, whole.bytes),
+        };
+        slots[value] = Some(Slot {
+            storage,
+            offset,
+            bytes,
+            access: Arc::new(tile.access.clone()),
+            dtype: whole.dtype,
+            width: whole.width,
+            part: true,
+        });
+        // What others read under another name, or outside, is written.
+        let shared = match tile.lies {
+            Lies::Scratch(own) => 1 < in_scratch[&own],
+            Lies::Write(_) => true,
+            Lies::Read(_) | Lies::Constant => false,
+        };
+        if shared && made.contains(&number) {
+            func.add_result(value, None);
+        }
+    }
+    Ok(Made {
+        func,
+        slots,
+        origin,
+    })
+}
+
+fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT as usize)
+}
+
+/// Where tiles lie that are alive at one step with others: the first place that is free.
+struct Places {
+    /// By where they lay apart.
+    found: IndexMap<usize, usize>,
+    bytes: usize,
+}
+
+impl Places {
+    fn of(sketch: &Sketch, steps: &[Job], made: &Made) -> Places {
+        // The bytes of each, and the steps between which it is alive.
+        let mut lives: IndexMap<usize, (usize, usize, usize)> = IndexMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            let results = &made.func.ops[step.op].results;
+            for &value in step.operands.iter().chain(results) {
+                let slot = made.slots[value].as_ref();
+                if let Some(slot) = slot.filter(|s| s.storage == Storage::Arena) {
+                    let life = lives.entry(slot.offset).or_insert((slot.bytes, at, at));
+                    life.2 = at;
+                }
+            }
+        }
+        let mut placed: Vec<(usize, usize, (usize, usize))> = Vec::with_capacity(lives.len());
+        let mut found = IndexMap::with_capacity(sketch.scratch.len());
+        lives.sort_by(|_, a, _, b| b.0.cmp(&a.0));
+        for (key, (bytes, first, last)) in lives {
+            let bytes = aligned(bytes);
+            let mut beside: Vec<(usize, usize)> = placed
+                .iter()
+                .filter(|(_, _, (from, to))| *from <= last && first <= *to)
+                .map(|(from, to, _)| (*from, *to))
+                .collect();
+            beside.sort_unstable();
+            let free = beside
+                .iter()
+                .fold(0, |at, &(from, to)| match at + bytes <= from {
+                    true => at,
+                    false => at.max(to),
+                });
+            placed.push((free, free + bytes, (first, last)));
+            found.insert(key, free);
+        }
+        let bytes = placed.iter().map(|(_, end, _)| *end).max().unwrap_or(0);
+        Places { found, bytes }
+    }
+
+    fn put(&self, mut slot: Slot) -> Slot {
+        if slot.storage == Storage::Arena {
+            slot.offset = self.found.get(&slot.offset).copied().unwrap_or(slot.offset);
+        }
+        slot
+    }
+}
+
+impl Form {
+    /// Bytes that its kernels keep.
+    pub(super) fn own_bytes(&self) -> usize {
+        let kernels = self.steps.iter().map(|step| step.kernel.own_bytes());
+        kernels.fold(0, usize::saturating_add)
+    }
+
+    /// Bytes that its kernels need besides, on each thread.
+    pub(super) fn besides(&self) -> Scratch {
+        self.steps.iter().fold(Scratch::default(), |most, step| {
+            let own = step.kernel.scratch();
+            std::array::from_fn(|i| most[i].max(own[i]))
+        })
+    }
+}

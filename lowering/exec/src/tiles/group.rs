@@ -1,0 +1,152 @@
+//! What is known of a group before its programs are looked at.
+
+use crate::access::Access;
+use crate::memory::Slot;
+use crate::ops::{self, Orders, Site};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::op::in_place;
+use optc_ir::{Func, Op, Value};
+use optc_tile::{GroupSchedule, Schedule};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The elements of a tile along each dimension of its value.
+pub(super) type Bounds = Vec<Range<usize>>;
+
+/// A group of a function whose values have their places.
+pub(super) struct Group<'a> {
+    site: Site<'a>,
+    pub(super) schedule: &'a GroupSchedule,
+    pub(super) ops: IndexSet<Op>,
+    /// Those of its operations that only move elements.
+    pub(super) moves: IndexSet<Op>,
+    /// The kernels of its operations on whole values, each by itself.
+    pub(super) orders: Orders,
+    /// Those of its products, with what these are added to.
+    pub(super) products: Orders,
+    /// The values of the group whose bytes are read outside of it, under this or another name.
+    pub(super) stored: IndexSet<Value>,
+    /// Whether programs write these where they lie.
+    pub(super) direct: bool,
+}
+
+/// Whole buffers that a group reads and writes, and what is worked out once for all programs.
+#[derive(Debug, Default)]
+pub(super) struct Wholes {
+    pub(super) sources: Vec<Slot>,
+    pub(super) targets: Vec<Slot>,
+    /// Where values lie in the bytes of tiles, by the strides of these.
+    renamed: IndexMap<(Value, Vec<i64>), Arc<Access>>,
+}
+
+impl<'a> Group<'a> {
+    pub(super) fn of(
+        site: Site<'a>,
+        schedule: &'a Schedule,
+        number: usize,
+        (moves, orders): (IndexSet<Op>, Orders),
+        products: &Orders,
+        direct: bool,
+    ) -> Group<'a> {
+        let group = &schedule.groups[number];
+        let ops: IndexSet<Op> = group.ops.iter().map(|op| op.op).collect();
+        let mut stored = IndexSet::new();
+        for &op in &ops {
+            for &value in &site.func.ops[op].results {
+                if schedule.is_live_out(value)
+                    && let Some(&root) = in_place::path(site.func, value).last()
+                {
+                    stored.insert(root);
+                }
+            }
+        }
+        Group {
+            site,
+            schedule: group,
+            products: products
+                .iter()
+                .filter(|(op, _)| ops.contains(*op))
+                .map(|(op, order)| (*op, order.clone()))
+                .collect(),
+            ops,
+            moves,
+            orders,
+            stored,
+            direct,
+        }
+    }
+
+    pub(super) fn site(&self, op: Op) -> Site<'a> {
+        Site { op, ..self.site }
+    }
+
+    pub(super) fn func(&self) -> &'a Func {
+        self.site.func
+    }
+
+    pub(super) fn name(&self, op: Op) -> &'a str {
+        &self.site.func.ops[op].name
+    }
+
+    pub(super) fn slot(&self, value: Value) -> Result<&'a Slot, String> {
+        let slot = self.site.slot(value);
+        slot.ok_or_else(|| format!("{value} lies nowhere"))
+    }
+
+    pub(super) fn shape(&self, value: Value) -> Result<Vec<usize>, String> {
+        let ty = self.func().ty(value).as_tensor().and_then(ops::shape);
+        ty.ok_or_else(|| format!("the sizes of {value} are not known"))
+    }
+}
+
+impl Wholes {
+    /// The number of the buffer that a value is read from.
+    pub(super) fn source(&mut self, slot: &Slot) -> usize {
+        numbered(&mut self.sources, slot)
+    }
+
+    /// The number of the buffer that a value is written to.
+    pub(super) fn target(&mut self, slot: &Slot) -> usize {
+        numbered(&mut self.targets, slot)
+    }
+
+    /// Where a value lies in the bytes of another one whose elements are these strides apart.
+    pub(super) fn renamed(
+        &mut self,
+        group: &Group<'_>,
+        value: Value,
+        root: Value,
+        strides: &[i64],
+    ) -> Result<Arc<Access>, String> {
+        let key = (value, strides.to_vec());
+        if let Some(known) = self.renamed.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let func = group.func();
+        let mut access = Access::strided(&group.shape(root)?, strides);
+        let mut path = in_place::path(func, value);
+        let end = path.iter().position(|&at| at == root);
+        path.truncate(end.ok_or_else(|| format!("{value} does not lie in {root}"))?);
+        for &at in path.iter().rev() {
+            let op = func.def_op(at).ok_or("an argument lies in nothing")?;
+            let site = group.site(op);
+            let result = site.data().results.iter().position(|&v| v == at);
+            let (registry, bindings) = (site.registry, site.bindings);
+            let result = result.unwrap_or(0);
+            let found = ops::aliased(func, op, result, registry, bindings, &access);
+            access = found.ok_or_else(|| format!("{at} gives no part of its operand"))?;
+        }
+        let access = Arc::new(access);
+        self.renamed.insert(key, Arc::clone(&access));
+        Ok(access)
+    }
+}
+
+fn numbered(known: &mut Vec<Slot>, slot: &Slot) -> usize {
+    let same = |s: &Slot| s.storage == slot.storage && s.range() == slot.range();
+    if let Some(at) = known.iter().position(same) {
+        return at;
+    }
+    known.push(slot.clone());
+    known.len() - 1
+}

@@ -1,0 +1,318 @@
+//! Groups that run tile by tile: one program of their grid after another, or several on threads.
+//!
+//! A program reads its parts of whole buffers where they lie, keeps what it computes in memory of its own, small enough to stay in
+//! the cache, and writes what others read into its part of whole buffers. The kernels are those of whole values, on accesses to
+//! parts; they are made once for all programs whose tiles have the same extents and places (a *form*), not once a program.
+//!
+//! - A group that adds up along its grid, or that is computed online, is run untiled.
+//! - So is one whose results lie in the bytes of what it reads, and one with an operation that has no kernel for its tiles.
+//! - Results are bit for bit those of the untiled program: no sum is cut, and a product begins with what is added to it in both or
+//!   in neither.
+//!
+//! On several threads a program keeps all of its tiles for itself and brings results to their places one thread at a time: parts of
+//! one buffer may lie in one another.
+
+mod form;
+mod group;
+mod run;
+mod sketch;
+mod window;
+
+use crate::join::{Job, joined, products};
+use crate::memory::Slot;
+use crate::ops::{Orders, Scratch, Site, order_of};
+use form::{Form, form};
+use group::{Group, Wholes};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Op, Value};
+use optc_tile::Schedule;
+use sketch::{Sketch, sketch};
+
+/// The most programs of a group, each of which is looked at.
+const MOST_PROGRAMS: u64 = 1 << 14;
+/// The most forms, each of which has its own kernels.
+const MOST_FORMS: usize = 64;
+
+/// A group whose programs are run.
+#[derive(Debug)]
+pub(crate) struct Tiled {
+    sources: Vec<Slot>,
+    targets: Vec<Slot>,
+    forms: Vec<Form>,
+    programs: Vec<Program>,
+    /// The bytes that a program has for itself.
+    pub(crate) scratch: usize,
+}
+
+/// One program.
+#[derive(Debug)]
+struct Program {
+    form: usize,
+    /// The first byte of each read and of each write in its whole buffer.
+    reads: Vec<usize>,
+    writes: Vec<usize>,
+}
+
+/// A group that is not run tile by tile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untiled {
+    /// Its number in the plan.
+    pub group: usize,
+    /// Why.
+    pub why: String,
+}
+
+/// What the groups of a function are made from.
+#[derive(Clone, Copy)]
+struct Making<'a> {
+    /// At any operation of the function.
+    site: Site<'a>,
+    schedule: &'a Schedule,
+    /// What the function does without tiles, each of one operation.
+    jobs: &'a [Job],
+    /// The products if nothing is tiled.
+    products: &'a Orders,
+    threads: usize,
+}
+
+/// What is run.
+#[derive(Debug)]
+pub(crate) enum Run {
+    Job(Job),
+    /// The programs of a group, whose last operation this is.
+    Tiles(Op, Box<Tiled>),
+}
+
+/// What a function does, each group of a schedule that can be run tile by tile as one, and the groups that cannot.
+pub(crate) fn planned(
+    jobs: Vec<Job>,
+    schedule: &Schedule,
+    site: Site<'_>,
+    threads: usize,
+) -> (Vec<Run>, Vec<Untiled>) {
+    let all: Vec<&Job> = jobs.iter().collect();
+    let whole = products(&all, site);
+    let making = Making {
+        site,
+        schedule,
+        jobs: &jobs,
+        products: &whole,
+        threads,
+    };
+    let (mut groups, mut untiled) = (Vec::new(), Vec::new());
+    for group in 0..schedule.groups.len() {
+        match making.group(group) {
+            Ok((tiled, members)) => groups.push((group, tiled, members)),
+            Err(why) => untiled.push(Untiled { group, why }),
+        }
+    }
+    // Operations become one between groups, not across them; where a sum would begin elsewhere then, nothing is tiled.
+    let members: IndexSet<usize> = groups.iter().flat_map(|g| g.2.iter().copied()).collect();
+    let ends: IndexSet<usize> = groups.iter().filter_map(|g| g.2.last().copied()).collect();
+    let (mut between, mut found) = (Vec::new(), Orders::new());
+    for (at, job) in jobs.iter().enumerate() {
+        if !members.contains(&at) {
+            between.push(job);
+        }
+        if ends.contains(&at) {
+            found.extend(products(&std::mem::take(&mut between), site));
+        }
+    }
+    found.extend(products(&between, site));
+    let inside: IndexSet<Op> = members.iter().map(|&at| jobs[at].op).collect();
+    let mut others = whole.iter().filter(|(op, _)| !inside.contains(*op));
+    if others.any(|(op, order)| found.get(op) != Some(order)) {
+        let why = "a product outside would begin with other values";
+        untiled.extend(groups.drain(..).map(|(group, ..)| Untiled {
+            group,
+            why: why.to_owned(),
+        }));
+        untiled.sort_by_key(|untiled| untiled.group);
+    }
+    let members: IndexSet<usize> = groups.iter().flat_map(|g| g.2.iter().copied()).collect();
+    let last = |(_, tiled, members): (usize, Tiled, Vec<usize>)| Some((*members.last()?, tiled));
+    let mut at_end: IndexMap<usize, Tiled> = groups.into_iter().filter_map(last).collect();
+    let (mut between, mut made) = (Vec::new(), Vec::with_capacity(jobs.len()));
+    for (at, job) in jobs.into_iter().enumerate() {
+        let op = job.op;
+        if !members.contains(&at) {
+            between.push(job);
+        }
+        if let Some(tiled) = at_end.shift_remove(&at) {
+            made.extend(
+                joined(std::mem::take(&mut between), site)
+                    .into_iter()
+                    .map(Run::Job),
+            );
+            made.push(Run::Tiles(op, Box::new(tiled)));
+        }
+    }
+    made.extend(joined(between, site).into_iter().map(Run::Job));
+    (made, untiled)
+}
+
+impl<'a> Making<'a> {
+    /// The group of this number, and which of the jobs it does.
+    ///
+    /// # Errors
+    /// Why it is run untiled.
+    fn group(&self, number: usize) -> Result<(Tiled, Vec<usize>), String> {
+        let group = self.described(number)?;
+        let members: Vec<usize> = (0..self.jobs.len())
+            .filter(|&at| group.ops.contains(&self.jobs[at].op))
+            .collect();
+        if members.is_empty() {
+            return Err("nothing in it is run".to_owned());
+        }
+        let mut wholes = Wholes::default();
+        let mut sketches: Vec<Sketch> = Vec::new();
+        let mut programs = Vec::new();
+        let grid = group.schedule.grid();
+        let mut index = vec![0i64; grid.len()];
+        for _ in 0..group.schedule.programs() {
+            let (found, begins) = sketch(&group, &mut wholes, &index)?;
+            let form = sketches.iter().position(|known| *known == found);
+            let form = form.unwrap_or_else(|| {
+                sketches.push(found);
+                sketches.len() - 1
+            });
+            if MOST_FORMS < sketches.len() {
+                return Err(format!("its programs have more than {MOST_FORMS} forms"));
+            }
+            programs.push(Program {
+                form,
+                reads: begins.reads,
+                writes: begins.writes,
+            });
+            for (i, &n) in index.iter_mut().zip(&grid).rev() {
+                *i += 1;
+                if *i < n as i64 {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        self.apart(&group, &wholes, &members)?;
+        let mut forms = Vec::with_capacity(sketches.len());
+        for sketch in &sketches {
+            forms.push(form(sketch, &group)?);
+        }
+        let scratch = forms.iter().map(|form| form.scratch).max().unwrap_or(0);
+        let tiled = Tiled {
+            sources: wholes.sources,
+            targets: wholes.targets,
+            forms,
+            programs,
+            scratch,
+        };
+        Ok((tiled, members))
+    }
+
+    fn described(&self, number: usize) -> Result<Group<'a>, String> {
+        let group = &self.schedule.groups[number];
+        for op in &group.ops {
+            let name = &self.site.func.ops[op.op].name;
+            let why = match () {
+                () if !op.sequential.is_empty() => "adds up along the grid",
+                () if op.online.is_some() => "is computed online",
+                () if op.parts.is_empty() => "has no tile yet",
+                () => continue,
+            };
+            return Err(format!("{name} {why}"));
+        }
+        if MOST_PROGRAMS < group.programs() {
+            let found = group.programs();
+            return Err(format!(
+                "it has {found} programs, at most {MOST_PROGRAMS} are run"
+            ));
+        }
+        let (mut moves, mut orders) = (IndexSet::new(), Orders::new());
+        let jobs: IndexMap<Op, &Job> = self.jobs.iter().map(|job| (job.op, job)).collect();
+        for op in &group.ops {
+            match jobs.get(&op.op).map(|job| &job.kernel) {
+                Some(Some(kernel)) if kernel.only_moves() => {}
+                Some(Some(kernel)) => {
+                    orders.insert(op.op, order_of(&**kernel));
+                    continue;
+                }
+                // All that it has to move lies there already.
+                None => {}
+                Some(None) => {
+                    let name = &self.site.func.ops[op.op].name;
+                    return Err(format!("{name} has no kernel"));
+                }
+            }
+            moves.insert(op.op);
+        }
+        let direct = self.threads == 1;
+        let known = (moves, orders);
+        Ok(Group::of(
+            self.site,
+            self.schedule,
+            number,
+            known,
+            self.products,
+            direct,
+        ))
+    }
+
+    /// Whether nothing is written to what the group reads, and no step between its own needs it to be somewhere else.
+    fn apart(&self, group: &Group<'_>, wholes: &Wholes, members: &[usize]) -> Result<(), String> {
+        let (sources, targets) = (&wholes.sources, &wholes.targets);
+        for (number, target) in targets.iter().enumerate() {
+            if sources.iter().any(|source| source.overlaps(target)) {
+                return Err("a result lies in the bytes of what it reads".to_owned());
+            }
+            if targets[..number].iter().any(|other| other.overlaps(target)) {
+                return Err("its results lie in one another".to_owned());
+            }
+        }
+        let (Some(&first), Some(&last)) = (members.first(), members.last()) else {
+            return Ok(());
+        };
+        let func = group.func();
+        let slots = |values: &[Value]| -> Vec<&Slot> {
+            values.iter().filter_map(|&v| self.site.slot(v)).collect()
+        };
+        for step in &self.jobs[first..=last] {
+            if group.ops.contains(&step.op) {
+                continue;
+            }
+            let (reads, writes) = (slots(&step.operands), slots(&func.ops[step.op].results));
+            let clash = |own: &[&Slot], others: &[Slot]| {
+                own.iter().any(|a| others.iter().any(|b| a.overlaps(b)))
+            };
+            if clash(&reads, targets) || clash(&writes, targets) || clash(&writes, sources) {
+                let name = &func.ops[step.op].name;
+                return Err(format!("{name} runs between its operations"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tiled {
+    /// Bytes that its kernels keep.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let forms = self.forms.iter().map(Form::own_bytes);
+        forms.fold(0, usize::saturating_add)
+    }
+
+    /// Bytes that its kernels need besides, on each thread.
+    pub(crate) fn besides(&self) -> Scratch {
+        self.forms.iter().fold(Scratch::default(), |most, form| {
+            let own = form.besides();
+            std::array::from_fn(|i| most[i].max(own[i]))
+        })
+    }
+
+    /// The whole buffers that it reads, and those that it writes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let all = self.forms.iter().enumerate().map(|(number, form)| {
+            let bytes = |list: &[(usize, usize)]| list.iter().map(|(_, n)| *n as u64).sum::<u64>();
+            let count = self.programs.iter().filter(|p| p.form == number).count() as u64;
+            count * (bytes(&form.reads) + bytes(&form.writes))
+        });
+        all.sum()
+    }
+}

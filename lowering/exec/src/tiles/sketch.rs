@@ -1,0 +1,653 @@
+//! One program of a group: its tiles as values, and what is done with them, without kernels.
+//!
+//! A tile lies in memory that the program has for itself, in the part of a whole buffer from which the group reads it, or in the part
+//! to which it is written. What only renames or cuts a tile is no operation: the reader has an access of its own.
+
+use super::group::{Bounds, Group, Wholes};
+use super::window::window;
+use crate::access::Access;
+use crate::memory::{Slot, Storage};
+use crate::ops;
+use indexmap::IndexMap;
+use optc_ir::memory::{self, Place};
+use optc_ir::op::in_place;
+use optc_ir::op::part::{Part, Port};
+use optc_ir::{AttrDict, Dim, FreedomClass, Op, OpRef, Role, TensorType, Type, Value};
+use optc_tile::{OpSchedule, OperandSchedule, PartSchedule, Source, Tile};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where a tile lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lies {
+    /// In the memory of this number that a program has for itself.
+    Scratch(usize),
+    /// In the read of this number.
+    Read(usize),
+    /// In the write of this number.
+    Write(usize),
+    /// In the buffer of a constant, all of it.
+    Constant,
+}
+
+/// A tile, or a part of one as an operation reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TileValue {
+    /// The value that it is some of.
+    pub(super) of: Value,
+    pub(super) lies: Lies,
+    pub(super) access: Access,
+}
+
+/// What is done with tiles.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TileOp {
+    /// The operation that it is done for.
+    pub(super) op: Op,
+    /// The attributes of the operation on the tiles; none of what only moves the elements of one tile to another one.
+    pub(super) props: Option<AttrDict>,
+    pub(super) operands: Vec<usize>,
+    pub(super) results: Vec<usize>,
+}
+
+/// A program, equal to another one if all of it but where its parts of whole buffers begin is the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sketch {
+    pub(super) values: Vec<TileValue>,
+    pub(super) ops: Vec<TileOp>,
+    /// The bytes of each memory that the program has for itself.
+    pub(super) scratch: Vec<usize>,
+    /// The number of the whole buffer of each read, and its bytes.
+    pub(super) reads: Vec<(usize, usize)>,
+    /// The same of each write.
+    pub(super) writes: Vec<(usize, usize)>,
+}
+
+/// The byte of its whole buffer at which each read and each write begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begins {
+    pub(super) reads: Vec<usize>,
+    pub(super) writes: Vec<usize>,
+}
+
+/// A tile that is written, of which others are renamed parts.
+#[derive(Clone, Debug)]
+struct Root {
+    value: usize,
+    bounds: Bounds,
+    /// What a step along each dimension adds, of memory of the program's own.
+    strides: Vec<i64>,
+    /// The first place of the whole buffer, of a write.
+    low: i64,
+}
+
+/// Where the elements of a part of a value are found.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    /// In its whole buffer, which is there before the group runs.
+    Outside,
+    /// In this part of a tile that is written.
+    Root(Value, usize),
+    /// It has no element in this program.
+    Nowhere,
+}
+
+/// Where all elements of a value would lie, given where those of a tile do.
+struct Lying {
+    lies: Option<Lies>,
+    access: Arc<Access>,
+    /// How much further on they lie.
+    shift: i64,
+}
+
+impl Lying {
+    /// Where some of them lie.
+    fn picked(&self, bounds: &[Range<usize>]) -> Access {
+        self.access.picked(&listed(bounds)).moved(self.shift)
+    }
+}
+
+pub(super) struct Sketcher<'g, 'a> {
+    group: &'g Group<'a>,
+    wholes: &'g mut Wholes,
+    program: &'g [i64],
+    sketch: Sketch,
+    begins: Begins,
+    roots: IndexMap<(Value, usize), Root>,
+    homes: IndexMap<(Value, usize), Home>,
+}
+
+/// The program at an index of the grid.
+///
+/// # Errors
+/// Why it cannot be run on tiles.
+pub(super) fn sketch(
+    group: &Group<'_>,
+    wholes: &mut Wholes,
+    program: &[i64],
+) -> Result<(Sketch, Begins), String> {
+    let mut sketcher = Sketcher {
+        group,
+        wholes,
+        program,
+        sketch: Sketch::default(),
+        begins: Begins::default(),
+        roots: IndexMap::new(),
+        homes: IndexMap::new(),
+    };
+    for schedule in &group.schedule.ops {
+        for number in 0..schedule.parts.len() {
+            let done = sketcher.part(schedule, number);
+            done.map_err(|why| format!("{}: {why}", group.name(schedule.op)))?;
+        }
+    }
+    Ok((sketcher.sketch, sketcher.begins))
+}
+
+fn is_empty(bounds: &Bounds) -> bool {
+    bounds.iter().any(Range::is_empty)
+}
+
+fn listed(bounds: &[Range<usize>]) -> Vec<Vec<usize>> {
+    bounds.iter().map(|range| range.clone().collect()).collect()
+}
+
+impl Sketcher<'_, '_> {
+    fn bounds(&self, tile: &Tile, value: Value) -> Result<Bounds, String> {
+        let shape = self.group.shape(value)?;
+        let spans = tile.0.iter().zip(&shape);
+        let clipped = spans.map(|(span, &n)| {
+            let range = span.clipped(self.program, n as u64);
+            range.start as usize..range.end as usize
+        });
+        Ok(clipped.collect())
+    }
+
+    /// One part of an operation.
+    fn part(&mut self, schedule: &OpSchedule, number: usize) -> Result<(), String> {
+        let site = self.group.site(schedule.op);
+        let data = site.data();
+        let part = &schedule.parts[number];
+        let places = memory::places(data).ok().flatten();
+        let places = places.ok_or("its results have no places")?;
+        let mut made = Vec::new();
+        for (result, (&value, place)) in data.results.iter().zip(&places).enumerate() {
+            let home = match place {
+                Place::Constant => Home::Outside,
+                Place::Alias(operand) => {
+                    let from = part.operands.get(*operand).ok_or("an operand is missing")?;
+                    self.home(from)?
+                }
+                _ => {
+                    made.push(result);
+                    continue;
+                }
+            };
+            self.homes.insert((value, number), home);
+        }
+        let mut bounds = Vec::with_capacity(data.results.len());
+        for (tile, &value) in part.results.iter().zip(&data.results) {
+            bounds.push(self.bounds(tile, value)?);
+        }
+        for &result in &made {
+            if is_empty(&bounds[result]) {
+                let key = (data.results[result], number);
+                self.homes.insert(key, Home::Nowhere);
+            }
+        }
+        made.retain(|&result| !is_empty(&bounds[result]));
+        if made.is_empty() {
+            return Ok(());
+        }
+        if self.group.moves.contains(&schedule.op) {
+            return self.moved(schedule, number, &made, &bounds);
+        }
+        if made.len() != data.results.len() {
+            return Err("some of its results have no element in a program".to_owned());
+        }
+        self.computed(schedule, number, &bounds)
+    }
+
+    /// Where an operand is found.
+    fn home(&self, operand: &OperandSchedule) -> Result<Home, String> {
+        match operand.source {
+            Source::Memory => Ok(Home::Outside),
+            Source::Made { part, .. } => {
+                let home = self.homes.get(&(operand.value, part)).copied();
+                home.ok_or_else(|| format!("{} is not made before it is read", operand.value))
+            }
+        }
+    }
+
+    /// Where all elements of an operand would lie.
+    fn lying(&mut self, operand: &OperandSchedule) -> Result<Lying, String> {
+        let value = operand.value;
+        match self.home(operand)? {
+            Home::Nowhere => Err(format!("{value} has no element in a program")),
+            Home::Outside => Ok(Lying {
+                lies: None,
+                access: Arc::clone(&self.group.slot(value)?.access),
+                shift: 0,
+            }),
+            Home::Root(root, part) => self.inside(value, root, part),
+        }
+    }
+
+    /// The same of a value in the bytes of a tile.
+    fn inside(&mut self, value: Value, root: Value, part: usize) -> Result<Lying, String> {
+        let found = self.roots.get(&(root, part));
+        let found = found.ok_or_else(|| format!("{root} is not made before it is read"))?;
+        let lies = self.sketch.values[found.value].lies;
+        let (access, shift) = match lies {
+            Lies::Write(_) => (Arc::clone(&self.group.slot(value)?.access), -found.low),
+            Lies::Scratch(_) | Lies::Read(_) | Lies::Constant => {
+                let starts = found.bounds.iter().zip(&found.strides);
+                let start: i64 = starts.map(|(range, s)| range.start as i64 * s).sum();
+                let renamed = self
+                    .wholes
+                    .renamed(self.group, value, root, &found.strides)?;
+                (renamed, -start)
+            }
+        };
+        Ok(Lying {
+            lies: Some(lies),
+            access,
+            shift,
+        })
+    }
+
+    /// A part of a value, as an operation reads it.
+    fn read(&mut self, operand: &OperandSchedule, bounds: &Bounds) -> Result<usize, String> {
+        if let Home::Root(root, part) = self.home(operand)?
+            && root == operand.value
+            && let Some(root) = self.roots.get(&(root, part))
+            && root.bounds == *bounds
+        {
+            return Ok(root.value);
+        }
+        let lying = self.lying(operand)?;
+        let access = lying.picked(bounds);
+        self.value(operand.value, lying.lies, access)
+    }
+
+    /// A tile with these places in its memory; that of a value from outside is found in its whole buffer.
+    fn value(&mut self, of: Value, lies: Option<Lies>, access: Access) -> Result<usize, String> {
+        let (lies, access) = match lies {
+            Some(lies) => (lies, access),
+            None => {
+                let slot = self.group.slot(of)?;
+                match slot.storage {
+                    Storage::Constant(_) if *slot.access == access => (Lies::Constant, access),
+                    _ => {
+                        let (begin, bytes, access) = reached(slot, access)?;
+                        let key = (self.wholes.source(slot), bytes);
+                        let known = self.sketch.reads.iter().zip(&self.begins.reads);
+                        let known = known
+                            .enumerate()
+                            .find(|(_, (k, b))| **k == key && **b == begin);
+                        let number = match known {
+                            Some((number, _)) => number,
+                            None => {
+                                self.sketch.reads.push(key);
+                                self.begins.reads.push(begin);
+                                self.sketch.reads.len() - 1
+                            }
+                        };
+                        (Lies::Read(number), access)
+                    }
+                }
+            }
+        };
+        let made = TileValue { of, lies, access };
+        // What two operations read of one value is one value.
+        let written = |at: usize| self.sketch.ops.iter().any(|op| op.results.contains(&at));
+        let same = (0..self.sketch.values.len()).find(|&at| self.sketch.values[at] == made);
+        Ok(match same.filter(|&at| !written(at) || self.is_root(at)) {
+            Some(at) => at,
+            None => {
+                self.sketch.values.push(made);
+                self.sketch.values.len() - 1
+            }
+        })
+    }
+
+    fn is_root(&self, value: usize) -> bool {
+        self.roots.values().any(|root| root.value == value)
+    }
+
+    /// Memory for the tile of a result: its part of the whole buffer, or the program's own.
+    fn make(&mut self, value: Value, part: usize, bounds: &Bounds) -> Result<usize, String> {
+        let whole = &self.group.slot(value)?.access;
+        let own: Vec<usize> = bounds.iter().map(Range::len).collect();
+        let direct = self.group.direct && self.group.stored.contains(&value);
+        let (made, strides, low) = if direct {
+            let picked = whole.picked(&listed(bounds));
+            let low = picked.reach().map_or(0, |(low, _)| low);
+            (self.target(value, bounds)?, Vec::new(), low)
+        } else {
+            let strides = dense(whole, bounds);
+            let access = Access::strided(&own, &strides);
+            let slot = self.group.slot(value)?;
+            let bytes = own.iter().product::<usize>() * size(slot)?;
+            let lies = Lies::Scratch(self.sketch.scratch.len());
+            self.sketch.scratch.push(bytes);
+            let of = value;
+            self.sketch.values.push(TileValue { of, lies, access });
+            (self.sketch.values.len() - 1, strides, 0)
+        };
+        let root = Root {
+            value: made,
+            bounds: bounds.clone(),
+            strides,
+            low,
+        };
+        self.roots.insert((value, part), root);
+        self.homes.insert((value, part), Home::Root(value, part));
+        Ok(made)
+    }
+
+    /// The part of a value's whole buffer.
+    fn target(&mut self, value: Value, bounds: &Bounds) -> Result<usize, String> {
+        let slot = self.group.slot(value)?;
+        let (begin, bytes, access) = reached(slot, slot.access.picked(&listed(bounds)))?;
+        let lies = Lies::Write(self.sketch.writes.len());
+        self.sketch.writes.push((self.wholes.target(slot), bytes));
+        self.begins.writes.push(begin);
+        let of = value;
+        self.sketch.values.push(TileValue { of, lies, access });
+        Ok(self.sketch.values.len() - 1)
+    }
+
+    /// Brings a result to its whole buffer, if that is not where it was written.
+    fn stored(&mut self, op: Op, value: Value, part: usize) -> Result<(), String> {
+        if self.group.direct || !self.group.stored.contains(&value) {
+            return Ok(());
+        }
+        let Some(root) = self.roots.get(&(value, part)).cloned() else {
+            return Ok(());
+        };
+        let target = self.target(value, &root.bounds)?;
+        self.copy(op, root.value, target);
+        Ok(())
+    }
+
+    fn copy(&mut self, op: Op, from: usize, to: usize) {
+        self.sketch.ops.push(TileOp {
+            op,
+            props: None,
+            operands: vec![from],
+            results: vec![to],
+        });
+    }
+
+    /// An operation that only moves elements, as copies of parts of its operands.
+    fn moved(
+        &mut self,
+        schedule: &OpSchedule,
+        number: usize,
+        made: &[usize],
+        bounds: &[Bounds],
+    ) -> Result<(), String> {
+        let (op, group) = (schedule.op, self.group);
+        let site = group.site(op);
+        let data = site.data();
+        let operands = &schedule.parts[number].operands;
+        if let [operand] = &operands[..]
+            && made == [0]
+        {
+            let lying = self.lying(operand)?;
+            let (registry, bindings) = (site.registry, site.bindings);
+            if let Some(access) = ops::renamed(site.func, op, registry, bindings, &lying.access) {
+                let access = access.picked(&listed(&bounds[0])).moved(lying.shift);
+                let from = self.value(operand.value, lying.lies, access)?;
+                let to = self.make(data.results[0], number, &bounds[0])?;
+                self.copy(op, from, to);
+                return self.stored(op, data.results[0], number);
+            }
+        }
+        let known = |i: usize| in_place::constant(site.func, *data.operands.get(i)?);
+        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let parts = decl.parts(&site.func.op_ref(op), &known);
+        for &result in made {
+            let value = data.results[result];
+            let mut filled = 0;
+            // The operands are found before there is a place for the result.
+            let mut pieces = Vec::new();
+            for one in &parts {
+                match (one.part, one.whole) {
+                    (Port::Result(r), Port::Operand(i)) if r == result => {
+                        let lying = self.lying(&operands[i])?;
+                        let shape = group.shape(value)?;
+                        let access = ops::part(one, &shape, &lying.access);
+                        let access = access.ok_or("its parts are no parts of its operand")?;
+                        let access = access.picked(&listed(&bounds[result]));
+                        let access = access.moved(lying.shift);
+                        filled += access.count();
+                        pieces.push((self.value(operands[i].value, lying.lies, access)?, None));
+                    }
+                    (Port::Operand(i), Port::Result(r)) if r == result => {
+                        let shape = group.shape(operands[i].value)?;
+                        let Some(own) = cut(one, &shape, &bounds[result])? else {
+                            continue;
+                        };
+                        let from = self.read(&operands[i], &own)?;
+                        filled += self.sketch.values[from].access.count();
+                        pieces.push((from, Some((one, shape, own))));
+                    }
+                    _ => {}
+                }
+            }
+            let wanted: usize = bounds[result].iter().map(Range::len).product();
+            if filled != wanted {
+                return Err("its operands do not fill its tile".to_owned());
+            }
+            let to = self.make(value, number, &bounds[result])?;
+            for (from, there) in pieces {
+                let Some((one, shape, own)) = there else {
+                    self.copy(op, from, to);
+                    continue;
+                };
+                let lying = self.inside(value, value, number)?;
+                let access = ops::part(one, &shape, &lying.access);
+                let access = access.ok_or("its operands are no parts of its result")?;
+                let access = access.picked(&listed(&own)).moved(lying.shift);
+                let lies = self.sketch.values[to].lies;
+                let of = value;
+                self.sketch.values.push(TileValue { of, lies, access });
+                self.copy(op, from, self.sketch.values.len() - 1);
+            }
+            self.stored(op, value, number)?;
+        }
+        Ok(())
+    }
+
+    /// An operation that computes, on the tiles of its operands.
+    fn computed(
+        &mut self,
+        schedule: &OpSchedule,
+        number: usize,
+        bounds: &[Bounds],
+    ) -> Result<(), String> {
+        let (op, group) = (schedule.op, self.group);
+        let part: &PartSchedule = &schedule.parts[number];
+        let mut own = Vec::with_capacity(part.operands.len());
+        for operand in &part.operands {
+            let tile = operand.tile.as_ref();
+            let tile = tile.ok_or("the sizes of an operand are not known")?;
+            own.push(self.bounds(tile, operand.value)?);
+        }
+        let (props, own) = match window(group, op, &own, bounds)? {
+            Some(found) => found,
+            None => {
+                group.follows(op, &own, bounds)?;
+                (group.site(op).data().props.clone(), own)
+            }
+        };
+        group.fits(op, &props, &own, bounds)?;
+        let mut operands = Vec::with_capacity(own.len());
+        for (operand, bounds) in part.operands.iter().zip(&own) {
+            operands.push(self.read(operand, bounds)?);
+        }
+        let values = group.site(op).data().results.clone();
+        let mut results = Vec::with_capacity(values.len());
+        for (&value, bounds) in values.iter().zip(bounds) {
+            results.push(self.make(value, number, bounds)?);
+        }
+        self.sketch.ops.push(TileOp {
+            op,
+            props: Some(props),
+            operands,
+            results,
+        });
+        for value in values {
+            self.stored(op, value, number)?;
+        }
+        Ok(())
+    }
+}
+
+/// Of some places in the whole buffer of a value the first byte and the number of bytes, and the places from there on.
+fn reached(slot: &Slot, access: Access) -> Result<(usize, usize, Access), String> {
+    let size = size(slot)?;
+    let (low, high) = access.reach().ok_or("a tile has no element")?;
+    let begin = usize::try_from(low).map_err(|e| e.to_string())? * size;
+    let bytes = (high - low + 1) as usize * size;
+    Ok((begin, bytes, access.moved(-low)))
+}
+
+/// The bytes of an element.
+fn size(slot: &Slot) -> Result<usize, String> {
+    match slot.width % 8 {
+        0 => Ok(slot.width as usize / 8),
+        _ => Err("its elements are no whole bytes".to_owned()),
+    }
+}
+
+/// Strides of a tile without gaps, its dimensions in the order that they have in the whole buffer.
+fn dense(whole: &Access, bounds: &Bounds) -> Vec<i64> {
+    let step = |dim: usize| match whole {
+        Access::Sum { tables, .. } if 1 < bounds[dim].len() => {
+            let start = bounds[dim].start;
+            (tables[dim][start + 1] - tables[dim][start]).abs()
+        }
+        _ => i64::MAX,
+    };
+    let mut order: Vec<usize> = (0..bounds.len()).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(step(dim)));
+    let mut strides = vec![0; bounds.len()];
+    let mut stride = 1;
+    for dim in order.into_iter().rev() {
+        strides[dim] = stride;
+        stride *= bounds[dim].len() as i64;
+    }
+    strides
+}
+
+/// The elements of a part that lie within some bounds of its whole; none where no element does.
+fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, String> {
+    let mut own: Bounds = shape.iter().map(|&n| 0..n).collect();
+    for (along, range) in one.dims.iter().zip(bounds) {
+        let start = along.start.eval(&|_| None).ok_or("a size is not known")?;
+        let less = |at: usize| at as i128 - start;
+        let Some(dim) = along.from else {
+            if !range.contains(&usize::try_from(start).unwrap_or(usize::MAX)) {
+                return Ok(None);
+            }
+            continue;
+        };
+        if along.step != 1 && own[dim].len() != 1 {
+            return Err("it takes its elements apart".to_owned());
+        }
+        let n = shape[dim];
+        let clip = |at: i128| usize::try_from(at.max(0)).unwrap_or(usize::MAX).min(n);
+        own[dim] = clip(less(range.start))..clip(less(range.end)).max(clip(less(range.start)));
+    }
+    Ok((!is_empty(&own)).then_some(own))
+}
+
+impl Group<'_> {
+    /// Whether an operation with these attributes makes tiles of its results of tiles of its operands.
+    fn fits(
+        &self,
+        op: Op,
+        props: &AttrDict,
+        own: &[Bounds],
+        results: &[Bounds],
+    ) -> Result<(), String> {
+        let site = self.site(op);
+        let data = site.data();
+        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let ty = |(&value, bounds): (&Value, &Bounds)| Ok(self.tile_type(value, bounds)?.into());
+        let operands = data.operands.iter().zip(own).map(ty);
+        let operands = operands.collect::<Result<Vec<Type>, String>>()?;
+        let made = data.results.iter().zip(results).map(ty);
+        let made = made.collect::<Result<Vec<Type>, String>>()?;
+        let of = OpRef {
+            name: &data.name,
+            operands: operands.iter().collect(),
+            results: made.iter().collect(),
+            props,
+        };
+        let inferred = decl.infer(&of).map_err(|e| e.to_string())?;
+        let same = inferred.len() == made.len()
+            && inferred.iter().zip(&made).all(|(inferred, made)| {
+                made.as_tensor()
+                    .is_some_and(|made| made.dims == inferred.dims)
+            });
+        match same {
+            true => Ok(()),
+            false => Err("its tiles have other extents than it gives them".to_owned()),
+        }
+    }
+
+    /// Whether equal labels have equal parts: then the operation on the parts gives parts of its results.
+    fn follows(&self, op: Op, own: &[Bounds], results: &[Bounds]) -> Result<(), String> {
+        let site = self.site(op);
+        let data = site.data();
+        let decl = site.registry.get(&data.name).ok_or("nothing declares it")?;
+        let freedom = decl.freedom(&site.func.op_ref(op));
+        if !matches!(
+            freedom.class,
+            FreedomClass::Ordered | FreedomClass::Contract | FreedomClass::Window
+        ) {
+            return Err("its tiles are not those of common dimensions".to_owned());
+        }
+        let mut ranges: Vec<Option<Range<usize>>> = vec![None; freedom.labels.len()];
+        let ends = data.results.iter().zip(results).zip(&freedom.results);
+        for ((&value, bounds), labels) in ends {
+            for ((range, &n), label) in bounds.iter().zip(&self.shape(value)?).zip(labels) {
+                let free = |label: &usize| {
+                    let of = freedom.labels[*label];
+                    of.granule == 0 && of.role != Role::Axis
+                };
+                match label {
+                    Some(label) if free(label) => {
+                        let known = ranges[*label].get_or_insert_with(|| range.clone());
+                        if known != range {
+                            return Err("its results are cut in several ways".to_owned());
+                        }
+                    }
+                    _ if *range == (0..n) => {}
+                    _ => return Err("it is cut along what it works on".to_owned()),
+                }
+            }
+        }
+        let ends = data.operands.iter().zip(own).zip(&freedom.operands);
+        for ((&value, bounds), labels) in ends {
+            for ((range, &n), label) in bounds.iter().zip(&self.shape(value)?).zip(labels) {
+                let wanted = label.and_then(|label| ranges[label].clone());
+                if *range != wanted.unwrap_or(0..n) {
+                    return Err("it reads other parts of its operands than it writes".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The type of a tile.
+    pub(super) fn tile_type(&self, value: Value, bounds: &Bounds) -> Result<TensorType, String> {
+        let ty = self.func().ty(value).as_tensor().ok_or("it is no tensor")?;
+        let dims = bounds.iter().map(|range| Dim::Fixed(range.len() as u64));
+        Ok(TensorType::new(dims.collect(), ty.dtype))
+    }
+}

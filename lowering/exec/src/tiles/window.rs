@@ -1,0 +1,86 @@
+//! Convolutions on tiles: what a window does not reach of a tile is padding, and groups of channels are those of the tile.
+
+use super::group::{Bounds, Group};
+use optc_ir::{AttrDict, Attributes, Op, Operation};
+use optc_ops::{Conv, Slide};
+use std::ops::Range;
+
+/// What a convolution needs of its operands for a tile of its result, and its attributes there; `None` of any other operation.
+///
+/// # Errors
+/// A part of some groups of channels, or operands that do not hold what the tile needs.
+pub(super) fn window(
+    group: &Group<'_>,
+    op: Op,
+    own: &[Bounds],
+    results: &[Bounds],
+) -> Result<Option<(AttrDict, Vec<Bounds>)>, String> {
+    let site = group.site(op);
+    let data = site.data();
+    let of = site.func.op_ref(op);
+    if &*data.name != Conv::NAME {
+        return Ok(None);
+    }
+    let conv = Conv::read(&of).map_err(|e| e.to_string())?;
+    let slides = conv.slides(&of).map_err(|e| e.to_string())?;
+    let groups = conv.groups().map_err(|e| e.to_string())? as usize;
+    if conv.transposed {
+        return Err("it is a transposed convolution".to_owned());
+    }
+    let (x, y) = (
+        group.shape(data.operands[0])?,
+        group.shape(data.results[0])?,
+    );
+    let w = group.shape(data.operands[1])?;
+    let [batch, outputs, positions @ ..] = &results[0][..] else {
+        return Err("its result has no channels".to_owned());
+    };
+    let (inputs, made) = (x[1] / groups, y[1] / groups);
+    let first = outputs.start / made;
+    let last = (outputs.end - 1) / made;
+    if first != last && (outputs.start % made != 0 || outputs.end % made != 0) {
+        return Err("its tile has parts of several groups of channels".to_owned());
+    }
+    let mut needs = vec![batch.clone(), first * inputs..(last + 1) * inputs];
+    let (mut low, mut high) = (Vec::new(), Vec::new());
+    for ((slide, range), &n) in slides.iter().zip(positions).zip(&x[2..]) {
+        let (reads, before, behind) = reached(*slide, range, n);
+        if reads.is_empty() {
+            return Err("a tile of its result reads padding alone".to_owned());
+        }
+        needs.push(reads);
+        low.push(before);
+        high.push(behind);
+    }
+    let mut weights = vec![outputs.clone()];
+    weights.extend(w[1..].iter().map(|&n| 0..n));
+    let mut all = vec![needs, weights];
+    if 2 < data.operands.len() {
+        all.push(vec![outputs.clone()]);
+    }
+    let holds = |(own, needs): (&Bounds, &Bounds)| {
+        let mut pairs = own.iter().zip(needs);
+        pairs.all(|(own, needs)| own.start <= needs.start && needs.end <= own.end)
+    };
+    if own.len() != all.len() || !own.iter().zip(&all).all(holds) {
+        return Err("its tile needs more of its operands than it reads".to_owned());
+    }
+    low.extend(high);
+    let on_tile = Conv {
+        pads: Some(low),
+        group: (last + 1 - first) as i64,
+        ..conv
+    };
+    Ok(Some((on_tile.write(), all)))
+}
+
+/// The elements that windows at some positions reach, of so many, and the padding before and behind these.
+fn reached(slide: Slide, positions: &Range<usize>, n: usize) -> (Range<usize>, i64, i64) {
+    let stride = slide.stride as i64;
+    let start = positions.start as i64 * stride - slide.low as i64;
+    let last = (positions.end as i64 - 1) * stride - slide.low as i64;
+    let end = last + slide.span() as i64;
+    let n = n as i64;
+    let range = start.clamp(0, n) as usize..end.clamp(0, n) as usize;
+    (range, (-start).max(0), (end - n).max(0))
+}
