@@ -5,7 +5,7 @@ use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
 use crate::tile_propagate::legal::{check, check_order, widen};
-use crate::tile_propagate::limits::Limits;
+use crate::tile_propagate::limits::{ENOUGH_PARALLEL, Limits};
 use crate::tile_propagate::local::{Local, Source};
 use optc_tile::Tiling;
 use optc_tile::{Axis, Expr, OpTile, Order, Part, Span, Steps, Tile};
@@ -117,6 +117,11 @@ pub(crate) fn choose(
     let aims = Aims {
         work: work_untiled(local),
         bound: lower_bound(local, whole.as_ref().map(|(_, carried)| carried)),
+        // While groups grow bytes alone decide, and what is as good otherwise is found in fewer steps.
+        enough: match thorough {
+            true => limits.enough,
+            false => limits.enough.max(ENOUGH_PARALLEL),
+        },
         thorough,
     };
     let mut best: Option<(Score, LocalPlan)> = None;
@@ -140,6 +145,8 @@ struct Aims {
     work: u64,
     /// No plan moves fewer bytes.
     bound: u64,
+    /// More programs at the same time are no better.
+    enough: u64,
     thorough: bool,
 }
 
@@ -467,7 +474,7 @@ impl Search<'_> {
             excess: 0,
             wasteful: false,
             bytes: self.aims.bound,
-            serial: std::cmp::Reverse(parallel.min(self.limits.enough)),
+            serial: std::cmp::Reverse(parallel.min(self.aims.enough)),
             programs,
             footprint: 0,
         }
@@ -603,7 +610,7 @@ impl Search<'_> {
             // A quarter more work than without tiles is the most that is worth fewer bytes.
             wasteful: untiled.saturating_add(untiled / 4) < cost.work,
             bytes: cost.bytes,
-            serial: std::cmp::Reverse(cost.parallel.min(self.limits.enough)),
+            serial: std::cmp::Reverse(cost.parallel.min(self.aims.enough)),
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
         }

@@ -27,7 +27,7 @@ pub(crate) struct Limits {
 const DEFAULT_MEMORY: u64 = 1 << 20;
 
 /// Programs that run at the same time of a target that does not say.
-const ENOUGH_PARALLEL: u64 = 256;
+pub(crate) const ENOUGH_PARALLEL: u64 = 256;
 
 impl Limits {
     /// `rank_one`: whether the documented rule for vectors holds in place of the present one.

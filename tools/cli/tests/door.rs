@@ -206,7 +206,7 @@ fn a_full_output_is_a_failure() {
         &["--pass=view-fold", "--explain=%0", "in.ir"],
         &["stats", "in.ir"],
         &["stats", "--json", "long.ir"],
-        &["stats", "--compare", "in.ir", "long.ir"],
+        &["stats", "--compare", "in.ir", "in.ir"],
         &["verify", "in.ir", "in.ir"],
         &["layout", "size", "f32[3]"],
         &["layout", "index", "f32[3]", "1"],
