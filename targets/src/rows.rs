@@ -223,6 +223,9 @@ impl Price {
     /// In words.
     #[must_use]
     pub fn describe(self) -> String {
+        if self.factor.0 == 0 {
+            return "measured to cost nothing".to_owned();
+        }
         let (whole, rest) = (self.factor.0 / 1000, self.factor.0 % 1000);
         let rest = format!("{rest:03}");
         let rest = rest.trim_end_matches('0');
