@@ -193,18 +193,24 @@ impl Shared<'_> {
             let mut targets = held(&self.targets);
             let (target, range) = parts.written(to).ok_or_else(outside)?;
             let own = std::mem::take(targets.get_mut(target).ok_or_else(outside)?);
-            let done = {
-                let operand = |slot: &Slot| match slot.storage {
-                    Storage::Arena => room.get(slot.range()).map(In::Bytes),
-                    Storage::Result(from) if from == to => Some(In::same(slot, result)),
-                    _ => parts.of(slot, &targets).map(In::Bytes),
-                };
-                let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
-                match (ins, own.get_mut(range)) {
-                    (Some(ins), Some(out)) => step.kernel.run(number, &ins, out, cx),
-                    _ => Err(outside()),
-                }
-            };
+            let done = Around::of(own, range)
+                .ok_or_else(outside)
+                .and_then(|(around, out)| {
+                    let operand = |slot: &Slot| match slot.storage {
+                        Storage::Arena => room.get(slot.range()).map(In::Bytes),
+                        Storage::Result(from) if from == to => Some(In::same(slot, result)),
+                        Storage::Result(from) => match parts.written(from)? {
+                            // What is written already in the same buffer, beside the result or around parts of it.
+                            (same, bytes) if same == target => {
+                                Some(around.get(bytes).map_or(In::Among, In::Bytes))
+                            }
+                            _ => parts.of(slot, &targets).map(In::Bytes),
+                        },
+                        _ => parts.of(slot, &targets).map(In::Bytes),
+                    };
+                    let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
+                    step.kernel.run(number, &ins.ok_or_else(outside)?, out, cx)
+                });
             targets[target] = own;
             done?;
         }
