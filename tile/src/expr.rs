@@ -160,6 +160,9 @@ impl Expr {
         if by == 1 {
             return whole.plus(&rest);
         }
+        if let Some((scale, scaled, _)) = rest.apart(by, grid) {
+            return whole.plus(&scaled.floordiv(by / scale, grid));
+        }
         match (rest.terms.as_slice(), rest.constant) {
             ([(Atom::Div(inner, first), 1)], 0) => match first.checked_mul(by) {
                 Some(both) => whole.plus(&inner.floordiv(both, grid)),
@@ -181,11 +184,29 @@ impl Expr {
         let step = rest.terms.iter().fold(by, |d, (_, n)| gcd(d, *n));
         let left = rest.constant.rem_euclid(step);
         let (rest, by) = (rest.shrink(step), by / step);
+        if let Some((scale, scaled, below)) = rest.apart(by, grid) {
+            let inner = scaled.rem(by / scale, grid).times(scale).plus(&below);
+            return inner.times(step).offset(left);
+        }
         let inner = match (rest.terms.as_slice(), rest.constant) {
             ([(Atom::Mod(inner, first), 1)], 0) if first % by == 0 => inner.rem(by, grid),
             _ => Expr::atom(Atom::Mod(Box::new(rest), by)),
         };
         inner.times(step).offset(left)
+    }
+
+    /// `d`, `x` and `r` of a sum `d x + r` whose `r` is at least 0 and below `d`, a divisor of `by`: its quotient by `by` is that of `x` by
+    /// `by / d`, and its remainder `d` times that of `x`, and `r`.
+    fn apart(&self, by: i64, grid: &[u64]) -> Option<(i64, Expr, Expr)> {
+        let mut scales: Vec<i64> = self.terms.iter().map(|(_, n)| gcd(by, *n)).collect();
+        scales.retain(|&scale| 1 < scale);
+        scales.sort_unstable();
+        scales.dedup();
+        scales.into_iter().rev().find_map(|scale| {
+            let (scaled, below) = self.split(scale);
+            let (low, high) = below.range(grid);
+            (0 <= low && high < scale).then_some((scale, scaled, below))
+        })
     }
 
     /// The quotient of what `by` divides, and the rest with a constant of 0 to `by`.
@@ -622,6 +643,9 @@ mod tests {
         same("(g1 * 8 + 5) mod 32", "(g1 mod 4) * 8 + 5", grid);
         same("((g1 floordiv 2) floordiv 2)", "g1 floordiv 4", grid);
         same("(g1 mod 4) mod 2", "g1 mod 2", grid);
+        same("(g0 * 8 + g1) floordiv 24", "g0 floordiv 3", grid);
+        same("(g0 * 8 + g1) mod 24", "g1 + (g0 mod 3) * 8", grid);
+        same("(g0 * 7 + g1) mod 21", "(g0 * 7 + g1) mod 21", grid);
         same("9 - g1 mod 4", "-(g1 mod 4) + 9", grid);
         same("-(g1 mod 4) + 9", "-(g1 mod 4) + 9", grid);
         same("0 - (g1 floordiv 2) + g0", "g0 - g1 floordiv 2", grid);
