@@ -267,8 +267,7 @@ impl<'a> Verdicts<'a> {
             return Amount::default();
         };
         let row = self.target.row(decl.family_of(&func.op_ref(op)));
-        let priced = |row: &&Row| row.take.iter().any(|a| a.price.is_some());
-        let Some(row) = row.filter(priced) else {
+        let Some(row) = row.filter(|row| row.has_prices()) else {
             return Amount::default();
         };
         let freedom = decl.freedom(&func.op_ref(op));

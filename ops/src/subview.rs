@@ -10,7 +10,7 @@ use optc_ir::op::{
     Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, missing,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, OpData, attributes};
 
 attributes! {
     /// A part or a repetition of a live parent, moving nothing.
@@ -113,6 +113,12 @@ impl Subview {
             Slice::NAME
         };
         (name, props)
+    }
+
+    /// Makes of a subview the operation that copies the part.
+    pub fn copy(subview: &mut OpData) {
+        let (name, props) = Subview::as_copy(std::mem::take(&mut subview.props));
+        (subview.name, subview.props) = (name.into(), props);
     }
 
     /// The parts of all dimensions of one that is no broadcast.

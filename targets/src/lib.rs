@@ -470,8 +470,7 @@ impl Target {
     /// Whether an alternative of some row costs something.
     #[must_use]
     pub fn has_prices(&self) -> bool {
-        let mut all = self.families.values().flat_map(|row| &row.take);
-        all.any(|a| a.price.is_some())
+        self.families.values().any(Row::has_prices)
     }
 
     /// The row of a family, if it has one.

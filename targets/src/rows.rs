@@ -793,6 +793,12 @@ impl Row {
         self.take.iter().filter(|a| a.refused.is_none())
     }
 
+    /// Whether an alternative of it has a price.
+    #[must_use]
+    pub fn has_prices(&self) -> bool {
+        self.take.iter().any(|a| a.price.is_some())
+    }
+
     /// How the row is read on a machine without tiles.
     #[must_use]
     pub fn accept(&self) -> Accept {

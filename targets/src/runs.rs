@@ -83,7 +83,7 @@ impl Row {
     #[must_use]
     pub fn contraction(&self, bits: u32) -> Option<&Alternative> {
         let of = |a: &&Alternative| a.bits.is_empty() || a.bits.contains(&bits);
-        let taken = || self.take.iter().filter(|a| a.refused.is_none()).filter(of);
+        let taken = || self.taken().filter(of);
         let untiled = taken().find(|a| a.when == Some(When::Untiled));
         untiled.or_else(|| taken().find(|a| a.when.is_none()))
     }

@@ -91,12 +91,7 @@ pub(crate) fn check(
         }
     };
     let mut least: Option<u64> = None;
-    for alternative in row
-        .take
-        .iter()
-        .filter(|a| a.refused.is_none())
-        .filter(is_for)
-    {
+    for alternative in row.taken().filter(is_for) {
         match takes(alternative) {
             Ok(()) => {
                 let of = |price: Price| {

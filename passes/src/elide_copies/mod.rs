@@ -64,7 +64,6 @@ use optc_ir::{Attr, Diagnostic, Module, Operation};
 use optc_ops::Subview;
 use optc_target::Target;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 static INFO: PassInfo = PassInfo {
     name: "elide-copies",
@@ -107,8 +106,7 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
                 continue;
             }
             said = true;
-            let (name, props) = Subview::as_copy(std::mem::take(&mut data.props));
-            (data.name, data.props) = (Arc::from(name), props);
+            Subview::copy(data);
         }
     }
     said

@@ -25,7 +25,6 @@ use optc_ir::{Diagnostic, Func, Module, Op, Operation, Value};
 use optc_ops::Subview;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// A part: the number of the function, the operation, its result or operand.
 type Place = (usize, Op, Port);
@@ -113,9 +112,7 @@ impl Within<'_> {
         let mut module = self.plain.clone();
         let mut is_undone = false;
         for &(index, op, _) in copied.iter().filter(|&&place| self.is_stated(place)) {
-            let data = &mut module.funcs[index].ops[op];
-            let (name, props) = Subview::as_copy(std::mem::take(&mut data.props));
-            (data.name, data.props) = (Arc::from(name), props);
+            Subview::copy(&mut module.funcs[index].ops[op]);
             is_undone = true;
         }
         let elided: Vec<Elided> = {

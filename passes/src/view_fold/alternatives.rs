@@ -311,7 +311,7 @@ impl About<'_, '_, '_> {
             words.push(format!("{name}: {layout}"));
         }
         if mode.price != 0 {
-            words.push(format!("moving {} bytes by itself", mode.price));
+            words.push(format!("at a price of {} bytes", mode.price));
         }
         words.join("; ")
     }

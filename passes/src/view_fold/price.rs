@@ -4,8 +4,9 @@ use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
-use super::signature::{LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
+use super::signature::{Ends, LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
+use optc_target::Price;
 
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
 /// them.
@@ -116,21 +117,28 @@ fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
 /// The least price of an alternative that takes these orders, on a machine without tiles.
 fn order_price(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
     let modes: Vec<_> = ports.iter().map(|&layout| layouts.modes(layout)).collect();
-    let takes = |order: &&PricedOrder| match &order.ends {
-        None => true,
-        Some(ends) => modes.iter().enumerate().all(|(port, modes)| {
+    let takes = |ends: &Ends| {
+        modes.iter().enumerate().all(|(port, modes)| {
             let Some(modes) = modes else { return false };
             ends::accepts_by(sig, ends, port, modes)
-        }),
+        })
     };
-    let price = |order: &PricedOrder| match order.price {
-        None => 0,
-        Some(price) => {
-            let port = ports.get(price.port.index(sig.n_operands));
-            port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
-        }
+    let bytes = |port: usize| ports.get(port).map_or(0, |&layout| layouts.bytes(layout));
+    least_of_orders(sig, takes, bytes)
+}
+
+/// The least price of those alternatives that take something, by the bytes that count at each port.
+fn least_of_orders(
+    sig: &Signature,
+    takes: impl Fn(&Ends) -> bool,
+    bytes: impl Fn(usize) -> u64,
+) -> u64 {
+    let taken = |order: &&PricedOrder| order.ends.as_ref().is_none_or(&takes);
+    let price = |order: &PricedOrder| {
+        let of = |price: Price| price.of(bytes(price.port.index(sig.n_operands)));
+        order.price.map_or(0, of)
     };
-    let all = sig.orders.iter().filter(takes).map(price);
+    let all = sig.orders.iter().filter(taken).map(price);
     all.min().unwrap_or(0)
 }
 
@@ -195,15 +203,10 @@ fn least_order_price(sig: &Signature, layouts: &mut Layouts, port: usize, layout
     let Some(modes) = layouts.modes(layout) else {
         return 0;
     };
-    let bytes = layouts.bytes(layout);
-    let takes = |order: &&PricedOrder| match &order.ends {
-        None => true,
-        Some(ends) => ends::accepts_by(sig, ends, port, &modes),
-    };
-    let price = |order: &PricedOrder| match order.price {
-        Some(price) if price.port.index(sig.n_operands) == port => price.of(bytes),
-        Some(_) | None => 0,
-    };
-    let all = sig.orders.iter().filter(takes).map(price);
-    all.min().unwrap_or(0)
+    let own = layouts.bytes(layout);
+    least_of_orders(
+        sig,
+        |ends| ends::accepts_by(sig, ends, port, &modes),
+        |priced| if priced == port { own } else { 0 },
+    )
 }

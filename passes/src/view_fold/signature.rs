@@ -267,14 +267,14 @@ impl Signature {
             }
         };
         let n_results = self.n_ports().saturating_sub(self.n_operands);
-        let taken = row.take.iter().filter(|a| match a.when {
+        let taken = row.taken().filter(|a| match a.when {
             Some(When::Untiled) => false,
             Some(When::Pointwise) => pointwise,
             Some(When::Depthwise) => depthwise,
             Some(When::Mixing) => !depthwise,
             None => true,
         });
-        let taken = taken.filter(|a| a.refused.is_none() && a.is_for(self.n_operands, n_results));
+        let taken = taken.filter(|a| a.is_for(self.n_operands, n_results));
         let as_part = row.takes_subviews();
         let taken = taken.filter(|a| match part {
             Part::Copied => !a.subview,

@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable};
-use optc::{Compiler, Program, Target, Tensor, write_aside};
+use optc::{Compiler, Program, Row, Target, Tensor, write_aside};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -70,7 +70,7 @@ pub(super) fn command(
     let target = Target::builtin(TARGET).ok();
     let priced = |family: &str| {
         let row = target.as_ref().and_then(|target| target.row(family));
-        row.is_some_and(|row| row.take.iter().any(|a| a.price.is_some()))
+        row.is_some_and(Row::has_prices)
     };
     let mut text = format!(
         "{:<12} {:<40} {:<12} {:>10} {:>10} {:>6} {:>6}\n",
@@ -300,7 +300,7 @@ mod tests {
         let target = Target::builtin(TARGET).expect("it is built in");
         let priced = |family: &str| {
             let row = target.row(family).expect("a row");
-            row.take.iter().any(|a| a.price.is_some())
+            row.has_prices()
         };
         let all: Vec<Case> = cases().into_iter().filter(|c| priced(&c.family)).collect();
         assert!(2 < all.len());
