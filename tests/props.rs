@@ -516,6 +516,19 @@ families = ["barrier"]
 take = [{ order = "logical" }]
 "#;
 
+/// A machine on which products take longer in some order at each port.
+fn slower_products() -> Target {
+    let row = r#"take = [{ share = ["k"], one_run = ["k"], not_innermost = ["batch"] }]"#;
+    let slower = r#"
+slower = [
+  { port = "left", innermost = ["m"], factor = 0.75 },
+  { port = "right", innermost = ["k"], factor = 1.5 },
+  { port = "result", innermost = ["n", "batch"], factor = 3 },
+]"#;
+    let text = PARTIAL.replace("\"partial\"", "\"slower\"");
+    Target::parse(&text.replace(row, &format!("{row}{slower}"))).expect("a target")
+}
+
 /// How folds compare with everything that can be done.
 #[derive(Default, Debug)]
 struct Against {
@@ -592,7 +605,9 @@ fn against_everything(
 #[test]
 fn what_is_called_optimal_is_with_everything_that_may_lie_elsewhere() {
     let partial = Arc::new(Target::parse(PARTIAL).expect("a target"));
-    for machine in [target("cpu"), target("cpu:bytes"), partial] {
+    let slower = Arc::new(slower_products());
+    assert!(slower.has_prices());
+    for machine in [target("cpu"), target("cpu:bytes"), partial, slower] {
         let tally = RefCell::new(Against::default());
         for_programs(0..300, Profile::TinyCopies, |module, registry| {
             for boundary in [Boundary::default(), free()] {

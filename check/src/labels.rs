@@ -1,6 +1,7 @@
 //! The labels of an operation at its ports, and what they are.
 
-use optc_ir::{Freedom, FreedomClass, Func, Role, TensorType, Value};
+use crate::ports::some_size;
+use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
 use optc_target::PortRole;
 
 pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
@@ -38,6 +39,50 @@ pub(crate) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Op
     dims.iter()
         .map(|&d| labels.get(d).copied().flatten())
         .collect()
+}
+
+/// The groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image stays. Nothing for
+/// any other operation.
+pub(crate) fn pointwise_groups(func: &Func, op: Op, freedom: &Freedom) -> Option<u64> {
+    let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
+    let data = &func.ops[op];
+    let (x, w) = (
+        shape(*data.operands.first()?)?,
+        shape(*data.operands.get(1)?)?,
+    );
+    let y = shape(*data.results.first()?)?;
+    if freedom.class != FreedomClass::Window || w.len() < 2 || x.len() < 2 || y.len() < 2 {
+        return None;
+    }
+    let groups = x[1].checked_div(w[1]).filter(|&groups| groups != 0)?;
+    let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
+    let whole = groups * w[1] == x[1] && w[0] == y[1] && y[1].is_multiple_of(groups);
+    // Transposed, the first dimension of the weights is the input's.
+    let output = freedom.results.first().and_then(|l| l.get(1));
+    let straight = output.is_some() && freedom.operands[1].first() == output;
+    (same_image && whole && straight).then_some(groups)
+}
+
+/// Whether this is a convolution of one group that reads each position of its data once: the extents of the data are those
+/// of the result times those of the kernel.
+pub(crate) fn reads_once(func: &Func, op: Op, freedom: &Freedom) -> bool {
+    let shape = |v: Option<&Value>| some_size(func, *v?).and_then(|ty| ty.shape());
+    let data = &func.ops[op];
+    let (Some(x), Some(w), Some(y)) = (
+        shape(data.operands.first()),
+        shape(data.operands.get(1)),
+        shape(data.results.first()),
+    ) else {
+        return false;
+    };
+    let rank = x.len();
+    if freedom.class != FreedomClass::Window || rank < 3 || w.len() != rank || y.len() != rank {
+        return false;
+    }
+    let output = freedom.results.first().and_then(|l| l.get(1));
+    let straight = output.is_some() && freedom.operands[1].first() == output;
+    let once = |d: usize| y[d].checked_mul(w[d]) == Some(x[d]);
+    straight && x[1] == w[1] && y[1] == w[0] && (2..rank).all(once)
 }
 
 /// What a label is, as rows speak of it.

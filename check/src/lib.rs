@@ -20,6 +20,7 @@ pub mod padding;
 pub mod parts;
 mod ports;
 mod runs;
+mod slower;
 pub mod stats;
 mod target;
 mod tiles;

@@ -4,11 +4,13 @@ use crate::amount::Amount;
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
+use crate::labels::{pointwise_groups, reads_once};
 use crate::parts::check_parts;
 use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::ports::{some_layout, some_size};
 use crate::runs;
+use crate::slower;
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::size::{Size, SizeTable};
@@ -18,7 +20,7 @@ use optc_ir::{
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
-use optc_target::{Accept, Alternative, Row, Target};
+use optc_target::{Accept, Alternative, Row, Target, When};
 use std::sync::Arc;
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -280,10 +282,14 @@ impl<'a> Verdicts<'a> {
                 let price = self.in_tiles(func, op, freedom).unwrap_or(0);
                 Amount::from(Size::from(price))
             }
-            false if freedom.class == FreedomClass::Ordered => {
-                ends::price(func, op, &freedom, row, sizes)
+            true => Amount::default(),
+            false => {
+                let mut price = slower::price(func, op, &freedom, row, sizes);
+                if freedom.class == FreedomClass::Ordered {
+                    price.add(&ends::price(func, op, &freedom, row, sizes), sizes);
+                }
+                price
             }
-            true | false => Amount::default(),
         }
     }
 
@@ -330,7 +336,12 @@ impl<'a> Verdicts<'a> {
                 row.map_or(Ok(()), |row| runs::check(func, op, &freedom, row))
             }
             (_, Accept::ContractRuns) => all_row_major(func, op),
-            (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
+            (_, Accept::ChannelOrders) => {
+                let mut taken = row.into_iter().flat_map(Row::taken);
+                let any = taken.any(|a| a.when == Some(When::Patches));
+                let writes_any = any && reads_once(func, op, &freedom);
+                channel_orders(func, op, &freedom, writes_any)
+            }
             (_, Accept::LastBlock) => last_block(func, op, parameter),
         }
     }
@@ -459,7 +470,8 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
     Ok(())
 }
 
-fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+/// Channels first or last at the data and the result, or at the data alone, where the result is written in any order.
+fn channel_orders(func: &Func, op: Op, freedom: &Freedom, writes_any: bool) -> Result<(), String> {
     let values = ports(func, op);
     let data = [0, freedom.operands.len()];
     let labels: Vec<&Vec<Option<usize>>> =
@@ -469,6 +481,13 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> 
         let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
             continue;
         };
+        if writes_any && port != 0 {
+            let padded = digits(&layout)?.iter().any(|p| p.extent != p.count);
+            if padded {
+                return Err(format!("port {port} is padded"));
+            }
+            continue;
+        }
         if layout.is_row_major_order() {
             let both = is_channels_last(&layout, labels[port], freedom);
             styles.insert(port, if both { "either" } else { "channels-first" });
@@ -512,35 +531,21 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
 /// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run in the data and in
 /// the weights, with the groups as a batch that is not innermost.
 fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
-    let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
-    let data = &func.ops[op];
-    if data.operands.len() < 2 {
-        return false;
-    }
-    let (Some(x), Some(w), Some(y)) = (
-        shape(data.operands[0]),
-        shape(data.operands[1]),
-        shape(data.results[0]),
-    ) else {
+    let Some(groups) = pointwise_groups(func, op, freedom) else {
         return false;
     };
-    if w.len() < 2 || x.len() < 2 || y.len() < 2 || w[1] == 0 {
+    let data = &func.ops[op];
+    let size = |value: Value, dim: usize| some_size(func, value)?.shape()?.get(dim).copied();
+    let (Some(inside), Some(outside)) = (size(data.operands[1], 1), size(data.results[0], 1))
+    else {
         return false;
-    }
-    let groups = x[1] / w[1];
-    let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
-    let whole = groups * w[1] == x[1] && w[0] == y[1] && groups != 0 && y[1].is_multiple_of(groups);
-    // Transposed, the first dimension of the weights is the input's.
-    let output = freedom.results.first().and_then(|l| l.get(1));
-    let straight = output.is_some() && freedom.operands[1].first() == output;
-    if !same_image || !whole || !straight {
-        return false;
-    }
-    let in_data = channel_cuts(func, data.operands[0], 1, w[1]);
-    let in_result = channel_cuts(func, data.results[0], 1, y[1] / groups);
+    };
+    let outside = outside / groups;
+    let in_data = channel_cuts(func, data.operands[0], 1, inside);
+    let in_result = channel_cuts(func, data.results[0], 1, outside);
     // The outputs lie in groups as in the result; what is summed lies inside of one.
-    let outputs = channel_cuts(func, data.operands[1], 0, y[1] / groups);
-    let summed = channel_cuts(func, data.operands[1], 1, w[1]);
+    let outputs = channel_cuts(func, data.operands[1], 0, outside);
+    let summed = channel_cuts(func, data.operands[1], 1, inside);
     match (in_data, summed, outputs, in_result) {
         (Some(cuts), Some(weights), Some(_), Some(_)) => {
             cuts.one_run && weights.one_run && cuts.inside == weights.inside

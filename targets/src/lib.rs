@@ -20,16 +20,19 @@
 //! ```
 
 mod formats;
+mod price;
 mod rates;
+mod roles;
 mod rows;
 mod runs;
+mod slower;
 
 pub use formats::{Format, tiles_text};
+pub use price::{Factor, Price, PricedPort};
 pub use rates::Rates;
-pub use rows::{
-    Accept, Alternative, AnyWord, Factor, Parts, PortRole, PortRule, Price, PricedPort, Row, Share,
-    When,
-};
+pub use roles::{PortRole, When};
+pub use rows::{Accept, Alternative, AnyWord, Parts, PortRule, Row, Share};
+pub use slower::Slower;
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -84,6 +87,8 @@ struct RowFile {
     kernel: bool,
     #[serde(default)]
     parts: Option<Parts>,
+    #[serde(default)]
+    slower: Vec<Slower>,
 }
 
 /// How the target writes the layouts it chooses.
@@ -503,6 +508,7 @@ fn rows_of(
             evidence: file.evidence,
             kernel: file.kernel,
             parts: file.parts,
+            slower: file.slower,
         };
         let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
         let fault = row.fault_of_generations(generations);
@@ -900,6 +906,43 @@ mod tests {
             let text = format!("{format}{}", row("'conv'", "x", take));
             assert_eq!(refused(&text), wanted);
         }
+        let slower = [
+            (
+                "{port='left',innermost=[],factor=1}",
+                "with `innermost` without a role",
+            ),
+            (
+                "{port='left',innermost=['m','k','m'],factor=1}",
+                "with `m` twice",
+            ),
+            (
+                "{port='left',innermost=['n'],factor=1}",
+                "with `n` innermost in a port that has none",
+            ),
+            (
+                "{port='right',innermost=['m'],factor=1}",
+                "with `m` innermost in a port that has none",
+            ),
+            (
+                "{port='result',innermost=['k'],factor=1}",
+                "with `k` innermost in a port that has none",
+            ),
+            (
+                "{when='untiled',port='left',innermost=['m'],factor=1}",
+                "which is read on machines without tiles",
+            ),
+        ];
+        for (slower, wanted) in slower {
+            let found = refused(&format!("{}slower=[{slower}]\n", row("'conv'", "x", "{}")));
+            assert!(found.contains("the row of `conv` has `slower`"), "{found}");
+            assert!(found.contains(wanted), "{found}");
+        }
+        let of_m = "slower=[{port='left',innermost=['m'],factor=1}]\n";
+        let text = format!("{format}{}{of_m}", row("'conv'", "x", "{}"));
+        assert!(refused(&text).contains("which is read on machines without tiles"));
+        let of_none = of_m.replace("{", "{generations=['b'],");
+        let text = format!("{}{of_none}", row("'conv'", "x", "{}"));
+        assert!(refused(&text).contains("names the generation `b`"));
         for factor in ["-0.001", "-1.0", "0.0001", "1001", "nan", "inf"] {
             let take = format!("{{lanes=['k'],price={{port='left',factor={factor}}}}}");
             let text = format!("{format}{}", row("'conv'", "x", &take));

@@ -1,74 +1,10 @@
 //! Rows: which layouts the ports of an operation take, as alternatives that a target file lists.
 
+use crate::price::{Price, PricedPort};
+use crate::roles::{PortRole, When, either, list};
+use crate::slower::Slower;
 use serde::Deserialize;
 use std::fmt::Write as _;
-
-/// What an operation does along a dimension, as rows speak of it.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[serde(rename_all = "kebab-case")]
-pub enum PortRole {
-    /// A contraction is repeated over it; the batch of a window operation.
-    Batch,
-    /// Of the left operand and the result.
-    M,
-    /// Of the right operand and the result.
-    N,
-    /// Summed over by a contraction.
-    K,
-    /// The channels that a convolution sums over.
-    Input,
-    /// The channels that a convolution makes.
-    Output,
-    /// Any channels of a window operation.
-    Channel,
-    /// The groups of a convolution.
-    Group,
-    /// Along it a window slides.
-    Spatial,
-    /// The taps of a kernel.
-    Tap,
-    /// Worked along: reduced, gathered, concatenated, sliced.
-    Axis,
-    /// Independent of each other along it.
-    Parallel,
-}
-
-impl PortRole {
-    /// As a file writes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            PortRole::Batch => "batch",
-            PortRole::M => "m",
-            PortRole::N => "n",
-            PortRole::K => "k",
-            PortRole::Input => "input",
-            PortRole::Output => "output",
-            PortRole::Channel => "channel",
-            PortRole::Group => "group",
-            PortRole::Spatial => "spatial",
-            PortRole::Tap => "tap",
-            PortRole::Axis => "axis",
-            PortRole::Parallel => "parallel",
-        }
-    }
-
-    /// What `distinct` tells apart: the batch and the positions of a convolution are the M of its product.
-    #[must_use]
-    pub fn kind(self) -> PortRole {
-        match self {
-            PortRole::Batch | PortRole::Spatial => PortRole::Spatial,
-            other => other,
-        }
-    }
-
-    /// Whether a dimension of the role `other` is one of this role: `channel` are inputs and outputs too.
-    #[must_use]
-    pub fn covers(self, other: PortRole) -> bool {
-        let channels = [PortRole::Input, PortRole::Output, PortRole::Channel];
-        self == other || (self == PortRole::Channel && channels.contains(&other))
-    }
-}
 
 /// Whose digits all ports have in one sequence.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -94,20 +30,6 @@ pub enum AllWord {
 pub enum LogicalWord {
     /// `logical`.
     Logical,
-}
-
-/// When an alternative is one.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum When {
-    /// Of a convolution that only mixes channels.
-    Pointwise,
-    /// Of a convolution that has each channel for itself.
-    Depthwise,
-    /// Of any other.
-    Mixing,
-    /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
-    Untiled,
 }
 
 /// How values may lie that are parts of larger ones, on a machine without tiles.
@@ -137,102 +59,6 @@ impl Parts {
 pub enum AnyWord {
     /// `any`.
     Any,
-}
-
-/// A port, as a price names it.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
-#[serde(rename_all = "kebab-case")]
-pub enum PricedPort {
-    /// The first operand.
-    Left,
-    /// The second operand.
-    Right,
-    /// The result.
-    Result,
-}
-
-impl PricedPort {
-    /// As a file writes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            PricedPort::Left => "left",
-            PricedPort::Right => "right",
-            PricedPort::Result => "result",
-        }
-    }
-
-    /// Its number among the operands and then the results.
-    #[must_use]
-    pub fn index(self, n_operands: usize) -> usize {
-        match self {
-            PricedPort::Left => 0,
-            PricedPort::Right => 1,
-            PricedPort::Result => n_operands,
-        }
-    }
-}
-
-/// A factor in thousandths.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
-#[serde(try_from = "f64")]
-pub struct Factor(u64);
-
-impl Factor {
-    /// How many thousandths it is.
-    #[must_use]
-    pub fn thousandths(self) -> u64 {
-        self.0
-    }
-}
-
-impl TryFrom<f64> for Factor {
-    type Error = String;
-
-    fn try_from(factor: f64) -> Result<Factor, String> {
-        let thousandths = (factor * 1000.0).round();
-        let found = format!("found a factor of {factor}, wanted 0 or one from 0.001 to 1000");
-        // Whole numbers of this size are the same in both types.
-        let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
-        match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
-            true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
-            _ if factor.to_bits() == 0 => Ok(Factor(0)),
-            _ => Err(found),
-        }
-    }
-}
-
-/// What an alternative costs: a factor of the physical bytes of one port, 0 where it was measured to cost nothing.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// The port.
-    pub port: PricedPort,
-    /// How many times its bytes.
-    pub factor: Factor,
-}
-
-impl Price {
-    /// The price of a port of so many bytes, a fraction of a byte left out.
-    #[must_use]
-    pub fn of(self, bytes: u64) -> u64 {
-        let all = u128::from(bytes) * u128::from(self.factor.0) / 1000;
-        u64::try_from(all).unwrap_or(u64::MAX)
-    }
-
-    /// In words.
-    #[must_use]
-    pub fn describe(self) -> String {
-        if self.factor.0 == 0 {
-            return "measured to cost nothing".to_owned();
-        }
-        let (whole, rest) = (self.factor.0 / 1000, self.factor.0 % 1000);
-        let rest = format!("{rest:03}");
-        let rest = rest.trim_end_matches('0');
-        let point = if rest.is_empty() { "" } else { "." };
-        let port = self.port.name();
-        format!("at a price of {whole}{point}{rest} times the bytes of {port}")
-    }
 }
 
 /// What one port takes, where that differs from the rest of its alternative.
@@ -521,7 +347,8 @@ impl Alternative {
             said.push("tiles that need not agree".to_owned());
         }
         if said.is_empty() {
-            said.push("any layout".to_owned());
+            let patches = self.when == Some(When::Patches);
+            said.extend((!patches).then(|| "any layout".to_owned()));
         }
         if self.writes.is_some() {
             said.push("the result written in any layout".to_owned());
@@ -538,6 +365,10 @@ impl Alternative {
             Some(When::Pointwise) => text = format!("where only channels are mixed: {text}"),
             Some(When::Depthwise) => text = format!("where each channel is for itself: {text}"),
             Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
+            Some(When::Patches) => {
+                text =
+                    format!("where each position is read once, the operands as elsewhere: {text}");
+            }
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}
         }
@@ -557,8 +388,24 @@ impl Alternative {
     /// What contradicts itself in what it costs.
     fn fault_of_price(&self, in_tiles: bool) -> Option<&'static str> {
         let (priced, any) = (self.price.is_some(), self.writes.is_some());
+        let patches = self.when == Some(When::Patches);
+        if patches {
+            let alone = Alternative {
+                name: self.name.clone(),
+                when: self.when,
+                generations: self.generations.clone(),
+                writes: self.writes,
+                ..Alternative::default()
+            };
+            return match *self == alone && any && !in_tiles {
+                true => None,
+                false => {
+                    Some("is for `patches`, which says `writes = \"any\"` alone, without tiles")
+                }
+            };
+        }
         if any && !in_tiles {
-            return Some("has `writes`, which is read where values lie in tiles");
+            return Some("has `writes`, which is read where values lie in tiles, or of `patches`");
         }
         if priced && self.when == Some(When::Untiled) {
             return Some(
@@ -713,16 +560,6 @@ impl Alternative {
     }
 }
 
-/// Names joined by a word.
-fn list(roles: &[PortRole], word: &str) -> String {
-    let names: Vec<&str> = roles.iter().map(|r| r.name()).collect();
-    names.join(&format!(" {word} "))
-}
-
-pub(crate) fn either(roles: &[PortRole]) -> String {
-    list(roles, "or")
-}
-
 /// The row of a family: the unit that runs it, and the alternatives that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -736,6 +573,8 @@ pub struct Row {
     pub kernel: bool,
     /// How ports may lie that are parts of larger values; none where these are copied.
     pub parts: Option<Parts>,
+    /// Orders of single ports in which it takes longer.
+    pub slower: Vec<Slower>,
 }
 
 /// How a row of a machine without tiles is read: which question about orders decides.
@@ -765,23 +604,24 @@ impl Row {
     /// The row with the alternatives of a generation.
     #[must_use]
     pub(crate) fn of_generation(&self, generation: &str) -> Row {
-        let is_for = |a: &&Alternative| {
-            let listed = a.generations.as_ref();
+        let has = |listed: &Option<Vec<String>>| {
+            let listed = listed.as_ref();
             listed.is_none_or(|list| list.iter().any(|g| g == generation))
         };
-        let take = self.take.iter().filter(is_for).cloned().collect();
+        let take = self.take.iter().filter(|a| has(&a.generations));
+        let slower = self.slower.iter().filter(|s| has(&s.generations));
         Row {
-            take,
+            take: take.cloned().collect(),
+            slower: slower.cloned().collect(),
             ..self.clone()
         }
     }
 
     /// Alternatives for generations that the target does not declare.
     pub(crate) fn fault_of_generations(&self, known: &[String]) -> Option<String> {
-        let mut all = self
-            .take
-            .iter()
-            .flat_map(|a| a.generations.iter().flatten());
+        let take = self.take.iter().map(|a| &a.generations);
+        let slower = self.slower.iter().map(|s| &s.generations);
+        let mut all = take.chain(slower).flatten().flatten();
         let unknown = all.find(|g| !known.contains(g))?;
         Some(format!(
             "names the generation `{unknown}`, which is not declared"
@@ -793,10 +633,10 @@ impl Row {
         self.take.iter().filter(|a| a.refused.is_none())
     }
 
-    /// Whether an alternative of it has a price.
+    /// Whether an alternative of it has a price, or an order of a port.
     #[must_use]
     pub fn has_prices(&self) -> bool {
-        self.take.iter().any(|a| a.price.is_some())
+        !self.slower.is_empty() || self.take.iter().any(|a| a.price.is_some())
     }
 
     /// How the row is read on a machine without tiles.
@@ -804,7 +644,8 @@ impl Row {
     pub fn accept(&self) -> Accept {
         let taken = || self.taken();
         let untiled = taken().find(|a| a.when == Some(When::Untiled));
-        let Some(first) = untiled.or(taken().next()) else {
+        let mut others = taken().filter(|a| a.when != Some(When::Patches));
+        let Some(first) = untiled.or(others.next()) else {
             return Accept::RowMajor;
         };
         if first.order.is_some() {
@@ -829,8 +670,9 @@ impl Row {
     /// Whether every order that it takes has channels last, behind what windows slide along.
     #[must_use]
     pub fn is_channels_last(&self) -> bool {
-        let last = |a: &Alternative| a.sequence.last() == Some(&PortRole::Channel);
-        !self.take.is_empty() && self.take.iter().all(last)
+        let last = |a: &&Alternative| a.sequence.last() == Some(&PortRole::Channel);
+        let mut others = self.take.iter().filter(|a| a.when != Some(When::Patches));
+        !self.take.is_empty() && others.all(|a| last(&a))
     }
 
     /// The elements of a run or block that the row asks for; 1 where it asks for none.
@@ -847,6 +689,9 @@ impl Row {
         let mut text = all.join("; or ");
         if let Some(parts) = self.parts {
             let _ = write!(text, "; {}", parts.describe());
+        }
+        for slower in &self.slower {
+            let _ = write!(text, "; {}", slower.describe());
         }
         text
     }
@@ -871,6 +716,7 @@ impl Row {
             .or_else(|| self.fault_of_pair())
             .or_else(|| self.fault_of_default())
             .or_else(|| self.fault_of_order_prices(tiled).map(str::to_owned))
+            .or_else(|| self.slower.iter().find_map(|slower| slower.fault(tiled)))
             .or_else(|| self.fault_of_parts(tiled))
     }
 

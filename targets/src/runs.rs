@@ -1,6 +1,7 @@
 //! Runs of bytes: in what the ports of a contraction end on a machine without tiles, by the width of an element.
 
-use crate::rows::{Alternative, PortRole, PortRule, Row, When, either};
+use crate::roles::{PortRole, When, either};
+use crate::rows::{Alternative, PortRule, Row};
 
 impl PortRule {
     /// What it says of the innermost run, in words.

@@ -16,7 +16,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Func, Module, Op, OpRef, Registry, Value};
-use optc_target::{Parts, Row, Target};
+use optc_target::{Parts, PortRole, PricedPort, Row, Slower, Target};
 
 pub(crate) use super::brute::Stored;
 
@@ -93,6 +93,8 @@ pub(crate) struct Step {
     pub(crate) takes: Option<Parts>,
     /// Of what goes along dimensions of its operand: these, and what it takes longer where they are not innermost.
     along: Option<(Vec<usize>, u64)>,
+    /// Of a product: ports with the dimensions of which one is innermost in orders in which it takes longer, and how much.
+    slower: Vec<(Port, Vec<usize>, u64)>,
 }
 
 impl Step {
@@ -208,6 +210,12 @@ impl<'a> Search<'a> {
                         }
                     }
                     let value = port.value(&self.func.ops[step.op])?;
+                    let last = innermost(&order, &shape(self.func, value));
+                    for (of, dims, bytes) in &step.slower {
+                        if *of == port && last.is_some_and(|d| dims.contains(&d)) {
+                            longer += bytes;
+                        }
+                    }
                     let stored = self.stored.get(&value)?;
                     let order = order.iter().map(|&i| stored.map[i]).collect();
                     let known = self.orders.entry(stored.root).or_default();
@@ -518,6 +526,54 @@ fn along(func: &Func, op: Op, row: Option<&Row>) -> Option<(Vec<usize>, u64)> {
     Some((axes, any.price?.of(size_of(func, operand))))
 }
 
+/// The ports of a product whose orders have a price, by the dimensions that are innermost in them.
+fn slower(func: &Func, op: Op, row: Option<&Row>) -> Vec<(Port, Vec<usize>, u64)> {
+    let data = &func.ops[op];
+    let is_linear = &*data.name == "hbir.linear";
+    if !is_linear && &*data.name != "hbir.matmul" {
+        return Vec::new();
+    }
+    let rank = |v: Value| shape(func, v).len();
+    let batch = match is_linear {
+        true => 0,
+        false => rank(data.operands[0])
+            .min(rank(data.operands[1]))
+            .saturating_sub(2),
+    };
+    let role = |port: Port, dim: usize, rank: usize| match (port, rank - dim) {
+        _ if dim < batch => PortRole::Batch,
+        (Port::Operand(0), 1) => PortRole::K,
+        (Port::Operand(1), last) if (last == 1) == is_linear => PortRole::K,
+        (Port::Operand(1), _) | (Port::Result(_), 1) => PortRole::N,
+        _ => PortRole::M,
+    };
+    let of = |slower: &Slower| {
+        let port = match slower.port {
+            PricedPort::Left => Port::Operand(0),
+            PricedPort::Right => Port::Operand(1),
+            PricedPort::Result => Port::Result(0),
+        };
+        let value = port.value(data)?;
+        let rank = rank(value);
+        let dims = (0..rank).filter(|&d| slower.is_of(role(port, d, rank)));
+        Some((
+            port,
+            dims.collect(),
+            slower.price().of(size_of(func, value)),
+        ))
+    };
+    row.map_or_else(Vec::new, |row| row.slower.iter().filter_map(of).collect())
+}
+
+/// The dimension along which the second element of an order follows the first.
+fn innermost(order: &Order, shape: &[usize]) -> Option<usize> {
+    let (first, second) = (
+        unravel(*order.first()?, shape),
+        unravel(*order.get(1)?, shape),
+    );
+    (0..shape.len()).find(|&d| first[d] != second[d])
+}
+
 /// Whether the elements of each run along these dimensions follow one another, first to last.
 fn goes_along(order: &Order, shape: &[usize], along: &[usize]) -> bool {
     let n: usize = along.iter().map(|&d| shape[d]).product();
@@ -562,6 +618,7 @@ fn step_of(
         whole: None,
         takes: target.row(decl.family_of(&view)).and_then(|row| row.parts),
         along: along(func, op, target.row(decl.family_of(&view))),
+        slower: slower(func, op, target.row(decl.family_of(&view))),
     };
     let (bytes, saves) = copied_by(func, op, &view, counted)?;
     let parts = decl.parts(&view, &known);

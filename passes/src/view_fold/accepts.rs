@@ -232,6 +232,7 @@ fn accepts_order(
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)
                 || (sig.is_pointwise_conv() && ordered(accepts_pointwise))
+                || (sig.patches && port == sig.n_operands && is_unpadded(modes))
         }
         _ => ordered(ends::accepts),
     }

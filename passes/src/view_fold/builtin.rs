@@ -1,7 +1,7 @@
 //! The built-in rules of the search: each is declared in one place, its equation beside its code.
 
 use super::accepts::{
-    accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded,
+    accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded, takes_layout,
 };
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
@@ -175,6 +175,19 @@ pub(super) const BUILTIN: &[Builtin] = &[
                 && (port == 1 || is_data_port(sig, port))
         },
         apply: pointwise,
+    },
+    Builtin {
+        name: "patches-as-matmul",
+        equation: "convert(conv(x, w), order) = matmul(patches(x), w)",
+        summary: "a convolution that reads each position of its data once is a contraction, and writes its result in any order",
+        concerns: |sig, port| {
+            sig.patches && !sig.is_pointwise_conv() && (port == 1 || is_data_port(sig, port))
+        },
+        apply: |cx| {
+            if contracts(cx.signature, cx.layouts, cx.port, cx.layout) {
+                cx.forms.push(Form::Member(Vec::new()));
+            }
+        },
     },
     Builtin {
         name: "tile-by-roles",
@@ -448,6 +461,19 @@ pub(super) fn contracts_pixels(
 ) -> bool {
     let modes = layouts.modes(layout);
     modes.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
+}
+
+/// Whether a convolution takes a layout as a contraction, of pixels or of patches.
+pub(super) fn contracts(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    match sig.patches && !sig.is_pointwise_conv() {
+        true => takes_layout(sig, layouts, port, layout),
+        false => contracts_pixels(sig, layouts, port, layout),
+    }
 }
 
 /// What stands in the tile at the port: the forms of the operation are joined of such parts.

@@ -9,10 +9,13 @@ use super::tiled::{self, MOST_RULES, Part};
 use optc_target::Price;
 
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
-/// them.
+/// them, and without tiles what each port costs by its order.
 pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
-    if !sig.orders.is_empty() {
-        return order_price(sig, layouts, ports);
+    if sig.has_order_prices() {
+        let by_port = ports.iter().enumerate();
+        let by_port = by_port.map(|(port, &layout)| slower(sig, layouts, port, layout));
+        let by_port = by_port.fold(0, u64::saturating_add);
+        return by_port.saturating_add(order_price(sig, layouts, ports));
     }
     if sig.copied == 0 && sig.tiles.iter().all(|rule| rule.price.is_none()) {
         return 0;
@@ -114,8 +117,42 @@ fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
     shared(a, b) == shared(b, a)
 }
 
+/// What a port costs by the dimension that is innermost in it, on a machine without tiles.
+pub(crate) fn slower(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
+    if !is_slower(sig, port) {
+        return 0;
+    }
+    let modes = layouts.modes(layout);
+    let last = modes
+        .as_ref()
+        .and_then(|modes| modes.iter().rfind(|m| 1 < m.extent));
+    let label = last.and_then(|m| sig.labels(port).get(m.dim).copied().flatten());
+    label.map_or(0, |label| {
+        slower_with(sig, port, label, layouts.bytes(layout))
+    })
+}
+
+/// Whether some order of a port costs something by itself.
+pub(crate) fn is_slower(sig: &Signature, port: usize) -> bool {
+    let mut all = sig.slower.iter();
+    all.any(|slower| slower.port.index(sig.n_operands) == port)
+}
+
+/// What a port of so many bytes costs where this label is innermost in it.
+pub(crate) fn slower_with(sig: &Signature, port: usize, innermost: usize, bytes: u64) -> u64 {
+    let role = sig.port_role(innermost);
+    let all = sig.slower.iter();
+    let own = all.filter(|slower| slower.port.index(sig.n_operands) == port && slower.is_of(role));
+    own.fold(0, |sum, slower| {
+        sum.saturating_add(slower.price().of(bytes))
+    })
+}
+
 /// The least price of an alternative that takes these orders, on a machine without tiles.
 fn order_price(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
+    if sig.orders.is_empty() {
+        return 0;
+    }
     let modes: Vec<_> = ports.iter().map(|&layout| layouts.modes(layout)).collect();
     let takes = |ends: &Ends| {
         modes.iter().enumerate().all(|(port, modes)| {
@@ -166,8 +203,9 @@ pub(crate) fn least_price(
     port: usize,
     layout: LayoutId,
 ) -> u64 {
-    if !sig.orders.is_empty() {
-        return least_order_price(sig, layouts, port, layout);
+    if sig.has_order_prices() {
+        let own = slower(sig, layouts, port, layout);
+        return own.saturating_add(least_order_price(sig, layouts, port, layout));
     }
     if !sig.has_prices() {
         return 0;
@@ -200,7 +238,7 @@ pub(crate) fn least_price(
 
 /// The same on a machine without tiles, where an alternative says what an order ends in.
 fn least_order_price(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
-    let Some(modes) = layouts.modes(layout) else {
+    let Some(modes) = layouts.modes(layout).filter(|_| !sig.orders.is_empty()) else {
         return 0;
     };
     let own = layouts.bytes(layout);

@@ -13,7 +13,7 @@
 //! only the base form, every port in its default layout, is there.
 
 use super::accepts::default_layout;
-use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixels, is_data_port};
+use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
@@ -316,7 +316,7 @@ fn add_port(
     // A port without K is in the same class in every form: key 0 is the empty one.
     let contracted = signature.accept != Accept::ChannelOrders
         || !is_data_port(signature, port)
-        || contracts_pixels(signature, layouts, port, default);
+        || contracts(signature, layouts, port, default);
     let base = if !contracted {
         None
     } else if key.is_empty() || !has_k {
@@ -502,14 +502,8 @@ impl RuleSet {
                 true => modes = price(layouts, &tiled, demands, modes, joined),
             }
         }
-        if !tiled.orders.is_empty() {
-            let layouts = &mut egraph.analysis.layouts;
-            for mode in &mut modes {
-                // The layouts of a port in one form have one order.
-                let first: Option<Vec<LayoutId>> =
-                    mode.ports.iter().map(|ids| ids.first().copied()).collect();
-                mode.price = first.map_or(0, |ports| prices::price_of(&tiled, layouts, &ports));
-            }
+        if tiled.has_order_prices() {
+            modes = price_orders(&mut egraph.analysis.layouts, &tiled, modes);
         }
         let fired = std::mem::take(&mut egraph.analysis.fired);
         *layouts = std::mem::take(&mut egraph.analysis.layouts);
@@ -605,6 +599,42 @@ fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec
         );
     }
     modes
+}
+
+/// The forms of an operation on a machine without tiles, with what each costs by itself: the layouts of a port in one form
+/// cost the same.
+fn price_orders(layouts: &mut Layouts, signature: &Signature, modes: Vec<Mode>) -> Vec<Mode> {
+    let mut priced: Vec<Mode> = Vec::new();
+    for mode in modes {
+        let mut split = vec![mode];
+        for port in (0..signature.n_ports()).filter(|&port| prices::is_slower(signature, port)) {
+            let one = |mode: Mode| {
+                let mut by_price: IndexMap<u64, Vec<LayoutId>> = IndexMap::new();
+                for &layout in &mode.ports[port] {
+                    let price = prices::slower(signature, layouts, port, layout);
+                    by_price.entry(price).or_default().push(layout);
+                }
+                let all = by_price.into_values();
+                let of = |taken| {
+                    let mut mode = mode.clone();
+                    mode.ports[port] = taken;
+                    mode
+                };
+                all.map(of).collect::<Vec<Mode>>()
+            };
+            split = split.into_iter().flat_map(one).collect();
+        }
+        for mut mode in split {
+            // The layouts of a port in one form have one order, or ports are priced one by one.
+            let first: Option<Vec<LayoutId>> =
+                mode.ports.iter().map(|ids| ids.first().copied()).collect();
+            mode.price = first.map_or(0, |ports| prices::price_of(signature, layouts, &ports));
+            if !priced.contains(&mode) {
+                priced.push(mode);
+            }
+        }
+    }
+    priced
 }
 
 /// The forms of an operation with what each costs by itself: a port that has a price has one layout in each form.

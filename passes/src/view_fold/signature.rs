@@ -9,7 +9,7 @@ use super::physical::Place;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, PortRole, PortRule, Price, Row, Target, When};
+use optc_target::{Accept, PortRole, PortRule, Price, Row, Slower, Target, When};
 
 entity_id! {
     /// A signature.
@@ -52,6 +52,11 @@ pub struct Signature {
     pub(crate) ends: Vec<Ends>,
     /// What each alternative of the row costs, on a machine without tiles; empty where none costs anything.
     pub(crate) orders: Vec<PricedOrder>,
+    /// Whether the row writes the result of a convolution that reads each position of its data once in any order, on a
+    /// machine without tiles.
+    pub(crate) patches: bool,
+    /// Orders of single ports that cost something, on a machine without tiles.
+    pub(crate) slower: Vec<Slower>,
     /// In what the ports of a contraction end, on a machine without tiles; empty where the row asks for nothing.
     pub(crate) runs: Vec<PortRun>,
     /// The alternatives of the row, on a machine with tiles; else empty.
@@ -168,6 +173,8 @@ impl Signature {
             reference_k: Vec::new(),
             ends: Vec::new(),
             orders: Vec::new(),
+            slower: Vec::new(),
+            patches: false,
             runs: Vec::new(),
             tiles: Vec::new(),
             copied: 0,
@@ -198,6 +205,10 @@ impl Signature {
             if some && signature.is_common_order() {
                 signature.orders = orders;
             }
+            signature.slower = slower_of(row, &signature);
+            let mut taken = row.taken();
+            let listed = taken.any(|a| a.when == Some(When::Patches));
+            signature.patches = listed && signature.reads_once();
         }
         let contracts = signature.freedom.class == FreedomClass::Contract;
         if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
@@ -268,7 +279,7 @@ impl Signature {
         };
         let n_results = self.n_ports().saturating_sub(self.n_operands);
         let taken = row.taken().filter(|a| match a.when {
-            Some(When::Untiled) => false,
+            Some(When::Untiled | When::Patches) => false,
             Some(When::Pointwise) => pointwise,
             Some(When::Depthwise) => depthwise,
             Some(When::Mixing) => !depthwise,
@@ -308,7 +319,12 @@ impl Signature {
     pub(crate) fn has_prices(&self) -> bool {
         let mut rules = self.tiles.iter();
         let tiled = rules.any(|rule| rule.price.is_some() || rule.writes_any);
-        self.copied != 0 || tiled || !self.orders.is_empty()
+        self.copied != 0 || tiled || self.has_order_prices()
+    }
+
+    /// Whether an order costs something, on a machine without tiles.
+    pub(crate) fn has_order_prices(&self) -> bool {
+        !self.orders.is_empty() || !self.slower.is_empty()
     }
 
     /// What a label is, as rows speak of it.
@@ -485,6 +501,25 @@ impl Signature {
         self.pointwise_groups().is_some()
     }
 
+    /// Whether this is a convolution of one group that reads each position of its data once.
+    pub(crate) fn reads_once(&self) -> bool {
+        if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
+            return false;
+        }
+        let (data, weights) = (&self.shapes[0], &self.shapes[1]);
+        let Some(result) = self.shapes.get(self.n_operands) else {
+            return false;
+        };
+        let rank = data.len();
+        if rank < 3 || weights.len() != rank || result.len() != rank {
+            return false;
+        }
+        let of_result = |port: usize| self.labels(port).get(usize::from(port != 1)).copied();
+        let straight = of_result(1).is_some() && of_result(1) == of_result(self.n_operands);
+        let once = |d: usize| result[d].checked_mul(weights[d]) == Some(data[d]);
+        straight && data[1] == weights[1] && result[1] == weights[0] && (2..rank).all(once)
+    }
+
     /// The digits of a pointwise convolution's data, weights or result with each digit of the grouped channels, which
     /// of the weights are the outputs, in one group or across groups; nothing where a digit is neither. `true` marks
     /// those across groups.
@@ -619,6 +654,24 @@ fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
         whole: a.whole.clone(),
         alone: a.alone,
     })
+}
+
+/// Orders of ports that cost an operation something.
+fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
+    let is_of = |slower: &&Slower| {
+        let port = slower.port.index(sig.n_operands);
+        let priced = slower.factor.thousandths() != 0 && port < sig.n_ports();
+        priced
+            && match slower.when {
+                Some(When::Pointwise) => sig.is_pointwise_conv(),
+                Some(When::Depthwise) => sig.freedom.is_depthwise(),
+                Some(When::Mixing) => !sig.freedom.is_depthwise(),
+                Some(When::Patches) => sig.reads_once(),
+                Some(When::Untiled) => false,
+                None => true,
+            }
+    };
+    row.slower.iter().filter(is_of).cloned().collect()
 }
 
 /// What a row asks of the innermost run of one port, in bits.

@@ -34,11 +34,17 @@ use super::groups::{Graph, Group};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::problem::{INFEASIBLE, Problem, movement};
+use super::signature::Signature;
 use super::signatures::Signatures;
 use super::solve::relax;
 use optc_ir::entity::SideTable;
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
+
+/// Whether a row says in what the orders of an operation end, or asks for a price of some of them.
+fn says_of_ends(sig: &Signature) -> bool {
+    !sig.ends.is_empty() || !sig.slower.is_empty()
+}
 
 /// Bytes that every lowering of the function converts at least; where it shows that these are `enough`, which is what some
 /// lowering converts, nothing more is tried.
@@ -63,7 +69,7 @@ pub(crate) fn bytes(
         paddings: RefCell::default(),
         atoms: SideTable::new(Vec::new()),
         readers: FastMap::default(),
-        lists_ends: signatures.any(|sig| !sig.is_tiled() && !sig.ends.is_empty()),
+        lists_ends: signatures.any(|sig| !sig.is_tiled() && says_of_ends(sig)),
         layouts,
     };
     let fine = match graph.groups.len() <= MOST_GROUPS {

@@ -50,6 +50,7 @@ pub(super) fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Opt
     let data_port = port == 0 || port == sig.n_operands;
     match sig.accept {
         Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
+        Accept::ChannelOrders if sig.patches && port == sig.n_operands => None,
         Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
             Some(channel_orders(sig, layouts, port))
         }
@@ -257,6 +258,7 @@ impl Relaxation<'_> {
                 [both(0, 1), both(0, result), both(1, result)].concat()
             }
             Accept::ChannelOrders if sig.is_pointwise_conv() => both(0, 1),
+            Accept::ChannelOrders if sig.patches => Vec::new(),
             Accept::ChannelOrders => both(0, sig.n_operands),
             Accept::CommonOrder
             | Accept::ContractRuns
@@ -280,7 +282,14 @@ impl Relaxation<'_> {
         let view = &self.ports[&(node, port)];
         let mut price = |i: usize| match view.state(i) {
             Some(State::Known(layout)) => price::least_price(sig, self.layouts, port, layout),
-            Some(State::Unknown | State::Other(_)) | None => 0,
+            Some(State::Other(class)) => {
+                let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+                let fixed = || sig.elements(port).saturating_mul(u64::from(bits)) / 8;
+                let bytes = self.layouts.symbolic_bytes(shape, bits);
+                let of = |label| price::slower_with(sig, port, label, bytes.unwrap_or_else(fixed));
+                view.classes[class].label.map_or(0, of)
+            }
+            Some(State::Unknown) | None => 0,
         };
         (0..view.domain.len()).map(&mut price).collect()
     }

@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable};
-use optc::{Compiler, Program, Row, Target, Tensor, write_aside};
+use optc::{Compiler, PricedPort, Program, Target, Tensor, When, write_aside};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,6 +22,12 @@ struct Case {
     family: String,
     /// What lies otherwise.
     name: String,
+    /// The port whose price it is of, where the row has one.
+    #[serde(default)]
+    port: Option<PricedPort>,
+    /// Of which operations the row has it.
+    #[serde(default)]
+    when: Option<When>,
     text: String,
     orders: Vec<String>,
 }
@@ -41,22 +47,26 @@ fn cases() -> Vec<Case> {
 /// A price that is no more than noise: of a conversion's two.
 const NOTHING: f64 = 0.1;
 
+/// A port, and the operations of a row, that have a price.
+type Priced = (PricedPort, Option<When>);
+
 /// What was found of a family.
 #[derive(Default)]
 struct Found {
     ratios: Vec<String>,
-    /// Of a row that has a price: per case, what the kernel takes longer, in reads or writes of its operand by a conversion.
-    prices: Vec<f64>,
+    /// Of what the row has a price of: per case, what the kernel takes longer, in reads or writes of the port by a conversion.
+    prices: IndexMap<Priced, Vec<f64>>,
     /// Whether all cases have kernels of their own.
     kernel: bool,
 }
 
 impl Found {
-    /// The price of the row as a factor of its operand, the mean of its cases: 0 where these are as fast on the whole, but for what
+    /// The price of a port as a factor of its bytes, the mean of its cases: 0 where these are as fast on the whole, but for what
     /// cannot be told from nothing.
-    fn factor(&self) -> Option<f64> {
-        let n = u32::try_from(self.prices.len()).ok().filter(|&n| n != 0)?;
-        let mean = self.prices.iter().sum::<f64>() / f64::from(n);
+    fn factor(&self, of: Priced) -> Option<f64> {
+        let prices = self.prices.get(&of)?;
+        let n = u32::try_from(prices.len()).ok().filter(|&n| n != 0)?;
+        let mean = prices.iter().sum::<f64>() / f64::from(n);
         Some(if mean < NOTHING { 0.0 } else { mean })
     }
 }
@@ -67,11 +77,6 @@ pub(super) fn command(
     streams: &mut Streams<'_>,
 ) -> Result<Status, Failure> {
     let compiler = Compiler::default();
-    let target = Target::builtin(TARGET).ok();
-    let priced = |family: &str| {
-        let row = target.as_ref().and_then(|target| target.row(family));
-        row.is_some_and(Row::has_prices)
-    };
     let mut text = format!(
         "{:<12} {:<40} {:<12} {:>10} {:>10} {:>6} {:>6}\n",
         "family", "what lies otherwise", "kernel", "ms", "row-major", "ratio", "price"
@@ -84,9 +89,12 @@ pub(super) fn command(
             Timed::of(&compiler, &case.family, &case.program(false))?,
             Timed::of(&compiler, &case.family, &case.program(true))?,
         ];
-        let mut conversion = match priced(&case.family) {
-            true => Some(Timed::of(&compiler, &case.family, &case.conversion())?),
-            false => None,
+        let mut conversion = match case.port {
+            Some(port) => {
+                let text = case.conversion(port);
+                Some(Timed::of(&compiler, &case.family, &text)?)
+            }
+            None => None,
         };
         let (mut ratios, mut prices) = (Vec::new(), Vec::new());
         let (mut least, mut kernel) = ([f64::INFINITY; 2], "");
@@ -125,7 +133,10 @@ pub(super) fn command(
         });
         found.kernel &= kernel != "generic";
         found.ratios.push(format!("{} {ratio:.2}", case.name));
-        found.prices.extend(price);
+        if let Some((port, price)) = case.port.zip(price) {
+            let of = found.prices.entry((port, case.when)).or_default();
+            of.push(price);
+        }
     }
     let rows = calibrated(&families);
     if to.as_os_str() == "-" {
@@ -176,11 +187,27 @@ impl Timed {
 }
 
 impl Case {
-    /// A function that converts the first operand from the other order to the row-major one.
-    fn conversion(&self) -> String {
-        let ty = self.text.split_once(" : (").map_or("", |(_, types)| types);
-        let ty = ty.split_once('@').map_or("", |(ty, _)| ty);
-        let order = self.orders.first().map_or("", String::as_str);
+    /// A function that converts what is at a port from the other order to the row-major one.
+    fn conversion(&self, port: PricedPort) -> String {
+        let operation = self.text.trim_end().lines().last().unwrap_or_default();
+        let types = operation.rsplit_once(" : (").map_or("", |(_, types)| types);
+        let mut all = types.split("tensor").skip(1).map(str::trim_end);
+        let ty = match port {
+            PricedPort::Left => all.next(),
+            PricedPort::Right => all.nth(1),
+            PricedPort::Result => all.last(),
+        };
+        let ty = ty
+            .and_then(|ty| ty.split_once('@'))
+            .map_or("", |(ty, _)| ty);
+        // Which of the orders it has: types before it may have others.
+        let before = types
+            .split(ty)
+            .next()
+            .map_or(0, |text| text.matches('@').count());
+        let n = self.orders.len().max(1);
+        let order = self.orders.get(before % n).map_or("", String::as_str);
+        let ty = format!("tensor{ty}");
         let (from, to) = (format!("{ty}, {{order = {order}}}>"), format!("{ty}>"));
         format!(
             "func.func @main(%x: {from}) -> ({to}) {{\n  %r = \"hbir.layout_convert\"(%x) : ({from}) -> {to}\n  \
@@ -225,22 +252,45 @@ impl Case {
     }
 }
 
+/// The port and the operations that a line of a target's file has a price of: in a table of its own, or as an alternative's.
+fn priced_in(line: &str) -> Option<Priced> {
+    #[derive(Deserialize)]
+    struct Line {
+        table: Table,
+    }
+    #[derive(Deserialize)]
+    struct Table {
+        port: PricedPort,
+        #[serde(default)]
+        when: Option<When>,
+    }
+    let start = line.find("{ port").or_else(|| line.find('{'))?;
+    let end = start + line[start..].find('}')?;
+    let line = toml::from_str::<Line>(&format!("table = {}", &line[start..=end]));
+    let Line { table } = line.ok()?;
+    Some((table.port, table.when))
+}
+
 /// The file of the target with what was measured in its rows.
 fn calibrated(families: &IndexMap<&str, Found>) -> String {
     let mut text = String::new();
     let mut in_row = false;
-    let mut factor = None;
+    let mut of: Vec<(&str, &Found)> = Vec::new();
     for line in Target::source(TARGET).unwrap_or_default().lines() {
         if line.starts_with('[') {
             in_row = line == "[[rows]]";
-            factor = None;
+            of.clear();
         }
         let measured = line.starts_with("kernel = ") || line.starts_with("evidence = ");
         if in_row && measured {
             continue;
         }
-        match (line.split_once("factor = "), factor) {
-            (Some((before, after)), Some(factor)) if in_row => {
+        let factor = || {
+            of.iter()
+                .find_map(|(_, found)| found.factor(priced_in(line)?))
+        };
+        match line.split_once("factor = ").map(|at| (at, factor())) {
+            Some(((before, after), Some(factor))) if in_row => {
                 let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
                 let _ = writeln!(text, "{before}factor = {factor:.2}{after}");
             }
@@ -253,13 +303,10 @@ fn calibrated(families: &IndexMap<&str, Found>) -> String {
             continue;
         };
         let names = names.split('"').skip(1).step_by(2);
-        let of: Vec<(&str, &Found)> = names
-            .filter_map(|name| Some((name, families.get(name)?)))
-            .collect();
+        of.extend(names.filter_map(|name| Some((name, families.get(name)?))));
         if of.is_empty() {
             continue;
         }
-        factor = of.iter().find_map(|(_, found)| found.factor());
         let all = of.iter().all(|(_, found)| found.kernel);
         let _ = writeln!(text, "kernel = {all}");
         let ratios: Vec<String> = of
@@ -295,21 +342,36 @@ mod tests {
     }
 
     #[test]
-    fn every_priced_row_has_a_conversion() {
+    fn every_price_is_measured_beside_a_conversion() {
         let compiler = Compiler::default();
-        let target = Target::builtin(TARGET).expect("it is built in");
-        let priced = |family: &str| {
-            let row = target.row(family).expect("a row");
-            row.has_prices()
-        };
-        let all: Vec<Case> = cases().into_iter().filter(|c| priced(&c.family)).collect();
-        assert!(2 < all.len());
-        for case in all {
-            let text = case.conversion();
+        let mut all: IndexMap<&str, Vec<Priced>> = IndexMap::new();
+        let cases = cases();
+        for case in &cases {
+            let Some(port) = case.port else { continue };
+            all.entry(&case.family).or_default().push((port, case.when));
+            let text = case.conversion(port);
             let program = compiler.parse(&case.family, &text);
             let program = program.unwrap_or_else(|e| panic!("{text}: {e:?}"));
-            assert_eq!(compiler.stats(&program).layout_convert, 1);
+            assert_eq!(compiler.stats(&program).layout_convert, 1, "{text}");
         }
+        let target = Target::builtin(TARGET).expect("it is built in");
+        let mut prices = 0;
+        for (family, row) in &target.families {
+            let of_take = row
+                .take
+                .iter()
+                .filter_map(|a| a.price.map(|p| (p.port, None)));
+            let of_ports = row.slower.iter().map(|s| (s.port, s.when));
+            for price in of_take.chain(of_ports) {
+                assert!(all[family.as_str()].contains(&price), "{family}: {price:?}");
+                prices += 1;
+            }
+        }
+        assert!(5 < prices);
+        let lines = Target::source(TARGET).unwrap_or_default().lines();
+        let lines = lines.filter(|line| line.contains("factor = "));
+        assert!(lines.clone().all(|line| priced_in(line).is_some()));
+        assert_eq!(lines.count(), prices);
     }
 
     #[test]
@@ -317,10 +379,20 @@ mod tests {
         let mut families = IndexMap::new();
         let found = Found {
             ratios: vec!["across lines 1.25".to_owned()],
-            prices: vec![0.5, 1.0],
+            prices: IndexMap::from([((PricedPort::Left, None), vec![0.5, 1.0])]),
             kernel: true,
         };
         families.insert("norm", found);
+        let of_ports = [
+            (PricedPort::Left, None, 0.25),
+            (PricedPort::Result, None, 0.05),
+        ];
+        let prices = of_ports.map(|(port, when, price)| ((port, when), vec![price]));
+        let found = Found {
+            prices: IndexMap::from(prices),
+            ..Found::default()
+        };
+        families.insert("matmul", found);
         let text = calibrated(&families);
         let target = Target::parse(&text).expect("it reads back");
         let row = target.row("norm").expect("the row is there");
@@ -331,6 +403,9 @@ mod tests {
             .find_map(|a| a.price)
             .expect("it has a price");
         assert_eq!(price.of(1000), 750);
+        let row = target.row("matmul").expect("this too");
+        let factors: Vec<u64> = row.slower.iter().map(|s| s.factor.thousandths()).collect();
+        assert_eq!(factors, [250, 0]);
         assert!(
             !target
                 .row("conv")

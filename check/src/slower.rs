@@ -1,0 +1,50 @@
+//! What an operation costs by which dimensions are innermost at its ports, on a machine without tiles.
+
+use crate::amount::{Amount, bytes_of};
+use crate::digits::digits;
+use crate::labels::{labels_of, pointwise_groups, reads_once, role};
+use crate::ports::{ports, some_layout};
+use optc_ir::size::SizeTable;
+use optc_ir::{Freedom, FreedomClass, Func, Op};
+use optc_target::{Row, When};
+
+/// The sum of what the row says of the ports, at these sizes.
+pub(crate) fn price(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: &Row,
+    sizes: &SizeTable,
+) -> Amount {
+    let mut sum = Amount::default();
+    if matches!(freedom.class, FreedomClass::Barrier | FreedomClass::Source) {
+        return sum;
+    }
+    let values = ports(func, op);
+    let n_operands = freedom.operands.len();
+    for slower in &row.slower {
+        let taken = match slower.when {
+            Some(When::Pointwise) => pointwise_groups(func, op, freedom).is_some(),
+            Some(When::Depthwise) => freedom.is_depthwise(),
+            Some(When::Mixing) => !freedom.is_depthwise(),
+            Some(When::Patches) => reads_once(func, op, freedom),
+            Some(When::Untiled) => false,
+            None => true,
+        };
+        let price = slower.price();
+        let port = price.port.index(n_operands);
+        let Some(&value) = values.get(port).filter(|_| taken) else {
+            continue;
+        };
+        let modes = some_layout(func, value).and_then(|layout| digits(&layout).ok());
+        let last = modes
+            .as_ref()
+            .and_then(|all| all.iter().rfind(|m| 1 < m.count));
+        let label = last.and_then(|m| labels_of(freedom, port).get(m.dim).copied().flatten());
+        let is_of = label.is_some_and(|label| slower.is_of(role(freedom, label, n_operands)));
+        if let Some(ty) = func.ty(value).as_tensor().filter(|_| is_of) {
+            sum.add(&bytes_of(ty, sizes).priced(price, sizes), sizes);
+        }
+    }
+    sum
+}

@@ -1,0 +1,99 @@
+//! What layouts cost, as factors of the bytes of a port.
+
+use serde::Deserialize;
+
+/// A port, as a price names it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum PricedPort {
+    /// The first operand.
+    Left,
+    /// The second operand.
+    Right,
+    /// The result.
+    Result,
+}
+
+impl PricedPort {
+    /// As a file writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PricedPort::Left => "left",
+            PricedPort::Right => "right",
+            PricedPort::Result => "result",
+        }
+    }
+
+    /// Its number among the operands and then the results.
+    #[must_use]
+    pub fn index(self, n_operands: usize) -> usize {
+        match self {
+            PricedPort::Left => 0,
+            PricedPort::Right => 1,
+            PricedPort::Result => n_operands,
+        }
+    }
+}
+
+/// A factor in thousandths.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(try_from = "f64")]
+pub struct Factor(u64);
+
+impl Factor {
+    /// How many thousandths it is.
+    #[must_use]
+    pub fn thousandths(self) -> u64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Factor {
+    type Error = String;
+
+    fn try_from(factor: f64) -> Result<Factor, String> {
+        let thousandths = (factor * 1000.0).round();
+        let found = format!("found a factor of {factor}, wanted 0 or one from 0.001 to 1000");
+        // Whole numbers of this size are the same in both types.
+        let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
+        match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
+            true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
+            _ if factor.to_bits() == 0 => Ok(Factor(0)),
+            _ => Err(found),
+        }
+    }
+}
+
+/// What an alternative costs: a factor of the physical bytes of one port, 0 where it was measured to cost nothing.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// The port.
+    pub port: PricedPort,
+    /// How many times its bytes.
+    pub factor: Factor,
+}
+
+impl Price {
+    /// The price of a port of so many bytes, a fraction of a byte left out.
+    #[must_use]
+    pub fn of(self, bytes: u64) -> u64 {
+        let all = u128::from(bytes) * u128::from(self.factor.0) / 1000;
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn describe(self) -> String {
+        if self.factor.0 == 0 {
+            return "measured to cost nothing".to_owned();
+        }
+        let (whole, rest) = (self.factor.0 / 1000, self.factor.0 % 1000);
+        let rest = format!("{rest:03}");
+        let rest = rest.trim_end_matches('0');
+        let point = if rest.is_empty() { "" } else { "." };
+        let port = self.port.name();
+        format!("at a price of {whole}{point}{rest} times the bytes of {port}")
+    }
+}
