@@ -404,6 +404,57 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         ],
         "5x13x30xf32, {order = [1, 2, 0]}",
     ),
+    // Rows in pieces of 8, columns in lines of 10; columns in pieces of 14; what is written across lines, of several blocks of terms too.
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &[
+            "4x64x20xf32, {block = \"8H8W\", order = [2, 0, 1]}",
+            "20x60xf32",
+        ],
+        "4x64x60xf32, {block = \"10C\", order = [0, 2, 1]}",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["4x42x20xf32, {order = [2, 0, 1]}", "20x40xf32"],
+        "4x42x40xf32, {block = \"14W\", order = [2, 1, 0]}",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["3x101x300xf32", "300x43xf32"],
+        "3x101x43xf32, {order = [2, 0, 1]}",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["2x30x14xf32", "2x14x45xf32"],
+        "2x30x45xf32, {order = [1, 2, 0]}",
+    ),
+    // Each channel by itself, along rows and along channels.
+    (
+        r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 37, pads = [3, 3, 3, 3], strides = [1, 1]}>"#,
+        &["2x37x9x11xf32, {order = [0, 2, 3, 1]}", "37x1x7x7xf32"],
+        "2x37x9x11xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 18, pads = [1, 2, 1, 2], strides = [2, 2]}>"#,
+        &["1x18x5x3xf32, {order = [0, 2, 3, 1]}", "18x1x3x5xf32"],
+        "1x18x3x2xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{dilations = [2, 1], group = 4, pads = [2, 1, 2, 1], strides = [1, 2]}>"#,
+        &["1x4x11x41xf32", "4x1x3x3xf32"],
+        "1x4x11x21xf32, {order = [0, 1, 3, 2]}",
+    ),
+    // Numbers of each short line.
+    (
+        r#""hbir.max"(%0, %1)"#,
+        &["7x12x10xf32", "7x12x1xf32"],
+        "7x12x10xf32",
+    ),
+    (
+        r#""hbir.mul"(%0, %1)"#,
+        &["5x9x33xf32, {order = [1, 0, 2]}", "1x9x33xf32"],
+        "5x9x33xf32",
+    ),
     // Windows over few channels that are innermost, and pools along lines.
     (
         r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]}>"#,
@@ -453,6 +504,24 @@ const LARGER: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// The same of `f32` alone: convolutions of each channel with a bias.
+const BIASED: &[(&str, &[&str], &str)] = &[
+    (
+        r#""hbir.conv"(%0, %1, %2) <{dilations = [1, 2], group = 70, pads = [0, 1, 2, 3], strides = [2, 1]}>"#,
+        &[
+            "1x70x6x7xf32, {order = [0, 2, 3, 1]}",
+            "70x1x3x2xf32",
+            "70xf32",
+        ],
+        "1x70x3x9xf32, {order = [0, 3, 2, 1]}",
+    ),
+    (
+        r#""hbir.conv"(%0, %1, %2) <{dilations = [1, 1], group = 3, pads = [2, 2, 2, 2], strides = [1, 1]}>"#,
+        &["1x3x21x35xf32", "6x1x5x5xf32", "6xf32"],
+        "1x6x21x35xf32",
+    ),
+];
+
 /// A program of one operation.
 fn single(operation: &str, operands: &[&str], result: &str) -> String {
     let list = |each: &dyn Fn(usize, &str) -> String| {
@@ -471,7 +540,7 @@ fn single(operation: &str, operands: &[&str], result: &str) -> String {
 #[test]
 fn kernels_of_larger_sizes_give_the_numbers_of_the_reference() {
     let registry = Arc::new(optc_ops::registry());
-    for (operation, operands, result) in LARGER {
+    for (operation, operands, result) in LARGER.iter().chain(BIASED) {
         let text = single(operation, operands, result);
         let module = parse(&text);
         let after = planned(&module, PLAN, &target("cpu"), &registry);
@@ -649,6 +718,48 @@ fn what_is_added_to_a_contraction_begins_its_sums() {
     let profile = profiled(&module, &plan, &registry);
     let by_sums = |s: &&StepProfile| s.kernel == "contract" && s.op == "add";
     assert_eq!(profile.steps.iter().filter(by_sums).count(), 3);
+}
+
+/// Residuals that lie across lines, and a bias of windows that are rolled back.
+const ACROSS: &str = r#"
+func.func @main(%x: tensor<4x16x12xf32>, %w: tensor<12x20xf32>, %b: tensor<20xf32>, %r: tensor<4x16x20xf32, {order = [2, 0, 1]}>)
+    -> (tensor<4x16x20xf32, {order = [2, 0, 1]}>, tensor<1x8x8x20xf32>) {
+  %0 = "hbir.matmul"(%x, %w) : (tensor<4x16x12xf32>, tensor<12x20xf32>) -> tensor<4x16x20xf32, {order = [2, 0, 1]}>
+  %1 = "hbir.add"(%0, %r) : (tensor<4x16x20xf32, {order = [2, 0, 1]}>, tensor<4x16x20xf32, {order = [2, 0, 1]}>) -> tensor<4x16x20xf32, {order = [2, 0, 1]}>
+  %y = "hbir.neg"(%x) : (tensor<4x16x12xf32>) -> tensor<4x16x12xf32>
+  %2 = "hbir.matmul"(%y, %w) : (tensor<4x16x12xf32>, tensor<12x20xf32>) -> tensor<4x16x20xf32>
+  %3 = "hbir.add"(%b, %2) : (tensor<20xf32>, tensor<4x16x20xf32>) -> tensor<4x16x20xf32>
+  %4 = "hbir.reshape"(%3) <{shape = [1, 2, 2, 4, 4, 20]}> : (tensor<4x16x20xf32>) -> tensor<1x2x2x4x4x20xf32>
+  %5 = "hbir.transpose"(%4) <{perm = [0, 1, 3, 2, 4, 5]}> : (tensor<1x2x2x4x4x20xf32>) -> tensor<1x2x4x2x4x20xf32>
+  %6 = "hbir.reshape"(%5) <{shape = [1, 8, 8, 20]}> : (tensor<1x2x4x2x4x20xf32>) -> tensor<1x8x8x20xf32>
+  %7 = "hbir.slice"(%6) <{limits = [1, 8, 8, 20], starts = [0, 6, 0, 0], strides = [1, 1, 1, 1]}> : (tensor<1x8x8x20xf32>) -> tensor<1x2x8x20xf32>
+  %8 = "hbir.slice"(%6) <{limits = [1, 6, 8, 20], starts = [0, 0, 0, 0], strides = [1, 1, 1, 1]}> : (tensor<1x8x8x20xf32>) -> tensor<1x6x8x20xf32>
+  %9 = "hbir.concat"(%7, %8) <{axis = 1}> : (tensor<1x2x8x20xf32>, tensor<1x6x8x20xf32>) -> tensor<1x8x8x20xf32>
+  %10 = "hbir.slice"(%9) <{limits = [1, 8, 8, 20], starts = [0, 0, 5, 0], strides = [1, 1, 1, 1]}> : (tensor<1x8x8x20xf32>) -> tensor<1x8x3x20xf32>
+  %11 = "hbir.slice"(%9) <{limits = [1, 8, 5, 20], starts = [0, 0, 0, 0], strides = [1, 1, 1, 1]}> : (tensor<1x8x8x20xf32>) -> tensor<1x8x5x20xf32>
+  %12 = "hbir.concat"(%10, %11) <{axis = 2}> : (tensor<1x8x3x20xf32>, tensor<1x8x5x20xf32>) -> tensor<1x8x8x20xf32>
+  %13 = "hbir.exp"(%12) : (tensor<1x8x8x20xf32>) -> tensor<1x8x8x20xf32>
+  return %1, %13 : tensor<4x16x20xf32, {order = [2, 0, 1]}>, tensor<1x8x8x20xf32>
+}
+"#;
+
+#[test]
+fn sums_begin_with_what_lies_in_other_places() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(ACROSS);
+    let after = planned(&module, FOLD, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    for seed in 0..4 {
+        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+    let steps = profiled(&module, &after, &registry).steps;
+    let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
+    let sums = kernels.iter().filter(|&&step| step == ("add", "contract"));
+    assert_eq!(sums.count(), 2, "{kernels:?}");
+    assert!(
+        kernels.iter().all(|(_, kernel)| *kernel != "copy"),
+        "{kernels:?}"
+    );
 }
 
 const SUM: &str = r#"module attributes {hbir.memory = "planned"} {

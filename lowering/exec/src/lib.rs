@@ -33,7 +33,8 @@
 //! This is the one crate that has any, in the kernels below `kernels`, where threads share a target and where sums of products
 //! are handed rows. A plan proves before it is run that every box lies inside both buffers and that no two boxes write one
 //! byte; what it cannot prove this of goes element by element through slices. The reach of all offsets of a contraction is
-//! compared with its buffers before it is run. The portable kernels run under Miri:
+//! compared with its buffers before it is run; sums over the places of a kernel compare what they read and write with the lists
+//! that they are given. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 
 mod access;

@@ -98,6 +98,59 @@ fn is_one<const K: usize>(outer: &Loop<K>, inner: &Loop<K>) -> bool {
     }
 }
 
+/// The most pieces of a dimension that become boxes of their own.
+const MOST_PIECES: usize = 3;
+
+/// The pieces of each dimension along which all offsets go on by strides, if there are more than one and not many.
+fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>> {
+    let mut all = Vec::new();
+    for access in values {
+        match access {
+            Access::Sum { tables, .. } => all.push(tables),
+            Access::Every { .. } => return None,
+        }
+    }
+    let rank = all.iter().map(|tables| tables.len()).min()?;
+    let listed = |l: &Loop<K>| matches!(l.steps, Steps::Listed(_));
+    let along = |dim: usize| {
+        let tables: [&[i64]; K] = std::array::from_fn(|k| &all[k][dim][..]);
+        let n = tables.iter().map(|t| t.len()).max().unwrap_or(0);
+        if dimension(tables).iter().any(listed) {
+            let get = |j: usize| tables.map(|t| t.get(j).copied().unwrap_or(0));
+            let found = runs(n, get);
+            if found.len() <= MOST_PIECES {
+                return found;
+            }
+        }
+        std::iter::once(0..n).collect()
+    };
+    let dims: Vec<Vec<Range<usize>>> = (0..rank).map(along).collect();
+    dims.iter().any(|pieces| 1 < pieces.len()).then_some(dims)
+}
+
+/// The longest pieces along which offsets go on by one stride, from the first element on.
+fn runs<const K: usize>(n: usize, get: impl Fn(usize) -> [i64; K]) -> Vec<Range<usize>> {
+    let step = |i: usize| -> [i64; K] {
+        let (a, b) = (get(i), get(i + 1));
+        std::array::from_fn(|k| b[k] - a[k])
+    };
+    let mut runs = Vec::new();
+    let mut from = 0;
+    while from < n {
+        let mut end = (from + 2).min(n);
+        while end < n && step(end - 1) == step(from) {
+            end += 1;
+        }
+        // A step to somewhere else begins a piece, and is not one.
+        if end == from + 2 && end + 1 < n && step(end) != step(from) && step(end - 1) == step(end) {
+            end -= 1;
+        }
+        runs.push(from..end);
+        from = end;
+    }
+    runs
+}
+
 /// Loops over one set of indices of several values.
 #[derive(Clone, Debug)]
 pub(crate) struct Nest<const K: usize> {
@@ -172,6 +225,29 @@ impl<const K: usize> Nest<K> {
             inner,
             reach,
         })
+    }
+
+    /// The same in boxes of which each is loops with strides, where dimensions are some pieces of such.
+    pub(crate) fn boxes(values: [&Access; K]) -> Option<Vec<Nest<K>>> {
+        let Some(pieces) = pieces(values) else {
+            return Some(vec![Nest::of(values)?]);
+        };
+        let mut picks: Vec<Vec<Vec<usize>>> = vec![Vec::new()];
+        for along in pieces {
+            let with = |pick: &Vec<Vec<usize>>| {
+                let longer = along.iter().map(|range| {
+                    let own: Vec<usize> = range.clone().collect();
+                    pick.iter().cloned().chain([own]).collect()
+                });
+                longer.collect::<Vec<_>>()
+            };
+            picks = picks.iter().flat_map(with).collect();
+        }
+        let nest = |pick: &Vec<Vec<usize>>| {
+            let picked = values.map(|access| access.picked(pick));
+            Nest::of(picked.each_ref())
+        };
+        picks.iter().map(nest).collect()
     }
 
     fn listed(values: [&Access; K]) -> Option<Nest<K>> {
@@ -356,6 +432,44 @@ mod tests {
         assert_eq!(begins, [[0, 1], [50, 4], [7, 7], [100, 10]]);
         assert!(nest.fits(0, 103) && !nest.fits(0, 102));
         assert!(nest.fits(1, 13) && !nest.fits(1, 12));
+    }
+
+    #[test]
+    fn what_is_rolled_is_cut_into_boxes() {
+        let rolled: Vec<i64> = (0..7).map(|i| (i + 3) % 7 * 10).collect();
+        let first = rolled[0];
+        let rolled: Vec<i64> = rolled.iter().map(|at| at - first).collect();
+        let value = |tables: Vec<Vec<i64>>| Access::Sum { base: 30, tables };
+        let to = value(vec![rolled, vec![0, 1, 2, 3]]);
+        let from = value(vec![(0..7).map(|i| i * 4).collect(), vec![0, 1, 2, 3]]);
+        let boxes = Nest::boxes([&to, &from]).expect("they are sums");
+        assert_eq!(boxes.len(), 2);
+        let listed = |n: &Nest<2>| {
+            let listed = |l: &Loop<2>| matches!(l.steps, Steps::Listed(_));
+            n.loops().iter().any(listed)
+        };
+        assert!(!boxes.iter().any(listed));
+        let mut found = Vec::new();
+        for nest in &boxes {
+            let (n, steps) = nest.inner;
+            nest.each(|at| {
+                found.extend((0..n as i64).map(|i| [at[0] + steps[0] * i, at[1] + steps[1] * i]));
+            });
+        }
+        let mut wanted = Vec::new();
+        to.each(|at| wanted.push([at, 0]));
+        let mut number = 0;
+        from.each(|at| {
+            wanted[number][1] = at;
+            number += 1;
+        });
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted);
+        let woven: Vec<i64> = vec![0, 5, 1, 6, 2, 7, 30];
+        let woven = value(vec![woven, vec![0, 1, 2, 3]]);
+        let whole = Nest::boxes([&woven, &from]).expect("they are sums");
+        assert_eq!(whole.len(), 1, "it is too many pieces");
     }
 
     #[test]

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it;
-//!    one that a group reads, to the last operation of the group.
+//!    one that a group reads, to the last operation of the group; one that a sum of products reads which is only added to something, inside
+//!    another value, to the addition: both can be one step then.
 //! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
 //!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
 //!    highest point go first and the order is tried again.
@@ -58,10 +59,12 @@ use crate::codes;
 use crate::pass::{OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use assign::{Assignment, Buffer};
 use optc_check::check_memory;
+use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, Place, State};
 use optc_ir::op::in_place;
-use optc_ir::{Attr, Diagnostic, Func, Module, Op, Registry, Value};
+use optc_ir::{Attr, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Value};
+use optc_ops::Add;
 use std::collections::BTreeMap;
 
 static INFO: PassInfo = PassInfo {
@@ -176,6 +179,12 @@ impl Planned {
                 }
             }
         }
+        for (operand, place) in read_by_sums(func, registry) {
+            if let Some(buffer) = buffer_of[operand] {
+                let buffer: &mut Buffer = &mut buffers[buffer];
+                buffer.last = buffer.last.max(place);
+            }
+        }
         // Every program of a group reads until the last operation of it has run.
         let groups = groups(func);
         let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
@@ -237,6 +246,30 @@ impl Planned {
         func.attrs.set(memory::ARENA, size);
         Ok(changed)
     }
+}
+
+/// Operands of sums of products that are alone read by an addition which writes inside another value, and where that is: both are one
+/// step if the operands are still there.
+fn read_by_sums(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
+    let uses = Uses::of(func);
+    let mut all = Vec::new();
+    for (place, &op) in func.body.iter().enumerate() {
+        let data = &func.ops[op];
+        let adds = &*data.name == Add::NAME && places(func, op).contains(&Place::Inside);
+        for &operand in data.operands.iter().filter(|_| adds) {
+            let Some(sum) = func.def_op(operand) else {
+                continue;
+            };
+            let decl = registry.get(&func.ops[sum].name);
+            let class = decl.map(|decl| decl.freedom(&func.op_ref(sum)).class);
+            let alone = uses.readers(operand).len() == 1 && !uses.is_returned(operand);
+            if class == Some(FreedomClass::Contract) && alone {
+                let operands = func.ops[sum].operands.iter();
+                all.extend(operands.map(|&operand| (operand, place)));
+            }
+        }
+    }
+    all
 }
 
 /// The places of the results of an operation.

@@ -14,6 +14,7 @@ mod portable;
 pub(crate) mod product;
 mod runs;
 mod streams;
+mod taps;
 #[cfg(target_arch = "x86_64")]
 mod unroll;
 
@@ -25,6 +26,7 @@ use streams::StreamsPart;
 pub(crate) use matrix::{Matrix, Offsets};
 pub(crate) use runs::Runs;
 pub(crate) use streams::{Direction, Streams};
+pub(crate) use taps::Taps;
 
 /// How a kernel is run.
 #[derive(Clone, Copy, Debug)]

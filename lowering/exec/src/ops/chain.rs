@@ -17,6 +17,10 @@ use half::{bf16, f16};
 
 /// Lines of an operand that lies across the result: so many are turned at once, a line of the cache from each.
 const ACROSS: usize = 16;
+/// Elements that are brought side by side at once where there are so many.
+const WHOLE: usize = 16;
+/// The longest lines that are short.
+const SHORT: usize = 4 * WHOLE;
 /// Operations in order; the last one gives the result.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -398,11 +402,21 @@ impl Lattice {
                 .zip(&*cells)
                 .for_each(|(to, x)| *to = x.read());
         }
-        for (line, to) in to.chunks_exact_mut(count).enumerate() {
-            if 0 < line && around == 0 {
-                break;
+        if self.is_line() {
+            let source = &source[self.from as usize..self.from as usize + to.len()];
+            for (to, x) in to.iter_mut().zip(source) {
+                *to = x.read();
             }
+            return;
+        }
+        let distinct = if around == 0 { 1 } else { lines };
+        let long = match step {
+            0 | 1 if count <= SHORT => self.short::<E>(source, to, distinct),
+            _ => 0,
+        };
+        for line in long..distinct {
             let from = self.line(line);
+            let to = &mut to[line * count..(line + 1) * count];
             match step {
                 0 => to.fill(source[from as usize].read()),
                 1 => {
@@ -422,6 +436,31 @@ impl Lattice {
                 to.copy_from_slice(first);
             }
         }
+    }
+
+    /// The same for the first of some short lines, each of which is written some numbers too long: the next one writes over them. Gives
+    /// how many these are.
+    #[inline(always)]
+    fn short<E: Cell>(&self, source: &[E], to: &mut [E::Number], lines: usize) -> usize {
+        let (count, step) = self.along;
+        let most = to.len().saturating_sub(WHOLE) / count;
+        for line in 0..lines.min(most) {
+            let from = self.line(line) as usize;
+            for part in (0..count).step_by(WHOLE) {
+                let at = line * count + part;
+                let to = &mut to[at..at + WHOLE];
+                if step == 0 {
+                    to.fill(source[from].read());
+                } else if let Some(from) = source.get(from + part..from + part + WHOLE) {
+                    for (to, x) in to.iter_mut().zip(from) {
+                        *to = x.read();
+                    }
+                } else {
+                    return line;
+                }
+            }
+        }
+        lines.min(most)
     }
 
     /// Brings the elements to their places.

@@ -72,13 +72,23 @@ impl Contract {
             (&bias, labels),
         ];
         let mut base = [0; 4];
-        let mut along: Vec<Along> = vec![Default::default(); freedom.labels.len()];
+        let mut along: Vec<Along> = vec![Default::default(); freedom.labels.len() + 1];
+        let joint = joint(&result.access, &bias)?;
         for (k, (access, labels)) in ports.into_iter().enumerate() {
-            let Access::Sum { base: own, tables } = access else {
+            let own = labels.get(..joint) == ports[0].1.get(..joint);
+            let shared =
+                |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
+            let from = if own { joint } else { 0 };
+            if !own && labels.iter().any(shared) {
                 return None;
-            };
-            base[k] = *own;
-            for (table, label) in tables.iter().zip(labels) {
+            }
+            let (heads, tables) = access.split(from)?;
+            base[k] = *heads.first()?;
+            if 0 < from {
+                let heads = heads.iter().map(|at| at - base[k]);
+                along[freedom.labels.len()][k] = heads.collect();
+            }
+            for (table, label) in tables.iter().zip(&labels[from..]) {
                 match label {
                     None if table.len() == 1 => {}
                     None => return None,
@@ -113,6 +123,17 @@ impl Contract {
             op: site.op,
         })
     }
+}
+
+/// How many dimensions of a result are one loop, as its offsets or those of what it begins with are no sum along these.
+fn joint(result: &Access, begins: &Access) -> Option<usize> {
+    let all = [result, begins];
+    let whole = |access: &&Access| matches!(access, Access::Sum { .. });
+    if all.iter().all(whole) {
+        return Some(0);
+    }
+    let mut dims = 1..result.shape().len();
+    dims.find(|&from| all.iter().all(|access| access.split(from).is_some()))
 }
 
 impl Kernel for Contract {

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::convert::{ConversionOptions, ConversionPlan};
+use crate::kernels::product::copy_line;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
@@ -47,8 +48,8 @@ impl Copy {
         }
         let one = |source: &Access| {
             let target = slots(data.results[0])?;
-            let piece = piece(0, (operand, source), (target, &target.access))?;
-            Some(vec![piece.into_iter().collect()])
+            let pieces = piece(0, (operand, source), (target, &target.access))?;
+            Some(vec![pieces])
         };
         let name = &*data.name;
         let of = func.op_ref(op);
@@ -99,17 +100,17 @@ fn bytes_of_element(slot: &Slot) -> Option<usize> {
     matches!(bits, 8 | 16 | 32 | 64 | 128).then_some(bits / 8)
 }
 
-/// Elements of the buffer of one value, and those of another one where they go; none where they are the same.
+/// Elements of the buffer of one value, and those of another one where they go, box by box; none where they are the same.
 fn piece(
     operand: usize,
     (source, from): (&Slot, &Access),
     (target, to): (&Slot, &Access),
-) -> Option<Option<Piece>> {
+) -> Option<Vec<Piece>> {
     if source.storage == target.storage && source.range() == target.range() && from == to {
-        return Some(None);
+        return Some(Vec::new());
     }
-    let nest = Nest::of([to, from])?;
-    Some(Some(Piece { operand, nest }))
+    let boxes = Nest::boxes([to, from])?.into_iter();
+    Some(boxes.map(|nest| Piece { operand, nest }).collect())
 }
 
 /// What a pad adds around its operand.
@@ -369,7 +370,7 @@ fn copy<const N: usize>(nest: &Nest<2>, by: [i64; 2], source: &[u8], out: &mut [
     nest.each(|[at, read]| {
         let (at, read) = ((at + by[0]) as usize, (read + by[1]) as usize);
         match (to, from) {
-            (1, 1) => out[at..at + n].copy_from_slice(&source[read..read + n]),
+            (1, 1) => copy_line(&source[read..read + n], &mut out[at..at + n]),
             (1, 0) => out[at..at + n].fill(source[read]),
             _ => {
                 for i in 0..n {

@@ -1,7 +1,8 @@
 //! Convolutions whose channels are each convolved by themselves: along rows of a plane, or along channels that are neighbours.
 
 use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::vectorized;
+use crate::isa::Isa;
+use crate::kernels::{Taps, vectorized};
 use crate::ops::links::{Finish, Part};
 use crate::ops::slide::{Places, Slide, step};
 use crate::team::{self, Share, Team};
@@ -11,6 +12,8 @@ use half::{bf16, f16};
 const BLOCK: usize = 16;
 /// Channels that are.
 const CHANNELS: usize = 32;
+/// Rows of a result that are summed at once.
+const ROWS: usize = 8;
 
 /// The most products of integers of 8 bits that `f32` adds up without rounding.
 const MOST_EXACT: usize = 256;
@@ -160,7 +163,7 @@ impl Depthwise {
         }
     }
 
-    fn typed<E: Float, T: Float, O: Element<Number = T::Number>>(
+    fn typed<E: Float, T: Float, O: Float + Element<Number = T::Number>>(
         &self,
         out: &mut [u8],
         x: &[u8],
@@ -190,6 +193,18 @@ impl Depthwise {
                 false => Vec::new(),
             };
             let weights = if own.is_empty() { &self.packed } else { &own };
+            let floats = (E::floats(x), bias.map(T::floats), self.beside());
+            if let (Some(x), None | Some(Some(_)), Some(beside), None) =
+                (floats.0, floats.1, floats.2, &self.finish)
+                && O::floats(&[]).is_some()
+            {
+                let start = self.begins(floats.1.flatten());
+                return self.shared(out, team, |share, out| {
+                    if let Some(out) = O::floats_mut(out) {
+                        self.columns(out, x, weights, &start, beside, share);
+                    }
+                });
+            }
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
@@ -256,7 +271,7 @@ impl Depthwise {
         let parts = self.finish.as_ref().map_or(0, Finish::scratch);
         let sums = match self.channels {
             true => self.tables[1][1].len(),
-            false => self.slides[1].output.next_multiple_of(BLOCK),
+            false => (1 + ROWS) * self.slides[1].output.next_multiple_of(BLOCK),
         };
         let planes = match self.channels {
             true => 0,
@@ -294,6 +309,77 @@ impl Depthwise {
         };
         let height = (rows.output - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1;
         (plane, height)
+    }
+
+    /// From one column to the next in the operand and in the result, where that is forward.
+    fn beside(&self) -> Option<[usize; 2]> {
+        let [y, x, _, _] = &self.tables;
+        let forward = |table: &[i64]| usize::try_from(step(table)?).ok();
+        Some([forward(&x[4])?, forward(&y[4])?])
+    }
+
+    /// What the sums of each channel are added to.
+    fn begins(&self, bias: Option<&[f32]>) -> Vec<f32> {
+        let channels = &self.tables[3][1];
+        let at = |offset: &i64, bias: &[f32]| bias[(self.base[3] + offset) as usize];
+        match bias {
+            Some(bias) => channels.iter().map(|b| at(b, bias)).collect(),
+            None => vec![0.0; self.tables[1][1].len()],
+        }
+    }
+
+    /// Channels of columns that read all places of a row of the kernel at once, and of every other one by itself.
+    fn columns(
+        &self,
+        out: &mut [f32],
+        x: &[f32],
+        w: &[f32],
+        start: &[f32],
+        [read, write]: [usize; 2],
+        share: &Share,
+    ) {
+        let [yt, xt, _, _] = &self.tables;
+        let base = self.base[0] - share.places.start as i64;
+        let [rows, columns] = &self.slides;
+        let (count, isa) = (xt[1].len(), Isa::detect());
+        let reach = (columns.kernel - 1) * columns.dilation;
+        let first = columns.low.div_ceil(columns.stride).min(columns.output);
+        let inner = (columns.input + columns.low).checked_sub(reach + 1);
+        let end = inner.map_or(0, |last| last / columns.stride + 1);
+        let end = end.clamp(first, columns.output);
+        let mut taps: Vec<(usize, usize)> = Vec::new();
+        let units = share.units.clone();
+        for (n, r) in pairs(yt[0].len(), rows.output)
+            .take(units.end)
+            .skip(units.start)
+        {
+            let (from, to) = (self.base[1] + xt[0][n], base + yt[0][n] + yt[3][r]);
+            let mut some = |range: std::ops::Range<usize>| {
+                taps.clear();
+                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
+                    let places = (rows.reads(r, kr), columns.reads(range.start, kc));
+                    if let (Some(i), Some(j)) = places {
+                        let at = (from + xt[3][i] + xt[4][j]) as usize;
+                        taps.push((at, (kr * columns.kernel + kc) * count));
+                    }
+                }
+                let sums = Taps {
+                    taps: &taps,
+                    one: false,
+                    positions: range.len(),
+                    read: read * columns.stride,
+                    write,
+                    count,
+                };
+                let to = (to + yt[4][range.start]) as usize;
+                sums.run(isa, x, w, start, &mut out[to..]);
+            };
+            (0..first).for_each(|c| some(c..c + 1));
+            if first < end {
+                some(first..end);
+            }
+            (end..columns.output).for_each(|c| some(c..c + 1));
+        }
     }
 
     #[inline(always)]
@@ -369,9 +455,16 @@ impl Depthwise {
         let mut padded = vec![0f32; height * plane.row];
         let neighbours = step(&xt[4]) == Some(1);
         let together = step(&yt[4]) == Some(1);
-        let mut taps: Vec<(usize, f32)> = Vec::new();
-        let mut parts = self.parts();
-        let mut line = vec![T::zeroed(); columns.output.next_multiple_of(BLOCK)];
+        let places = pairs(rows.kernel, columns.kernel).map(|(kr, kc)| {
+            let (column, row) = (kc * columns.dilation, kr * rows.dilation);
+            row * plane.row + column % phases * plane.phase + column / phases
+        });
+        let taps: Vec<(usize, usize)> = places.enumerate().map(|(i, at)| (at, i)).collect();
+        let mut weights: Vec<f32> = Vec::with_capacity(taps.len());
+        let (mut parts, isa) = (self.parts(), Isa::detect());
+        let width = columns.output.next_multiple_of(BLOCK);
+        let mut found = vec![0f32; ROWS * width];
+        let mut line = vec![T::zeroed(); columns.output];
         for (n, g) in pairs(yt[0].len(), yt[1].len())
             .take(share.units.end)
             .skip(share.units.start)
@@ -391,28 +484,32 @@ impl Depthwise {
             }
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
-                taps.clear();
-                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
-                    let weight = w[(base + wt[3][kr] + wt[4][kc]) as usize];
-                    let (column, row) = (kc * columns.dilation, kr * rows.dilation);
-                    let place = row * plane.row + column % phases * plane.phase + column / phases;
-                    taps.push((place, weight));
+                weights.clear();
+                for row in &wt[3] {
+                    let at = |column: &i64| w[(base + row + column) as usize];
+                    weights.extend(wt[4].iter().map(at));
                 }
                 let start = bias.map_or(T::zeroed(), |bias| {
                     bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
                 });
                 let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
                 for r in 0..rows.output {
-                    let source = &padded[r * rows.stride * plane.row..];
-                    let to = to + yt[3][r];
-                    let (blocks, _) = line.as_chunks_mut::<BLOCK>();
-                    for (first, sums) in blocks.iter_mut().enumerate() {
-                        let found = block(&source[first * BLOCK..], &taps);
-                        for i in 0..BLOCK {
-                            sums[i] = T::with(found[i], start);
-                        }
+                    if r % ROWS == 0 {
+                        let some = Taps {
+                            taps: &taps,
+                            one: true,
+                            positions: ROWS.min(rows.output - r),
+                            read: rows.stride * plane.row,
+                            write: width,
+                            count: width,
+                        };
+                        let source = &padded[r * rows.stride * plane.row..];
+                        some.run(isa, source, &weights, &[0.0], &mut found);
                     }
-                    let sums = &mut line[..columns.output];
+                    let to = to + yt[3][r];
+                    let sums = &mut line[..];
+                    let all = sums.iter_mut().zip(&found[r % ROWS * width..]);
+                    all.for_each(|(to, &sum)| *to = T::with(sum, start));
                     self.made(&mut parts, sums);
                     if together {
                         let places = &mut out[to as usize..to as usize + sums.len()];
@@ -448,19 +545,6 @@ fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)))
 }
 
-/// Sums of some neighbours, each with the same weights.
-#[inline(always)]
-fn block(source: &[f32], taps: &[(usize, f32)]) -> [f32; BLOCK] {
-    let mut sums = [0f32; BLOCK];
-    for &(place, weight) in taps {
-        let from = &source[place..place + BLOCK];
-        for (sum, x) in sums.iter_mut().zip(from) {
-            *sum += weight * x;
-        }
-    }
-    sums
-}
-
 /// Sums of some channels from `at` on.
 #[inline(always)]
 fn channels<E: Float, T: Float, const N: usize>(
@@ -493,6 +577,18 @@ pub(crate) trait Float: Element {
 
     /// A sum and what it is added to.
     fn with(sum: f32, start: Self) -> Self;
+
+    /// Elements that are `f32` already.
+    fn floats(list: &[Self]) -> Option<&[f32]> {
+        let _ = list;
+        None
+    }
+
+    /// The same, to write.
+    fn floats_mut(list: &mut [Self]) -> Option<&mut [f32]> {
+        let _ = list;
+        None
+    }
 }
 
 macro_rules! floats {
@@ -510,7 +606,27 @@ macro_rules! floats {
     )*};
 }
 
-floats!(f32, bf16, f16);
+floats!(bf16, f16);
+
+impl Float for f32 {
+    #[inline(always)]
+    fn float(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn with(sum: f32, start: f32) -> f32 {
+        sum + start
+    }
+
+    fn floats(list: &[f32]) -> Option<&[f32]> {
+        Some(list)
+    }
+
+    fn floats_mut(list: &mut [f32]) -> Option<&mut [f32]> {
+        Some(list)
+    }
+}
 
 macro_rules! integers {
     ($($element:ty),*) => {$(

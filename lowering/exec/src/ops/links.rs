@@ -229,15 +229,16 @@ pub(crate) fn of_integers(code: Code) -> bool {
 
 #[inline(always)]
 fn one<N: Copy>(a: &[N], to: &mut [N], f: impl Fn(N) -> N) {
-    to.iter_mut().zip(a).for_each(|(to, &a)| *to = f(a));
+    for (to, &a) in to.iter_mut().zip(a) {
+        *to = f(a);
+    }
 }
 
 #[inline(always)]
 fn two<N: Copy>(a: &[N], b: &[N], to: &mut [N], f: impl Fn(N, N) -> N) {
-    let pairs = a.iter().zip(b);
-    to.iter_mut()
-        .zip(pairs)
-        .for_each(|(to, (&a, &b))| *to = f(a, b));
+    for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
+        *to = f(a, b);
+    }
 }
 
 /// One operation on some elements.
@@ -257,25 +258,39 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
         Code::Erf => one(a, to, erf),
         Code::Tanh => one(a, to, tanh),
         Code::Sigmoid => one(a, to, sigmoid),
-        Code::Silu => one(a, to, |x: f32| x * sigmoid(x)),
+        Code::Silu => one(
+            a,
+            to,
+            #[inline(always)]
+            |x: f32| x * sigmoid(x),
+        ),
         Code::Relu => one(a, to, |x: f32| if x < 0.0 { 0.0 } else { x }),
         Code::Sin => one(a, to, f32::sin),
         Code::Cos => one(a, to, f32::cos),
         Code::Floor => one(a, to, f32::floor),
         Code::Ceil => one(a, to, f32::ceil),
         Code::HardSwish => one(a, to, |x: f32| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
-        Code::Gelu => one(a, to, |x: f32| {
-            0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
-        }),
-        Code::GeluTanh => one(a, to, |x: f32| {
-            let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
-            0.5 * x * (1.0 + tanh(inner))
-        }),
+        Code::Gelu => one(
+            a,
+            to,
+            #[inline(always)]
+            |x: f32| 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)),
+        ),
+        Code::GeluTanh => one(
+            a,
+            to,
+            #[inline(always)]
+            |x: f32| {
+                let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+                0.5 * x * (1.0 + tanh(inner))
+            },
+        ),
         Code::Clamp(low, high) => one(a, to, |x: f32| held(x, low, high)),
         Code::LeakyRelu(alpha) => one(a, to, |x: f32| if x < 0.0 { alpha * x } else { x }),
         Code::Elu(alpha) => one(
             a,
             to,
+            #[inline(always)]
             |x: f32| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x },
         ),
         Code::HardSigmoid(alpha, beta) => one(a, to, |x: f32| held(alpha * x + beta, 0.0, 1.0)),

@@ -42,6 +42,9 @@ const MOST_ROWS: usize = 1024;
 const BESIDE: usize = 1 << 18;
 /// With so few rows, columns are read where they lie.
 const FEW_ROWS: usize = 48;
+/// The most rows whose sums are begun, multiplied and brought to their places before others are: those of a panel stay in the
+/// first cache.
+const SOME_ROWS: usize = 96;
 
 /// What the elements of a slice are read by.
 #[derive(Clone, Copy, Debug)]
@@ -233,9 +236,9 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
         let rows = rows.next_multiple_of(of.micro.rows);
         let terms = blocks.iter().map(Range::len).max().unwrap_or(0);
         let factors = terms.div_ceil(E::TOGETHER);
-        let panels = match blocks.len() < 2 {
-            true => 1,
-            false => of.columns.len().div_ceil(of.micro.columns),
+        let (panels, beside) = match blocks.len() < 2 {
+            true => (1, rows.min(SOME_ROWS.next_multiple_of(of.micro.rows))),
+            false => (of.columns.len().div_ceil(of.micro.columns), rows),
         };
         let cells = match E::DIRECT {
             true => 0,
@@ -245,7 +248,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
         [
             rows * factors * size_of::<E::Factor>(),
             TERMS * MOST_COLUMNS * size_of::<u32>(),
-            panels * rows * MOST_COLUMNS * size_of::<u32>(),
+            panels * beside * MOST_COLUMNS * size_of::<u32>(),
             cells,
         ]
     }
@@ -354,7 +357,8 @@ impl Products {
             };
             list.extend(dimension(std::array::from_fn(|k| &along[k][..])));
         }
-        let (rows, columns) = (ordered(rows, RESULT), ordered(columns, RESULT));
+        let lists = |loops: &[Loop<4>]| flat(&ordered(loops.to_vec(), RESULT));
+        let (row_list, column_list) = (lists(&rows), lists(&columns));
         let micro = Micro::of(Isa::detect());
         let costs = Costs {
             terms: &terms,
@@ -362,18 +366,22 @@ impl Products {
             direct,
             micro,
         };
-        let swapped = costs.of(&columns, &rows, RIGHT) < costs.of(&rows, &columns, LEFT);
-        let side = if swapped { RIGHT } else { LEFT };
-        let (rows, columns) = if swapped {
-            (columns, rows)
-        } else {
-            (rows, columns)
+        let straight = costs.of(&row_list, &column_list, LEFT);
+        let swapped = costs.of(&column_list, &row_list, RIGHT) < straight;
+        let (side, loops, mut rows, columns) = match swapped {
+            true => (RIGHT, columns, column_list, row_list),
+            false => (LEFT, rows, row_list, column_list),
         };
+        // Rows that are brought side by side come in the order in which they lie, if the result is written in lines anyway.
+        let by_side = flat(&ordered(loops, side));
+        if neighbours(&columns, RESULT) && lines(&by_side, side).len() < lines(&rows, side).len() {
+            rows = by_side;
+        }
         Some(Products {
             base,
             batch: ordered(batch, RESULT),
-            rows: flat(&rows),
-            columns: flat(&columns),
+            rows,
+            columns,
             terms: flat(&ordered(terms, side)),
             swapped,
             reach,
@@ -610,26 +618,21 @@ const SINGLE: f64 = 2.0;
 
 impl Costs<'_> {
     /// In multiplications of vectors; `side` is the operand of the rows.
-    fn of(&self, rows: &[Loop<4>], columns: &[Loop<4>], side: usize) -> f64 {
+    fn of(&self, rows: &[[i64; 4]], columns: &[[i64; 4]], side: usize) -> f64 {
         let other = LEFT + RIGHT - side;
-        let count = |loops: &[Loop<4>]| loops.iter().map(|l| l.extent as f64).product::<f64>();
-        let (m, n, k) = (count(rows), count(columns), count(self.terms));
+        let k: usize = self.terms.iter().map(|l| l.extent).product();
+        let [m, n, k] = [rows.len(), columns.len(), k].map(|count| count as f64);
         let lanes = self.micro.columns as f64 / 2.0;
         let at_once = self.micro.rows as f64;
         // What few rows leave idle: sums wait for one another.
         let rest = m % at_once;
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
         let multiplied = busy * (n / lanes).ceil() * k;
-        let neighbours = |loops: &[Loop<4>], k: usize| {
-            loops
-                .last()
-                .is_some_and(|l| l.at(1)[k] == 1 && 8 <= l.extent)
-        };
         let terms = ordered(self.terms.to_vec(), side);
         let even = terms.len() < 2 && terms.iter().all(|l| l.at(1)[side] == 1);
-        let brought = |lanes: &[Loop<4>], k: usize| {
-            let own = ordered(self.terms.to_vec(), k);
-            match (neighbours(lanes, k), neighbours(&own, k)) {
+        let brought = |lanes: &[[i64; 4]], k: usize| {
+            let own = || flat(&ordered(self.terms.to_vec(), k));
+            match (neighbours(lanes, k), neighbours(&own(), k)) {
                 (true, _) => LINES,
                 (_, true) => TURNED,
                 _ => SINGLE,
@@ -653,6 +656,11 @@ impl Costs<'_> {
         };
         multiplied + left + right + written
     }
+}
+
+/// Whether elements lie side by side, most often at least six.
+fn neighbours(list: &[[i64; 4]], side: usize) -> bool {
+    6 * lines(list, side).len() <= list.len()
 }
 
 /// The offsets at every step of some loops, outermost first.
@@ -722,6 +730,9 @@ fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
 /// Elements of sums.
 #[inline(always)]
 fn stored<T: Cell>(sums: &[T::Number], to: &mut [T]) {
+    if let Some(elements) = as_elements(sums) {
+        return product::copy_line(elements, to);
+    }
     to.iter_mut()
         .zip(sums)
         .for_each(|(to, &sum)| *to = T::of(sum));
@@ -830,50 +841,53 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 let used = if half { width / 2 } else { width };
                 // Of several blocks each panel of sums has a place of its own.
                 let own = if last == 0 { 0 } else { first / width };
-                let panel = Panels {
-                    at,
-                    rows: rows.clone(),
-                    columns: columns.clone(),
-                    beside: own * rows.len() * MOST_COLUMNS,
-                };
-                let beside = self.places(out, &panel, used);
-                let adds = 0 < number || !matches!(self.given.start, Start::Zero);
-                match self.given.start {
-                    Start::Values(start) if number == 0 => {
-                        self.begin(start, at, rows.clone(), columns.clone());
+                for some in some_rows(&rows, of.micro.rows) {
+                    let from = some.start - rows.start;
+                    let before = if last == 0 { 0 } else { from };
+                    let panel = Panels {
+                        at,
+                        rows: some.clone(),
+                        columns: columns.clone(),
+                        beside: (own * rows.len() + before) * MOST_COLUMNS,
+                    };
+                    let beside = self.places(out, &panel, used);
+                    let adds = 0 < number || !matches!(self.given.start, Start::Zero);
+                    match self.given.start {
+                        _ if 0 < number => {}
+                        Start::Zero => {}
+                        Start::Values(start) if beside => self.fetch(start, &panel, START),
+                        Start::Values(start) => self.begin(start, &panel),
+                        Start::Sums(start) => self.begin(start, &panel),
+                        Start::Result if beside => self.fetch(out, &panel, RESULT),
+                        Start::Result => {}
                     }
-                    Start::Sums(start) if number == 0 => {
-                        self.begin(start, at, rows.clone(), columns.clone());
+                    // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
+                    // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term; the
+                    // places of the result have `used` columns each, inside of the result or of `beside`, and no other
+                    // row has them, as offsets in a result are all different.
+                    unsafe {
+                        E::Factor::panel(
+                            of.micro,
+                            &Panel {
+                                left: &self.left[from..from + some.len()],
+                                left_step,
+                                right,
+                                right_step,
+                                terms: factors,
+                                out: &self.out,
+                                adds,
+                                half,
+                            },
+                        );
                     }
-                    _ if beside && adds && number == 0 => self.exchange(out, &panel, true),
-                    _ => {}
-                }
-                // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
-                // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term; the
-                // places of the result have `used` columns each, inside of the result or of `beside`, and no other
-                // row has them, as offsets in a result are all different.
-                unsafe {
-                    E::Factor::panel(
-                        of.micro,
-                        &Panel {
-                            left: &self.left,
-                            left_step,
-                            right,
-                            right_step,
-                            terms: factors,
-                            out: &self.out,
-                            adds,
-                            half,
-                        },
-                    );
-                }
-                if beside && number == last {
-                    if let Some(finish) = &self.typed.finish {
-                        let size = panel.rows.len() * MOST_COLUMNS;
-                        let sums = &mut self.spare.beside[panel.beside..][..size];
-                        finish.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
+                    if beside && number == last {
+                        if let Some(finish) = &self.typed.finish {
+                            let size = panel.rows.len() * MOST_COLUMNS;
+                            let sums = &mut self.spare.beside[panel.beside..][..size];
+                            finish.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
+                        }
+                        self.give(out, &panel);
                     }
-                    self.exchange(out, &panel, false);
                 }
             }
         }
@@ -1098,19 +1112,15 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         T::of(sum[0])
     }
 
-    /// Sets the places to what the result begins with.
-    fn begin<S: Element<Number = E::Number>>(
-        &mut self,
-        start: &[S],
-        at: [i64; 4],
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) {
-        let columns = &self.of.columns[columns];
+    /// Sets the places of a panel to what the result begins with.
+    fn begin<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) {
+        let at = panel.at;
+        let rows = &self.of.rows[panel.rows.clone()];
+        let columns = &self.of.columns[panel.columns.clone()];
         let offsets = columns.iter().map(|c| c[START]);
         let (run, same) = (even(offsets.clone(), 1), even(offsets, 0));
         let first = at[START] + columns[0][START];
-        for (row, &out) in self.of.rows[rows].iter().zip(&self.out) {
+        for (row, &out) in rows.iter().zip(&self.out) {
             let from = (first + row[START]) as usize;
             // SAFETY: `places` has made room for all columns of each row, which nobody else has now.
             let to = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
@@ -1127,60 +1137,164 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Brings a panel from the result to its place beside, or back.
-    fn exchange(&mut self, out: &mut [T], panel: &Panels, reads: bool) {
-        let columns = &self.of.columns[panel.columns.clone()];
+    /// Brings what a panel begins with to its place beside, from the result or from where that lies.
+    fn fetch(&mut self, from: &[T], panel: &Panels, side: usize) {
         let rows = &self.of.rows[panel.rows.clone()];
-        let beside = &mut self.spare.beside[panel.beside..][..rows.len() * MOST_COLUMNS];
-        let beside: &mut [E::Number] = cast_slice_mut(beside);
+        let columns = &self.of.columns[panel.columns.clone()];
+        let beside = panel.beside..panel.beside + rows.len() * MOST_COLUMNS;
+        let beside = cast_slice_mut(&mut self.spare.beside[beside]);
         vectorized(
             #[inline(always)]
-            || exchanged(out, beside, panel.at[RESULT], [rows, columns], reads),
+            || fetched(from, beside, panel.at[side], side, [rows, columns]),
+        );
+    }
+
+    /// Brings a panel from its place beside to the result.
+    fn give(&mut self, out: &mut [T], panel: &Panels) {
+        let rows = &self.of.rows[panel.rows.clone()];
+        let columns = &self.of.columns[panel.columns.clone()];
+        let beside = panel.beside..panel.beside + rows.len() * MOST_COLUMNS;
+        let beside = cast_slice(&self.spare.beside[beside]);
+        vectorized(
+            #[inline(always)]
+            || given(out, beside, panel.at[RESULT], [rows, columns]),
         );
     }
 }
 
+/// Whether so many lines are as good as a few long ones.
+fn are_long(lines: &[Range<usize>], count: usize) -> bool {
+    lines.len() * 4 <= count
+}
+
+/// Reads the elements at rows and columns, each row `MOST_COLUMNS` behind the one before.
 #[inline(always)]
-fn exchanged<T: Cell>(
-    out: &mut [T],
-    beside: &mut [T::Number],
+fn fetched<S: Cell>(
+    from: &[S],
+    beside: &mut [S::Number],
     base: i64,
+    side: usize,
     [rows, columns]: [&[[i64; 4]]; 2],
-    reads: bool,
 ) {
-    let at = |row: &[i64; 4]| base + row[RESULT];
-    let lines: Vec<Range<usize>> = lines(columns);
-    if lines.len() * 4 <= columns.len() {
+    if even(columns.iter().map(|c| c[side]), 0) {
         for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
-            for line in &lines {
-                let first = (at(row) + columns[line.start][RESULT]) as usize;
-                let place = &mut out[first..first + line.len()];
-                let sums = &mut beside[line.clone()];
-                match reads {
-                    true => sums
-                        .iter_mut()
-                        .zip(place)
-                        .for_each(|(to, x)| *to = x.read()),
-                    false => stored(sums, place),
-                }
+            let x = from[(base + row[side] + columns[0][side]) as usize];
+            beside[..columns.len()].fill(x.read());
+        }
+        return;
+    }
+    let across = lines(columns, side);
+    if are_long(&across, columns.len()) {
+        for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
+            for line in &across {
+                let first = (base + row[side] + columns[line.start][side]) as usize;
+                let from = &from[first..first + line.len()];
+                let to = beside[line.clone()].iter_mut();
+                to.zip(from).for_each(|(to, x)| *to = x.read());
             }
         }
         return;
     }
-    let turned = match reads {
-        true => 0,
-        false => turned(out, beside, base, rows, columns),
-    };
-    let rest = beside.chunks_exact_mut(MOST_COLUMNS).zip(rows);
-    for (beside, row) in rest.skip(turned) {
-        for (beside, column) in beside.iter_mut().zip(columns) {
-            let place = &mut out[(at(row) + column[RESULT]) as usize];
-            match reads {
-                true => *beside = place.read(),
-                false => *place = T::of(*beside),
+    let mut turned = [S::zeroed(); 64];
+    for run in lines(rows, side) {
+        let whole = match run.len() {
+            8.. => run.len() / 8 * 8,
+            _ => 0,
+        };
+        for (first, columns) in columns.chunks(8).enumerate().map(|(i, c)| (i * 8, c)) {
+            let start = |column: &[i64; 4]| (base + rows[run.start][side] + column[side]) as usize;
+            let mut done = 0;
+            if let Ok(columns) = <&[[i64; 4]; 8]>::try_from(columns) {
+                let starts = columns.each_ref().map(start);
+                while done < whole {
+                    let from = starts.map(|start| &from[start + done..start + done + 8]);
+                    S::squares(&from, 8, &mut turned, 8);
+                    for (j, line) in turned.as_chunks::<8>().0.iter().enumerate() {
+                        let to = (run.start + done + j) * MOST_COLUMNS + first;
+                        let to = beside[to..to + 8].iter_mut();
+                        to.zip(line).for_each(|(to, x)| *to = x.read());
+                    }
+                    done += 8;
+                }
+            }
+            for (j, column) in columns.iter().enumerate() {
+                let start = start(column);
+                let from = &from[start + done..start + run.len()];
+                for (i, x) in from.iter().enumerate() {
+                    beside[(run.start + done + i) * MOST_COLUMNS + first + j] = x.read();
+                }
             }
         }
     }
+}
+
+/// Writes sums as elements at rows and columns.
+#[inline(always)]
+fn given<T: Cell>(
+    out: &mut [T],
+    beside: &[T::Number],
+    base: i64,
+    [rows, columns]: [&[[i64; 4]]; 2],
+) {
+    let across = lines(columns, RESULT);
+    if are_long(&across, columns.len()) {
+        for (row, beside) in rows.iter().zip(beside.chunks_exact(MOST_COLUMNS)) {
+            for line in &across {
+                let first = (base + row[RESULT] + columns[line.start][RESULT]) as usize;
+                stored(&beside[line.clone()], &mut out[first..first + line.len()]);
+            }
+        }
+        return;
+    }
+    for run in lines(rows, RESULT) {
+        let start = base + rows[run.start][RESULT];
+        let own = &beside[run.start * MOST_COLUMNS..run.end * MOST_COLUMNS];
+        if run.len() < 8 {
+            for (row, sums) in own.chunks_exact(MOST_COLUMNS).enumerate() {
+                for (sum, column) in sums.iter().zip(columns) {
+                    out[(start + column[RESULT]) as usize + row] = T::of(*sum);
+                }
+            }
+            continue;
+        }
+        for (first, columns) in columns.chunks(8).enumerate().map(|(i, c)| (i * 8, c)) {
+            let mut places = [0; 8];
+            for (place, column) in places.iter_mut().zip(columns) {
+                *place = (start + column[RESULT]) as usize;
+            }
+            let places = &places[..columns.len()];
+            if let Some(sums) = as_elements::<T>(&own[first..]) {
+                T::turn_out(sums, MOST_COLUMNS, run.len(), out, places);
+                continue;
+            }
+            for row in (0..run.len()).step_by(8) {
+                let row = row.min(run.len() - 8);
+                let mut square = [T::zeroed(); 64];
+                for (j, line) in square.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                    stored(&own[(row + j) * MOST_COLUMNS + first..][..8], line);
+                }
+                let mut at = [0; 8];
+                at.iter_mut().zip(places).for_each(|(at, p)| *at = p + row);
+                T::turn_out(&square, 8, 8, out, &at[..places.len()]);
+            }
+        }
+    }
+}
+
+/// Sums as elements, if they are what elements of this type are.
+#[inline(always)]
+fn as_elements<T: Cell>(sums: &[T::Number]) -> Option<&[T]> {
+    T::Number::same::<T>(&[])?;
+    bytemuck::try_cast_slice(sums).ok()
+}
+
+/// Rows in parts of about as many, a multiple of those that a kernel has at once.
+fn some_rows(rows: &Range<usize>, at_once: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let rows = rows.clone();
+    let parts = rows.len().div_ceil(SOME_ROWS).max(1);
+    let most = rows.len().div_ceil(parts).next_multiple_of(at_once).max(1);
+    let all = rows.clone().step_by(most);
+    all.map(move |first| first..(first + most).min(rows.end))
 }
 
 /// A panel of the result.
@@ -1193,45 +1307,14 @@ struct Panels {
     beside: usize,
 }
 
-/// Columns that lie side by side in the result.
-fn lines(columns: &[[i64; 4]]) -> Vec<Range<usize>> {
+/// Rows or columns that lie side by side in the result or an operand.
+fn lines(list: &[[i64; 4]], side: usize) -> Vec<Range<usize>> {
     let mut lines: Vec<Range<usize>> = Vec::new();
-    for (i, column) in columns.iter().enumerate() {
+    for (i, at) in list.iter().enumerate() {
         match lines.last_mut() {
-            Some(line) if columns[i - 1][RESULT] + 1 == column[RESULT] => line.end += 1,
+            Some(line) if list[i - 1][side] + 1 == at[side] => line.end += 1,
             _ => lines.push(i..i + 1),
         }
     }
     lines
-}
-
-/// Writes the first rows of a panel, eight that are neighbours in the result at a time; gives how many.
-#[inline(always)]
-fn turned<T: Cell>(
-    out: &mut [T],
-    beside: &[T::Number],
-    base: i64,
-    rows: &[[i64; 4]],
-    columns: &[[i64; 4]],
-) -> usize {
-    let groups = rows.chunks_exact(8);
-    let whole = groups
-        .take_while(|rows| even(rows.iter().map(|r| r[RESULT]), 1))
-        .count();
-    for (first, columns) in columns.chunks(8).enumerate().map(|(i, c)| (i * 8, c)) {
-        let places: [usize; 8] = std::array::from_fn(|j| {
-            let column = columns.get(j).unwrap_or(&columns[0]);
-            (base + column[RESULT]) as usize
-        });
-        for group in 0..whole {
-            let begin = rows[group * 8][RESULT];
-            let places = places.map(|place| place.wrapping_add_signed(begin as isize));
-            let mut square = [T::zeroed(); 64];
-            for (j, line) in square.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                stored(&beside[(group * 8 + j) * MOST_COLUMNS + first..][..8], line);
-            }
-            T::turn_out(&square, 8, out, &places[..columns.len()]);
-        }
-    }
-    whole * 8
 }

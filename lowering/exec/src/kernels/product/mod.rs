@@ -17,7 +17,7 @@ use crate::isa::Isa;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-pub(crate) use pack::{Cell, pack, pack_groups, turn_in};
+pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in};
 
 /// The most columns of a panel.
 pub(crate) const MOST_COLUMNS: usize = 32;

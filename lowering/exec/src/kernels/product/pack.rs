@@ -1,8 +1,8 @@
 //! Brings columns of an operand side by side, term by term.
 
 use crate::element::Element;
+use crate::kernels::prefetch;
 use half::{bf16, f16};
-use std::ops::Range;
 
 /// What is brought side by side.
 pub(crate) trait Cell: Element {
@@ -19,20 +19,28 @@ pub(crate) trait Cell: Element {
         }
     }
 
-    /// Eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
+    /// At least eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
     ///
     /// # Panics
     /// There are less than eight rows, more than eight places, or a place is outside of what is written.
     #[inline(always)]
-    fn turn_out(from: &[Self], step: usize, out: &mut [Self], places: &[usize]) {
-        let mut square = [Self::zeroed(); 64];
-        let rows: [&[Self]; 8] = std::array::from_fn(|j| &from[j * step..j * step + 8]);
-        Self::squares(&rows, 8, &mut square, 8);
-        let (lines, _) = square.as_chunks::<8>();
-        for (line, &place) in lines.iter().zip(places) {
-            out[place..place + 8].copy_from_slice(line);
+    fn turn_out(from: &[Self], step: usize, count: usize, out: &mut [Self], places: &[usize]) {
+        for first in eights(count) {
+            let mut square = [Self::zeroed(); 64];
+            let rows: [&[Self]; 8] =
+                std::array::from_fn(|j| &from[(first + j) * step..(first + j) * step + 8]);
+            Self::squares(&rows, 8, &mut square, 8);
+            let (lines, _) = square.as_chunks::<8>();
+            for (line, &place) in lines.iter().zip(places) {
+                out[place + first..place + first + 8].copy_from_slice(line);
+            }
         }
     }
+}
+
+/// Where eight of so many begin, which are at least eight; the last ones may have some of those before.
+fn eights(count: usize) -> impl Iterator<Item = usize> {
+    (0..count).step_by(8).map(move |at| at.min(count - 8))
 }
 
 impl Cell for i32 {}
@@ -44,8 +52,8 @@ impl Cell for f32 {
     }
 
     #[inline(always)]
-    fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
-        turn_out(from, step, out, places);
+    fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
+        turn_out(from, step, count, out, places);
     }
 }
 
@@ -109,10 +117,13 @@ pub(crate) fn pack<E: Cell>(
             (8, 8) => runs::<E, 8>(from, first, terms, to),
             (6, 6) => runs::<E, 6>(from, first, terms, to),
             _ => {
-                for (to, term) in to.chunks_exact_mut(width).zip(terms) {
+                if n < width {
+                    to.fill(E::zeroed());
+                }
+                for (t, (to, term)) in to.chunks_exact_mut(width).zip(terms).enumerate() {
+                    ask::<E>(from, first, terms, t, n);
                     let at = (first + term) as usize;
-                    to[..n].copy_from_slice(&from[at..at + n]);
-                    to[n..].fill(E::zeroed());
+                    copy_line(&from[at..at + n], &mut to[..n]);
                 }
             }
         };
@@ -122,6 +133,15 @@ pub(crate) fn pack<E: Cell>(
     }
     if let Some(&start) = terms.first().filter(|_| consecutive(terms)) {
         return turned(from, columns, start, to, width);
+    }
+    let pieces = pieces(columns, width, 0);
+    if pieces.len() * 3 <= columns.len() {
+        for (to, term) in to.chunks_exact_mut(width).zip(terms) {
+            pieces
+                .iter()
+                .for_each(|piece| piece.copy(from, *term, to, 0));
+        }
+        return;
     }
     for (to, term) in to.chunks_exact_mut(width).zip(terms) {
         for (to, column) in to.iter_mut().zip(columns) {
@@ -152,6 +172,7 @@ pub(crate) fn pack_groups<E: Cell>(
     {
         if consecutive(lanes) && lanes.len() == GROUPS * width && width == 12 {
             for (t, term) in terms.iter().enumerate() {
+                ask::<E>(from, lanes[0], terms, t, GROUPS * 12);
                 let from = &from[(lanes[0] + term) as usize..][..GROUPS * 12];
                 let (from, _) = from.as_chunks::<12>();
                 for (group, from) in from.iter().enumerate() {
@@ -161,14 +182,11 @@ pub(crate) fn pack_groups<E: Cell>(
             }
             continue;
         }
-        let pieces = pieces(lanes, width);
+        let pieces = pieces(lanes, width, size);
         if pieces.len() * 3 <= lanes.len() && lanes.len() % width == 0 && !consecutive(terms) {
             for (t, term) in terms.iter().enumerate() {
-                for piece in &pieces {
-                    let from = &from[(lanes[piece.start] + term) as usize..][..piece.len()];
-                    let at = piece.start / width * size + t * width + piece.start % width;
-                    copy_line(from, &mut to[at..at + piece.len()]);
-                }
+                let pieces = pieces.iter();
+                pieces.for_each(|piece| piece.copy(from, *term, to, t * width));
             }
             continue;
         }
@@ -184,12 +202,35 @@ fn consecutive(list: &[i64]) -> bool {
 }
 
 /// Lanes of one group that lie one after another.
-fn pieces(lanes: &[i64], width: usize) -> Vec<Range<usize>> {
-    let mut pieces: Vec<Range<usize>> = Vec::new();
-    for (i, lane) in lanes.iter().enumerate() {
+struct Piece {
+    from: i64,
+    to: usize,
+    count: usize,
+}
+
+impl Piece {
+    /// Copies its elements of a term, whose places begin at `at`.
+    #[inline(always)]
+    fn copy<E: Copy>(&self, from: &[E], term: i64, to: &mut [E], at: usize) {
+        let first = (self.from + term) as usize;
+        let to = &mut to[at + self.to..at + self.to + self.count];
+        copy_line(&from[first..first + self.count], to);
+    }
+}
+
+/// The pieces of lanes in groups of `width`, each group `size` places behind the one before.
+fn pieces(lanes: &[i64], width: usize, size: usize) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (i, &from) in lanes.iter().enumerate() {
         match pieces.last_mut() {
-            Some(piece) if i % width != 0 && lanes[i - 1] + 1 == *lane => piece.end += 1,
-            _ => pieces.push(i..i + 1),
+            Some(piece) if i % width != 0 && piece.from + piece.count as i64 == from => {
+                piece.count += 1;
+            }
+            _ => pieces.push(Piece {
+                from,
+                to: i / width * size + i % width,
+                count: 1,
+            }),
         }
     }
     pieces
@@ -200,17 +241,24 @@ fn pieces(lanes: &[i64], width: usize) -> Vec<Range<usize>> {
 /// # Panics
 /// There is another number of places.
 #[inline(always)]
-fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
+pub(crate) fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
     assert_eq!(from.len(), to.len(), "every element has a place");
-    if 16 < from.len() {
-        return to.copy_from_slice(from);
+    match from.len() {
+        0..4 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+        4..8 => copy_ends::<E, 4>(from, to),
+        8..=16 => copy_ends::<E, 8>(from, to),
+        17..=32 => copy_ends::<E, 16>(from, to),
+        _ => to.copy_from_slice(from),
     }
-    let (fours, rest) = from.as_chunks::<4>();
-    let (places, left) = to.as_chunks_mut::<4>();
-    for (to, from) in places.iter_mut().zip(fours) {
+}
+
+/// Copies the first and the last `N` elements, of which there are no more than both.
+#[inline(always)]
+fn copy_ends<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
         *to = *from;
     }
-    for (to, from) in left.iter_mut().zip(rest) {
+    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut::<N>()) {
         *to = *from;
     }
 }
@@ -218,39 +266,55 @@ fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
 /// Groups that are packed at once.
 const GROUPS: usize = 4;
 
-/// Eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
-///
-/// # Panics
-/// There are less than eight rows, more than eight places, or a place is outside of what is written.
-fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
+/// As [`Cell::turn_out`].
+fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
     assert!(
-        places
-            .iter()
-            .all(|&place| place.checked_add(8).is_some_and(|end| end <= out.len())),
-        "all columns have a place"
+        8 <= count && places.len() <= 8 && (count - 1) * step + 8 <= from.len(),
+        "there are eight rows, of eight elements each"
     );
+    let inside = |&place: &usize| place.checked_add(count).is_some_and(|end| end <= out.len());
+    assert!(places.iter().all(inside), "all columns have a place");
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let (Ok(places), true) = (
-        <&[usize; 8]>::try_from(places),
-        is_x86_feature_detected!("avx2"),
-    ) {
-        assert!(7 * step + 8 <= from.len(), "there are eight rows");
-        let places = places.map(|place| out.as_mut_ptr().wrapping_add(place));
-        // SAFETY: rows and places were compared just now, and the machine has the vectors.
-        unsafe { super::vectors::turn_out(from.as_ptr(), step, places) };
+    if is_x86_feature_detected!("avx2") {
+        let (from, out) = (from.as_ptr(), out.as_mut_ptr());
+        let mut starts = [out; 8];
+        for (start, &place) in starts.iter_mut().zip(places) {
+            *start = out.wrapping_add(place);
+        }
+        let starts = &starts[..places.len()];
+        for first in eights(count) {
+            // SAFETY: rows `first..first + 8` and as many elements from each place on were compared just now, `starts` are places
+            // of `out`, which is borrowed, and the machine has the vectors.
+            unsafe { super::vectors::turn_out(from.add(first * step), step, starts, first) };
+        }
         return;
     }
     for (i, &place) in places.iter().enumerate() {
-        for (j, to) in out[place..place + 8].iter_mut().enumerate() {
+        for (j, to) in out[place..place + count].iter_mut().enumerate() {
             *to = from[j * step + i];
         }
     }
 }
 
+/// How many terms before they are read lines of the cache are asked for: terms that lie far apart are no stream that the machine sees.
+const AHEAD: usize = 6;
+
+/// Asks for so many elements of a term that is read soon.
+#[inline(always)]
+fn ask<E: Cell>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize) {
+    if let Some(next) = terms.get(term + AHEAD) {
+        let at = (first + next) as usize;
+        for line in (0..count * size_of::<E>()).step_by(64) {
+            prefetch(from, at + line / size_of::<E>());
+        }
+    }
+}
+
 /// Runs of `N` columns.
-fn runs<E: Copy, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
+fn runs<E: Cell, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
     let (to, _) = to.as_chunks_mut::<N>();
-    for (to, term) in to.iter_mut().zip(terms) {
+    for (t, (to, term)) in to.iter_mut().zip(terms).enumerate() {
+        ask::<E>(from, first, terms, t, N);
         let at = (first + term) as usize;
         to.copy_from_slice(&from[at..at + N]);
     }
@@ -326,7 +390,14 @@ mod tests {
         let from: Vec<f32> = (0..4096u16).map(f32::from).collect();
         let even: Vec<i64> = (3..40).collect();
         let steps: Vec<i64> = (0..40).map(|i| i * 64 + i % 3).collect();
-        for (columns, terms) in [(&even, &steps), (&steps, &even), (&steps, &steps)] {
+        let runs: Vec<i64> = (0..40).map(|i| i / 7 * 90 + i % 7).collect();
+        let cases = [
+            (&even, &steps),
+            (&steps, &even),
+            (&steps, &steps),
+            (&runs, &steps),
+        ];
+        for (columns, terms) in cases {
             for n in [0, 1, 5, 6, 8, 13, 16, 32] {
                 for width in [6, 8, 16, 32] {
                     if width < n {
@@ -345,6 +416,16 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn few_elements_are_copied() {
+        let from: Vec<u16> = (0..40).collect();
+        for n in 0..40 {
+            let mut to = [u16::MAX; 41];
+            copy_line(&from[..n], &mut to[..n]);
+            assert_eq!((&to[..n], to[n]), (&from[..n], u16::MAX));
         }
     }
 
@@ -371,15 +452,17 @@ mod tests {
     #[test]
     fn columns_are_turned_out_of_rows() {
         let from: Vec<f32> = (0..400u16).map(f32::from).collect();
-        for n in [1, 5, 8] {
-            let places: Vec<usize> = (0..n).map(|i| i * 9 + i % 2).collect();
-            let mut out = vec![-1.0; 80];
-            turn_out(&from, 32, &mut out, &places);
+        for (n, count) in [(1, 8), (5, 9), (8, 8), (8, 12), (7, 11)] {
+            let places: Vec<usize> = (0..n).map(|i| i * 13 + i % 2).collect();
+            let mut out = vec![-1.0; 112];
+            turn_out(&from, 32, count, &mut out, &places);
             for (i, place) in places.iter().enumerate() {
-                for j in 0..8 {
+                for j in 0..count {
                     assert_eq!(out[place + j], from[j * 32 + i]);
                 }
             }
+            let written = out.iter().filter(|x| **x != -1.0).count();
+            assert_eq!(written, n * count, "nothing else is written");
         }
     }
 }

@@ -101,17 +101,17 @@ pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, wid
     }
 }
 
-/// Turns 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + j`.
+/// Turns 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + first + j`, of as many as there are places.
 ///
 /// # Safety
-/// All elements are there, and 8 from each place on, which nobody else has, on a machine that has these vectors.
+/// All elements are there, and 8 from `first` places behind each place on, which nobody else has, on a machine that has these vectors.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: [*mut f32; 8]) {
+pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: &[*mut f32], first: usize) {
     // SAFETY: the caller's promises.
     unsafe {
         let row: [__m256; 8] = std::array::from_fn(|j| _mm256_loadu_ps(from.add(j * step)));
         for (line, place) in square(row).into_iter().zip(places) {
-            _mm256_storeu_ps(place, line);
+            _mm256_storeu_ps(place.add(first), line);
         }
     }
 }
