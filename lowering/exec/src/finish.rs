@@ -87,10 +87,8 @@ fn joined(
     let first = |op: Op| site.func.ops[op].results.first().copied();
     let (summed, result) = (first(sum.op)?, site.slot(first(step.op)?)?);
     let own = site.slot(summed)?;
-    // Elements as wide as sums are written over those where they lie.
-    let narrow = result.kind()?.size() < Kind::I32.size();
     let same = own.access.shape() == result.access.shape();
-    if own.kind() != Some(Kind::I32) || !narrow || !same {
+    if own.kind() != Some(Kind::I32) || result.kind()? == Kind::I32 || !same {
         return None;
     }
     // The sums are the first operand of what is done, the numbers follow.

@@ -11,6 +11,7 @@ use crate::ops::kernel::{Kernel, Scratch};
 use crate::ops::links::{
     From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
 };
+use crate::ops::rescale::Rescale;
 use crate::team::{self, Context, Share};
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
@@ -119,6 +120,8 @@ struct Work<'a> {
     sources: &'a [Source<'a>],
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
+    /// What all operations are in one loop, and the operand that they are done to.
+    rescale: Option<(usize, Rescale)>,
 }
 
 impl Kernel for Chain {
@@ -234,7 +237,16 @@ impl Chain {
                 });
             }
         }
-        let mut work = Work { sources, parts };
+        let number = |k: usize| match sources[k] {
+            Source::Beside(_) if self.is_still(k) => Some(parts[k][0]),
+            _ => None,
+        };
+        let rescale = Rescale::of(&self.links, |k| self.operands[k], number);
+        let mut work = Work {
+            sources,
+            parts,
+            rescale,
+        };
         let mut done = Ok(());
         // Inside of the walk, which is a function of its own.
         nest.each(|at| {
@@ -320,6 +332,36 @@ impl Chain {
             };
             let to = &mut work.parts[k][..count];
             with_type!(self.operands[k], E => own.fetch::<E>(elements(source)?, cast_slice_mut(to)));
+        }
+        if let Some((k, rescale)) = work.rescale {
+            let (before, to) = work.parts.split_at_mut(operands);
+            let from = match work.sources[k] {
+                Source::Beside(source) if in_place(k) => {
+                    let from = lattice(k + 1).from as usize;
+                    let words: &[u32] =
+                        bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
+                    &words[from..from + count]
+                }
+                _ => &before[k][..count],
+            };
+            let places = target.from as usize..target.from as usize + count;
+            match self.target() {
+                Kind::I8 if target.is_line() => {
+                    rescale.run((from, &mut elements_mut::<i8>(out)?[places]));
+                }
+                Kind::U8 if target.is_line() => {
+                    rescale.run((from, &mut elements_mut::<u8>(out)?[places]));
+                }
+                kind => {
+                    let Some(to) = to.last_mut().map(|to| &mut to[..count]) else {
+                        return Ok(());
+                    };
+                    to.copy_from_slice(from);
+                    rescale.run(&mut *to);
+                    with_type!(kind, E => target.store::<E>(cast_slice(to), elements_mut(out)?));
+                }
+            }
+            return Ok(());
         }
         let last = self.links.len() - 1;
         let written = self.target().size() == size_of::<u32>() && target.is_line();

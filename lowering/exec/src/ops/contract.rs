@@ -3,8 +3,8 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
+use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::links::Finish;
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
 use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
@@ -115,7 +115,7 @@ impl Contract {
         along.retain(|a| !a[0].is_empty());
         let constants = [site.constant(0), site.constant(1)];
         let known = constants.map(|c| c.is_some());
-        let products = Products::of(base, &along, known, products::direct(kinds[0]))?;
+        let products = Products::of(base, &along, known, kinds[0])?;
         let products = products::typed(products, kinds, constants, finish)?;
         Some(Contract {
             products,

@@ -7,8 +7,8 @@ use crate::memory::{In, Slot};
 use crate::nest::dimension;
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
+use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
-use crate::ops::links::Finish;
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
@@ -65,7 +65,7 @@ impl Convolution {
             return Some(Convolution { work, biased, op });
         }
         let known = constants.map(|c| c.is_some());
-        let work = match whole(&places, known, products::direct(kinds[0])) {
+        let work = match whole(&places, known, kinds[0]) {
             Some(products) => Work::Whole(products::typed(products, kinds, constants, finish)?),
             None if kinds == [Kind::F32; 2] && finish.is_none() => {
                 let taps = taps(&places, known)?.into_iter();
@@ -159,7 +159,7 @@ fn still(places: &Places) -> [Along; 4] {
 }
 
 /// All positions of the kernel as terms; the operand's offsets go on evenly along spatial dimensions.
-fn whole(places: &Places, known: [bool; 2], direct: bool) -> Option<Products> {
+fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
     let [y, x, w, b] = &places.tables;
     let rank = places.slides.len();
     if DIMS < rank {
@@ -200,10 +200,10 @@ fn whole(places: &Places, known: [bool; 2], direct: bool) -> Option<Products> {
     if inside {
         loops.extend(positions);
         loops.extend(kernels);
-        return Products::of(base, &loops, known, direct);
+        return Products::of(base, &loops, known, kind);
     }
     let kernels = [&positions[..], &kernels[..]];
-    sliding(base, &loops, kernels, &extents, places, direct)
+    sliding(base, &loops, kernels, &extents, places, kind)
 }
 
 /// The same with padding: positions and terms are in the order in which a window has them.
@@ -213,7 +213,7 @@ fn sliding(
     [positions, kernels]: [&[Along]; 2],
     extents: &[(Slide, i64)],
     places: &Places,
-    direct: bool,
+    kind: Kind,
 ) -> Option<Products> {
     let sum = |loops: &[Along]| -> Vec<[i64; 4]> {
         let mut all = vec![[0i64; 4]];
@@ -228,7 +228,7 @@ fn sliding(
         all
     };
     // As if there were one position and one place of the kernel, then both are put in.
-    let mut products = Products::of(base, &still[1..3], [false; 2], direct)?;
+    let mut products = Products::of(base, &still[1..3], [false; 2], kind)?;
     let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
     products.batch.splice(0..0, images);
     let channels = sum(&still[3..]);
@@ -358,7 +358,7 @@ fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
             ]);
         }
         if !along.is_empty() {
-            taps.push(Products::of(base, &along, known, true)?);
+            taps.push(Products::of(base, &along, known, Kind::F32)?);
         }
     }
     Some(taps)

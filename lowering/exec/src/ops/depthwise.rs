@@ -2,8 +2,10 @@
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::isa::Isa;
+use crate::kernels::product::{self, Byte, PLACES, Quad, Weights};
 use crate::kernels::{Taps, vectorized};
-use crate::ops::links::{Finish, Part};
+use crate::ops::finish::Finish;
+use crate::ops::links::Part;
 use crate::ops::slide::{Places, Slide, step};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
@@ -15,10 +17,17 @@ const CHANNELS: usize = 32;
 /// Rows of a result that are summed at once.
 const ROWS: usize = 8;
 
+/// Rows of the kernel that are multiplied at once, of integers.
+const QUAD: usize = 4;
+
+/// Rows of the result whose lines are made before they are read, as what was just written is slow to read.
+const LINES: usize = 8;
+
 /// The most products of integers of 8 bits that `f32` adds up without rounding.
 const MOST_EXACT: usize = 256;
 
-/// A convolution of one channel a group. Elements are multiplied as `f32`.
+/// A convolution of one channel a group. Floats are multiplied as `f32`, and so are integers of 8 bits along channels; along rows these are
+/// multiplied four rows of the kernel at once.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     kinds: [Kind; 2],
@@ -51,17 +60,14 @@ impl Depthwise {
         finish: Option<Finish>,
     ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
-        // Sums of integers are made of numbers that have all of them.
-        let count: usize = places.slides.iter().map(|s| s.kernel).product();
-        let exact = match kinds {
+        let known = match kinds {
             [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
             [Kind::BF16, Kind::BF16 | Kind::F32] => true,
-            [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => {
-                count <= MOST_EXACT
-            }
+            [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => true,
+            [Kind::I8, Kind::U8 | Kind::F32] | [Kind::U8, Kind::I8 | Kind::F32] => finish.is_some(),
             _ => false,
         };
-        if !exact {
+        if !known {
             return None;
         }
         let one = x[1].len() == 1 && y[2].len() == 1;
@@ -85,6 +91,11 @@ impl Depthwise {
         let slides: [Slide; 2] = slides.try_into().ok()?;
         let even = |t: &Vec<i64>| step(t) == Some(1);
         let channels = y[2].len() == 1 && even(&x[1]) && even(&y[1]) && step(&w[0]).is_some();
+        // Along channels sums of integers are made of numbers that have all of them.
+        let count: usize = slides.iter().map(|s| s.kernel).product();
+        if channels && !kinds[0].is_float() && MOST_EXACT < count {
+            return None;
+        }
         let reach = std::array::from_fn(|k| {
             let ends = tables[k].iter().map(|t| (t.iter().min(), t.iter().max()));
             ends.fold((places.base[k], places.base[k]), |at, (low, high)| {
@@ -212,11 +223,11 @@ impl Depthwise {
                 );
             })
         } else {
-            let w = numbers(self.kinds[0], w)?;
+            let w = elements::<E>(w)?;
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
-                    || self.along_rows(out, x, &w, bias, share),
+                    || E::along_rows(self, out, x, w, bias, share),
                 );
             })
         }
@@ -273,11 +284,16 @@ impl Depthwise {
             true => self.tables[1][1].len(),
             false => (1 + ROWS) * self.slides[1].output.next_multiple_of(BLOCK),
         };
-        let planes = match self.channels {
-            true => 0,
-            false => {
-                let (plane, height) = self.plane();
-                height * plane.row
+        let (plane, height) = self.plane();
+        let planes = match (self.channels, self.kinds[0].is_float()) {
+            (true, _) => 0,
+            (false, true) => height * plane.row,
+            (false, false) => {
+                // Elements, and quads of them.
+                let line = Depthwise::line(&plane);
+                let groups = self.slides[0].kernel.div_ceil(QUAD);
+                let sums = self.slides[1].output.next_multiple_of(PLACES);
+                (height * line).div_ceil(QUAD) + LINES * (groups * line + sums)
             }
         };
         (sums + planes) * size_of::<f32>() + parts
@@ -443,7 +459,7 @@ impl Depthwise {
         &self,
         out: &mut [O],
         x: &[E],
-        w: &[f32],
+        w: &[E],
         bias: Option<&[T]>,
         share: &Share,
     ) {
@@ -486,7 +502,7 @@ impl Depthwise {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
                 weights.clear();
                 for row in &wt[3] {
-                    let at = |column: &i64| w[(base + row + column) as usize];
+                    let at = |column: &i64| w[(base + row + column) as usize].float();
                     weights.extend(wt[4].iter().map(at));
                 }
                 let start = bias.map_or(T::zeroed(), |bias| {
@@ -526,16 +542,143 @@ impl Depthwise {
     }
 }
 
+impl Depthwise {
+    /// The same with integers: a line of quads, of four rows that the kernel reads for a row of the result, by the weights of four rows.
+    #[inline(always)]
+    fn quads_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+        &self,
+        out: &mut [O],
+        x: &[E],
+        w: &[E],
+        bias: Option<&[T]>,
+        share: &Share,
+    ) {
+        let [yt, xt, wt, bt] = &self.tables;
+        let [rows, columns] = &self.slides;
+        let (plane, height) = self.plane();
+        let (width, groups) = (Depthwise::line(&plane), rows.kernel.div_ceil(QUAD));
+        let start_of = self.base[0] - share.places.start as i64;
+        let neighbours = step(&xt[4]) == Some(1);
+        let together = step(&yt[4]) == Some(1);
+        let mut padded = vec![E::zeroed().turned(); height * width];
+        let mut lines: Vec<Quad<E>> = vec![[E::zeroed(); QUAD]; LINES * groups * width];
+        let mut taps: Vec<Weights<E>> = Vec::new();
+        let mut parts = self.parts();
+        let long = columns.output.next_multiple_of(PLACES);
+        let mut sums = vec![0i32; LINES * long];
+        for (n, g) in pairs(yt[0].len(), yt[1].len())
+            .take(share.units.end)
+            .skip(share.units.start)
+        {
+            let from = self.base[1] + xt[0][n] + xt[1][g];
+            for i in 0..rows.input.min(height.saturating_sub(rows.low)) {
+                let to = &mut padded[(i + rows.low) * width..][..plane.row];
+                let at = from + xt[3][i];
+                if plane.phases == 1 && neighbours {
+                    let fits = columns.input.min(plane.row - columns.low);
+                    let to = &mut to[columns.low..columns.low + fits];
+                    let from = &x[at as usize..at as usize + fits];
+                    each(from, to, |x| x.turned());
+                } else {
+                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize].turned());
+                }
+            }
+            taps.clear();
+            for o in 0..yt[2].len() {
+                let base = self.base[2] + wt[0][g] + wt[1][o];
+                let own = pairs(groups, columns.kernel).map(|(group, kc)| {
+                    let weight = |kr: usize| match wt[3].get(kr) {
+                        Some(row) => w[(base + row + wt[4][kc]) as usize],
+                        None => E::zeroed(),
+                    };
+                    let place = group * width + plane.place(kc * columns.dilation);
+                    (place, std::array::from_fn(|i| weight(group * QUAD + i)))
+                });
+                let start = bias.map_or(T::zeroed(), |bias| {
+                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
+                });
+                taps.push(Weights::of(own.collect(), bytemuck::cast(start.read())));
+            }
+            for first in (0..rows.output).step_by(LINES) {
+                let some = first..(first + LINES).min(rows.output);
+                let own = some.clone().zip(lines.chunks_exact_mut(groups * width));
+                for (r, line) in own {
+                    for (group, line) in line.chunks_exact_mut(width).enumerate() {
+                        let from = std::array::from_fn(|i| {
+                            // Those behind the last row have no weight.
+                            let kr = (group * QUAD + i).min(rows.kernel - 1);
+                            &padded[(r * rows.stride + kr * rows.dilation) * width..][..width]
+                        });
+                        product::weave(from, line);
+                    }
+                }
+                for (o, taps) in taps.iter().enumerate() {
+                    let own = lines.chunks_exact(groups * width).take(some.len());
+                    for (line, sums) in own.zip(sums.chunks_exact_mut(long)) {
+                        taps.sums(line, sums);
+                    }
+                    self.made(&mut parts, &mut sums[..some.len() * long]);
+                    for (r, found) in some.clone().zip(sums.chunks_exact(long)) {
+                        let found = &found[..columns.output];
+                        let to = start_of + yt[0][n] + yt[1][g] + yt[2][o] + yt[3][r];
+                        if together {
+                            let places = &mut out[to as usize..to as usize + found.len()];
+                            each(found, places, |sum| O::of(bytemuck::cast(sum)));
+                        } else {
+                            for (sum, offset) in found.iter().zip(&yt[4]) {
+                                out[(to + offset) as usize] = O::of(bytemuck::cast(*sum));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The elements of a row of a plane of integers.
+    fn line(plane: &Plane) -> usize {
+        plane.row.next_multiple_of(PLACES)
+    }
+}
+
 impl Plane {
+    /// Where a column lies in a row.
+    fn place(&self, column: usize) -> usize {
+        column % self.phases * self.phase + column / self.phases
+    }
+
     /// The elements of a row, by the phase in which windows read them.
     #[inline(always)]
-    fn spread(&self, to: &mut [f32], columns: &Slide, element: impl Fn(usize) -> f32) {
+    fn spread<E>(&self, to: &mut [E], columns: &Slide, element: impl Fn(usize) -> E) {
         for j in 0..columns.input {
             let place = j + columns.low;
-            let at = place / self.phases;
-            if at < self.phase {
-                to[place % self.phases * self.phase + at] = element(j);
+            if place / self.phases < self.phase {
+                to[self.place(place)] = element(j);
             }
+        }
+    }
+}
+
+/// Sets each place to what is made of an element; the last ones as a line that is full, if there is one.
+#[inline(always)]
+fn each<A: Copy, B: Copy>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
+    let (places, left) = to.as_chunks_mut::<PLACES>();
+    let (lines, rest) = from.as_chunks::<PLACES>();
+    for (to, line) in places.iter_mut().zip(lines) {
+        *to = line.map(&f);
+    }
+    if rest.is_empty() {
+        return;
+    }
+    match (from.last_chunk::<PLACES>(), places.is_empty()) {
+        (Some(line), false) => {
+            if let Some(to) = to.last_chunk_mut::<PLACES>() {
+                *to = line.map(&f);
+            }
+        }
+        _ => {
+            let all = left.iter_mut().zip(rest);
+            all.for_each(|(to, x)| *to = f(*x));
         }
     }
 }
@@ -589,6 +732,19 @@ pub(crate) trait Float: Element {
         let _ = list;
         None
     }
+
+    /// Convolves rows of planes of such elements.
+    #[inline(always)]
+    fn along_rows<T: Float, O: Element<Number = T::Number>>(
+        of: &Depthwise,
+        out: &mut [O],
+        x: &[Self],
+        w: &[Self],
+        bias: Option<&[T]>,
+        share: &Share,
+    ) {
+        of.along_rows(out, x, w, bias, share);
+    }
 }
 
 macro_rules! floats {
@@ -629,7 +785,7 @@ impl Float for f32 {
 }
 
 macro_rules! integers {
-    ($($element:ty),*) => {$(
+    ($($element:ty, [$($along:item)?];)*) => {$(
         impl Float for $element {
             #[inline(always)]
             fn float(self) -> f32 {
@@ -639,11 +795,33 @@ macro_rules! integers {
             fn with(sum: f32, start: $element) -> $element {
                 <$element>::of((sum as i32).wrapping_add(start.read()))
             }
+            $($along)?
         }
     )*};
 }
 
-integers!(i8, u8, i32);
+macro_rules! bytes {
+    ($($element:ty),*) => {
+        integers! {
+            $($element, [
+                #[inline(always)]
+                fn along_rows<T: Float, O: Element<Number = T::Number>>(
+                    of: &Depthwise,
+                    out: &mut [O],
+                    x: &[Self],
+                    w: &[Self],
+                    bias: Option<&[T]>,
+                    share: &Share,
+                ) {
+                    of.quads_along_rows(out, x, w, bias, share);
+                }
+            ];)*
+        }
+    };
+}
+
+bytes!(i8, u8);
+integers! { i32, []; }
 
 /// Elements as `f32`.
 fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {

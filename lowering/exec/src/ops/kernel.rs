@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
-use crate::ops::links::Finish;
+use crate::ops::finish::Finish;
 use crate::team::Context;
 use half::{bf16, f16};
 use indexmap::IndexMap;

@@ -3,7 +3,7 @@
 
 use crate::element::{Element, Number};
 use crate::kernels::prefetch;
-use crate::ops::math::{exp, greater, lesser};
+use crate::ops::math::{greater, lesser, power};
 use optc_ops::ReduceKind;
 
 /// Rows that are worked on side by side: a line of the cache.
@@ -76,55 +76,110 @@ fn most(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
 fn powers(row: &mut [f32], most: f32) {
     let (lines, rest) = row.as_chunks_mut::<LANES>();
     for x in lines.as_flattened_mut() {
-        *x = exp(*x - most);
+        *x = power(*x - most);
     }
     if !rest.is_empty() {
         let mut line = [most; LANES];
         line[..rest.len()].copy_from_slice(rest);
         for x in &mut line {
-            *x = exp(*x - most);
+            *x = power(*x - most);
         }
         rest.copy_from_slice(&line[..rest.len()]);
     }
 }
 
-/// The softmax of a row of neighbours, by way of a line of as many vectors as it fills.
+/// The softmax of some rows of `n` neighbours each, which begin where `begins` says, in what is written and in what is read; by way of lines
+/// of as many vectors as each row fills. What waits for all of a row, its greatest and its sum, is found of several at once.
+///
+/// # Panics
+/// A row lies outside of what is read or written, or there are too few lines.
 #[inline(always)]
-pub(crate) fn softmax<E: Element<Number = f32>>(from: &[E], line: &mut [f32], to: &mut [E]) {
-    let (parts, rest) = from.as_chunks::<SUMS>();
+pub(crate) fn softmaxes<E: Element<Number = f32>, const R: usize>(
+    source: &[E],
+    out: &mut [E],
+    begins: [[usize; 2]; R],
+    n: usize,
+    lines: &mut [f32],
+) {
+    let width = n.next_multiple_of(SUMS);
+    let lines = &mut lines[..R * width];
+    let most = |a: f32, b: f32| if a < b { b } else { a };
+    let mut greatest = [0f32; R];
+    for (r, line) in lines.chunks_exact_mut(width).enumerate() {
+        greatest[r] = brought(source, begins[r][1], n, line, most);
+    }
+    let mut wholes = [0f64; R];
+    for (r, line) in lines.chunks_exact_mut(width).enumerate() {
+        let greatest = greatest[r];
+        line.iter_mut().for_each(|x| *x = power(*x - greatest));
+        wholes[r] = sum(line, |x| x);
+    }
+    let wholes = wholes.map(|sum| (1.0 / sum) as f32);
+    for (r, line) in lines.chunks_exact(width).enumerate() {
+        let (to, whole) = (&mut out[begins[r][0]..][..n], wholes[r]);
+        let (places, rest) = to.as_chunks_mut::<SUMS>();
+        for (to, line) in places.iter_mut().zip(line.as_chunks::<SUMS>().0) {
+            *to = line.map(|x| E::of(x * whole));
+        }
+        if rest.is_empty() {
+            continue;
+        }
+        // The last ones as a vector that is full, if there is one.
+        let line = &line[..n];
+        match (to.last_chunk_mut::<SUMS>(), line.last_chunk::<SUMS>()) {
+            (Some(to), Some(line)) => *to = line.map(|x| E::of(x * whole)),
+            _ => {
+                let all = to.iter_mut().zip(line);
+                all.for_each(|(to, x)| *to = E::of(x * whole));
+            }
+        }
+    }
+}
+
+/// Brings a row to a line, at whose end are numbers of which the power is 0; gives the greatest. One that is no number is not seen, and makes
+/// all of the row none when it is summed.
+#[inline(always)]
+fn brought<E: Element<Number = f32>>(
+    source: &[E],
+    from: usize,
+    n: usize,
+    line: &mut [f32],
+    most: impl Fn(f32, f32) -> f32,
+) -> f32 {
+    let (parts, rest) = source[from..from + n].as_chunks::<SUMS>();
     let (lines, _) = line.as_chunks_mut::<SUMS>();
     let mut mosts = [f32::NEG_INFINITY; SUMS];
     for (line, part) in lines.iter_mut().zip(parts) {
+        let numbers = part.map(|x| x.read());
         for i in 0..SUMS {
-            line[i] = part[i].read();
-            mosts[i] = greater(mosts[i], line[i]);
+            mosts[i] = most(mosts[i], numbers[i]);
         }
+        *line = numbers;
     }
     if let Some(line) = lines.get_mut(parts.len()) {
-        // The power of what is not there is 0.
-        *line = [f32::NEG_INFINITY; SUMS];
-        line.iter_mut().zip(rest).for_each(|(to, x)| *to = x.read());
+        let at = from + parts.len() * SUMS;
+        match source.get(at..at + SUMS) {
+            // What lies behind the row is read and not used.
+            Some(part) => {
+                let numbers: [f32; SUMS] = std::array::from_fn(|i| part[i].read());
+                let there = |i: usize| i < rest.len();
+                *line = std::array::from_fn(|i| match there(i) {
+                    true => numbers[i],
+                    false => f32::NEG_INFINITY,
+                });
+            }
+            None => {
+                *line = [f32::NEG_INFINITY; SUMS];
+                line.iter_mut().zip(rest).for_each(|(to, x)| *to = x.read());
+            }
+        }
         for i in 0..SUMS {
-            mosts[i] = greater(mosts[i], line[i]);
+            mosts[i] = most(mosts[i], line[i]);
         }
     }
-    let most = most(&mosts, f32::NEG_INFINITY, greater);
-    for x in lines.as_flattened_mut() {
-        *x = exp(*x - most);
-    }
-    let line = lines.as_flattened();
-    let whole = (1.0 / sum(line, |x| x)) as f32;
-    let (places, left) = to.as_chunks_mut::<SUMS>();
-    let (lines, _) = line.as_chunks::<SUMS>();
-    for (to, line) in places.iter_mut().zip(lines) {
-        for i in 0..SUMS {
-            to[i] = E::of(line[i] * whole);
-        }
-    }
-    let rest = lines.get(places.len()).map_or(&[][..], |line| line);
-    for (to, x) in left.iter_mut().zip(rest) {
-        *to = E::of(*x * whole);
-    }
+    let fours: [f32; SUMS / 2] = std::array::from_fn(|i| most(mosts[i], mosts[i + SUMS / 2]));
+    let [a, b, c, d] = fours;
+    most(most(a, c), most(b, d))
 }
 
 /// Works on a row; gives the result of a reduction.
@@ -370,7 +425,7 @@ pub(crate) fn wide<E: Element<Number = f32>>(
 #[inline(always)]
 fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], sums: &mut [f64]) {
     let all = to.iter_mut().zip(line.iter().zip(mosts));
-    all.for_each(|(to, (x, most))| *to = exp(x.read() - most));
+    all.for_each(|(to, (x, most))| *to = power(x.read() - most));
     let all = sums.iter_mut().zip(&*to);
     all.for_each(|(sum, &x)| *sum += f64::from(x));
 }
@@ -433,7 +488,7 @@ pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32;
             let most = mosts(tile, f32::NEG_INFINITY, greater);
             for lanes in tile.iter_mut() {
                 for (x, most) in lanes.iter_mut().zip(most) {
-                    *x = exp(*x - most);
+                    *x = power(*x - most);
                 }
             }
             let whole = sums(tile, |_, x| x).map(|sum| (1.0 / sum) as f32);

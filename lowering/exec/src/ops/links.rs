@@ -4,10 +4,8 @@
 //! its type says.
 
 use crate::element::{Element, Kind};
-use crate::kernels::vectorized;
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
 use bytemuck::{cast_slice, cast_slice_mut};
-use half::{bf16, f16};
 
 /// Elements that an operation is done on at once.
 pub(crate) const PART: usize = 512;
@@ -181,14 +179,14 @@ const ROUND: f32 = 12_582_912.0;
 
 /// The nearest whole number, if it is one of some bits; 0 of what is no number.
 #[inline(always)]
-fn nearest(x: f32) -> f32 {
+pub(crate) fn nearest(x: f32) -> f32 {
     let x = if x.is_nan() { 0.0 } else { x };
     held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
 }
 
 /// The nearest integer of 8 bits, ties to even; 0 of what is no number.
 #[inline(always)]
-fn few(x: f32, low: f32, high: f32) -> i32 {
+pub(crate) fn few(x: f32, low: f32, high: f32) -> i32 {
     let x = if x.is_nan() { 0.0 } else { x };
     let bits = (held(x, low, high) + ROUND).to_bits();
     bits.cast_signed() - ROUND.to_bits().cast_signed()
@@ -319,101 +317,9 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
 
 /// At least the one, at most the other; a number that is none stays.
 #[inline(always)]
-fn held(x: f32, low: f32, high: f32) -> f32 {
+pub(crate) fn held(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if high < x { high } else { x }
-}
-
-/// What is done with sums before they are written: operations of which every other operand is one number.
-#[derive(Clone, Debug)]
-pub(crate) struct Finish {
-    links: Vec<Link>,
-    /// The types of the operands, the sums first, and the numbers of the others.
-    kinds: Vec<Kind>,
-    numbers: Vec<u32>,
-}
-
-impl Finish {
-    /// Operations on 32-bit integers, the first operand, and numbers that are elements of other types; the last one gives an element
-    /// of the type that is written.
-    pub(crate) fn of(links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
-        let fits = !links.is_empty() && links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
-        let (kinds, numbers): (Vec<Kind>, Vec<u32>) = numbers.into_iter().unzip();
-        fits.then(|| Finish {
-            links,
-            kinds: [Kind::I32].into_iter().chain(kinds).collect(),
-            numbers,
-        })
-    }
-
-    /// Sets sums to what is made of them, as numbers.
-    pub(crate) fn all(&self, parts: &mut [Part], sums: &mut [u32]) {
-        for some in sums.chunks_mut(PART) {
-            let count = some.len();
-            self.run(parts, some, count, count);
-        }
-    }
-
-    /// Bytes that [`parts`](Finish::parts) take.
-    pub(crate) fn scratch(&self) -> usize {
-        (self.kinds.len() + self.links.len()) * size_of::<Part>()
-    }
-
-    /// Memory for [`run`](Finish::run): operands, then what operations give.
-    pub(crate) fn parts(&self) -> Vec<Part> {
-        let mut parts = vec![[0; PART]; self.kinds.len() + self.links.len()];
-        for (part, &number) in parts[1..].iter_mut().zip(&self.numbers) {
-            part.fill(number);
-        }
-        parts
-    }
-
-    /// Sets the first `used` of every `width` sums to what is made of them, as numbers; they are at most as many as a part has.
-    pub(crate) fn run(&self, parts: &mut [Part], sums: &mut [u32], width: usize, used: usize) {
-        vectorized(
-            #[inline(always)]
-            || {
-                let lines = PART / used.max(1);
-                for sums in sums.chunks_mut(lines * width) {
-                    let count = sums.len() / width * used;
-                    if used == width {
-                        self.links(parts, Some(sums), count);
-                        let made = parts.last().map_or(&[][..], |part| &part[..count]);
-                        sums.copy_from_slice(made);
-                        continue;
-                    }
-                    let own = parts[0].chunks_exact_mut(used);
-                    for (to, line) in own.zip(sums.chunks_exact(width)) {
-                        to.copy_from_slice(&line[..used]);
-                    }
-                    self.links(parts, None, count);
-                    let made = parts.last().map_or(&[][..], |part| &part[..count]);
-                    for (line, from) in sums.chunks_exact_mut(width).zip(made.chunks_exact(used)) {
-                        line[..used].copy_from_slice(from);
-                    }
-                }
-            },
-        );
-    }
-
-    /// All operations on sums, which are given or the first part.
-    #[inline(always)]
-    fn links(&self, parts: &mut [Part], sums: Option<&[u32]>, count: usize) {
-        let operands = self.kinds.len();
-        for (number, link) in self.links.iter().enumerate() {
-            let (before, rest) = parts.split_at_mut(operands + number);
-            let [a, b] = link.from.map(|from| match from {
-                From::Operand(0) => (sums.unwrap_or(&before[0][..count]), self.kinds[0]),
-                From::Operand(k) => (&before[k][..count], self.kinds[k]),
-                From::Code(i) => (&before[operands + i][..count], self.links[i].kind),
-            });
-            let to = &mut rest[0][..count];
-            compute(link, [a.1, b.1], a.0, b.0, to);
-            if number + 1 != self.links.len() {
-                with_type!(link.kind, E => narrowed::<E>(cast_slice_mut(to)));
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -451,33 +357,5 @@ mod tests {
             }
         }
         assert_eq!(few(f32::NAN, -128.0, 127.0), 0);
-    }
-
-    #[test]
-    fn sums_are_finished_wherever_they_lie() {
-        let link = |code, kind, from| Link { code, kind, from };
-        let (sum, scale) = (From::Operand(0), From::Operand(1));
-        let links = vec![
-            link(Code::Dequantize, Kind::F32, [sum, scale]),
-            link(Code::Relu, Kind::F32, [From::Code(0); 2]),
-            link(Code::Div, Kind::F32, [From::Code(1), From::Operand(2)]),
-            link(Code::Round, Kind::I8, [From::Code(2); 2]),
-        ];
-        let numbers = [0.125f32, 3.0].map(|x| (Kind::F32, x.to_bits()));
-        let finish = Finish::of(links, numbers.to_vec()).expect("they are few");
-        let mut parts = finish.parts();
-        for (width, used) in [(32, 32), (32, 17), (32, 1), (7, 7), (1, 1)] {
-            let before: Vec<i32> = (0..width * 37).map(|i| i * 97 - 3000).collect();
-            let mut sums: Vec<u32> = before.iter().map(|x| x.cast_unsigned()).collect();
-            finish.run(&mut parts, &mut sums, width as usize, used);
-            for (i, (found, &before)) in sums.iter().zip(&before).enumerate() {
-                let scaled = (before as f32 * 0.125).max(0.0) / 3.0;
-                let wanted = match i % (width as usize) < used {
-                    true => scaled.round_ties_even().min(127.0) as i32,
-                    false => before,
-                };
-                assert_eq!(found.cast_signed(), wanted, "{width} {used} {i}");
-            }
-        }
     }
 }

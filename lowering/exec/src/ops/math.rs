@@ -5,13 +5,33 @@
 /// `e^x`; 0 where it is below `2^-125`.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    // Adding it rounds to a whole number, whose bits are the lowest.
-    const ROUND: f32 = 12_582_912.0;
     let held = if x < -100.0 { -100.0 } else { x };
     let held = if 100.0 < held { 100.0 } else { held };
-    let shifted = held.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let (near, shifted) = near(held);
+    // Half of the power of two, so that the greatest has an exponent.
+    let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
+    let found = near * half * 2.0;
+    let found = if x < -86.6 { 0.0 } else { found };
+    if 88.722_84 < x { f32::INFINITY } else { found }
+}
+
+/// What [`exp`] gives of a number that is not above 0, bit for bit.
+#[inline(always)]
+pub(crate) fn power(x: f32) -> f32 {
+    let (near, shifted) = near(x);
+    // The least that is not 0 is above `2^-125`.
+    let whole = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
+    if x < -86.6 { 0.0 } else { near * whole }
+}
+
+/// `e` to what is left of a number when the whole powers of two are taken out, and the number of these in the lowest bits of another one.
+#[inline(always)]
+fn near(x: f32) -> (f32, f32) {
+    // Adding it rounds to a whole number, whose bits are the lowest.
+    const ROUND: f32 = 12_582_912.0;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
-    let rest = whole.mul_add(2.121_944_4e-4, whole.mul_add(-0.693_359_4, held));
+    let rest = whole.mul_add(2.121_944_4e-4, whole.mul_add(-0.693_359_4, x));
     let mut sum = 1.987_569_1e-4f32;
     for factor in [
         1.398_199_9e-3,
@@ -22,12 +42,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     ] {
         sum = sum.mul_add(rest, factor);
     }
-    let near = sum.mul_add(rest * rest, rest) + 1.0;
-    // Half of the power of two, so that the greatest has an exponent.
-    let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
-    let found = near * half * 2.0;
-    let found = if x < -86.6 { 0.0 } else { found };
-    if 88.722_84 < x { f32::INFINITY } else { found }
+    (sum.mul_add(rest * rest, rest) + 1.0, shifted)
 }
 
 /// The error function, as a quotient of polynomials.
@@ -123,6 +138,18 @@ mod tests {
         assert!(worst(-6.0, 6.0, erf, libm::erf) < 1e-6);
         assert!(worst(-12.0, 12.0, tanh, f64::tanh) < 1e-6);
         assert!(worst(-30.0, 30.0, sigmoid, |x| 1.0 / (1.0 + (-x).exp())) < 1e-6);
+    }
+
+    #[test]
+    fn powers_are_what_exp_gives() {
+        let all = (0..2_000_000).map(|i| i as f32 * -1e-4);
+        let near = [-86.6f32, -86.64, -87.3, -103.9, -0.0, 0.0, -1e-45];
+        let near = near.into_iter().flat_map(|x| [x, x.next_down()]);
+        let ends = [f32::NEG_INFINITY, f32::MIN, -1e6, -3e9];
+        for x in all.chain(near.filter(|x| *x <= 0.0)).chain(ends) {
+            assert_eq!(power(x).to_bits(), exp(x).to_bits(), "{x:e}");
+        }
+        assert!(power(f32::NAN).is_nan());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod copy;
 mod depthwise;
 mod each;
 mod elementwise;
+mod finish;
 mod gather;
 mod kernel;
 mod lanes;
@@ -15,6 +16,7 @@ mod links;
 mod math;
 mod pool;
 mod products;
+mod rescale;
 mod resize;
 mod rows;
 mod select;
@@ -24,10 +26,11 @@ mod window;
 pub(crate) use chain::Chain;
 pub(crate) use contract::{CONTRACT, Contract};
 pub(crate) use elementwise::{Piece, links, pieces};
+pub(crate) use finish::Finish;
 pub(crate) use kernel::{
     Kernel, Orders, Scratch, Site, aliased, named_back, order_of, part, renamed, shape,
 };
-pub(crate) use links::{Finish, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use links::{From, Link, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use conv::Convolution;

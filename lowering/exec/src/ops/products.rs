@@ -9,11 +9,14 @@
 
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::isa::Isa;
-use crate::kernels::product::{self, Cell, Factor, MOST_COLUMNS, Micro, Pair, Panel};
+use crate::kernels::product::{
+    self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad,
+};
 use crate::kernels::vectorized;
 use crate::nest::{Loop, dimension, ordered, walk};
+use crate::ops::finish::Finish;
 use crate::ops::kernel::{Scratch, within};
-use crate::ops::links::{Finish, Part};
+use crate::ops::links::Part;
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -104,6 +107,24 @@ pub(crate) trait Source: Cell {
 
     /// The factors of terms side by side, `width` of each term.
     fn multiplied(list: &[Self], width: usize, to: &mut [Self::Factor]);
+
+    /// Makes the factors of rows of those of columns.
+    #[inline(always)]
+    fn rows(factors: &mut [Self::Factor]) {
+        let _ = factors;
+    }
+
+    /// The factors of columns whose terms, so many from `start` on, are neighbours; whether that was done.
+    fn turned(
+        list: &[Self],
+        columns: &[i64],
+        (start, terms): (i64, usize),
+        to: &mut [Self::Factor],
+        width: usize,
+    ) -> bool {
+        let _ = (list, columns, start, terms, to, width);
+        false
+    }
 }
 
 macro_rules! direct {
@@ -145,28 +166,42 @@ floats!(bf16, f16);
 macro_rules! bytes {
     ($($element:ty),*) => {$(
         impl Source for $element {
-            type Factor = Pair;
-            const TOGETHER: usize = 2;
+            type Factor = Quad<$element>;
+            const TOGETHER: usize = 4;
 
             #[inline(always)]
-            fn multiplied(list: &[$element], width: usize, to: &mut [Pair]) {
-                let pair = |a: $element, b: $element| [i16::from(a), i16::from(b)];
+            fn multiplied(list: &[$element], width: usize, to: &mut [Quad<$element>]) {
                 if width == 1 {
-                    let (pairs, rest) = list.as_chunks::<2>();
-                    to.iter_mut().zip(pairs).for_each(|(to, &[a, b])| *to = pair(a, b));
-                    if let [last] = rest {
-                        to[pairs.len()] = pair(*last, 0);
+                    let (quads, rest) = list.as_chunks::<4>();
+                    to.iter_mut().zip(quads).for_each(|(to, quad)| *to = *quad);
+                    if !rest.is_empty() {
+                        to[quads.len()] =
+                            std::array::from_fn(|k| rest.get(k).copied().unwrap_or(0));
                     }
                     return;
                 }
-                for (to, two) in to.chunks_exact_mut(width).zip(list.chunks(2 * width)) {
-                    let (first, second) = two.split_at(width);
-                    if second.is_empty() {
-                        to.iter_mut().zip(first).for_each(|(to, &a)| *to = pair(a, 0));
-                    }
-                    let both = first.iter().zip(second);
-                    to.iter_mut().zip(both).for_each(|(to, (&a, &b))| *to = pair(a, b));
+                let zeros = [0; MOST_COLUMNS];
+                for (to, four) in to.chunks_exact_mut(width).zip(list.chunks(4 * width)) {
+                    let mut lines = four.chunks_exact(width);
+                    let lines = std::array::from_fn(|_| lines.next().unwrap_or(&zeros[..width]));
+                    product::weave(lines, to);
                 }
+            }
+
+            #[inline(always)]
+            fn rows(factors: &mut [Quad<$element>]) {
+                factors.iter_mut().for_each(|quad| *quad = quad.map(Byte::turned));
+            }
+
+            fn turned(
+                list: &[$element],
+                columns: &[i64],
+                (start, terms): (i64, usize),
+                to: &mut [Quad<$element>],
+                width: usize,
+            ) -> bool {
+                product::turn_quads(list, columns, start, terms, to, width);
+                true
             }
         }
     )*};
@@ -249,7 +284,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
             rows * factors * size_of::<E::Factor>(),
             TERMS * MOST_COLUMNS * size_of::<u32>(),
             panels * beside * MOST_COLUMNS * size_of::<u32>(),
-            cells,
+            cells + beside * MOST_COLUMNS * size_of::<T>(),
         ]
     }
 
@@ -318,6 +353,10 @@ pub(crate) fn typed(
         (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants, finish),
         (Kind::I8, Kind::U8) if finish.is_some() => made::<i8, u8>(of, constants, finish),
         (Kind::U8, Kind::I8) if finish.is_some() => made::<u8, i8>(of, constants, finish),
+        // Bits of floats that sums become are written as those of sums.
+        (Kind::I8, Kind::F32) if finish.is_some() => made::<i8, i32>(of, constants, finish),
+        (Kind::U8, Kind::F32) if finish.is_some() => made::<u8, i32>(of, constants, finish),
+        (Kind::I32, Kind::F32) if finish.is_some() => made::<i32, i32>(of, constants, finish),
         (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants, finish),
         (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants, finish),
         (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants, finish),
@@ -334,7 +373,7 @@ impl Products {
         base: [i64; 4],
         loops: &[Along],
         known: [bool; 2],
-        direct: bool,
+        kind: Kind,
     ) -> Option<Products> {
         let (mut batch, mut rows, mut columns, mut terms) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -360,10 +399,12 @@ impl Products {
         let lists = |loops: &[Loop<4>]| flat(&ordered(loops.to_vec(), RESULT));
         let (row_list, column_list) = (lists(&rows), lists(&columns));
         let micro = Micro::of(Isa::detect());
+        let direct = direct(kind);
         let costs = Costs {
             terms: &terms,
             known,
             direct,
+            together: if kind.size() == 1 { 4.0 } else { 1.0 },
             micro,
         };
         let straight = costs.of(&row_list, &column_list, LEFT);
@@ -475,6 +516,9 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
                     at += size;
                 }
             }
+            if as_rows {
+                E::rows(&mut all);
+            }
             made.insert(offset, all);
         }
         match as_rows {
@@ -565,9 +609,16 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         }
     }
 
+    /// What sums become where they are made.
+    fn narrow(&self) -> Option<Narrow> {
+        let whole = self.of.micro.narrows() && E::TOGETHER == 4;
+        let narrow = self.finish.as_ref().filter(|_| whole)?.narrow()?;
+        (narrow.size() == size_of::<T>()).then_some(narrow)
+    }
+
     /// Whether sums are what the result has.
     fn sums(&self) -> bool {
-        self.finish.is_none() && E::Number::same::<T>(&[]).is_some()
+        E::Number::same::<T>(&[]).is_some()
     }
 
     /// The rows that are used with all columns before others are.
@@ -607,6 +658,8 @@ struct Costs<'a> {
     known: [bool; 2],
     /// Whether elements are multiplied as they lie in the buffer.
     direct: bool,
+    /// Terms that are multiplied at once.
+    together: f64,
     micro: Micro,
 }
 
@@ -615,6 +668,8 @@ struct Costs<'a> {
 const LINES: f64 = 0.35;
 const TURNED: f64 = 0.6;
 const SINGLE: f64 = 2.0;
+/// Of results of which a few rows are one run, woven.
+const WOVEN: f64 = 0.4;
 
 impl Costs<'_> {
     /// In multiplications of vectors; `side` is the operand of the rows.
@@ -627,7 +682,7 @@ impl Costs<'_> {
         // What few rows leave idle: sums wait for one another.
         let rest = m % at_once;
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
-        let multiplied = busy * (n / lanes).ceil() * k;
+        let multiplied = busy * (n / lanes).ceil() * (k / self.together).ceil();
         let terms = ordered(self.terms.to_vec(), side);
         let even = terms.len() < 2 && terms.iter().all(|l| l.at(1)[side] == 1);
         let brought = |lanes: &[[i64; 4]], k: usize| {
@@ -652,6 +707,7 @@ impl Costs<'_> {
         let written = match (neighbours(columns, RESULT), neighbours(rows, RESULT)) {
             (true, _) => 0.0,
             (_, true) => m * n * TURNED,
+            _ if woven(rows, columns).is_some() => m * n * WOVEN,
             _ => m * n * SINGLE,
         };
         multiplied + left + right + written
@@ -661,6 +717,45 @@ impl Costs<'_> {
 /// Whether elements lie side by side, most often at least six.
 fn neighbours(list: &[[i64; 4]], side: usize) -> bool {
     6 * lines(list, side).len() <= list.len()
+}
+
+/// The most rows that are woven.
+const MOST_WOVEN: usize = 7;
+
+/// How many rows, each beside the one before, fill the steps between columns, if that is so of all of them.
+fn woven(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
+    let step = columns.get(1)?[RESULT] - columns[0][RESULT];
+    let few = usize::try_from(step)
+        .ok()
+        .filter(|n| (2..=MOST_WOVEN).contains(n))?;
+    let groups = rows.chunks(few);
+    let beside = |rows: &[[i64; 4]]| rows.len() == few && even(rows.iter().map(|r| r[RESULT]), 1);
+    let all = even(columns.iter().map(|c| c[RESULT]), step) && { groups }.all(beside);
+    all.then_some(few)
+}
+
+/// Writes rows into one run: an element of each, then the next ones.
+#[inline(always)]
+fn weave<T: Cell, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], few: usize) {
+    #[inline(always)]
+    fn some<T: Cell, S: Element<Number = T::Number>, const N: usize>(lines: &[S], out: &mut [T]) {
+        let lines: [&[S]; N] = std::array::from_fn(|i| &lines[i * MOST_COLUMNS..][..out.len() / N]);
+        for (i, to) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+            *to = std::array::from_fn(|k| T::of(lines[k][i].read()));
+        }
+    }
+    match few {
+        2 => some::<T, S, 2>(lines, out),
+        3 => some::<T, S, 3>(lines, out),
+        4 => some::<T, S, 4>(lines, out),
+        _ => {
+            for (i, to) in out.chunks_exact_mut(few).enumerate() {
+                for (k, to) in to.iter_mut().enumerate() {
+                    *to = T::of(lines[k * MOST_COLUMNS + i].read());
+                }
+            }
+        }
+    }
 }
 
 /// The offsets at every step of some loops, outermost first.
@@ -690,11 +785,13 @@ struct Spare {
     beside: Vec<u32>,
     /// Elements that lie side by side and are no factors yet.
     cells: Vec<u32>,
+    /// Elements of a panel of the result whose columns do not lie side by side in it.
+    narrowed: Vec<u32>,
 }
 
 thread_local! {
     static SPARE: std::cell::Cell<Spare> = const {
-        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new(), cells: Vec::new() })
+        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new(), cells: Vec::new(), narrowed: Vec::new() })
     };
 }
 
@@ -718,6 +815,14 @@ fn filled<E: Source>(
     );
 }
 
+/// Makes the factors of rows of those of columns.
+fn turned<E: Source>(factors: &mut [E::Factor]) {
+    vectorized(
+        #[inline(always)]
+        || E::rows(factors),
+    );
+}
+
 /// Room for so many elements.
 fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
     let words = (count * size_of::<E>()).div_ceil(size_of::<u32>());
@@ -727,15 +832,15 @@ fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
     &mut cast_slice_mut(&mut cells[..words])[..count]
 }
 
-/// Elements of sums.
+/// Sums, or elements, as elements.
 #[inline(always)]
-fn stored<T: Cell>(sums: &[T::Number], to: &mut [T]) {
+fn stored<T: Cell, S: Element<Number = T::Number>>(sums: &[S], to: &mut [T]) {
     if let Some(elements) = as_elements(sums) {
         return product::copy_line(elements, to);
     }
     to.iter_mut()
         .zip(sums)
-        .for_each(|(to, &sum)| *to = T::of(sum));
+        .for_each(|(to, sum)| *to = T::of(sum.read()));
 }
 
 impl<E: Source, T: Cell<Number = E::Number>> Drop for Work<'_, E, T> {
@@ -761,8 +866,15 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     zeros: Vec<E::Factor>,
     /// What finishing sums needs.
     parts: Vec<Part>,
+    /// What sums become instead of being written.
+    narrow: Option<Narrow>,
     left: Vec<*const E::Factor>,
     out: Vec<*mut E::Number>,
+    /// Where each row begins of what sums of a panel become.
+    narrowed: Vec<*mut u8>,
+    /// What the sums of each row, or of each column, begin with.
+    row_starts: Vec<E::Number>,
+    column_starts: [E::Number; MOST_COLUMNS],
 }
 
 impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
@@ -786,8 +898,12 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             spare,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
             parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
+            narrow: typed.narrow(),
             left: Vec::new(),
             out: Vec::new(),
+            narrowed: Vec::new(),
+            row_starts: Vec::new(),
+            column_starts: [E::Number::zeroed(); MOST_COLUMNS],
         }
     }
 
@@ -850,21 +966,42 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         columns: columns.clone(),
                         beside: (own * rows.len() + before) * MOST_COLUMNS,
                     };
-                    let beside = self.places(out, &panel, used);
-                    let adds = 0 < number || !matches!(self.given.start, Start::Zero);
+                    let narrow = self.narrow.filter(|_| number == last);
+                    // Sums of one block that become something else have no place.
+                    let beside = match narrow.is_some() && last == 0 {
+                        true => false,
+                        false => self.places(out, &panel, used),
+                    };
+                    let aside = narrow.is_some() && self.narrowed(out, &panel);
+                    let shared = match self.given.start {
+                        Start::Values(start) if number == 0 => self.shared(start, &panel),
+                        Start::Sums(start) if number == 0 => self.shared(start, &panel),
+                        _ => Begun::There,
+                    };
                     match self.given.start {
-                        _ if 0 < number => {}
-                        Start::Zero => {}
+                        _ if 0 < number || !matches!(shared, Begun::There) => {}
                         Start::Values(start) if beside => self.fetch(start, &panel, START),
                         Start::Values(start) => self.begin(start, &panel),
-                        Start::Sums(start) => self.begin(start, &panel),
+                        Start::Sums(start) => {
+                            if narrow.is_some() && last == 0 {
+                                self.own_places(&panel);
+                            }
+                            self.begin(start, &panel);
+                        }
                         Start::Result if beside => self.fetch(out, &panel, RESULT),
-                        Start::Result => {}
+                        Start::Result | Start::Zero => {}
                     }
+                    let adds = match (shared, self.given.start) {
+                        (Begun::Rows, _) => Adds::Rows(&self.row_starts),
+                        (Begun::Columns, _) => Adds::Columns(&self.column_starts),
+                        (Begun::There, Start::Zero) if number == 0 => Adds::Nothing,
+                        (Begun::There, _) => Adds::There,
+                    };
                     // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
                     // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term; the
-                    // places of the result have `used` columns each, inside of the result or of `beside`, and no other
-                    // row has them, as offsets in a result are all different.
+                    // places of the result have `used` columns each, inside of the result or of `beside`, and those of `narrowed`
+                    // as many as there are; no other row has them, as offsets in a result are all different. `shared` has a
+                    // start for each row.
                     unsafe {
                         E::Factor::panel(
                             of.micro,
@@ -876,17 +1013,36 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                 terms: factors,
                                 out: &self.out,
                                 adds,
+                                narrow: narrow.as_ref().map(|by| Narrowed {
+                                    by,
+                                    rows: &self.narrowed,
+                                    columns: columns.len(),
+                                }),
                                 half,
                             },
                         );
                     }
-                    if beside && number == last {
-                        if let Some(finish) = &self.typed.finish {
+                    if number < last {
+                        continue;
+                    }
+                    if narrow.is_some() {
+                        if aside {
+                            give::<T, T>(out, cast_slice(&self.spare.narrowed), &panel, of);
+                        }
+                        continue;
+                    }
+                    match &self.typed.finish {
+                        Some(finish) if beside => {
                             let size = panel.rows.len() * MOST_COLUMNS;
                             let sums = &mut self.spare.beside[panel.beside..][..size];
                             finish.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
                         }
-                        self.give(out, &panel);
+                        Some(finish) => self.finish(finish, out, &panel),
+                        None => {}
+                    }
+                    if beside {
+                        let sums = cast_slice(&self.spare.beside[panel.beside..]);
+                        give::<T, E::Number>(out, sums, &panel, of);
                     }
                 }
             }
@@ -986,17 +1142,18 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 });
                 self.left.push(to.as_ptr());
             }
+            turned::<E>(slab);
             return 1;
         }
         if neighbours {
-            let all = rows.clone().zip(slab.chunks_exact_mut(factors));
             vectorized(
                 #[inline(always)]
                 || {
-                    for (row, to) in all {
+                    for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
                         let at = (base + of.rows[row][side] + terms[0]) as usize;
                         E::multiplied(&source[at..at + terms.len()], 1, to);
                     }
+                    E::rows(slab);
                 },
             );
             let rows = slab.chunks_exact(factors).take(rows.len());
@@ -1034,6 +1191,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 }
             }
         }
+        turned::<E>(slab);
         for i in 0..rows.len() {
             self.left
                 .push(slab[i / width * size + i % width..].as_ptr());
@@ -1066,6 +1224,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                     *term = found[side];
                 }
                 let (starts, terms) = (&starts[..columns.len()], &terms[..block.len()]);
+                if let Some(&start) = terms.first().filter(|_| even(terms.iter().copied(), 1))
+                    && E::turned(source, starts, (start, terms.len()), panel, width)
+                {
+                    return;
+                }
                 filled(panel, cells, size, |to| {
                     product::pack(source, starts, terms, to, width);
                 });
@@ -1080,15 +1243,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let beside = !self.sums || list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
         self.out.clear();
         if beside {
-            let size = panel.rows.len() * MOST_COLUMNS;
-            let needed = panel.beside + size;
-            if self.spare.beside.len() < needed {
-                self.spare.beside.resize(needed, 0);
-            }
-            let own: &mut [E::Number] =
-                cast_slice_mut(&mut self.spare.beside[panel.beside..needed]);
-            let rows = own.chunks_exact_mut(MOST_COLUMNS);
-            self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
+            self.own_places(panel);
             return true;
         }
         let first = panel.at[RESULT] + list[0][RESULT];
@@ -1102,6 +1257,59 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         false
     }
 
+    /// Makes room beside the result for the sums of a panel.
+    fn own_places(&mut self, panel: &Panels) {
+        let needed = panel.beside + panel.rows.len() * MOST_COLUMNS;
+        if self.spare.beside.len() < needed {
+            self.spare.beside.resize(needed, 0);
+        }
+        let own: &mut [E::Number] = cast_slice_mut(&mut self.spare.beside[panel.beside..needed]);
+        self.out.clear();
+        let rows = own.chunks_exact_mut(MOST_COLUMNS);
+        self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
+    }
+
+    /// Where the rows are written of what sums of a panel become; whether that is beside the result.
+    fn narrowed(&mut self, out: &mut [T], panel: &Panels) -> bool {
+        let of = self.of;
+        let list = &of.columns[panel.columns.clone()];
+        self.narrowed.clear();
+        if !even(list.iter().map(|c| c[RESULT]), 1) {
+            let words = panel.rows.len() * MOST_COLUMNS * size_of::<T>() / size_of::<u32>();
+            if self.spare.narrowed.len() < words {
+                self.spare.narrowed.resize(words, 0);
+            }
+            let own: &mut [T] = cast_slice_mut(&mut self.spare.narrowed[..words]);
+            let rows = own.chunks_exact_mut(MOST_COLUMNS);
+            self.narrowed
+                .extend(rows.map(|row| row.as_mut_ptr().cast()));
+            return true;
+        }
+        let first = panel.at[RESULT] + list[0][RESULT];
+        let (len, start) = (out.len(), out.as_mut_ptr());
+        for row in &of.rows[panel.rows.clone()] {
+            let place = (first + row[RESULT]) as usize;
+            assert!(
+                place + list.len() <= len,
+                "a row of the result lies inside of it"
+            );
+            self.narrowed.push(start.wrapping_add(place).cast());
+        }
+        false
+    }
+
+    /// Finishes the sums of a panel that lie where the result does.
+    fn finish(&mut self, finish: &Finish, out: &mut [T], panel: &Panels) {
+        let (rows, columns) = (&self.of.rows[panel.rows.clone()], panel.columns.clone());
+        let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
+        let Some(sums) = E::Number::same_mut(out) else {
+            return;
+        };
+        let sums: &mut [u32] = cast_slice_mut(sums);
+        let places = rows.iter().map(|row| (first + row[RESULT]) as usize);
+        finish.lines(&mut self.parts, sums, places, columns.len());
+    }
+
     /// A sum as what is written.
     fn finished(&mut self, sum: E::Number) -> T {
         let Some(finish) = &self.typed.finish else {
@@ -1110,6 +1318,33 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let mut sum = [sum];
         finish.run(&mut self.parts, cast_slice_mut(&mut sum), 1, 1);
         T::of(sum[0])
+    }
+
+    /// Finds what the sums of a panel begin with, if that is one number for each row or for each column.
+    fn shared<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) -> Begun {
+        let of = self.of;
+        let (columns, rows) = (
+            &of.columns[panel.columns.clone()],
+            &of.rows[panel.rows.clone()],
+        );
+        let at = |row: &[i64; 4], column: &[i64; 4]| {
+            start[(panel.at[START] + row[START] + column[START]) as usize].read()
+        };
+        if columns
+            .iter()
+            .all(|column| column[START] == columns[0][START])
+        {
+            self.row_starts.clear();
+            let starts = rows.iter().map(|row| at(row, &columns[0]));
+            self.row_starts.extend(starts);
+            return Begun::Rows;
+        }
+        if rows.iter().all(|row| row[START] == rows[0][START]) {
+            let starts = self.column_starts.iter_mut().zip(columns);
+            starts.for_each(|(to, column)| *to = at(&rows[0], column));
+            return Begun::Columns;
+        }
+        Begun::There
     }
 
     /// Sets the places of a panel to what the result begins with.
@@ -1148,18 +1383,31 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             || fetched(from, beside, panel.at[side], side, [rows, columns]),
         );
     }
+}
 
-    /// Brings a panel from its place beside to the result.
-    fn give(&mut self, out: &mut [T], panel: &Panels) {
-        let rows = &self.of.rows[panel.rows.clone()];
-        let columns = &self.of.columns[panel.columns.clone()];
-        let beside = panel.beside..panel.beside + rows.len() * MOST_COLUMNS;
-        let beside = cast_slice(&self.spare.beside[beside]);
-        vectorized(
-            #[inline(always)]
-            || given(out, beside, panel.at[RESULT], [rows, columns]),
-        );
-    }
+/// What the sums of a panel begin with.
+#[derive(Clone, Copy, Debug)]
+enum Begun {
+    /// What is at their places, if anything is.
+    There,
+    Rows,
+    Columns,
+}
+
+/// Brings a panel from its place beside to the result.
+fn give<T: Cell, S: Element<Number = T::Number>>(
+    out: &mut [T],
+    beside: &[S],
+    panel: &Panels,
+    of: &Products,
+) {
+    let rows = &of.rows[panel.rows.clone()];
+    let columns = &of.columns[panel.columns.clone()];
+    let beside = &beside[..rows.len() * MOST_COLUMNS];
+    vectorized(
+        #[inline(always)]
+        || given(out, beside, panel.at[RESULT], [rows, columns]),
+    );
 }
 
 /// Whether so many lines are as good as a few long ones.
@@ -1228,11 +1476,11 @@ fn fetched<S: Cell>(
     }
 }
 
-/// Writes sums as elements at rows and columns.
+/// Writes sums, or elements, as elements at rows and columns.
 #[inline(always)]
-fn given<T: Cell>(
+fn given<T: Cell, S: Element<Number = T::Number>>(
     out: &mut [T],
-    beside: &[T::Number],
+    beside: &[S],
     base: i64,
     [rows, columns]: [&[[i64; 4]]; 2],
 ) {
@@ -1246,13 +1494,21 @@ fn given<T: Cell>(
         }
         return;
     }
+    if let Some(few) = woven(rows, columns) {
+        let groups = beside.chunks_exact(few * MOST_COLUMNS);
+        for (rows, lines) in rows.chunks_exact(few).zip(groups) {
+            let first = (base + rows[0][RESULT] + columns[0][RESULT]) as usize;
+            weave(lines, &mut out[first..first + few * columns.len()], few);
+        }
+        return;
+    }
     for run in lines(rows, RESULT) {
         let start = base + rows[run.start][RESULT];
         let own = &beside[run.start * MOST_COLUMNS..run.end * MOST_COLUMNS];
         if run.len() < 8 {
             for (row, sums) in own.chunks_exact(MOST_COLUMNS).enumerate() {
                 for (sum, column) in sums.iter().zip(columns) {
-                    out[(start + column[RESULT]) as usize + row] = T::of(*sum);
+                    out[(start + column[RESULT]) as usize + row] = T::of(sum.read());
                 }
             }
             continue;
@@ -1263,7 +1519,7 @@ fn given<T: Cell>(
                 *place = (start + column[RESULT]) as usize;
             }
             let places = &places[..columns.len()];
-            if let Some(sums) = as_elements::<T>(&own[first..]) {
+            if let Some(sums) = as_elements::<T, S>(&own[first..]) {
                 T::turn_out(sums, MOST_COLUMNS, run.len(), out, places);
                 continue;
             }
@@ -1283,9 +1539,9 @@ fn given<T: Cell>(
 
 /// Sums as elements, if they are what elements of this type are.
 #[inline(always)]
-fn as_elements<T: Cell>(sums: &[T::Number]) -> Option<&[T]> {
-    T::Number::same::<T>(&[])?;
-    bytemuck::try_cast_slice(sums).ok()
+fn as_elements<T: Cell, S: Element>(sums: &[S]) -> Option<&[T]> {
+    let same = std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>();
+    bytemuck::try_cast_slice(sums).ok().filter(|_| same)
 }
 
 /// Rows in parts of about as many, a multiple of those that a kernel has at once.

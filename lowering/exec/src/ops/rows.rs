@@ -211,7 +211,7 @@ impl Kernel for Rows {
 
     fn scratch(&self) -> Scratch {
         // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
-        let numbers = self.reads.len() * (2 + LANES) + LANES + self.writes.len() * 2;
+        let numbers = self.reads.len() * (2 + AT_ONCE + LANES) + 3 * LANES + self.writes.len() * 2;
         let beside = match self.together {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
@@ -263,8 +263,10 @@ impl Kernel for Rows {
 
 /// The longest rows of which several are brought side by side: alone they fill no vectors.
 const SHORT: usize = 24;
-/// The longest rows whose softmax is not done in place: what is done once a row is a part of the work.
+/// The longest rows of which some are brought to lines at once for softmax: what is done once a row is a part of the work.
 const SOME: usize = 256;
+/// As many as are.
+const AT_ONCE: usize = 4;
 
 /// Elements as numbers.
 #[inline(always)]
@@ -373,7 +375,7 @@ impl Rows {
         let n = self.reads.len();
         let (together, written) = (self.together, even(writes));
         let mut row = vec![0f32; n];
-        let mut line = vec![0f32; n.next_multiple_of(lanes::SUMS)];
+        let mut line = vec![0f32; AT_ONCE * n.next_multiple_of(lanes::SUMS)];
         let mut tile = vec![[0f32; LANES]; n];
         let mut beside = Beside::default();
         let mut first = rows.start;
@@ -412,11 +414,21 @@ impl Rows {
                 first += LANES;
                 continue;
             }
-            if together && written && n <= SOME && matches!(self.work, Work::Softmax) {
-                let (from, to) = (from + self.reads[0], to + writes[0]);
-                let places = &mut out[to as usize..to as usize + n];
-                lanes::softmax(&source[from as usize..from as usize + n], &mut line, places);
-                first += 1;
+            if together && written && matches!(self.work, Work::Softmax) {
+                // Rows behind one that is worked on by itself are so too.
+                let (read, write) = (self.reads[0], writes[0]);
+                let places = |[to, from]: [i64; 2]| [(to + write) as usize, (from + read) as usize];
+                match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
+                    Some(begins) if n <= SOME => {
+                        let begins = begins.map(places);
+                        lanes::softmaxes(source, out, begins, n, &mut line);
+                        first += AT_ONCE;
+                    }
+                    _ => {
+                        lanes::softmaxes(source, out, [places([to, from])], n, &mut line);
+                        first += 1;
+                    }
+                }
                 continue;
             }
             if together {

@@ -4,9 +4,10 @@
 //! or a step apart. Rows of the left operand lie anywhere. What a result is added up from, and in which order, depends on the
 //! instructions and on nothing else; of integers it is exact, but that it wraps around.
 //!
-//! Floats are multiplied as `f32`. Integers of 8 bits are multiplied two terms at once: a pair of `i16` is one factor. Integers of 32
-//! bits are multiplied as they are.
+//! Floats are multiplied as `f32`. Integers of 8 bits are multiplied four terms at once, which are one factor, as bytes or, where the
+//! machine has no such products, as `i16`. Integers of 32 bits are multiplied as they are.
 
+mod narrow;
 mod pack;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +18,8 @@ use crate::isa::Isa;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in};
+pub(crate) use narrow::{Narrow, Narrowed, inverse};
+pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in, turn_quads, weave};
 
 /// The most columns of a panel.
 pub(crate) const MOST_COLUMNS: usize = 32;
@@ -33,6 +35,11 @@ pub(crate) struct Micro {
 }
 
 impl Micro {
+    /// Whether sums of integers become other ones before they are written.
+    pub(crate) fn narrows(self) -> bool {
+        self.isa == Isa::Avx512
+    }
+
     /// The kernels of these instructions, or of less where products need more than the machine has.
     pub(crate) fn of(isa: Isa) -> Micro {
         let (isa, columns, rows) = match isa {
@@ -54,14 +61,120 @@ fn fused() -> bool {
     false
 }
 
-/// Two terms of a row or of a column.
-pub(crate) type Pair = [i16; 2];
+/// Integers of 8 bits that are multiplied four at once.
+///
+/// The machine multiplies bytes of which one has a sign and the other one has none, so the highest bit of each factor of a row is turned:
+/// that of `i8` is 128 more without a sign, that of `u8` 128 less with one. What this makes of a sum is a row of zeros by the same column.
+pub(crate) trait Byte: Pod + Debug + Send + Sync {
+    /// Whether it has a sign.
+    const SIGNED: bool;
 
-/// The sum of the products of both terms.
+    /// The number.
+    fn number(self) -> i32;
+
+    /// The element with its highest bit turned.
+    fn turned(self) -> Self;
+}
+
+macro_rules! bytes {
+    ($($byte:ty: $signed:literal),*) => {$(
+        impl Byte for $byte {
+            const SIGNED: bool = $signed;
+
+            #[inline(always)]
+            fn number(self) -> i32 {
+                i32::from(self)
+            }
+
+            #[inline(always)]
+            fn turned(self) -> $byte {
+                (self as u8 ^ 0x80) as $byte
+            }
+        }
+    )*};
+}
+
+bytes!(i8: true, u8: false);
+
+/// Four terms of a column, or of a row, whose highest bits are turned then.
+pub(crate) type Quad<B> = [B; 4];
+
+/// The sum and the products of the terms of a row and of a column.
 #[inline(always)]
-fn product(a: Pair, b: Pair) -> i32 {
-    let [x, y] = [0, 1].map(|i| i32::from(a[i]) * i32::from(b[i]));
-    x.wrapping_add(y)
+fn products_of<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
+    let pairs = row.into_iter().zip(column);
+    pairs.fold(sum, |sum, (a, b)| {
+        sum.wrapping_add(a.turned().number() * b.number())
+    })
+}
+
+/// The places of a line of sums that are computed at once.
+pub(crate) const PLACES: usize = 16;
+
+/// Weights of quads that lie some places behind the one that they are summed for.
+#[derive(Debug)]
+pub(crate) struct Weights<B> {
+    list: Vec<(usize, Quad<B>)>,
+    /// The farthest.
+    behind: usize,
+    /// What each sum begins with.
+    begin: i32,
+    /// Whether the machine multiplies quads; sums begin with what the turned bits are then.
+    dots: bool,
+}
+
+impl<B: Byte> Weights<B> {
+    pub(crate) fn of(list: Vec<(usize, Quad<B>)>, begin: i32) -> Weights<B> {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        let dots = Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let dots = false;
+        let weights = list.iter().flat_map(|tap| tap.1);
+        let turned = weights.fold(0i32, |sum, weight| sum.wrapping_add(weight.number() << 7));
+        let begin = match (dots, B::SIGNED) {
+            (false, _) => begin,
+            (true, true) => begin.wrapping_sub(turned),
+            (true, false) => begin.wrapping_add(turned),
+        };
+        Weights {
+            behind: list.iter().map(|tap| tap.0).max().unwrap_or(0),
+            list,
+            begin,
+            dots,
+        }
+    }
+
+    /// Sets each place to what sums begin with and the products of the weights by the quads behind the place in a line, in which the highest bits
+    /// are turned. It is the same with all instructions.
+    ///
+    /// # Panics
+    /// The places are no multiple of [`PLACES`], or the line is too short.
+    #[inline(always)]
+    pub(crate) fn sums(&self, line: &[Quad<B>], to: &mut [i32]) {
+        let room = line.len().checked_sub(self.behind);
+        let fits = room.is_some_and(|n| to.len() <= n);
+        assert!(
+            fits && to.len().is_multiple_of(PLACES),
+            "each place has quads"
+        );
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if self.dots {
+            // SAFETY: the line was compared just now, and the machine has the instructions.
+            unsafe { vectors::along::dots(line, &self.list, to, self.begin) };
+            return;
+        }
+        let (places, _) = to.as_chunks_mut::<PLACES>();
+        for (number, to) in places.iter_mut().enumerate() {
+            let mut sums = [self.begin; PLACES];
+            for &(at, weights) in &self.list {
+                let quads = &line[number * PLACES + at..][..PLACES];
+                for (sum, &quad) in sums.iter_mut().zip(quads) {
+                    *sum = products_of(quad, weights, *sum);
+                }
+            }
+            *to = sums;
+        }
+    }
 }
 
 /// What is multiplied.
@@ -75,9 +188,11 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// Computes a panel.
     ///
     /// # Safety
-    /// There are as many rows in `left` as in `out`. Each row of `left` has `terms` factors `left_step` apart that can be read;
+    /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows` and rows of bytes if there are these; `out` may then
+    /// have none unless they are added to. Each row of `left` has `terms` factors `left_step` apart that can be read;
     /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
-    /// written, which overlap neither one another nor what is read.
+    /// written, which overlap neither one another nor what is read, or so have the rows of [`Narrowed`] for as many columns as it says, and
+    /// there are these only where [`Micro::narrows`].
     unsafe fn panel(micro: Micro, panel: &Panel<'_, Self>);
 }
 
@@ -95,10 +210,23 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) terms: usize,
     /// Where each row of the result begins; its columns lie one after another.
     pub(crate) out: &'a [*mut F::Sum],
-    /// Whether what is there is added to.
-    pub(crate) adds: bool,
+    pub(crate) adds: Adds<'a, F::Sum>,
+    /// What sums of integers become instead of being written, and where.
+    pub(crate) narrow: Option<Narrowed<'a>>,
     /// Whether only the first half of the columns is computed.
     pub(crate) half: bool,
+}
+
+/// What products are added to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Adds<'a, S> {
+    Nothing,
+    /// What is there.
+    There,
+    /// One number for each row.
+    Rows(&'a [S]),
+    /// One for each column, as many as a panel has.
+    Columns(&'a [S; MOST_COLUMNS]),
 }
 
 macro_rules! factors {
@@ -130,7 +258,8 @@ macro_rules! factors {
 factors! {
     f32: f32, narrow, wide, |a: f32, b: f32, sum: f32| sum + a * b;
     i32: i32, narrow_whole, wide_whole, |a: i32, b: i32, sum: i32| sum.wrapping_add(a.wrapping_mul(b));
-    Pair: i32, narrow_pairs, any_pairs, |a: Pair, b: Pair, sum: i32| sum.wrapping_add(product(a, b));
+    Quad<i8>: i32, narrow_signed, any_signed, products_of;
+    Quad<u8>: i32, narrow_unsigned, any_unsigned, products_of;
 }
 
 #[cfg(test)]
@@ -156,8 +285,9 @@ mod tests {
                 let starts: Vec<*const F> = left.chunks(terms).map(<[F]>::as_ptr).collect();
                 let places = out.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                 let places: Vec<*mut F::Sum> = places.collect();
-                for adds in [false, true] {
+                for adds in [Adds::Nothing, Adds::There] {
                     let panel = Panel {
+                        narrow: None,
                         left: &starts,
                         left_step: 1,
                         right: right.as_ptr(),
@@ -169,6 +299,45 @@ mod tests {
                     };
                     // SAFETY: all rows, terms and columns are in the lists above.
                     unsafe { F::panel(micro, &panel) };
+                }
+                let by_row: Vec<F::Sum> = out.iter().step_by(micro.columns).copied().collect();
+                let mut by_column = [F::Sum::zeroed(); MOST_COLUMNS];
+                by_column[..micro.columns].copy_from_slice(&out[..micro.columns]);
+                let mut more = vec![F::Sum::zeroed(); rows * micro.columns];
+                for (adds, by_rows) in [
+                    (Adds::Rows(&by_row), true),
+                    (Adds::Columns(&by_column), false),
+                ] {
+                    let places = more.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
+                    let places: Vec<*mut F::Sum> = places.collect();
+                    let panel = Panel {
+                        left: &starts,
+                        left_step: 1,
+                        right: right.as_ptr(),
+                        right_step: micro.columns,
+                        terms,
+                        out: &places,
+                        adds,
+                        narrow: None,
+                        half,
+                    };
+                    // SAFETY: all rows, terms and columns are in the lists above.
+                    unsafe { F::panel(micro, &panel) };
+                    for (i, found) in more.iter().enumerate() {
+                        let (row, column) = (i / micro.columns, i % micro.columns);
+                        if column < columns {
+                            let added = if by_rows {
+                                by_row[row]
+                            } else {
+                                by_column[column]
+                            };
+                            let sum = (0..terms).fold(F::Sum::zeroed(), |sum, t| {
+                                let factor = right[t * micro.columns + column];
+                                left[row * terms + t].multiplied(factor, sum)
+                            });
+                            assert!(same(*found, sum.plus(added)), "{isa:?} {i}");
+                        }
+                    }
                 }
                 for row in 0..rows {
                     for column in 0..columns {
@@ -187,9 +356,143 @@ mod tests {
     }
 
     #[test]
+    fn sums_become_bytes_as_each_by_itself() {
+        let micro = Micro::of(Isa::detect());
+        if !micro.narrows() {
+            return;
+        }
+        for (scale, divisor) in [
+            (0.015_625f32, 0.5f32),
+            (0.3, 0.7),
+            (1e-5, 3.0),
+            (3e38, 1e-30),
+        ] {
+            for (plus, low, high) in [(None, -128.0, 127.0), (Some(100.0), 0.0, 255.0)] {
+                let narrow = Narrow::of(scale, 0.0, divisor, plus, [low, high]);
+                let narrow = narrow.expect("they are numbers");
+                let quad = |i: usize| std::array::from_fn(|k| (i * 31 + k * 97) as i8);
+                let rows: Vec<Quad<i8>> = (0..29 * 3).map(quad).collect();
+                let columns: Vec<Quad<i8>> = (0..3 * 32).map(|i| quad(i * i)).collect();
+                // Some are more than `f32` has.
+                let starts: Vec<i32> = (0..29).map(|i| (i - 14) << (i * 31 % 29)).collect();
+                let columns_there = if low < 0.0 { 32 } else { 21 };
+                let mut bytes = vec![0u8; 29 * 40];
+                let out: Vec<*mut u8> = bytes.chunks_mut(40).map(<[u8]>::as_mut_ptr).collect();
+                let left: Vec<*const Quad<i8>> = rows.chunks(3).map(<[_]>::as_ptr).collect();
+                let panel = Panel {
+                    left: &left,
+                    left_step: 1,
+                    right: columns.as_ptr(),
+                    right_step: 32,
+                    terms: 3,
+                    out: &[],
+                    adds: Adds::Rows(&starts),
+                    narrow: Some(Narrowed {
+                        by: &narrow,
+                        rows: &out,
+                        columns: columns_there,
+                    }),
+                    half: false,
+                };
+                // SAFETY: all rows, terms and columns are in the lists above, and 40 bytes for each row.
+                unsafe { Factor::panel(micro, &panel) };
+                let scaled = Narrow::scaled(scale, 0.0).expect("it is a number");
+                let mut floats = vec![-1f32; 29 * 40];
+                let places: Vec<*mut u8> = floats
+                    .chunks_mut(40)
+                    .map(|row| row.as_mut_ptr().cast())
+                    .collect();
+                let narrow_to = Narrowed {
+                    by: &scaled,
+                    rows: &places,
+                    columns: columns_there,
+                };
+                let panel = Panel {
+                    narrow: Some(narrow_to),
+                    ..panel
+                };
+                // SAFETY: as above, with 40 floats for each row.
+                unsafe { Factor::panel(micro, &panel) };
+                for (i, found) in floats.iter().enumerate() {
+                    let (row, column) = (i / 40, i % 40);
+                    let sum = (0..3).fold(starts[row], |sum, t| match column < 32 {
+                        true => rows[row * 3 + t].multiplied(columns[t * 32 + column], sum),
+                        false => sum,
+                    });
+                    let wanted = match column < columns_there {
+                        true => scaled.scaled_sum(sum),
+                        false => -1.0,
+                    };
+                    assert_eq!(found.to_bits(), wanted.to_bits(), "{scale} {i}");
+                }
+                for (i, found) in bytes.iter().enumerate() {
+                    let (row, column) = (i / 40, i % 40);
+                    if columns_there <= column {
+                        assert_eq!(*found, 0, "{i}");
+                        continue;
+                    }
+                    let sum = (0..3).fold(starts[row], |sum, t| {
+                        rows[row * 3 + t].multiplied(columns[t * 32 + column], sum)
+                    });
+                    assert_eq!(*found, narrow.of_sum(sum), "{scale} {divisor} {plus:?} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_summed_as_their_numbers_are() {
+        fn check<B: Byte>(of: impl Fn(usize) -> B) {
+            let plain: Vec<Quad<B>> = (0..200)
+                .map(|i| std::array::from_fn(|k| of(i * 5 + k)))
+                .collect();
+            let line: Vec<Quad<B>> = plain.iter().map(|quad| quad.map(B::turned)).collect();
+            for (count, behind) in [(0, 0), (1, 0), (3, 1), (7, 9)] {
+                let taps = (0..count).map(|i| (i * behind, std::array::from_fn(|k| of(i * 3 + k))));
+                let taps: Vec<(usize, Quad<B>)> = taps.collect();
+                let mut sums = [7; 64];
+                let mut found = Weights::of(taps.clone(), i32::MAX - 3);
+                found.sums(&line, &mut sums);
+                if found.dots {
+                    (found.dots, found.begin) = (false, i32::MAX - 3);
+                    let mut plain = [8; 64];
+                    found.sums(&line, &mut plain);
+                    assert_eq!(plain, sums, "{count} {behind}");
+                }
+                for (place, sum) in sums.into_iter().enumerate() {
+                    let products = taps.iter().flat_map(|(at, weights)| {
+                        let pairs = plain[place + at].into_iter().zip(*weights);
+                        pairs.map(|(a, b)| a.number() * b.number())
+                    });
+                    let wanted = products.fold(i32::MAX - 3, i32::wrapping_add);
+                    assert_eq!(sum, wanted, "{count} {behind} {place}");
+                }
+            }
+        }
+        let ends = |i: usize| [0x80u8, 0xFF, 0x7F, 0x00, 0x80, 0x80, 0x13][i * i % 11 % 7];
+        check(ends);
+        check(|i| ends(i).cast_signed());
+    }
+
+    #[test]
     fn all_instructions_give_the_same_sums() {
         let byte = |i: usize| (i * 73 % 511) as i16 - 255;
-        check(|i| [byte(i), byte(i + 1)], |a: i32, b| a == b);
+        // The least and the greatest of both types among others.
+        let ends = |i: usize| match i % 7 {
+            0 | 3 => 0x80,
+            1 => 0xFF,
+            2 | 5 => 0x7F,
+            _ => byte(i) as u8,
+        };
+        check(
+            |i| std::array::from_fn(|k| ends(i + k).cast_signed()),
+            |a: i32, b| a == b,
+        );
+        check(|i| std::array::from_fn(|k| ends(i + k)), |a: i32, b| a == b);
+        for all in [0x00u8, 0x7F, 0x80, 0xFF] {
+            check(|_| [all; 4], |a: i32, b| a == b);
+            check(|_| [all.cast_signed(); 4], |a: i32, b| a == b);
+        }
         check(|i| i32::from(byte(i)), |a: i32, b| a == b);
         check(
             |i| (i as i32).wrapping_mul(1_640_531_527),

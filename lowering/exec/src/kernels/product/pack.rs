@@ -1,5 +1,6 @@
 //! Brings columns of an operand side by side, term by term.
 
+use super::{Byte, Quad};
 use crate::element::Element;
 use crate::kernels::prefetch;
 use half::{bf16, f16};
@@ -328,6 +329,81 @@ pub(crate) fn turn_in<E: Cell>(from: &[E], columns: &[i64], to: &mut [E]) {
     turned(from, columns, 0, to, columns.len());
 }
 
+/// Four lines as quads, an element of each.
+///
+/// # Panics
+/// A line is shorter than there are quads.
+#[inline(always)]
+pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
+    let lines = lines.map(|line| &line[..to.len()]);
+    let mut done = 0;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    while done + 16 <= to.len() {
+        let from = lines.map(|line| line[done..].as_ptr().cast());
+        // SAFETY: there are 16 elements of each line and as many quads from here on, by the lengths that were compared.
+        unsafe { super::vectors::weave(from, to[done..].as_mut_ptr().cast()) };
+        done += 16;
+    }
+    let [a, b, c, d] = lines.map(|line| &line[done..]);
+    for (i, to) in to[done..].iter_mut().enumerate() {
+        *to = [a[i], b[i], c[i], d[i]];
+    }
+}
+
+/// Columns whose terms lie one after another, from `start` on, as quads: quad `i` of column `j` goes to `i * width + j`; columns up to `width`
+/// and terms behind the last one become 0.
+///
+/// # Panics
+/// A column ends outside of `from`, or `to` is too short.
+pub(crate) fn turn_quads<B: Byte>(
+    from: &[B],
+    columns: &[i64],
+    start: i64,
+    terms: usize,
+    to: &mut [Quad<B>],
+    width: usize,
+) {
+    let whole = terms / 4;
+    if columns.len() < width {
+        to.fill([B::zeroed(); 4]);
+    }
+    for (block, columns) in columns.chunks(8).enumerate() {
+        let to = &mut to[block * 8..];
+        let rows: [&[B]; 8] = std::array::from_fn(|j| {
+            let at = (columns.get(j).unwrap_or(&columns[0]) + start) as usize;
+            &from[at..at + terms]
+        });
+        let mut done = 0;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if columns.len() == 8 && 8 <= whole && is_x86_feature_detected!("avx2") {
+            assert!((whole - 1) * width + 8 <= to.len(), "all have a place");
+            let turn = |at: usize, count: usize, to: &mut [Quad<B>]| {
+                let rows = rows.map(|row| row[at * 4..].as_ptr().cast());
+                let to = to[at * width..].as_mut_ptr().cast();
+                // SAFETY: rows have all whole quads, each of which has a place; the machine has the vectors.
+                unsafe { super::vectors::turn(rows, count, to, width) };
+            };
+            done = whole / 8 * 8;
+            turn(0, done, to);
+            if done < whole {
+                // The last ones, some of them once more.
+                turn(whole - 8, 8, to);
+                done = whole;
+            }
+        }
+        for (j, row) in rows.iter().enumerate().take(columns.len()) {
+            let (quads, rest) = row.as_chunks::<4>();
+            for (i, quad) in quads.iter().enumerate().skip(done) {
+                to[i * width + j] = *quad;
+            }
+            if !rest.is_empty() {
+                let quad = std::array::from_fn(|k| rest.get(k).copied().unwrap_or(B::zeroed()));
+                to[whole * width + j] = quad;
+            }
+        }
+    }
+}
+
 /// Columns whose terms lie one after another: squares of 8 by 8 are turned.
 fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width: usize) {
     let terms = to.len() / width;
@@ -426,6 +502,41 @@ mod tests {
             let mut to = [u16::MAX; 41];
             copy_line(&from[..n], &mut to[..n]);
             assert_eq!((&to[..n], to[n]), (&from[..n], u16::MAX));
+        }
+    }
+
+    #[test]
+    fn quads_are_woven_of_lines() {
+        let from: Vec<u8> = (0..255).collect();
+        for n in [0, 1, 7, 15, 16, 17, 32, 49] {
+            let mut to = vec![[9; 4]; n];
+            weave(
+                [&from[..60], &from[60..120], &from[120..180], &from[180..]],
+                &mut to,
+            );
+            for (i, quad) in (0u8..).zip(to) {
+                assert_eq!(quad, [i, i + 60, i + 120, i + 180]);
+            }
+        }
+    }
+
+    #[test]
+    fn quads_are_terms_of_columns() {
+        let from: Vec<i8> = (0..4000u32).map(|i| (i * 37 % 255) as i8).collect();
+        for terms in [1usize, 3, 4, 7, 31, 32, 33, 49, 64, 71, 100] {
+            for (n, width) in [(1, 8), (8, 8), (13, 16), (32, 32), (29, 32)] {
+                let columns: Vec<i64> = (0..n).map(|i| i * 101 + i % 3).collect();
+                let mut to = vec![[99; 4]; terms.div_ceil(4) * width];
+                turn_quads(&from, &columns, 5, terms, &mut to, width);
+                for (i, quad) in to.iter().enumerate() {
+                    let wanted = std::array::from_fn(|k| {
+                        let (term, column) = (i / width * 4 + k, columns.get(i % width));
+                        let column = column.filter(|_| term < terms);
+                        column.map_or(0, |c| from[*c as usize + 5 + term])
+                    });
+                    assert_eq!(*quad, wanted, "{terms} {n} {i}");
+                }
+            }
         }
     }
 

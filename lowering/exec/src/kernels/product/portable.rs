@@ -1,6 +1,6 @@
 //! Products of numbers in arrays.
 
-use super::{Factor, Panel};
+use super::{Adds, Factor, Panel};
 use crate::element::Number;
 use bytemuck::Zeroable;
 
@@ -57,12 +57,14 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
         let out = panel.out[first + i].cast::<[F::Sum; N]>();
         // SAFETY: each row of the result has all columns, and nobody else has it.
         unsafe {
-            if panel.adds {
-                let there = out.read_unaligned();
-                sums.iter_mut()
-                    .zip(there)
-                    .for_each(|(sum, there)| *sum = sum.plus(there));
-            }
+            let there = match panel.adds {
+                Adds::Nothing => None,
+                Adds::There => Some(out.read_unaligned()),
+                Adds::Rows(starts) => Some([starts[first + i]; N]),
+                Adds::Columns(starts) => starts.first_chunk::<N>().copied(),
+            };
+            let all = sums.iter_mut().zip(there.iter().flatten());
+            all.for_each(|(sum, &there)| *sum = sum.plus(there));
             out.write_unaligned(sums);
         }
     }

@@ -1,5 +1,6 @@
 //! Products with vectors of 32 and 64 bytes.
 
+use super::narrow::{Narrowed, ROUNDED};
 use std::arch::x86_64::*;
 
 /// Eight rows of eight elements, turned.
@@ -101,6 +102,27 @@ pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, wid
     }
 }
 
+/// Sixteen bytes of four lines as quads of one byte of each; every machine has these vectors.
+///
+/// # Safety
+/// Each line has 16 bytes, and there are 64 of them at `to`.
+#[inline(always)]
+pub(super) unsafe fn weave(lines: [*const u8; 4], to: *mut u8) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.cast()));
+        let (low, high) = (
+            [_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d)],
+            [_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d)],
+        );
+        for (i, [ab, cd]) in [low, high].into_iter().enumerate() {
+            let to = to.add(32 * i).cast::<__m128i>();
+            _mm_storeu_si128(to, _mm_unpacklo_epi16(ab, cd));
+            _mm_storeu_si128(to.add(1), _mm_unpackhi_epi16(ab, cd));
+        }
+    }
+}
+
 /// Turns 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + first + j`, of as many as there are places.
 ///
 /// # Safety
@@ -117,11 +139,16 @@ pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: &[*mut f32]
 }
 
 macro_rules! products {
-    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ident, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*]) => {
+    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*]) => {
+        products!($name, $features, $rows, $lanes, $factor, $sum, $vector, $zero, $load, $store, $splat, $multiplied, $add, [$($rest),*], None, |zero, _| zero, false, |_, _, _| ());
+    };
+    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*], $turned:expr, $less:expr, $narrows:literal, $narrow:expr) => {
         pub(super) mod $name {
-            #[allow(unused_imports, reason = "pairs alone are a type of the crate")]
-            use super::super::{Pair, Panel};
-            use std::arch::x86_64::*;
+            #[allow(unused_imports, reason = "some products alone have types of the crate or more functions")]
+            use super::{super::{Adds, Panel, Quad}, *};
+
+            /// A row of what rows of zeros are, where these add to sums: that is taken off.
+            const TURNED: Option<$factor> = $turned;
 
             /// # Safety
             /// As for `Factor::panel`, on a machine that has these vectors.
@@ -140,14 +167,26 @@ macro_rules! products {
             #[target_feature(enable = $features)]
             unsafe fn columns<const C: usize>(panel: &Panel<'_, $factor>) {
                 let mut at = 0;
-                // SAFETY: rows `at..at + M` are there, by the length that was compared.
+                let mut begin = [$zero(); C];
+                // SAFETY: the terms of the right panel are there; rows `at..at + M` are, by the length that was compared.
                 unsafe {
+                    if let Some(row) = TURNED {
+                        let (mut right, row) = (panel.right, ($splat)(row));
+                        for _ in 0..panel.terms {
+                            for c in 0..C {
+                                let column = $load(right.add(c * $lanes).cast());
+                                begin[c] = ($multiplied)(row, column, begin[c]);
+                            }
+                            right = right.wrapping_add(panel.right_step);
+                        }
+                        begin = begin.map(|sum| ($less)($zero(), sum));
+                    }
                     while at + $rows <= panel.left.len() {
-                        tile::<$rows, C>(panel, at);
+                        tile::<$rows, C>(panel, at, begin);
                         at += $rows;
                     }
                     match panel.left.len() - at {
-                        $($rest => tile::<$rest, C>(panel, at),)*
+                        $($rest => tile::<$rest, C>(panel, at, begin),)*
                         _ => {}
                     }
                 }
@@ -155,12 +194,19 @@ macro_rules! products {
 
             #[inline]
             #[target_feature(enable = $features)]
-            unsafe fn tile<const M: usize, const C: usize>(panel: &Panel<'_, $factor>, first: usize) {
+            unsafe fn tile<const M: usize, const C: usize>(
+                panel: &Panel<'_, $factor>,
+                first: usize,
+                begin: [$vector; C],
+            ) {
                 // SAFETY: the caller has `M` rows from `first` on; the offsets are those that `product::panel` promises.
                 unsafe {
                     let left: [*const $factor; M] =
                         std::array::from_fn(|i| *panel.left.get_unchecked(first + i));
-                    let mut sums = [[$zero(); C]; M];
+                    let mut sums = match TURNED {
+                        None => [[$zero(); C]; M],
+                        Some(_) => [begin; M],
+                    };
                     let mut right = panel.right;
                     let mut at = 0;
                     for _ in 0..panel.terms {
@@ -175,15 +221,46 @@ macro_rules! products {
                         at += panel.left_step;
                         right = right.wrapping_add(panel.right_step);
                     }
-                    for i in 0..M {
-                        let out = *panel.out.get_unchecked(first + i);
-                        for c in 0..C {
-                            let to = out.add(c * $lanes);
-                            let sum = match panel.adds {
-                                true => $add(sums[i][c], $load(to.cast())),
-                                false => sums[i][c],
-                            };
-                            $store(to.cast(), sum);
+                    let rows = panel.out.as_ptr().wrapping_add(first);
+                    match panel.adds {
+                        Adds::Nothing => {}
+                        Adds::There => {
+                            for i in 0..M {
+                                for c in 0..C {
+                                    let there = $load((*rows.add(i)).add(c * $lanes).cast());
+                                    sums[i][c] = $add(sums[i][c], there);
+                                }
+                            }
+                        }
+                        Adds::Rows(starts) => {
+                            for i in 0..M {
+                                let start = [*starts.get_unchecked(first + i); $lanes];
+                                for c in 0..C {
+                                    sums[i][c] = $add(sums[i][c], $load(start.as_ptr().cast()));
+                                }
+                            }
+                        }
+                        Adds::Columns(starts) => {
+                            for c in 0..C {
+                                let start = $load(starts.as_ptr().add(c * $lanes).cast());
+                                for i in 0..M {
+                                    sums[i][c] = $add(sums[i][c], start);
+                                }
+                            }
+                        }
+                    }
+                    match panel.narrow {
+                        Some(narrow) if $narrows => {
+                            // Sums whose place is known would not stay in registers.
+                            let made = sums;
+                            ($narrow)(narrow, &made, first);
+                        }
+                        _ => {
+                            for i in 0..M {
+                                for c in 0..C {
+                                    $store((*rows.add(i)).add(c * $lanes).cast(), sums[i][c]);
+                                }
+                            }
                         }
                     }
                 }
@@ -225,38 +302,6 @@ products!(
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 );
 products!(
-    narrow_pairs,
-    "avx2",
-    6,
-    8,
-    Pair,
-    i32,
-    __m256i,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    |x: Pair| _mm256_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
-    _mm256_add_epi32,
-    [1, 2, 3, 4, 5]
-);
-products!(
-    wide_pairs,
-    "avx512f,avx512bw",
-    12,
-    16,
-    Pair,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x: Pair| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-);
-products!(
     narrow_whole,
     "avx2",
     6,
@@ -289,36 +334,304 @@ products!(
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 );
 products!(
-    dot_pairs,
-    "avx512f,avx512bw,avx512vnni",
+    narrow_signed,
+    "avx2",
+    4,
+    8,
+    Quad<i8>,
+    i32,
+    __m256i,
+    _mm256_setzero_si256,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    |x: Quad<i8>| _mm256_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| narrow_quads(narrow_positive(a), narrow_both(b), sum),
+    _mm256_add_epi32,
+    [1, 2, 3],
+    Some([-128; 4]),
+    |a, b| _mm256_sub_epi32(a, b),
+    false,
+    |_, _, _| ()
+);
+products!(
+    narrow_unsigned,
+    "avx2",
+    4,
+    8,
+    Quad<u8>,
+    i32,
+    __m256i,
+    _mm256_setzero_si256,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    |x: Quad<u8>| _mm256_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| narrow_quads(narrow_both(a), narrow_positive(b), sum),
+    _mm256_add_epi32,
+    [1, 2, 3],
+    Some([128; 4]),
+    |a, b| _mm256_sub_epi32(a, b),
+    false,
+    |_, _, _| ()
+);
+products!(
+    wide_signed,
+    "avx512f,avx512bw",
     12,
     16,
-    Pair,
+    Quad<i8>,
     i32,
     __m512i,
     _mm512_setzero_si512,
     _mm512_loadu_si512,
     _mm512_storeu_si512,
-    |x: Pair| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| _mm512_dpwssd_epi32(sum, a, b),
+    |x: Quad<i8>| _mm512_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| wide_quads(wide_positive(a), wide_both(b), sum),
     _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    Some([-128; 4]),
+    |a, b| _mm512_sub_epi32(a, b),
+    true,
+    |to, sums, first| narrow_sums(to, sums, first)
+);
+products!(
+    wide_unsigned,
+    "avx512f,avx512bw",
+    12,
+    16,
+    Quad<u8>,
+    i32,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    |x: Quad<u8>| _mm512_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| wide_quads(wide_both(a), wide_positive(b), sum),
+    _mm512_add_epi32,
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    Some([128; 4]),
+    |a, b| _mm512_sub_epi32(a, b),
+    true,
+    |to, sums, first| narrow_sums(to, sums, first)
+);
+products!(
+    dot_signed,
+    "avx512f,avx512bw,avx512vnni",
+    12,
+    16,
+    Quad<i8>,
+    i32,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    |x: Quad<i8>| _mm512_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| _mm512_dpbusd_epi32(sum, a, b),
+    _mm512_add_epi32,
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    Some([-128; 4]),
+    |a, b| _mm512_sub_epi32(a, b),
+    true,
+    |to, sums, first| narrow_sums(to, sums, first)
+);
+products!(
+    dot_unsigned,
+    "avx512f,avx512bw,avx512vnni",
+    12,
+    16,
+    Quad<u8>,
+    i32,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    |x: Quad<u8>| _mm512_set1_epi32(bytemuck::cast(x)),
+    |a, b, sum| _mm512_dpbusd_epi32(sum, b, a),
+    _mm512_add_epi32,
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    Some([128; 4]),
+    |a, b| _mm512_sub_epi32(a, b),
+    true,
+    |to, sums, first| narrow_sums(to, sums, first)
 );
 
-/// Pairs, multiplied and added at once where the machine can; both give the same.
-pub(super) mod any_pairs {
-    use super::super::{Pair, Panel};
+/// Writes what sums become, from a row on.
+///
+/// # Safety
+/// There are as many rows as of sums, with the columns of these.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn narrow_sums<const M: usize, const C: usize>(
+    to: Narrowed<'_>,
+    sums: &[[__m512i; C]; M],
+    first: usize,
+) {
+    let of = to.by;
+    let all = sums.as_flattened().iter();
+    let bits = all.fold(_mm512_setzero_si512(), |bits, &sum| {
+        _mm512_or_si512(bits, _mm512_abs_epi32(sum))
+    });
+    let exact = _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(1 << 24)) == u16::MAX;
+    let [scale, least, by] = [of.scale, of.least, of.by].map(|x| _mm512_set1_ps(x));
+    let [low, high] = [of.low, of.high].map(|x| _mm512_set1_ps(x));
+    let held = |x: __m512, low: __m512, high: __m512| _mm512_min_ps(_mm512_max_ps(x, low), high);
+    let rounded = [-ROUNDED, ROUNDED].map(|x| _mm512_set1_ps(x));
+    let numbers = |sums: __m512i| -> [i32; 16] {
+        let mut all = [0; 16];
+        // SAFETY: there is room for all.
+        unsafe { _mm512_storeu_si512(all.as_mut_ptr().cast(), sums) };
+        all
+    };
+    for (i, sums) in sums.iter().enumerate() {
+        // SAFETY: the caller has this row.
+        let row = unsafe { *to.rows.get_unchecked(first + i) };
+        for (c, &sums) in sums.iter().enumerate() {
+            let there = to.columns.saturating_sub(c * 16).min(16);
+            let mask = ((1u32 << there) - 1) as u16;
+            let scaled = match exact {
+                true => {
+                    let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
+                    _mm512_max_ps(least, scaled)
+                }
+                false => {
+                    let scaled = numbers(sums).map(|sum| of.scaled_sum(sum));
+                    // SAFETY: there are 16.
+                    unsafe { _mm512_loadu_ps(scaled.as_ptr()) }
+                }
+            };
+            if !of.rounds {
+                // SAFETY: the caller's promise, of columns that there are.
+                unsafe { _mm512_mask_storeu_ps(row.cast::<f32>().add(c * 16), mask, scaled) };
+                continue;
+            }
+            let divided = match of.divides {
+                true => _mm512_div_ps(scaled, by),
+                false => _mm512_mul_ps(scaled, by),
+            };
+            let whole = match of.plus {
+                None => divided,
+                Some(plus) => {
+                    let near = _mm512_cvtps_epi32(held(divided, rounded[0], rounded[1]));
+                    _mm512_add_ps(_mm512_cvtepi32_ps(near), _mm512_set1_ps(plus))
+                }
+            };
+            let found = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(held(whole, low, high)));
+            // SAFETY: as above.
+            unsafe {
+                let to = row.add(c * 16);
+                match there {
+                    16 => _mm_storeu_si128(to.cast(), found),
+                    _ => _mm_mask_storeu_epi8(to.cast(), mask, found),
+                }
+            }
+        }
+    }
+}
+
+macro_rules! halves {
+    ($both:ident, $positive:ident, $quads:ident, $features:literal, $vector:ident, $left:ident, $right:ident, $logical:ident, $madd:ident, $add:ident) => {
+        /// The even and the odd bytes of each 16 bits, which have signs, as 16 bits each.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn $both(x: $vector) -> [$vector; 2] {
+            [$right::<8>($left::<8>(x)), $right::<8>(x)]
+        }
+
+        /// The same of bytes without signs.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn $positive(x: $vector) -> [$vector; 2] {
+            [$logical::<8>($left::<8>(x)), $logical::<8>(x)]
+        }
+
+        /// The sums and the products of four terms.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn $quads(a: [$vector; 2], b: [$vector; 2], sum: $vector) -> $vector {
+            $add($add(sum, $madd(a[0], b[0])), $madd(a[1], b[1]))
+        }
+    };
+}
+
+halves!(
+    narrow_both,
+    narrow_positive,
+    narrow_quads,
+    "avx2",
+    __m256i,
+    _mm256_slli_epi16,
+    _mm256_srai_epi16,
+    _mm256_srli_epi16,
+    _mm256_madd_epi16,
+    _mm256_add_epi32
+);
+halves!(
+    wide_both,
+    wide_positive,
+    wide_quads,
+    "avx512f,avx512bw",
+    __m512i,
+    _mm512_slli_epi16,
+    _mm512_srai_epi16,
+    _mm512_srli_epi16,
+    _mm512_madd_epi16,
+    _mm512_add_epi32
+);
+
+macro_rules! any {
+    ($name:ident, $byte:ty, $dot:ident, $wide:ident) => {
+        /// Four terms, multiplied and added at once where the machine can; both give the same.
+        pub(super) mod $name {
+            use super::super::{Panel, Quad};
+
+            /// # Safety
+            /// As for `Factor::panel`, on a machine that has vectors of 64 bytes and their products of 16 bits.
+            #[inline]
+            pub(in super::super) unsafe fn panel(panel: &Panel<'_, Quad<$byte>>) {
+                // SAFETY: the caller's promises; the other instructions were looked for.
+                unsafe {
+                    match is_x86_feature_detected!("avx512vnni") {
+                        true => super::$dot::panel(panel),
+                        false => super::$wide::panel(panel),
+                    }
+                }
+            }
+        }
+    };
+}
+
+any!(any_signed, i8, dot_signed, wide_signed);
+any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
+
+/// The sums of a line and, for each of its places, of the products of some quads from it on; on each machine the same.
+pub(super) mod along {
+    use super::super::{Byte, Quad};
+    use std::arch::x86_64::*;
 
     /// # Safety
-    /// As for `Factor::panel`, on a machine that has vectors of 64 bytes and their products of 16 bits.
+    /// Each place of `to`, a multiple of 16, has as many quads behind it in `line` as the greatest of `taps` says, on a machine that has these
+    /// vectors.
     #[inline]
-    pub(in super::super) unsafe fn panel(panel: &Panel<'_, Pair>) {
-        // SAFETY: the caller's promises; the other instructions were looked for.
-        unsafe {
-            match is_x86_feature_detected!("avx512vnni") {
-                true => super::dot_pairs::panel(panel),
-                false => super::wide_pairs::panel(panel),
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub(in super::super) unsafe fn dots<B: Byte>(
+        line: &[Quad<B>],
+        taps: &[(usize, Quad<B>)],
+        to: &mut [i32],
+        begin: i32,
+    ) {
+        let (vectors, _) = to.as_chunks_mut::<16>();
+        for (number, to) in vectors.iter_mut().enumerate() {
+            let mut sum = _mm512_set1_epi32(begin);
+            for &(at, weights) in taps {
+                // SAFETY: the caller's promise.
+                let quads =
+                    unsafe { _mm512_loadu_si512(line.as_ptr().add(number * 16 + at).cast()) };
+                let weights = _mm512_set1_epi32(bytemuck::cast(weights));
+                sum = match B::SIGNED {
+                    true => _mm512_dpbusd_epi32(sum, quads, weights),
+                    false => _mm512_dpbusd_epi32(sum, weights, quads),
+                };
             }
+            // SAFETY: there are 16 places.
+            unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), sum) };
         }
     }
 }

@@ -1,0 +1,248 @@
+//! What is done with sums of integers before they are written: operations of which every other operand is one number.
+
+use crate::element::Kind;
+use crate::kernels::{product::Narrow, vectorized};
+use crate::ops::links::{
+    From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
+};
+use crate::ops::rescale::Rescale;
+use bytemuck::cast_slice_mut;
+use half::{bf16, f16};
+
+/// What is done with sums before they are written: operations of which every other operand is one number.
+#[derive(Clone, Debug)]
+pub(crate) struct Finish {
+    links: Vec<Link>,
+    /// The types of the operands, the sums first, and the numbers of the others.
+    kinds: Vec<Kind>,
+    numbers: Vec<u32>,
+    /// The same in one loop.
+    rescale: Option<Rescale>,
+}
+
+impl Finish {
+    /// Operations on 32-bit integers, the first operand, and numbers that are elements of other types; the last one gives an element
+    /// of the type that is written.
+    pub(crate) fn of(links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
+        let fits = !links.is_empty() && links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
+        let (kinds, numbers): (Vec<Kind>, Vec<u32>) = numbers.into_iter().unzip();
+        let kinds: Vec<Kind> = [Kind::I32].into_iter().chain(kinds).collect();
+        let number = |k: usize| numbers.get(k.checked_sub(1)?).copied();
+        let found = Rescale::of(&links, |k| kinds[k], number);
+        let rescale = found.filter(|found| found.0 == 0).map(|found| found.1);
+        fits.then_some(Finish {
+            links,
+            kinds,
+            numbers,
+            rescale,
+        })
+    }
+
+    /// Sets sums to what is made of them, as numbers.
+    pub(crate) fn all(&self, parts: &mut [Part], sums: &mut [u32]) {
+        if let Some(rescale) = &self.rescale {
+            return vectorized(
+                #[inline(always)]
+                || rescale.run(sums),
+            );
+        }
+        for some in sums.chunks_mut(PART) {
+            let count = some.len();
+            self.run(parts, some, count, count);
+        }
+    }
+
+    /// The same before sums are written, where that can be done.
+    pub(crate) fn narrow(&self) -> Option<Narrow> {
+        self.rescale?.narrow()
+    }
+
+    /// Bytes that [`parts`](Finish::parts) take.
+    pub(crate) fn scratch(&self) -> usize {
+        (self.kinds.len() + self.links.len()) * size_of::<Part>()
+    }
+
+    /// Memory for [`run`](Finish::run): operands, then what operations give.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let mut parts = vec![[0; PART]; self.kinds.len() + self.links.len()];
+        for (part, &number) in parts[1..].iter_mut().zip(&self.numbers) {
+            part.fill(number);
+        }
+        parts
+    }
+
+    /// Sets `used` sums from each place on to what is made of them, as numbers; they are at most as many as a part has.
+    pub(crate) fn lines(
+        &self,
+        parts: &mut [Part],
+        sums: &mut [u32],
+        places: impl Iterator<Item = usize>,
+        used: usize,
+    ) {
+        vectorized(
+            #[inline(always)]
+            || {
+                for place in places {
+                    let sums = &mut sums[place..place + used];
+                    match &self.rescale {
+                        Some(rescale) => rescale.run(sums),
+                        None => {
+                            self.links(parts, Some(sums), used);
+                            let made = parts.last().map_or(&[][..], |part| &part[..used]);
+                            sums.copy_from_slice(made);
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// Sets the first `used` of every `width` sums to what is made of them, as numbers; they are at most as many as a part has.
+    pub(crate) fn run(&self, parts: &mut [Part], sums: &mut [u32], width: usize, used: usize) {
+        vectorized(
+            #[inline(always)]
+            || {
+                let lines = PART / used.max(1);
+                if let Some(rescale) = &self.rescale {
+                    match used == width {
+                        true => sums.chunks_mut(PART).for_each(|sums| rescale.run(sums)),
+                        false => {
+                            let all = sums.chunks_exact_mut(width);
+                            all.for_each(|sums| rescale.run(&mut sums[..used]));
+                        }
+                    }
+                    return;
+                }
+                for sums in sums.chunks_mut(lines * width) {
+                    let count = sums.len() / width * used;
+                    if used == width {
+                        self.links(parts, Some(sums), count);
+                        let made = parts.last().map_or(&[][..], |part| &part[..count]);
+                        sums.copy_from_slice(made);
+                        continue;
+                    }
+                    let own = parts[0].chunks_exact_mut(used);
+                    for (to, line) in own.zip(sums.chunks_exact(width)) {
+                        to.copy_from_slice(&line[..used]);
+                    }
+                    self.links(parts, None, count);
+                    let made = parts.last().map_or(&[][..], |part| &part[..count]);
+                    for (line, from) in sums.chunks_exact_mut(width).zip(made.chunks_exact(used)) {
+                        line[..used].copy_from_slice(from);
+                    }
+                }
+            },
+        );
+    }
+
+    /// All operations on sums, which are given or the first part.
+    #[inline(always)]
+    fn links(&self, parts: &mut [Part], sums: Option<&[u32]>, count: usize) {
+        let operands = self.kinds.len();
+        for (number, link) in self.links.iter().enumerate() {
+            let (before, rest) = parts.split_at_mut(operands + number);
+            let [a, b] = link.from.map(|from| match from {
+                From::Operand(0) => (sums.unwrap_or(&before[0][..count]), self.kinds[0]),
+                From::Operand(k) => (&before[k][..count], self.kinds[k]),
+                From::Code(i) => (&before[operands + i][..count], self.links[i].kind),
+            });
+            let to = &mut rest[0][..count];
+            compute(link, [a.1, b.1], a.0, b.0, to);
+            if number + 1 != self.links.len() {
+                with_type!(link.kind, E => narrowed::<E>(cast_slice_mut(to)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::links::Code;
+
+    #[test]
+    fn one_loop_does_what_operations_do_one_by_one() {
+        let link = |code, kind, from| Link { code, kind, from };
+        let operand = From::Operand;
+        for (kind, relu, plus) in [
+            (Kind::I8, false, None),
+            (Kind::I8, true, Some(3)),
+            (Kind::U8, true, None),
+            (Kind::U8, false, Some(200)),
+        ] {
+            for (scale, divisor) in [
+                (0.015_625f32, 0.5f32),
+                (0.3, 0.7),
+                (1e30, 1e-30),
+                (-1e-3, 1e-40),
+                (f32::NAN, 2.0),
+                (1.0, 0.0),
+                (3e38, f32::MIN_POSITIVE),
+            ] {
+                let mut links = vec![link(Code::Dequantize, Kind::F32, [operand(0), operand(1)])];
+                let last = |links: &[Link]| From::Code(links.len() - 1);
+                if relu {
+                    links.push(link(Code::Relu, Kind::F32, [last(&links); 2]));
+                }
+                links.push(link(Code::Div, Kind::F32, [last(&links), operand(2)]));
+                let floats = [scale, divisor].map(|x| (Kind::F32, x.to_bits()));
+                let mut numbers = floats.to_vec();
+                links.push(match plus {
+                    None => link(Code::Round, kind, [last(&links); 2]),
+                    Some(plus) => {
+                        numbers.push((kind, plus));
+                        link(Code::RoundPlus, kind, [last(&links), operand(3)])
+                    }
+                });
+                let scaled = links[..1 + usize::from(relu)].to_vec();
+                let one = [(links, numbers.clone()), (scaled, numbers)];
+                let small = (0..700u32).map(|i| i.wrapping_mul(2_654_435_761) >> 17);
+                let sums = small.clone().map(|x| x.wrapping_sub(1 << 14));
+                let large = small.map(|x| x << 17);
+                let ends = [0, u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 24, (1 << 24) - 1];
+                for sums in [sums.collect::<Vec<u32>>(), large.chain(ends).collect()] {
+                    for (links, numbers) in one.clone() {
+                        let one = Finish::of(links, numbers).expect("they are few");
+                        assert!(one.rescale.is_some());
+                        let all = Finish {
+                            rescale: None,
+                            ..one.clone()
+                        };
+                        let [mut a, mut b] = [sums.clone(), sums.clone()];
+                        one.all(&mut one.parts(), &mut a);
+                        all.all(&mut all.parts(), &mut b);
+                        assert_eq!(a, b, "{kind:?} {relu} {plus:?} {scale} {divisor}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_finished_wherever_they_lie() {
+        let link = |code, kind, from| Link { code, kind, from };
+        let (sum, scale) = (From::Operand(0), From::Operand(1));
+        let links = vec![
+            link(Code::Dequantize, Kind::F32, [sum, scale]),
+            link(Code::Relu, Kind::F32, [From::Code(0); 2]),
+            link(Code::Div, Kind::F32, [From::Code(1), From::Operand(2)]),
+            link(Code::Round, Kind::I8, [From::Code(2); 2]),
+        ];
+        let numbers = [0.125f32, 3.0].map(|x| (Kind::F32, x.to_bits()));
+        let finish = Finish::of(links, numbers.to_vec()).expect("they are few");
+        let mut parts = finish.parts();
+        for (width, used) in [(32, 32), (32, 17), (32, 1), (7, 7), (1, 1)] {
+            let before: Vec<i32> = (0..width * 37).map(|i| i * 97 - 3000).collect();
+            let mut sums: Vec<u32> = before.iter().map(|x| x.cast_unsigned()).collect();
+            finish.run(&mut parts, &mut sums, width as usize, used);
+            for (i, (found, &before)) in sums.iter().zip(&before).enumerate() {
+                let scaled = (before as f32 * 0.125).max(0.0) / 3.0;
+                let wanted = match i % (width as usize) < used {
+                    true => scaled.round_ties_even().min(127.0) as i32,
+                    false => before,
+                };
+                assert_eq!(found.cast_signed(), wanted, "{width} {used} {i}");
+            }
+        }
+    }
+}
