@@ -502,3 +502,39 @@ fn axes_that_the_sizes_do_not_say_keep_the_transposes() {
     assert_eq!(moved(&[2, 1, 5], "Squeeze", &[], &[2, 5]), 0);
     assert_ne!(moved(&[2, 3, 5], "Squeeze", &[], &[6, 5]), 0);
 }
+
+/// A convolution that reads each position of its data once writes its result in every order; one whose windows overlap does not.
+#[test]
+fn patches_are_written_in_every_order() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = |perm: &[usize], data: [u64; 4], pad: i64| {
+        let mut b = FuncBuilder::new(&registry);
+        let x = b.arg("x", TensorType::fixed(&data, DType::F32));
+        let w = b.arg("w", TensorType::fixed(&[11, 3, 2, 3], DType::F32));
+        let conv = Conv {
+            strides: Some(vec![2, 3]),
+            pads: Some(vec![pad; 4]),
+            dilations: None,
+            group: 1,
+            transposed: false,
+            output_padding: None,
+            to: None,
+        };
+        let y = b.must(&conv, &[x, w]);
+        let perm = ints(perm);
+        let t = b.must(&Transpose { perm }, &[y]);
+        b.finish(&[t])
+    };
+    let pinned = Boundary::default();
+    for perm in permutations() {
+        let read_once = module(&perm, [2, 3, 10, 21], 0);
+        let (after, bytes) = folded(&read_once, "view-fold", &pinned, &registry);
+        assert_eq!(bytes, 0, "{perm:?}");
+        let same = same_meaning(&read_once, &after, &registry);
+        assert_eq!(same, Ok(()), "{perm:?}");
+        let padded = module(&perm, [2, 3, 8, 19], 1);
+        let (after, bytes) = folded(&padded, "view-fold", &pinned, &registry);
+        assert_ne!(bytes, 0, "{perm:?}");
+        assert_eq!(same_meaning(&padded, &after, &registry), Ok(()), "{perm:?}");
+    }
+}
