@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each program runs in a process of its own, so that its peak memory is its own. Times are those
-//! that the processor spent on it. `total` is all up to `print`; `per op` compares it, divided by
-//! operations as read, with the size before: 1 is linear. `check` verifies the folded program, views
+//! that processors spent on it, on all of its threads. `total` is all up to `print`, and `elapsed` what the clock says of the
+//! same; `per op` compares the total, divided by operations as read, with the size before: 1 is linear. `check` verifies the folded program, views
 //! included, and checks the certificate. `tile` is `tile-propagate` for the target `tpu` on the folded
 //! program, and `tile per op` compares it as `per op` does.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -27,6 +27,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
@@ -106,6 +107,8 @@ fn dump(folder: &Path, kinds: &[Scale], sizes: &[usize]) {
 struct Figures {
     ops: f64,
     seconds: Vec<f64>,
+    /// Seconds of the clock up to `print`.
+    elapsed: f64,
     peak: f64,
 }
 
@@ -126,10 +129,10 @@ impl Figures {
 
 fn header() {
     println!(
-        "| program | ops | {} | total | µs per op | per op | tile per op | peak MB |",
+        "| program | ops | {} | total | elapsed | µs per op | per op | tile per op | peak MB |",
         STEPS.join(" | ")
     );
-    println!("|---|{}", "---|".repeat(STEPS.len() + 6));
+    println!("|---|{}", "---|".repeat(STEPS.len() + 7));
 }
 
 fn row(name: &str, figures: &Figures, last: Option<[f64; 2]>) {
@@ -141,10 +144,11 @@ fn row(name: &str, figures: &Figures, last: Option<[f64; 2]>) {
     };
     let seconds: Vec<String> = figures.seconds.iter().map(|s| format!("{s:.2}")).collect();
     println!(
-        "| {name} | {} | {} | {:.2} | {:.1} | {} | {} | {:.0} |",
+        "| {name} | {} | {} | {:.2} | {:.2} | {:.1} | {} | {} | {:.0} |",
         figures.ops,
         seconds.join(" | "),
         figures.total(),
+        figures.elapsed,
         figures.per_op()[0] * 1e6,
         ratio(0),
         ratio(1),
@@ -189,6 +193,7 @@ fn measure(program: &[u8], args: &[&str]) -> Figures {
     Figures {
         ops: next(),
         peak: next(),
+        elapsed: next(),
         seconds: STEPS.iter().map(|_| next()).collect(),
     }
 }
@@ -202,6 +207,7 @@ fn child(is_model: bool, target: &str) {
     let target = Arc::new(Target::builtin(target).expect("built in"));
     let mut cx = PassContext::new(registry.clone(), target.clone());
     let mut seconds = Vec::new();
+    let begin = Instant::now();
     let mut last = processor_time();
     let mut lap = || {
         let now = processor_time();
@@ -231,6 +237,7 @@ fn child(is_model: bool, target: &str) {
     let printed = text::print(&module);
     assert!(!printed.is_empty());
     lap();
+    let elapsed = begin.elapsed().as_secs_f64();
     let peak = peak_memory().unwrap_or(0);
     drop(printed);
     verify::verify(&module, &registry).expect("the folded program verifies");
@@ -248,7 +255,7 @@ fn child(is_model: bool, target: &str) {
     lap();
     let stats = Stats::of(&module, &registry);
     assert_eq!((stats.reshape, stats.transpose), (0, 0));
-    println!("{ops} {peak}");
+    println!("{ops} {peak} {elapsed}");
     for time in seconds {
         println!("{time}");
     }

@@ -1,7 +1,6 @@
 //! What the benchmarks share: clocks, memory and tables.
 
 use std::hint::black_box;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The least time of a few runs, and what the last of them gave.
@@ -48,17 +47,10 @@ pub fn peak_memory() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The time that the processor has spent on this thread; that of the clock where `/proc` is not
-/// there.
+/// The time that processors have spent on all threads of this process.
 #[must_use]
 pub fn processor_time() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let spent = spent.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    spent.map_or_else(
-        || START.get_or_init(Instant::now).elapsed(),
-        Duration::from_nanos,
-    )
+    cpu_time::ProcessTime::now().as_duration()
 }
 
 /// HLO text as a compiler for TPUs writes it: per layer a projection, a window of attention, a

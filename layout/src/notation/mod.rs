@@ -17,6 +17,7 @@ pub(crate) mod xla;
 pub(crate) mod xla_shape;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use crate::build::element_count;
 use crate::error::LayoutError;
@@ -204,10 +205,13 @@ pub(crate) fn simplest(
     if placement.is_row_major() {
         return Ok(Notation::RowMajor);
     }
-    let mut kinds = NotationKind::ALL.to_vec();
-    kinds.sort_by_key(|kind| kind.rules().choice);
+    static BY_CHOICE: LazyLock<Vec<NotationKind>> = LazyLock::new(|| {
+        let mut kinds = NotationKind::ALL.to_vec();
+        kinds.sort_by_key(|kind| kind.rules().choice);
+        kinds
+    });
     let write = |kind: &NotationKind| Notation::RowMajor.convert(placement, *kind);
-    let found = kinds.iter().find_map(|kind| write(kind).ok());
+    let found = BY_CHOICE.iter().find_map(|kind| write(kind).ok());
     // Digits write the most, so that their reason is the one that counts.
     found.map_or_else(|| write(&NotationKind::Digits), Ok)
 }

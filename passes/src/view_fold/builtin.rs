@@ -264,7 +264,7 @@ fn common_order(cx: &mut RuleContext<'_>) {
         if sig.is_even && cx.followed.contains(&order) {
             continue;
         }
-        let forms = follow(sig, cx.layouts, &order, cx.port);
+        let forms = follow(sig, cx.layouts, &order, (cx.port, cx.layout));
         cx.forms.extend(forms.into_iter().map(Form::Exact));
         if sig.is_even {
             cx.followed.insert(order);
@@ -278,12 +278,12 @@ fn follow(
     sig: &Signature,
     layouts: &mut Layouts,
     order: &[LabelDigit],
-    source: usize,
+    (source, layout): (usize, LayoutId),
 ) -> Vec<Vec<LayoutId>> {
     let full = sig.fullest;
     let n_full = sig.labels(full).iter().flatten().count();
     let mut forms = vec![Vec::with_capacity(sig.n_ports())];
-    let mut restricted = Restricted::new(order, source);
+    let mut restricted = Restricted::new(layouts, order, source, layout);
     // Ports of the same dimensions lie alike.
     let like = |port: usize| match sig.lines {
         Some(_) => (0..port).find(|&other| long(sig, other) == long(sig, port)),

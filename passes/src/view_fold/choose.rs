@@ -1,15 +1,18 @@
 //! The choice of one layout a group and one form an operation, as a problem of costs.
 
 use super::bound;
+use super::draft::{Columns, Draft, Written};
 use super::groups::{Group, Node, NodeKind};
 use super::layouts::LayoutId;
 use super::maps::{FastMap, FastSet};
-use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
+use super::problem::{Cost, INFEASIBLE, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
-use super::solve::{Solution, Starts, settle, solve};
+use super::solve::{Solution, Starts};
 use optc_ir::entity::{EntityId, SideTable};
 use smallvec::SmallVec;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
 
 /// One state of a group: the layout it is produced in, and further copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub(crate) struct Choice {
 
 /// The states of groups; groups that look alike share them.
 pub(super) struct States {
-    of: SideTable<Group, Rc<[GroupState]>>,
+    of: SideTable<Group, Arc<[GroupState]>>,
     /// A number of what a group's states and their costs depend on.
     class: SideTable<Group, usize>,
 }
@@ -43,6 +46,80 @@ impl States {
     pub(super) fn of_group(&self, group: Group) -> &[GroupState] {
         &self.of[group]
     }
+
+    /// Whether a solution has a state that stands for larger sets of copies.
+    fn any_open(&self, groups: usize, solution: &Solution) -> bool {
+        let states = solution.states.iter().take(groups).enumerate();
+        let mut chosen = states.map(|(g, &s)| self.of[Group::from_index(g)][s]);
+        chosen.any(|state| state.open != 0)
+    }
+}
+
+/// A choice as a problem that is not solved yet.
+struct Posed {
+    states: States,
+    problem: Written,
+    /// The choice that is to be improved, as the states of its variables.
+    near: Option<Vec<usize>>,
+}
+
+impl Posed {
+    fn solve(&self) -> Solution {
+        let near = self.near.clone();
+        let safe = &mut || None;
+        self.problem.solve(Starts { near, safe })
+    }
+
+    fn solved(self) -> Solved {
+        let solution = self.solve();
+        let states = self.states;
+        Solved { states, solution }
+    }
+
+    /// The same without the states that stand for larger sets of copies; what is to be improved has none.
+    fn closed(&self, groups: usize) -> Posed {
+        let mut lists: FastMap<usize, Arc<[GroupState]>> = FastMap::default();
+        let mut states = States {
+            of: SideTable::new(Arc::new([])),
+            class: self.states.class.clone(),
+        };
+        let is_closed = |s: &&GroupState| s.open == 0;
+        let mut stays: Vec<Vec<bool>> = Vec::with_capacity(groups);
+        for group in (0..groups).map(Group::from_index) {
+            let all = self.states.of_group(group);
+            let list = lists.entry(self.states.class[group]);
+            let list = list.or_insert_with(|| all.iter().filter(is_closed).copied().collect());
+            states.of[group] = list.clone();
+            stays.push(all.iter().map(|s| is_closed(&s)).collect());
+        }
+        let near = self.near.as_ref().map(|near| {
+            let place = |(var, &state): (usize, &usize)| match stays.get(var) {
+                Some(stays) => stays[..state].iter().filter(|&&s| s).count(),
+                None => state,
+            };
+            near.iter().enumerate().map(place).collect()
+        });
+        Posed {
+            states,
+            problem: self.problem.without(&stays),
+            near,
+        }
+    }
+}
+
+/// What a problem came to, once it is solved.
+struct Solved {
+    states: States,
+    solution: Solution,
+}
+
+/// Choices with copies that were found while the bound was.
+#[derive(Default)]
+struct Ahead {
+    /// The one in which states stand for larger sets of copies.
+    open: Option<(Choice, States)>,
+    /// The one without such states, where that one is of no use.
+    closed: Option<Choice>,
 }
 
 /// What the states of a group and their costs depend on.
@@ -115,9 +192,9 @@ impl Search<'_> {
     /// The states of all groups, or `None` where one has none.
     pub(super) fn states(&self, modes: &SideTable<Node, Modes>, copies: &Copies) -> Option<States> {
         let mut classes: FastSet<Class<'_>> = FastSet::default();
-        let mut lists: Vec<Rc<[GroupState]>> = Vec::new();
+        let mut lists: Vec<Arc<[GroupState]>> = Vec::new();
         let mut states = States {
-            of: SideTable::new(Rc::new([])),
+            of: SideTable::new(Arc::new([])),
             class: SideTable::new(0),
         };
         for group in self.graph.groups.ids() {
@@ -206,7 +283,14 @@ impl Search<'_> {
     }
 
     /// Bytes of giving a port what it needs when its group is in a state.
-    fn port_bytes(&self, group: Group, state: GroupState, need: &Need, computes: bool) -> u64 {
+    fn port_bytes(
+        &self,
+        group: Group,
+        state: GroupState,
+        need: &Need,
+        computes: bool,
+        known: &mut Option<u64>,
+    ) -> u64 {
         let available = match state.read || !computes {
             true => (1u64 << state.produced) | state.extras,
             false => state.extras,
@@ -219,20 +303,25 @@ impl Search<'_> {
             0 => self.stored_by_conversion(group, state),
             _ => 0,
         };
+        let converted = || self.converted_bytes(group, state.produced, need, computes);
+        known.get_or_insert_with(converted).saturating_add(stored)
+    }
+
+    /// Bytes of the cheapest conversion of what is produced that a port may do with.
+    fn converted_bytes(&self, group: Group, produced: usize, need: &Need, computes: bool) -> u64 {
         // What a conversion writes is read by what computes, padding included.
         let read = |padding: u64| if computes { padding } else { 0 };
         let direct = need.direct.map_or(u64::MAX, |layout| {
-            let from = self.layouts.bytes(self.candidates[group][state.produced]);
+            let from = self.layouts.bytes(self.candidates[group][produced]);
             let to = self.layouts.bytes(layout);
             let padding = read(self.layouts.padding(layout));
             from.saturating_add(to).saturating_add(padding)
         });
-        let by_root = bits(need.mask).filter(|&i| i != state.produced).map(|i| {
-            let moved = self.convert_bytes(group, state.produced, i);
+        let by_root = bits(need.mask).filter(|&i| i != produced).map(|i| {
+            let moved = self.convert_bytes(group, produced, i);
             moved.saturating_add(read(self.padding(group, i)))
         });
-        let least = by_root.min().map_or(direct, |least| least.min(direct));
-        least.saturating_add(stored)
+        by_root.min().map_or(direct, |least| least.min(direct))
     }
 
     /// Bytes that no lowering goes below; `enough` is what one of them moves.
@@ -240,11 +329,11 @@ impl Search<'_> {
         if let Some(known) = self.bound {
             return known;
         }
+        let fine = self.fine.take();
         let found = bound::bytes(
-            self.graph,
-            self.layouts,
-            self.signatures,
+            (self.graph, self.layouts, self.signatures),
             &self.candidates,
+            fine,
             enough,
         );
         self.bound = Some(found);
@@ -291,13 +380,14 @@ impl Search<'_> {
         plain: &Choice,
     ) -> Option<Choice> {
         let mut copies = Copies {
-            any: true,
-            sizes: FastMap::default(),
             open: true,
-            unread: true,
+            ..Copies::few()
         };
+        let mut ahead = self.ahead(modes, plain, &copies);
         for _ in 0..MOST_ROUNDS {
-            let (choice, states) = self.choose_among(modes, Some(plain), &copies)?;
+            let found = ahead.open.take();
+            let found = found.or_else(|| self.choose_among(modes, Some(plain), &copies));
+            let (choice, states) = found?;
             let stands = |g: Group| choice.groups[g].open != 0;
             if !self.graph.groups.ids().any(stands) {
                 return Some(choice);
@@ -334,10 +424,51 @@ impl Search<'_> {
             copies.sizes.extend(wanted);
         }
         copies.open = false;
-        let (choice, _) = self.choose_from_fewer(modes, Some(plain), &copies)?;
+        let closed = ahead.closed.filter(|_| copies.sizes.is_empty());
+        let closed = closed.or_else(|| {
+            let found = self.choose_from_fewer(modes, Some(plain), &copies);
+            found.map(|(choice, _)| choice)
+        });
         // There may be sets of copies with which it is cheaper.
         let proven = false;
-        Some(Choice { proven, ..choice })
+        Some(Choice { proven, ..closed? })
+    }
+
+    /// Choices with copies of a program of many groups, found by a thread of their own while this one finds the bound: neither
+    /// depends on the other, so that what comes out is the same as one after the other. Nothing where these are found when they
+    /// are asked for.
+    fn ahead(&mut self, modes: &SideTable<Node, Modes>, plain: &Choice, open: &Copies) -> Ahead {
+        let groups = self.graph.groups.len();
+        if !self.is_bounded || groups <= bound::MANY_GROUPS || self.layouts.is_tiled() {
+            return Ahead::default();
+        }
+        let Some(posed) = self.pose(modes, Some(plain), open) else {
+            return Ahead::default();
+        };
+        let both = move || {
+            let solution = posed.solve();
+            // What stands for larger sets and is not proven says nothing.
+            let fails = !solution.proven && posed.states.any_open(groups, &solution);
+            let closed = fails.then(|| posed.closed(groups));
+            let states = posed.states;
+            drop(posed.problem);
+            let closed = closed.map(Posed::solved);
+            (Solved { states, solution }, closed)
+        };
+        let found = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, both).ok()?;
+            let known = (self.graph, &mut *self.layouts, &*self.signatures);
+            self.fine = Some(bound::fine(known, &self.candidates));
+            thread.join().ok()
+        });
+        let Some((open, closed)) = found else {
+            return Ahead::default();
+        };
+        let closed = closed.and_then(|closed| self.chosen(modes, closed));
+        Ahead {
+            open: self.chosen(modes, open),
+            closed: closed.map(|(choice, _)| choice),
+        }
     }
 
     /// A choice, and where it is not proven the better one of it and of what a choice among fewer states leads to: those in
@@ -374,30 +505,54 @@ impl Search<'_> {
         plain: Option<&Choice>,
         copies: &Copies,
     ) -> Option<(Choice, States)> {
-        let states = self.states(modes, copies)?;
-        let problem = self.problem(modes, &states);
-        let near = plain.and_then(|plain| self.assignment(plain, modes, &states));
-        let safe = &mut || match plain {
-            Some(_) => None,
-            None => self.by_default(&problem, &states),
+        let posed = self.pose(modes, plain, copies)?;
+        let solution = match plain {
+            Some(_) => posed.solve(),
+            None => {
+                let safe = &mut || self.by_default(&posed.problem, &posed.states);
+                posed.problem.solve(Starts { near: None, safe })
+            }
         };
-        let solution = solve(&problem, Starts { near, safe });
+        let states = posed.states;
+        self.chosen(modes, Solved { states, solution })
+    }
+
+    /// The problem of a choice; nothing where a group has no state.
+    fn pose(
+        &self,
+        modes: &SideTable<Node, Modes>,
+        plain: Option<&Choice>,
+        copies: &Copies,
+    ) -> Option<Posed> {
+        let states = self.states(modes, copies)?;
+        let problem = self.problem(modes, &states).written();
+        let near = plain.and_then(|plain| self.assignment(plain, modes, &states));
+        Some(Posed {
+            states,
+            problem,
+            near,
+        })
+    }
+
+    /// The choice that a solution stands for, with its states; nothing where it is not allowed.
+    fn chosen(&self, modes: &SideTable<Node, Modes>, solved: Solved) -> Option<(Choice, States)> {
+        let Solved { states, solution } = solved;
         tracing::debug!(
-            variables = problem.domains.len(),
-            factors = problem.factors.len(),
+            variables = solution.states.len(),
             bytes = movement(solution.cost),
             proven = solution.proven,
             "solved"
         );
-        let choice = (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))?;
-        Some((choice, states))
+        let allowed = solution.cost < INFEASIBLE;
+        allowed.then(|| (self.read(&solution, modes, &states), states))
     }
 
     /// Every group as what gives it gives it by default, and each operation in the form that is best beside that: what
     /// naive lowering is, or better. Nothing where a group has no such state.
-    fn by_default(&mut self, problem: &Problem, states: &States) -> Option<Vec<usize>> {
+    fn by_default(&mut self, problem: &Written, states: &States) -> Option<Vec<usize>> {
         let graph = self.graph;
-        let mut assignment = Vec::with_capacity(problem.domains.len());
+        let variables = problem.variables();
+        let mut assignment = Vec::with_capacity(variables);
         for (group, data) in graph.groups.iter() {
             let produced = match data.producer {
                 Some((node, port)) if !data.constant => {
@@ -411,9 +566,9 @@ impl Search<'_> {
             let plain = |s: &GroupState| s.produced == produced && s.extras == 0 && s.read;
             assignment.push(states.of[group].iter().position(plain)?);
         }
-        let nodes = assignment.len()..problem.domains.len();
-        assignment.resize(problem.domains.len(), 0);
-        settle(problem, &mut assignment, nodes);
+        let nodes = assignment.len()..variables;
+        assignment.resize(variables, 0);
+        problem.settle(&mut assignment, nodes);
         Some(assignment)
     }
 
@@ -433,25 +588,21 @@ impl Search<'_> {
         groups.chain(self.graph.nodes.ids().map(of_node)).collect()
     }
 
-    pub(super) fn problem(&self, modes: &SideTable<Node, Modes>, states: &States) -> Problem {
+    pub(super) fn problem(&self, modes: &SideTable<Node, Modes>, states: &States) -> Draft {
         let graph = self.graph;
         let n_groups = graph.groups.len();
-        let mut problem = Problem::default();
-        problem
-            .domains
-            .extend(graph.groups.ids().map(|g| states.of[g].len()));
-        problem
-            .domains
-            .extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
-        let mut of_class: FastMap<usize, Rc<[Cost]>> = FastMap::default();
+        let of_groups = graph.groups.ids().map(|g| states.of[g].len());
+        let of_nodes = graph.nodes.ids().map(|n| modes[n].len().max(1));
+        let mut problem = Draft::over(of_groups.chain(of_nodes).collect());
+        let mut of_class: FastMap<usize, Rc<Columns>> = FastMap::default();
         for group in graph.groups.ids() {
             let table = of_class.entry(states.class[group]).or_insert_with(|| {
                 let all = states.of[group].iter();
-                all.map(|&s| self.state_cost(group, s)).collect()
+                Rc::new(Columns::single(all.map(|&s| self.state_cost(group, s))))
             });
             problem.add(&[group.index()], table.clone());
         }
-        let mut pairs: FastMap<PairKey, Rc<[Cost]>> = FastMap::default();
+        let mut pairs: FastMap<PairKey, Rc<Columns>> = FastMap::default();
         for (node, data) in graph.nodes.iter() {
             let var = n_groups + node.index();
             let known = graph.is_known(node);
@@ -459,7 +610,8 @@ impl Search<'_> {
                 true => cost(0, m.tie.saturating_add(m.price)),
                 false => cost(m.price, m.tie),
             };
-            problem.add(&[var], modes[node].iter().map(price).collect());
+            let prices = Columns::single(modes[node].iter().map(price));
+            problem.add(&[var], Rc::new(prices));
             let copied = data.signature;
             let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
             let mut by_group: FastMap<Group, Ports> = FastMap::default();
@@ -483,6 +635,7 @@ impl Search<'_> {
                 let table = known.unwrap_or_else(|| {
                     let of_group = &states.of[group];
                     let table = self.pair_table(node, group, &key.ports, of_group, &modes[node]);
+                    let table = Rc::new(table);
                     pairs.insert(key, table.clone());
                     table
                 });
@@ -532,7 +685,7 @@ impl Search<'_> {
         ports: &[(usize, bool)],
         states: &[GroupState],
         modes: &[Rc<NodeMode>],
-    ) -> Rc<[Cost]> {
+    ) -> Columns {
         let alike = |a: &NodeMode, b: &NodeMode| {
             let mut needs = ports.iter();
             needs.all(|&(port, _)| a.needs[port] == b.needs[port])
@@ -547,27 +700,35 @@ impl Search<'_> {
                 kinds.len() - 1
             }));
         }
-        let mut table = Vec::with_capacity(states.len() * modes.len());
-        let mut costs = Vec::with_capacity(kinds.len());
+        let mut costs = Vec::with_capacity(states.len() * kinds.len());
+        // States that a group is produced in alike follow one another: what is converted of it for a port costs the same.
+        let mut converted = vec![None; kinds.len() * ports.len()];
+        let mut produced = None;
         for &state in states {
-            costs.clear();
-            let all = kinds.iter();
-            costs.extend(all.map(|kind| self.pair_cost(node, group, ports, state, kind)));
-            table.extend(kind_of.iter().map(|&kind| costs[kind]));
+            if produced != Some(state.produced) {
+                produced = Some(state.produced);
+                converted.fill(None);
+            }
+            let all = kinds.iter().zip(converted.chunks_exact_mut(ports.len()));
+            costs.extend(
+                all.map(|(kind, known)| self.pair_cost((node, group), ports, state, kind, known)),
+            );
         }
-        table.into()
+        Columns::of(costs, kinds.len(), kind_of)
     }
 
+    /// What they cost in one state and form; `known` has per port what converting what is produced costs, as far as it
+    /// was asked for.
     fn pair_cost(
         &self,
-        node: Node,
-        group: Group,
+        (node, group): (Node, Group),
         ports: &[(usize, bool)],
         state: GroupState,
         mode: &NodeMode,
+        known: &mut [Option<u64>],
     ) -> Cost {
         let mut bytes = 0u64;
-        for &(port, is_result) in ports {
+        for (&(port, is_result), known) in ports.iter().zip(known) {
             let need = &mode.needs[port];
             if is_result {
                 if need.mask & (1u64 << state.produced) == 0 {
@@ -576,7 +737,7 @@ impl Search<'_> {
                 bytes = bytes.saturating_add(self.copied_padding(node, group, state, mode));
             } else {
                 let computes = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
-                bytes = bytes.saturating_add(self.port_bytes(group, state, need, computes));
+                bytes = bytes.saturating_add(self.port_bytes(group, state, need, computes, known));
             }
         }
         if bytes == u64::MAX {
@@ -606,7 +767,8 @@ impl Search<'_> {
             let stored = movement(self.state_cost(group, state));
             let uses = data.uses.iter().map(|&(node, port)| {
                 let ports = [(port, false)];
-                let bytes = self.pair_cost(node, group, &ports, state, &choice.modes[node]);
+                let mode = &choice.modes[node];
+                let bytes = self.pair_cost((node, group), &ports, state, mode, &mut [None]);
                 (node, movement(bytes))
             });
             let uses: Vec<(Node, u64)> = uses.collect();

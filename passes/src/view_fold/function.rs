@@ -81,6 +81,7 @@ pub(crate) fn fold(
     let mut search = shared.search(&graph);
     let sizes = SizeTable::new(&cx.bindings);
     let [naive, naive_padding] = search.naive_bytes(&sizes);
+    search.is_bounded = true;
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
     search.trace(&choice);
     let bound = bound_of(&mut search, &choice);

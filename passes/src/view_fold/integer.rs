@@ -9,7 +9,7 @@
 //! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point
 //! numbers are small integers; what it returns is evaluated again in integers by the caller.
 
-use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, movement};
+use super::problem::{Factor, INFEASIBLE, Limits, Problem, Word, movement};
 use indexmap::IndexMap;
 use microlp::{
     ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, SolveOutcome, Variable,
@@ -25,8 +25,8 @@ pub(crate) struct Found {
 }
 
 /// The programme of a problem.
-pub(crate) struct Programme<'a> {
-    problem: &'a Problem,
+pub(crate) struct Programme<'a, W: Word> {
+    problem: &'a Problem<W>,
     lp: microlp::Problem,
     /// Per variable and state: its column, if the state is allowed.
     columns: Vec<Vec<Option<Variable>>>,
@@ -36,7 +36,8 @@ pub(crate) struct Programme<'a> {
 }
 
 /// A cost in bytes; `None` where it is forbidden.
-fn bytes(cost: Cost) -> Option<u64> {
+fn bytes<W: Word>(word: W, units: W::Units) -> Option<u64> {
+    let cost = word.cost(units);
     (cost < INFEASIBLE).then(|| movement(cost))
 }
 
@@ -44,9 +45,9 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-impl<'a> Programme<'a> {
+impl<'a, W: Word> Programme<'a, W> {
     /// The programme of a problem; nothing if it would be larger than the limits.
-    pub(crate) fn of(problem: &'a Problem, limits: Limits) -> Option<Programme<'a>> {
+    pub(crate) fn of(problem: &'a Problem<W>, limits: Limits) -> Option<Programme<'a, W>> {
         let mut programme = Programme::new(problem, limits.columns)?;
         for factor in problem.factors.iter().filter(|f| 1 < f.vars.len()) {
             programme.table(factor)?;
@@ -78,9 +79,8 @@ impl<'a> Programme<'a> {
         }
     }
 
-    fn new(problem: &'a Problem, limit: usize) -> Option<Programme<'a>> {
-        let all = problem.factors.iter().flat_map(|f| f.table.iter());
-        let unit = all.filter_map(|&c| bytes(c)).fold(0, gcd).max(1);
+    fn new(problem: &'a Problem<W>, limit: usize) -> Option<Programme<'a, W>> {
+        let bytes = |word| bytes(word, problem.units);
         let mut own: Vec<Vec<Option<u64>>> =
             problem.domains.iter().map(|&n| vec![Some(0); n]).collect();
         for factor in problem.factors.iter().filter(|f| f.vars.len() == 1) {
@@ -88,6 +88,12 @@ impl<'a> Programme<'a> {
                 *sum = sum.zip(bytes(cost)).map(|(a, b)| a.saturating_add(b));
             }
         }
+        // Allowed states are columns whatever the tables say: most problems that are too large have too many of them.
+        if limit < own.iter().flatten().flatten().count() {
+            return None;
+        }
+        let all = problem.factors.iter().flat_map(|f| f.table.iter());
+        let unit = all.filter_map(|&c| bytes(c)).fold(0, gcd).max(1);
         let mut programme = Programme {
             problem,
             lp: microlp::Problem::new(OptimizationDirection::Minimize),
@@ -135,14 +141,15 @@ impl<'a> Programme<'a> {
     }
 
     /// Columns and rows of a table over two variables or more.
-    fn table(&mut self, factor: &Factor) -> Option<()> {
+    fn table(&mut self, factor: &Factor<W>) -> Option<()> {
+        let units = self.problem.units;
         let sizes: Vec<usize> = factor
             .vars
             .iter()
             .map(|&v| self.problem.domains[v])
             .collect();
         let classes: Vec<Vec<usize>> = (0..sizes.len())
-            .map(|at| classes(factor, &sizes, at))
+            .map(|at| classes((factor, units), &sizes, at))
             .collect();
         let mut rows: Vec<Vec<LinearExpr>> = classes
             .iter()
@@ -155,7 +162,7 @@ impl<'a> Programme<'a> {
         let mut index = vec![0usize; sizes.len()];
         for &cost in factor.table.iter() {
             let key: Vec<usize> = index.iter().zip(&classes).map(|(&s, of)| of[s]).collect();
-            if let Some(cost) = bytes(cost)
+            if let Some(cost) = bytes(cost, units)
                 && !seen.contains_key(&key)
             {
                 self.left = self.left.checked_sub(1)?;
@@ -215,7 +222,11 @@ fn step(index: &mut [usize], sizes: &[usize]) {
 
 /// For each state of the variable at a position: the number of the first that the table does not
 /// tell from it, counted anew.
-fn classes(factor: &Factor, sizes: &[usize], at: usize) -> Vec<usize> {
+fn classes<W: Word>(
+    (factor, units): (&Factor<W>, W::Units),
+    sizes: &[usize],
+    at: usize,
+) -> Vec<usize> {
     let inner: usize = sizes[at + 1..].iter().product();
     let chunk = inner * sizes[at];
     let mut known: IndexMap<Vec<Option<u64>>, usize> = IndexMap::new();
@@ -224,7 +235,7 @@ fn classes(factor: &Factor, sizes: &[usize], at: usize) -> Vec<usize> {
             let rows = factor.table.chunks_exact(chunk.max(1));
             let slice: Vec<Option<u64>> = rows
                 .flat_map(|r| &r[state * inner..(state + 1) * inner])
-                .map(|&c| bytes(c))
+                .map(|&c| bytes(c, units))
                 .collect();
             let next = known.len();
             *known.entry(slice).or_insert(next)

@@ -5,13 +5,13 @@ use super::notation::spell;
 use super::physical::{Physical, Place};
 use indexmap::{Equivalent, IndexMap};
 use optc_check::amount::{Amount, layout_bytes};
-use optc_ir::entity::Table;
+use optc_ir::entity::{EntityId, Table};
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Dim, StandIns, entity_id};
 use optc_layout::{Layout, Mode, Notation, ViewMap, XlaNotation, propagate};
 use optc_target::Target;
+use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 entity_id! {
@@ -29,7 +29,7 @@ pub(crate) struct Layouts {
     layouts: Table<LayoutId, Layout>,
     /// Per layout, its bytes and how many of them hold no element.
     sizes: Table<LayoutId, [u64; 2]>,
-    by_hash: FastMap<u64, Vec<LayoutId>>,
+    by_hash: FastMap<u64, SmallVec<[LayoutId; 4]>>,
     maps: Table<MapId, ViewMap>,
     /// Per map, the shape it is a map of.
     operands: Table<MapId, Vec<u64>>,
@@ -37,7 +37,10 @@ pub(crate) struct Layouts {
     inverses: FastMap<MapId, MapId>,
     map_ids: FastMap<(Vec<u64>, ViewMap), MapId>,
     propagated: FastMap<(LayoutId, MapId), Option<LayoutId>>,
-    modes: FastMap<LayoutId, Option<Rc<[Mode]>>>,
+    /// By layout; nothing where nobody has asked.
+    modes: Vec<Option<Option<Arc<[Mode]>>>>,
+    /// Per layout, the one that has its digits and no other ones.
+    of_own_digits: FastMap<LayoutId, Option<LayoutId>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
     /// By shape, element width and digits; `None` where these say no layout.
     of_modes: FastMap<(Vec<u64>, u32, Vec<Mode>), Option<LayoutId>>,
@@ -212,6 +215,20 @@ impl Layouts {
         let id = layout.map(|layout| self.intern(layout));
         self.of_modes.insert((shape.to_vec(), bits, modes), id);
         id
+    }
+
+    /// The layout that a layout's own digits are of, found once.
+    pub(crate) fn of_own_digits(
+        &mut self,
+        id: LayoutId,
+        find: impl FnOnce(&mut Layouts) -> Option<LayoutId>,
+    ) -> Option<LayoutId> {
+        if let Some(&known) = self.of_own_digits.get(&id) {
+            return known;
+        }
+        let found = find(self);
+        self.of_own_digits.insert(id, found);
+        found
     }
 
     pub(crate) fn get(&self, id: LayoutId) -> &Layout {
@@ -518,12 +535,15 @@ impl Layouts {
         self.forward(layout, back)
     }
 
-    pub(crate) fn modes(&mut self, id: LayoutId) -> Option<Rc<[Mode]>> {
-        if let Some(known) = self.modes.get(&id) {
+    pub(crate) fn modes(&mut self, id: LayoutId) -> Option<Arc<[Mode]>> {
+        if let Some(Some(known)) = self.modes.get(id.index()) {
             return known.clone();
         }
-        let modes = self.layouts[id].modes().map(Rc::from);
-        self.modes.insert(id, modes.clone());
+        let modes = self.layouts[id].modes().map(Arc::from);
+        if self.modes.len() <= id.index() {
+            self.modes.resize(self.layouts.len(), None);
+        }
+        self.modes[id.index()] = Some(modes.clone());
         modes
     }
 

@@ -4,198 +4,188 @@
 //! sums that are kept for each position: where every variable beside has its own table, an entry costs about two additions
 //! a state and not one a table. Costs that fit are added in 64 bits.
 
-use super::problem::{Cost, Factor, INFEASIBLE, add, cost, movement};
+use super::problem::{Cost, Factor, INFEASIBLE, Packing, Table, Word, add};
+use std::borrow::Cow;
 use std::rc::Rc;
-
-/// What costs are added as, with the state that a sum is of: the least sum is then of the first state that gives it.
-trait Word: Copy + Ord {
-    /// The sum of nothing, of a state.
-    fn of_state(state: usize) -> Self;
-    /// The sum: of one table's entry each it is exact, or at least what stands for [`INFEASIBLE`] where an entry is.
-    fn plus(self, other: Self) -> Self;
-}
-
-impl Word for u64 {
-    fn of_state(state: usize) -> u64 {
-        state as u64
-    }
-    fn plus(self, other: u64) -> u64 {
-        self.wrapping_add(other)
-    }
-}
-
-impl Word for (Cost, usize) {
-    fn of_state(state: usize) -> (Cost, usize) {
-        (0, state)
-    }
-    fn plus(self, other: (Cost, usize)) -> (Cost, usize) {
-        (add(self.0, other.0), self.1 + other.1)
-    }
-}
-
-/// How costs are written in 64 bits: movement bytes above the tie breaker above a state.
-#[derive(Clone, Copy)]
-struct Packing {
-    tie_bits: u32,
-    state_bits: u32,
-    /// What stands for [`INFEASIBLE`]: above every sum of allowed entries, and one of it from each table fits.
-    never: u64,
-}
-
-impl Packing {
-    /// A packing in which every sum of one entry a table fits, with one of so many states.
-    fn of(factors: &[Factor], n: usize) -> Option<Packing> {
-        let (mut bytes, mut tie) = (0u64, 0u64);
-        for factor in factors {
-            let (mut most_bytes, mut most_tie) = (0, 0);
-            for &c in factor.table.iter().filter(|&&c| c < INFEASIBLE) {
-                most_bytes = most_bytes.max(movement(c));
-                most_tie = most_tie.max(tie_of(c));
-            }
-            bytes = bytes.checked_add(most_bytes)?;
-            tie = tie.checked_add(most_tie)?;
-        }
-        let bits = |n: u64| u64::BITS - n.leading_zeros();
-        let (tie_bits, tables) = (bits(tie), bits(factors.len() as u64));
-        let state_bits = bits(n as u64);
-        let room = u64::BITS.checked_sub(tables)?;
-        (bits(bytes) + tie_bits + state_bits < room).then(|| Packing {
-            tie_bits,
-            state_bits,
-            never: 1 << (room - 1),
-        })
-    }
-
-    fn pack(self, cost: Cost) -> u64 {
-        match cost < INFEASIBLE {
-            true => (movement(cost) << self.tie_bits | tie_of(cost)) << self.state_bits,
-            false => self.never,
-        }
-    }
-
-    /// The bytes and the tie breaker of a word.
-    fn parts(self, word: u64) -> (u64, u64) {
-        let sum = word >> self.state_bits;
-        let bytes = sum >> self.tie_bits;
-        (bytes, sum - (bytes << self.tie_bits))
-    }
-
-    /// The state of a word; the first one of what is not allowed.
-    fn state(self, word: u64) -> u32 {
-        match word < self.never {
-            true => u32::try_from(word - (word >> self.state_bits << self.state_bits)).unwrap_or(0),
-            false => 0,
-        }
-    }
-}
-
-/// What breaks ties in a cost.
-fn tie_of(cost: Cost) -> u64 {
-    u64::try_from(super::problem::tie_of(cost)).unwrap_or(u64::MAX)
-}
 
 /// What eliminating a variable leaves.
 #[derive(Clone)]
-pub(crate) struct Reduced {
+pub(crate) struct Reduced<W> {
     /// The least sums, row-major over the other variables, less what all of them that are allowed have in common.
-    pub(crate) table: Rc<[Cost]>,
+    pub(crate) table: Table<W>,
     /// The first states of the variable that give them.
     pub(crate) best: Rc<[u32]>,
-    pub(crate) common: Cost,
+    pub(crate) common: W,
 }
 
-/// Sums the factors and minimises over `var`; `scope` has the other variables of the factors.
-pub(crate) fn min_out(
-    domains: &[usize],
-    var: usize,
-    scope: &[usize],
-    factors: &[Factor],
-) -> Reduced {
-    match Packing::of(factors, domains[var]) {
-        Some(packing) => {
-            let walk = Walk::new(domains, var, scope, factors, |c| packing.pack(c));
-            less_common(&walk.run(), packing)
+/// Words in which a variable is eliminated.
+pub(crate) trait Eliminate: Word {
+    /// Sums the factors and minimises over `var`; `scope` has the other variables of the factors.
+    fn min_out(
+        domains: &[usize],
+        var: usize,
+        scope: &[usize],
+        factors: &[Factor<Self>],
+        units: Self::Units,
+    ) -> Reduced<Self>;
+}
+
+impl Eliminate for Cost {
+    fn min_out(
+        domains: &[usize],
+        var: usize,
+        scope: &[usize],
+        factors: &[Factor],
+        (): (),
+    ) -> Reduced<Cost> {
+        let tables = factors.iter().map(|f| &f.table[..]);
+        let packing = Packing::of(tables).filter(|_| factors.len() <= Packing::TABLES);
+        let Some(packing) = packing else {
+            let terms = factors.iter().map(|f| innermost(f, domains, var));
+            return less_common_of(Walk::new(domains, var, scope, factors, terms).run());
+        };
+        let packed = |factor: &Factor| {
+            let words = factor.table.iter().map(|&c| packing.pack(c));
+            innermost_of(words.collect(), &factor.vars, domains, var)
+        };
+        let terms = factors.iter().map(|f| Cow::Owned(packed(f)));
+        let sums = Walk::new(domains, var, scope, factors, terms).run();
+        let reduced = less_common(sums, packing);
+        Reduced {
+            table: reduced.table.iter().map(|w| w.cost(packing)).collect(),
+            best: reduced.best,
+            common: reduced.common.cost(packing),
         }
-        None => less_common_of(&Walk::new(domains, var, scope, factors, |c| (c, 0)).run()),
     }
 }
 
-/// The sums without the bytes, and without the tie breaker, that all allowed ones have in common.
-fn less_common(words: &[u64], packing: Packing) -> Reduced {
-    let (mut bytes, mut tie) = (u64::MAX, u64::MAX);
-    for &word in words.iter().filter(|&&w| w < packing.never) {
-        let parts = packing.parts(word);
-        (bytes, tie) = (bytes.min(parts.0), tie.min(parts.1));
-    }
-    let rest = |&word: &u64| match word < packing.never {
-        true => {
-            let parts = packing.parts(word);
-            cost(parts.0 - bytes, parts.1 - tie)
+impl Eliminate for u64 {
+    fn min_out(
+        domains: &[usize],
+        var: usize,
+        scope: &[usize],
+        factors: &[Factor<u64>],
+        packing: Packing,
+    ) -> Reduced<u64> {
+        if factors.len() <= Packing::TABLES {
+            let terms = factors.iter().map(|f| innermost(f, domains, var));
+            return less_common(
+                Walk::new(domains, var, scope, factors, terms).run(),
+                packing,
+            );
         }
-        false => INFEASIBLE,
-    };
-    Reduced {
-        table: words.iter().map(rest).collect(),
-        best: words.iter().map(|&word| packing.state(word)).collect(),
-        common: if bytes == u64::MAX {
-            0
+        let costs = factors.iter().map(|f| Factor {
+            vars: f.vars.clone(),
+            table: f.table.iter().map(|w| w.cost(packing)).collect(),
+        });
+        let reduced = Cost::min_out(domains, var, scope, &costs.collect::<Vec<_>>(), ());
+        Reduced {
+            table: reduced.table.iter().map(|&c| packing.pack(c)).collect(),
+            best: reduced.best,
+            common: packing.pack(reduced.common),
+        }
+    }
+}
+
+/// Least sums, each with the first state that gives it.
+struct Sums<W> {
+    table: Vec<W>,
+    best: Vec<u32>,
+}
+
+/// The sums without the bytes, and without the tie breaker, that all allowed ones have in common; what is not allowed is of
+/// the first state.
+fn less_common(mut sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
+    let allowed = sums.table.iter().filter(|&&w| w < u64::NEVER);
+    let least = allowed.fold(None, |least: Option<[u64; 2]>, &word| {
+        let [bytes, tie] = packing.parts(word);
+        let [b, t] = least.unwrap_or([bytes, tie]);
+        Some([b.min(bytes), t.min(tie)])
+    });
+    let common = least.map_or(0, |parts| packing.joined(parts));
+    for (word, best) in sums.table.iter_mut().zip(&mut sums.best) {
+        if *word < u64::NEVER {
+            *word -= common;
         } else {
-            cost(bytes, tie)
-        },
+            (*word, *best) = (u64::NEVER, 0);
+        }
     }
-}
-
-/// The same of sums that do not fit.
-fn less_common_of(sums: &[(Cost, usize)]) -> Reduced {
-    let allowed = || sums.iter().map(|(c, _)| *c).filter(|&c| c < INFEASIBLE);
-    let tie_of = super::problem::tie_of;
-    let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
-    let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
-    let rest = |&(c, _): &(Cost, usize)| match c < INFEASIBLE {
-        true => c - common,
-        false => INFEASIBLE,
-    };
-    let state = |&(c, state): &(Cost, usize)| match c < INFEASIBLE {
-        true => u32::try_from(state).unwrap_or(u32::MAX),
-        false => 0,
-    };
     Reduced {
-        table: sums.iter().map(rest).collect(),
-        best: sums.iter().map(state).collect(),
+        table: sums.table.into(),
+        best: sums.best.into(),
         common,
     }
 }
 
+/// The same of sums that do not fit.
+fn less_common_of(mut sums: Sums<Cost>) -> Reduced<Cost> {
+    let allowed = || sums.table.iter().copied().filter(|&c| c < INFEASIBLE);
+    let tie_of = super::problem::tie_of;
+    let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
+    let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
+    for (sum, best) in sums.table.iter_mut().zip(&mut sums.best) {
+        if *sum < INFEASIBLE {
+            *sum -= common;
+        } else {
+            (*sum, *best) = (INFEASIBLE, 0);
+        }
+    }
+    Reduced {
+        table: sums.table.into(),
+        best: sums.best.into(),
+        common,
+    }
+}
+
+/// Words as they are added while a table is walked.
+trait Term: Copy + Ord + Default {
+    /// The sum: of one table's entry each it is exact, or at least what is not allowed where an entry is.
+    fn and(self, other: Self) -> Self;
+}
+
+impl Term for u64 {
+    fn and(self, other: u64) -> u64 {
+        self.wrapping_add(other)
+    }
+}
+
+impl Term for Cost {
+    fn and(self, other: Cost) -> Cost {
+        add(self, other)
+    }
+}
+
 /// A table as it is walked: the states of the variable innermost.
-struct Term<W> {
-    words: Vec<W>,
+struct Addend<'a, W: Clone> {
+    words: Cow<'a, [W]>,
     /// The first of the words that the positions set so far lead to.
     base: usize,
 }
 
 /// The walk over the entries of the result.
-struct Walk<W> {
+struct Walk<'a, W: Clone> {
     /// The states of the variable.
     n: usize,
     extents: Vec<usize>,
-    terms: Vec<Term<W>>,
+    terms: Vec<Addend<'a, W>>,
     /// The position that moves a term, the term, by how much, and whether it is its last position; by position.
     moves: Vec<(usize, usize, usize, bool)>,
     /// Where the moves of each position begin, and behind the last one.
     begins: Vec<usize>,
     /// Sums of the terms that are set before each position, and of all but the last of them.
     sums: Vec<W>,
-    table: Vec<W>,
+    result: Sums<W>,
 }
 
-impl<W: Word> Walk<W> {
-    fn new(
+impl<'a, W: Term> Walk<'a, W> {
+    /// A walk over the tables of these factors; `terms` has them with the states of the variable innermost.
+    fn new<F>(
         domains: &[usize],
         var: usize,
         scope: &[usize],
-        factors: &[Factor],
-        word: impl Fn(Cost) -> W,
-    ) -> Walk<W> {
+        factors: &[Factor<F>],
+        terms: impl Iterator<Item = Cow<'a, [W]>>,
+    ) -> Walk<'a, W> {
         let n = domains[var];
         let extents: Vec<usize> = scope.iter().map(|&v| domains[v]).collect();
         let size = extents.iter().product();
@@ -203,19 +193,16 @@ impl<W: Word> Walk<W> {
             n,
             moves: Vec::with_capacity(factors.len() * 2),
             begins: vec![0; extents.len() + 1],
-            sums: vec![W::of_state(0); n * (extents.len() + 1)],
+            sums: vec![W::default(); n * (extents.len() + 1)],
             terms: Vec::with_capacity(factors.len()),
-            table: Vec::with_capacity(size),
+            result: Sums {
+                table: Vec::with_capacity(size),
+                best: Vec::with_capacity(size),
+            },
             extents,
         };
-        for (state, sum) in walk.sums.iter_mut().take(n).enumerate() {
-            *sum = W::of_state(state);
-        }
-        for factor in factors {
-            let term = Term {
-                words: innermost(factor, domains, var, &word),
-                base: 0,
-            };
+        for (factor, words) in factors.iter().zip(terms) {
+            let term = Addend { words, base: 0 };
             let others = || factor.vars.iter().filter(|&&v| v != var);
             let place = |v: &usize| scope.binary_search(v).unwrap_or(scope.len());
             let last = others().map(place).max();
@@ -239,14 +226,15 @@ impl<W: Word> Walk<W> {
         walk
     }
 
-    fn run(mut self) -> Vec<W> {
+    fn run(mut self) -> Sums<W> {
         match self.extents.len() {
-            0 => self
-                .table
-                .extend(least_of(self.sums[..self.n].iter().copied())),
+            0 => {
+                let least = least_of(self.sums[..self.n].iter().copied());
+                self.result.push(least);
+            }
             _ => self.walk(0),
         }
-        self.table
+        self.result
     }
 
     /// Walks the positions from one on; those before are set.
@@ -262,7 +250,7 @@ impl<W: Word> Walk<W> {
             sums.copy_from_slice(&before[at * n..]);
             for &(_, term, _, is_last) in &self.moves[moves.clone()] {
                 if is_last {
-                    let Term { words, base } = &self.terms[term];
+                    let Addend { words, base } = &self.terms[term];
                     plus_all(sums, &words[*base..*base + n]);
                 }
             }
@@ -284,59 +272,80 @@ impl<W: Word> Walk<W> {
             let (before, own) = self.sums.split_at_mut((at + 1) * n);
             let (before, own) = (&before[at * n..], &mut own[..n]);
             let words = |&(_, term, stride, _): &(usize, usize, usize, bool)| {
-                let Term { words, base } = &self.terms[term];
+                let Addend { words, base } = &self.terms[term];
                 let base = base + entry * stride;
                 &words[base..base + n]
             };
             let least = match &self.moves[moves.clone()] {
                 [] => least_of(before.iter().copied()),
-                [last] => least_of(before.iter().zip(words(last)).map(|(a, b)| a.plus(*b))),
+                [last] => least_of(before.iter().zip(words(last)).map(|(a, b)| a.and(*b))),
                 [first, between @ .., last] => {
                     for (sum, (a, b)) in own.iter_mut().zip(before.iter().zip(words(first))) {
-                        *sum = a.plus(*b);
+                        *sum = a.and(*b);
                     }
                     between.iter().for_each(|m| plus_all(own, words(m)));
-                    least_of(own.iter().zip(words(last)).map(|(a, b)| a.plus(*b)))
+                    least_of(own.iter().zip(words(last)).map(|(a, b)| a.and(*b)))
                 }
             };
-            if let Some(least) = least {
-                self.table.push(least);
-            }
+            self.result.push(least);
         }
     }
 }
 
-/// The least sum; there is one where there is a state.
-fn least_of<W: Word>(mut sums: impl Iterator<Item = W>) -> Option<W> {
+/// The least sum, with the first state that gives it; there is one where there is a state.
+fn least_of<W: Term>(mut sums: impl Iterator<Item = W>) -> Option<(W, u32)> {
     let first = sums.next()?;
-    Some(sums.fold(first, |least, sum| if sum < least { sum } else { least }))
+    let mut state = 0;
+    Some(sums.fold((first, 0), |least, sum| {
+        state += 1;
+        if sum < least.0 { (sum, state) } else { least }
+    }))
 }
 
-fn plus_all<W: Word>(sums: &mut [W], words: &[W]) {
+impl<W> Sums<W> {
+    fn push(&mut self, least: Option<(W, u32)>) {
+        let (sum, state) = least.unzip();
+        self.table.extend(sum);
+        self.best.extend(state);
+    }
+}
+
+fn plus_all<W: Term>(sums: &mut [W], words: &[W]) {
     for (sum, &word) in sums.iter_mut().zip(words) {
-        *sum = sum.plus(word);
+        *sum = sum.and(word);
     }
 }
 
 /// The table of a factor with the states of a variable innermost; one that lacks the variable has the same for each.
-fn innermost<W: Word>(
-    factor: &Factor,
+fn innermost<'a, W: Term>(factor: &'a Factor<W>, domains: &[usize], var: usize) -> Cow<'a, [W]> {
+    match factor.vars.last() == Some(&var) {
+        true => Cow::Borrowed(&factor.table),
+        false => Cow::Owned(innermost_of(
+            factor.table.to_vec(),
+            &factor.vars,
+            domains,
+            var,
+        )),
+    }
+}
+
+/// The same of the words of a table over these variables.
+fn innermost_of<W: Term>(
+    mut words: Vec<W>,
+    vars: &[usize],
     domains: &[usize],
     var: usize,
-    word: impl Fn(Cost) -> W,
 ) -> Vec<W> {
     let n = domains[var];
-    let Some(at) = factor.vars.iter().position(|&v| v == var) else {
-        let each = factor.table.iter().map(|&c| word(c));
+    let Some(at) = vars.iter().position(|&v| v == var) else {
+        let each = words.into_iter();
         return each.flat_map(|w| std::iter::repeat_n(w, n)).collect();
     };
-    let inner: usize = factor.vars[at + 1..].iter().map(|&v| domains[v]).product();
-    let entries = factor.table.iter().map(|&c| word(c));
-    let mut words: Vec<W> = entries.collect();
+    let inner: usize = vars[at + 1..].iter().map(|&v| domains[v]).product();
     if inner == 1 {
         return words;
     }
-    let mut chunk = vec![W::of_state(0); inner * n];
+    let mut chunk = vec![W::default(); inner * n];
     for words in words.chunks_exact_mut((inner * n).max(1)) {
         chunk.copy_from_slice(words);
         for (s, row) in chunk.chunks_exact(inner.max(1)).enumerate() {
@@ -350,7 +359,7 @@ fn innermost<W: Word>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::problem::Vars;
+    use super::super::problem::{Vars, cost, movement, tie_of};
     use super::*;
 
     /// The same, entry by entry.
@@ -413,8 +422,21 @@ mod tests {
                 .collect();
             let mentioned = |v: &usize| *v != 2 && factors.iter().any(|f| f.vars.contains(v));
             let scope: Vec<usize> = (0..5).filter(mentioned).collect();
-            packed += u32::from(Packing::of(&factors, domains[2]).is_some());
-            let sums = min_out(&domains, 2, &scope, &factors);
+            let tables = || factors.iter().map(|f| &f.table[..]);
+            let sums = Cost::min_out(&domains, 2, &scope, &factors, ());
+            if let Some(packing) = Packing::of(tables()) {
+                packed += 1;
+                let words = factors.iter().map(|f| Factor {
+                    vars: f.vars.clone(),
+                    table: f.table.iter().map(|&c| packing.pack(c)).collect(),
+                });
+                let words: Vec<Factor<u64>> = words.collect();
+                let same = u64::min_out(&domains, 2, &scope, &words, packing);
+                let costs: Vec<Cost> = same.table.iter().map(|w| w.cost(packing)).collect();
+                assert_eq!(costs[..], sums.table[..]);
+                assert_eq!(same.best, sums.best);
+                assert_eq!(same.common.cost(packing), sums.common);
+            }
             let whole = |&rest: &Cost| match rest < INFEASIBLE {
                 true => rest + sums.common,
                 false => INFEASIBLE,

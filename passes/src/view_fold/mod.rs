@@ -47,6 +47,7 @@ mod builtin;
 mod chain;
 mod choose;
 mod conversion;
+mod draft;
 mod emit;
 mod ends;
 mod explain;
@@ -104,11 +105,12 @@ use remarks::remark_conversions;
 pub use report::{FoldReport, Proof};
 pub use rule::{RuleContext, SearchRule};
 use saturate::RuleSet;
-use shared::Shared;
+use shared::{Shared, Tally};
 pub use signature::Signature;
 use signatures::Signatures;
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 use totals::Totals;
 
 /// The name, phases and options of the pass.
@@ -215,6 +217,50 @@ impl Pass for ViewFold {
             funcs: std::mem::replace(&mut module.funcs, funcs),
             ..Module::default()
         };
+        let tally = shared.tally();
+        // What was shared by very many layouts is let go of, part by part, while the rest is done.
+        let many = MANY_LAYOUTS < tally.layouts;
+        let rest = Rest {
+            total,
+            tally,
+            limit,
+            before,
+            original,
+        };
+        thread::scope(|scope| {
+            if many {
+                let away = move || drop(shared);
+                // Without a thread it is let go of at once.
+                let _ = thread::Builder::new().spawn_scoped(scope, away);
+            }
+            rest.finish(module, cx)
+        })
+    }
+}
+
+/// Layouts of a module above which what was shared is let go of by a thread of its own.
+const MANY_LAYOUTS: usize = 1 << 14;
+
+/// What is known when all functions are folded, and what they were.
+struct Rest {
+    total: Totals,
+    tally: Tally,
+    limit: Option<u64>,
+    before: Stats,
+    original: Module,
+}
+
+impl Rest {
+    /// Reads parts where they lie, and reports on the module.
+    fn finish(self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let Rest {
+            mut total,
+            tally,
+            limit,
+            before,
+            original,
+        } = self;
+        let sizes = SizeTable::new(&cx.bindings);
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
         if cx.options.get(&INFO, "rules") != "none" {
@@ -227,7 +273,7 @@ impl Pass for ViewFold {
             .naive
             .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
         total.compare(&after, &sizes)?;
-        let report = total.report(&after, shared, cx, module);
+        let report = total.report(&after, tally, cx, module);
         remark_conversions(&report, &original, cx);
         tracing::info!(
             before = report.bytes_before,

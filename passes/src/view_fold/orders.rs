@@ -6,7 +6,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::matrices;
 use super::physical::Place;
-use super::restrict::{Restricted, restrict};
+use super::restrict::{Restricted, alike, is_its_own, restrict};
 use super::signature::{ContractRole, LabelDigit, LabelOrder, Signature};
 use super::tiled;
 use optc_target::Accept;
@@ -188,6 +188,16 @@ fn ordered_transfers(
         Some(hub) if hub != port => hub..hub + 1,
         _ => 0..sig.n_ports(),
     };
+    // What follows an order at ports that all look alike is the same for all operations.
+    let mut rest = others.clone().filter(|&o| o != port);
+    if is_its_own(sig, layouts, port, layout) && rest.all(|o| alike(sig, o, port)) {
+        let found = layouts.of_own_digits(layout, |layouts| {
+            let order = label_order(sig, layouts, port, layout)?;
+            restrict(sig, layouts, port, &order, port)
+        });
+        let rest = others.filter(|&o| o != port);
+        return found.map_or_else(Vec::new, |there| rest.map(|o| (o, there)).collect());
+    }
     let mut out = FastSet::default();
     for order in common_orders(sig, layouts, port, layout) {
         // Of labels that are of one extent everywhere it is the same from whatever port the order comes.
@@ -199,7 +209,7 @@ fn ordered_transfers(
             }
             false => None,
         };
-        let mut restricted = Restricted::new(&order, port);
+        let mut restricted = Restricted::new(layouts, &order, port, layout);
         for other in others.clone().filter(|&o| o != port) {
             let layout = match &mut known {
                 Some(known) => {

@@ -1,8 +1,10 @@
 //! What is minimised: a sum of small cost tables over variables with a few states.
 
-use super::maps::FastSet;
+use super::maps::{FastMap, FastSet};
 use smallvec::SmallVec;
-use std::rc::Rc;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
 
 /// Movement bytes above [`TIE_BITS`] of what breaks ties (compile-time bytes, then departures from the default).
 /// Sums saturate at [`INFEASIBLE`].
@@ -45,56 +47,190 @@ pub(crate) fn add(a: Cost, b: Cost) -> Cost {
 /// The variables of a factor: seldom more than a few.
 pub(crate) type Vars = SmallVec<[usize; 4]>;
 
+/// What the costs of a problem are written in while it is solved.
+pub(crate) trait Word: Copy + Default + Ord + Hash + Debug {
+    /// What a word counts.
+    type Units: Copy + Default + Debug;
+    /// What is not allowed; sums saturate there.
+    const NEVER: Self;
+    /// A sum.
+    fn plus(self, other: Self) -> Self;
+    /// The cost that it stands for.
+    fn cost(self, units: Self::Units) -> Cost;
+}
+
+impl Word for Cost {
+    type Units = ();
+    const NEVER: Cost = INFEASIBLE;
+    fn plus(self, other: Cost) -> Cost {
+        add(self, other)
+    }
+    fn cost(self, (): ()) -> Cost {
+        self
+    }
+}
+
+/// How costs are written in machine words: movement bytes above so many bits of the tie breaker. No sum of allowed costs is
+/// [`Word::NEVER`] or above, and [`Packing::TABLES`] words can be added without a carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packing {
+    tie_bits: u32,
+}
+
+impl Packing {
+    /// How many words may be added without looking.
+    pub(crate) const TABLES: usize = 1 << 6;
+
+    const BITS: u32 = 57;
+
+    /// A packing in which every sum of one entry of each table fits.
+    pub(crate) fn of<'a>(tables: impl Iterator<Item = &'a [Cost]>) -> Option<Packing> {
+        Packing::of_most(tables.map(most))
+    }
+
+    /// The same of the most that each table has.
+    pub(crate) fn of_most(all: impl Iterator<Item = [u64; 2]>) -> Option<Packing> {
+        let (mut bytes, mut tie) = (0u64, 0u64);
+        for most in all {
+            bytes = bytes.checked_add(most[0])?;
+            tie = tie.checked_add(most[1])?;
+        }
+        let bits = |n: u64| u64::BITS - n.leading_zeros();
+        let tie_bits = bits(tie);
+        (bits(bytes) + tie_bits <= Packing::BITS).then_some(Packing { tie_bits })
+    }
+
+    pub(crate) fn pack(self, cost: Cost) -> u64 {
+        match cost < INFEASIBLE {
+            true => movement(cost) << self.tie_bits | short(tie_of(cost)),
+            false => u64::NEVER,
+        }
+    }
+
+    /// The bytes and the tie breaker of a word that is allowed.
+    pub(crate) fn parts(self, word: u64) -> [u64; 2] {
+        let bytes = word >> self.tie_bits;
+        [bytes, word - (bytes << self.tie_bits)]
+    }
+
+    /// The word of bytes and a tie breaker.
+    pub(crate) fn joined(self, [bytes, tie]: [u64; 2]) -> u64 {
+        (bytes << self.tie_bits) + tie
+    }
+}
+
+/// The most bytes and the largest tie breaker of what is allowed of a table.
+pub(crate) fn most(table: &[Cost]) -> [u64; 2] {
+    let allowed = table.iter().filter(|&&c| c < INFEASIBLE);
+    allowed.fold([0, 0], |[bytes, tie], &c| {
+        [bytes.max(movement(c)), tie.max(short(tie_of(c)))]
+    })
+}
+
+fn short(tie: Cost) -> u64 {
+    u64::try_from(tie).unwrap_or(u64::MAX)
+}
+
+impl Word for u64 {
+    type Units = Packing;
+    const NEVER: u64 = 1 << Packing::BITS;
+    fn plus(self, other: u64) -> u64 {
+        self.saturating_add(other).min(u64::NEVER)
+    }
+    fn cost(self, units: Packing) -> Cost {
+        match self < u64::NEVER {
+            true => {
+                let [bytes, tie] = units.parts(self);
+                cost(bytes, tie)
+            }
+            false => INFEASIBLE,
+        }
+    }
+}
+
+/// The costs of a factor. Threads that solve problems share them.
+pub(crate) type Table<W = Cost> = Arc<[W]>;
+
 /// A table over some variables, row-major in their order. Factors that are alike share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Factor {
+pub(crate) struct Factor<W = Cost> {
     pub(crate) vars: Vars,
-    pub(crate) table: Rc<[Cost]>,
+    pub(crate) table: Table<W>,
 }
 
 /// A sum of factors over variables with finite domains.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Problem {
+pub(crate) struct Problem<W: Word = Cost> {
     pub(crate) domains: Vec<usize>,
-    pub(crate) factors: Vec<Factor>,
+    pub(crate) factors: Vec<Factor<W>>,
+    /// What the costs count.
+    pub(crate) units: W::Units,
     /// The tables of factors that were not made to be shared.
-    tables: FastSet<Rc<[Cost]>>,
+    tables: FastSet<Table<W>>,
 }
 
-impl Problem {
+impl<W: Word> Problem<W> {
     /// A problem of variables with so many states each, and no factors.
-    pub(crate) fn over(domains: Vec<usize>) -> Problem {
+    pub(crate) fn over(domains: Vec<usize>, units: W::Units) -> Problem<W> {
         Problem {
             domains,
+            units,
             ..Problem::default()
         }
     }
 
-    /// Adds a factor over variables whose domains are known, unless it says nothing: no costs, and no
-    /// two variables that have a choice.
-    pub(crate) fn add(&mut self, vars: &[usize], table: Rc<[Cost]>) {
-        let open = vars.iter().filter(|&&v| self.domains[v] != 1).count();
-        if 1 < open || table.iter().any(|&c| c != 0) {
-            self.keep(vars, table);
+    /// Adds a factor with a table that another one has.
+    pub(crate) fn keep(&mut self, vars: &[usize], table: Table<W>) {
+        let vars = Vars::from_slice(vars);
+        self.factors.push(Factor { vars, table });
+    }
+}
+
+impl Problem {
+    /// The problem in machine words, where all its sums fit; its tables of costs are let go of one after another.
+    pub(crate) fn into_words(self) -> Result<Problem<u64>, Problem> {
+        let mut known: FastMap<*const Cost, [u64; 2]> = FastMap::default();
+        let mut numbers = Vec::with_capacity(self.factors.len());
+        for factor in &self.factors {
+            let entry = known.entry(factor.table.as_ptr());
+            numbers.push(entry.index());
+            entry.or_insert_with(|| most(&factor.table));
         }
+        let Some(packing) = Packing::of_most(numbers.iter().map(|&i| known[i])) else {
+            return Err(self);
+        };
+        drop(self.tables);
+        let mut tables: Vec<Table> = Vec::with_capacity(known.len());
+        let mut all_vars = Vec::with_capacity(numbers.len());
+        for (factor, &number) in self.factors.into_iter().zip(&numbers) {
+            if number == tables.len() {
+                tables.push(factor.table);
+            }
+            all_vars.push(factor.vars);
+        }
+        let words = |table: Table| table.iter().map(|&c| packing.pack(c)).collect();
+        let words: Vec<Table<u64>> = tables.into_iter().map(words).collect();
+        let factors = all_vars.into_iter().zip(numbers);
+        let factors = factors.map(|(vars, number)| Factor {
+            vars,
+            table: words[number].clone(),
+        });
+        Ok(Problem {
+            factors: factors.collect(),
+            ..Problem::over(self.domains, packing)
+        })
     }
 
     /// Adds a factor, with the table of one before it that has the same costs.
-    pub(crate) fn push(&mut self, vars: &[usize], table: Rc<[Cost]>) {
+    pub(crate) fn push(&mut self, vars: &[usize], table: Table) {
         let table = self.shared(table);
         self.keep(vars, table);
     }
 
     /// The table of a factor before that has the same costs; this one, where there is none.
-    pub(crate) fn shared(&mut self, table: Rc<[Cost]>) -> Rc<[Cost]> {
+    pub(crate) fn shared(&mut self, table: Table) -> Table {
         let at = self.tables.insert_full(table).0;
         self.tables[at].clone()
-    }
-
-    /// Adds a factor with a table that another one has.
-    pub(crate) fn keep(&mut self, vars: &[usize], table: Rc<[Cost]>) {
-        let vars = Vars::from_slice(vars);
-        self.factors.push(Factor { vars, table });
     }
 }
 

@@ -5,18 +5,31 @@ use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature};
 use optc_layout::Mode;
 
-/// [`restrict`] at port after port: one that looks like the port asked before it has its answer.
+/// [`restrict`] at port after port: one that looks like the port asked before it has its answer, and one that looks like
+/// the source what any operation has there.
 pub(crate) struct Restricted<'a> {
     order: &'a [LabelDigit],
     source: usize,
+    /// The layout at the source, where the order is its own and no label is added.
+    own: Option<LayoutId>,
     last: Option<(usize, Option<LayoutId>)>,
 }
 
 impl<'a> Restricted<'a> {
-    pub(crate) fn new(order: &'a [LabelDigit], source: usize) -> Restricted<'a> {
+    /// By an order that the layout at the source has, with labels that it lacks.
+    pub(crate) fn new(
+        layouts: &mut Layouts,
+        order: &'a [LabelDigit],
+        source: usize,
+        layout: LayoutId,
+    ) -> Restricted<'a> {
+        let long = |modes: &[Mode]| modes.iter().filter(|m| 1 < m.extent).count();
+        let modes = layouts.modes(layout);
+        let own = modes.is_some_and(|modes| long(&modes) == order.len());
         Restricted {
             order,
             source,
+            own: own.then_some(layout),
             last: None,
         }
     }
@@ -27,20 +40,43 @@ impl<'a> Restricted<'a> {
         layouts: &mut Layouts,
         port: usize,
     ) -> Option<LayoutId> {
-        let alike = |other: usize| {
-            sig.bits[other] == sig.bits[port]
-                && sig.shapes[other] == sig.shapes[port]
-                && sig.labels(other) == sig.labels(port)
-        };
         if let Some((other, known)) = self.last
-            && alike(other)
+            && alike(sig, other, port)
         {
             return known;
         }
-        let found = restrict(sig, layouts, port, self.order, self.source);
+        let (order, source) = (self.order, self.source);
+        let own = self.own.filter(|_| alike(sig, source, port));
+        let own = own.filter(|&layout| is_its_own(sig, layouts, port, layout));
+        let found = match own {
+            Some(layout) => layouts.of_own_digits(layout, |layouts| {
+                restrict(sig, layouts, port, order, source)
+            }),
+            None => restrict(sig, layouts, port, order, source),
+        };
         self.last = Some((port, found));
         found
     }
+}
+
+/// Whether two ports have the same extents, element width and labels.
+pub(crate) fn alike(sig: &Signature, a: usize, b: usize) -> bool {
+    sig.bits[a] == sig.bits[b] && sig.shapes[a] == sig.shapes[b] && sig.labels(a) == sig.labels(b)
+}
+
+/// Whether what follows the order of a layout at a port that looks like the layout's own is the same for all operations: it is
+/// a matter of digits alone, each dimension having a label of its own.
+pub(crate) fn is_its_own(
+    sig: &Signature,
+    layouts: &Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    let labels = sig.labels(port);
+    let mut each = labels.iter().enumerate();
+    !sig.is_tiled()
+        && layouts.get(layout).elem_bits() == sig.bits[port]
+        && each.all(|(at, label)| label.is_some() && !labels[..at].contains(label))
 }
 
 /// The layout at a port that follows an order of labels: what the port lacks drops out.

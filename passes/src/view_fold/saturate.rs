@@ -30,7 +30,6 @@ use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
 use optc_target::Accept;
-use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -353,7 +352,7 @@ pub(crate) struct RuleSet {
     pub(crate) constants: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
-    known: FastMap<ModeKey, Rc<Forms>>,
+    known: FastMap<ModeKey, Arc<Forms>>,
 }
 
 /// A signature and the layouts that are asked for at its ports.
@@ -441,11 +440,11 @@ impl RuleSet {
         signatures: &Signatures,
         layouts: &mut Layouts,
         key: &ModeKey,
-    ) -> Rc<Forms> {
+    ) -> Arc<Forms> {
         let forms = match self.known.get(key) {
             Some(known) => known.clone(),
             None => {
-                let found = Rc::new(self.saturate(signatures.shared(key.0), layouts, &key.1));
+                let found = Arc::new(self.saturate(signatures.shared(key.0), layouts, &key.1));
                 self.known.insert(key.clone(), found.clone());
                 found
             }

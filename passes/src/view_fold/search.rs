@@ -1,6 +1,7 @@
 //! Which layouts each storage group may have, and which forms each operation.
 
 use super::accepts::channel_orders;
+use super::bound;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
@@ -16,6 +17,7 @@ use optc_ir::{FreedomClass, Value};
 use optc_target::Accept;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Layouts a mask can tell apart: a larger `max-layouts` is this one.
 pub(crate) const MASK_BITS: usize = 64;
@@ -55,7 +57,11 @@ pub(crate) struct Search<'a> {
     pub(crate) left_out: SideTable<Group, u64>,
     /// Bytes that no lowering goes below, once it was asked.
     pub(crate) bound: Option<u64>,
-    forms_of: FastMap<ModeKey, Rc<Forms>>,
+    /// Whether a bound is asked for once a choice is made.
+    pub(super) is_bounded: bool,
+    /// The bound with all states, where it was found before it was asked for.
+    pub(super) fine: Option<bound::Fine>,
+    forms_of: FastMap<ModeKey, Arc<Forms>>,
     /// Candidates of groups, once they are all there.
     lists: FastSet<Vec<LayoutId>>,
     /// The forms of operations that look alike and whose groups have the same candidates.
@@ -97,6 +103,8 @@ impl<'a> Search<'a> {
             dropped: 0,
             left_out: SideTable::new(0),
             bound: None,
+            is_bounded: false,
+            fine: None,
             forms_of: FastMap::default(),
             lists: FastSet::default(),
             modes_of: FastMap::default(),

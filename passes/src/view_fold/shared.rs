@@ -8,6 +8,7 @@ use super::saturate::RuleSet;
 use super::search::Search;
 use super::signatures::Signatures;
 use crate::pass::PassContext;
+use indexmap::IndexMap;
 use optc_ir::Func;
 use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
@@ -26,7 +27,27 @@ pub(crate) struct Shared {
     pub(crate) weighed: Option<String>,
 }
 
+/// What is told of all functions that were folded.
+pub(crate) struct Tally {
+    /// How often each rule gave a form.
+    pub(crate) fired: IndexMap<String, u64>,
+    /// Operations whose rules were not all tried.
+    pub(crate) unsaturated: u64,
+    /// How many there are.
+    pub(crate) signatures: usize,
+    pub(crate) layouts: usize,
+}
+
 impl Shared {
+    pub(crate) fn tally(&mut self) -> Tally {
+        Tally {
+            fired: std::mem::take(&mut self.rules.fired),
+            unsaturated: self.rules.unsaturated,
+            signatures: self.signatures.len(),
+            layouts: self.layouts.len(),
+        }
+    }
+
     /// A search that has its candidates.
     pub(crate) fn search<'a>(&'a mut self, graph: &'a Graph) -> Search<'a> {
         let mut search = Search::new(

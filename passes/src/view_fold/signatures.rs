@@ -8,7 +8,6 @@ use super::signature::{Signature, SignatureId};
 use super::tiled;
 use optc_ir::entity::EntityId;
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Layouts of a port that takes tiles by roles which are offered because they waste least.
@@ -18,7 +17,7 @@ const CHEAPEST: usize = 2;
 type LeastKey = (SignatureId, usize, Option<usize>);
 
 /// Layouts at other ports that go well with one at some port.
-type Transfers = Rc<[(usize, LayoutId)]>;
+type Transfers = Arc<[(usize, LayoutId)]>;
 
 /// Interned signatures and their answered questions.
 #[derive(Clone, Default)]
@@ -27,7 +26,6 @@ pub(crate) struct Signatures {
     defaults: RefCell<FastMap<(SignatureId, usize), LayoutId>>,
     transfers: FastMap<(SignatureId, usize, LayoutId), Transfers>,
     followed: FastMap<SignatureId, Followed>,
-    accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
     least: RefCell<FastMap<LeastKey, u64>>,
     admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
     cheapest: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
@@ -39,7 +37,6 @@ impl Signatures {
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();
         self.followed.clear();
-        self.accepts.clear();
         self.least.borrow_mut().clear();
         self.admitted.borrow_mut().clear();
         self.cheapest.clear();
@@ -141,24 +138,6 @@ impl Signatures {
             .clone()
     }
 
-    /// Whether the target lets the operation read or write this layout at this port, the other
-    /// ports left aside.
-    pub(crate) fn accepts(
-        &mut self,
-        layouts: &mut Layouts,
-        id: SignatureId,
-        port: usize,
-        layout: LayoutId,
-    ) -> bool {
-        if let Some(&known) = self.accepts.get(&(id, port, layout)) {
-            return known;
-        }
-        let default = self.default_at(layouts, id, port);
-        let answer = layout == default || takes_layout(self.get(id), layouts, port, layout);
-        self.accepts.insert((id, port, layout), answer);
-        answer
-    }
-
     /// Layouts at other ports that go well with this layout at this port.
     pub(crate) fn transfers(
         &mut self,
@@ -170,11 +149,13 @@ impl Signatures {
         if let Some(known) = self.transfers.get(&(id, port, layout)) {
             return known.clone();
         }
-        let answer: Transfers = if self.accepts(layouts, id, port, layout) {
+        let default = self.default_at(layouts, id, port);
+        let accepted = layout == default || takes_layout(self.get(id), layouts, port, layout);
+        let answer: Transfers = if accepted {
             let followed = self.followed.entry(id).or_default();
             transfers(&self.known[id.index()], layouts, followed, port, layout).into()
         } else {
-            Rc::new([])
+            Arc::new([])
         };
         self.transfers.insert((id, port, layout), answer.clone());
         answer

@@ -11,9 +11,11 @@
 
 use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
-use super::min_out::{Reduced, min_out};
+use super::min_out::{Eliminate, Reduced};
 use super::near::Near;
-use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, Vars, add, movement, moves_alike};
+use super::problem::{
+    Cost, Factor, INFEASIBLE, Limits, Problem, Table, Vars, Word, add, movement, moves_alike,
+};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -65,7 +67,7 @@ struct Step {
 struct Reduction(Vec<usize>);
 
 impl Reduction {
-    fn of(domains: &[usize], var: usize, scope: &[usize], factors: &[Factor]) -> Reduction {
+    fn of<W>(domains: &[usize], var: usize, scope: &[usize], factors: &[Factor<W>]) -> Reduction {
         let entries = factors.iter().map(|f| 2 + f.vars.len()).sum::<usize>();
         let mut all = Vec::with_capacity(2 + scope.len() + entries);
         all.push(scope.len());
@@ -89,16 +91,16 @@ impl Reduction {
 /// and again: tables of the same costs are one, and what is made of the same tables is looked up. What is not alike fills the
 /// room, and is all forgotten then: what is met again is soon known again.
 #[derive(Default)]
-struct Known {
-    tables: FastSet<Rc<[Cost]>>,
-    reductions: FastMap<Reduction, (Reduced, Vec<Factor>)>,
+struct Known<W: Word> {
+    tables: FastSet<Table<W>>,
+    reductions: FastMap<Reduction, (Reduced<W>, Vec<Factor<W>>)>,
     /// Entries of the tables that are kept.
     entries: usize,
 }
 
-impl Known {
+impl<W: Word> Known<W> {
     /// The table of the same costs that is kept; this one, where there is none.
-    fn shared(&mut self, table: Rc<[Cost]>) -> Rc<[Cost]> {
+    fn shared(&mut self, table: Table<W>) -> Table<W> {
         let (at, is_new) = self.tables.insert_full(table);
         let same = self.tables[at].clone();
         if is_new && self.make_room(same.len()) {
@@ -108,7 +110,7 @@ impl Known {
     }
 
     /// Keeps what a reduction with these factors, which it keeps with it, comes to.
-    fn keep(&mut self, reduction: Reduction, reduced: Reduced, factors: Vec<Factor>) {
+    fn keep(&mut self, reduction: Reduction, reduced: Reduced<W>, factors: Vec<Factor<W>>) {
         self.make_room(reduced.best.len());
         self.reductions.insert(reduction, (reduced, factors));
     }
@@ -137,12 +139,17 @@ pub(crate) struct Starts<'a> {
 
 /// Minimises the sum of the factors; what comes out costs no more than the starts.
 pub(crate) fn solve(problem: &Problem, starts: Starts<'_>) -> Solution {
-    solve_with(problem, starts, LIMITS)
+    solve_with(problem.clone(), starts, LIMITS)
+}
+
+/// The same of a problem in machine words.
+pub(crate) fn solve_words(problem: &Problem<u64>, starts: Starts<'_>) -> Solution {
+    solve_in(problem, starts, LIMITS)
 }
 
 /// Gives each of these variables in turn the state that is best beside the others.
-pub(crate) fn settle(problem: &Problem, states: &mut [usize], vars: Range<usize>) {
-    let mut of: Vec<Vec<&Factor>> = vec![Vec::new(); problem.domains.len()];
+pub(crate) fn settle<W: Word>(problem: &Problem<W>, states: &mut [usize], vars: Range<usize>) {
+    let mut of: Vec<Vec<&Factor<W>>> = vec![Vec::new(); problem.domains.len()];
     for factor in &problem.factors {
         factor.vars.iter().for_each(|&v| of[v].push(factor));
     }
@@ -152,7 +159,7 @@ pub(crate) fn settle(problem: &Problem, states: &mut [usize], vars: Range<usize>
 }
 
 /// Minimises the sum of the factors, with no more effort than its bound needs.
-pub(crate) fn relax(problem: &Problem) -> Solution {
+pub(crate) fn relax(problem: Problem) -> Solution {
     let limits = Limits {
         rounds: 0,
         ..LIMITS
@@ -160,7 +167,7 @@ pub(crate) fn relax(problem: &Problem) -> Solution {
     solve_alone(problem, limits)
 }
 
-fn solve_alone(problem: &Problem, limits: Limits) -> Solution {
+fn solve_alone(problem: Problem, limits: Limits) -> Solution {
     let starts = Starts {
         near: None,
         safe: &mut || None,
@@ -168,8 +175,15 @@ fn solve_alone(problem: &Problem, limits: Limits) -> Solution {
     solve_with(problem, starts, limits)
 }
 
+fn solve_with(problem: Problem, starts: Starts<'_>, limits: Limits) -> Solution {
+    match problem.into_words() {
+        Ok(words) => solve_in(&words, starts, limits),
+        Err(problem) => solve_in(&problem, starts, limits),
+    }
+}
+
 /// Eliminates what fits small tables, and solves each part of the rest.
-fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution {
+fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limits) -> Solution {
     let mut known = Known::default();
     let mut work = limits.work_of(problem.domains.len());
     let mut state = State::new(problem, &mut known);
@@ -178,7 +192,7 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
     if state.eliminate_within(limits.core, usize::MAX, &mut steps) {
         return exact(problem, &steps, states);
     }
-    let (mut bound, parts) = (state.constant, state.parts());
+    let (mut bound, parts) = (state.constant.cost(problem.units), state.parts());
     let starts = [starts.near, (starts.safe)()];
     for part in parts {
         let starts = [0, 1].map(|i| starts[i].as_ref().map(|s| part.pick(s)));
@@ -198,7 +212,7 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
 }
 
 /// What eliminating every variable comes to.
-fn exact(problem: &Problem, steps: &[Step], mut states: Vec<usize>) -> Solution {
+fn exact<W: Word>(problem: &Problem<W>, steps: &[Step], mut states: Vec<usize>) -> Solution {
     back_substitute(&problem.domains, steps, &mut states);
     let cost = evaluate(problem, &states);
     Solution {
@@ -221,12 +235,12 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
 }
 
 /// A part that is left, by elimination in large tables where these fit.
-fn solve_part(
-    problem: &Problem,
+fn solve_part<W: Eliminate>(
+    problem: &Problem<W>,
     starts: [Option<Vec<usize>>; 2],
     limits: Limits,
     work: &mut usize,
-    known: &mut Known,
+    known: &mut Known<W>,
 ) -> Solution {
     let mut state = State::new(problem, known);
     if state.fits(limits.table) {
@@ -243,11 +257,11 @@ fn solve_part(
 
 /// A part that does not fit large tables: elimination of all that fits, and for what does not, the kernels, fixing and
 /// improving for a start, then the programme.
-fn solve_kernels(
-    problem: &Problem,
+fn solve_kernels<W: Eliminate>(
+    problem: &Problem<W>,
     [near, safe]: [Option<Vec<usize>>; 2],
     limits: Limits,
-    known: &mut Known,
+    known: &mut Known<W>,
 ) -> Solution {
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
@@ -258,7 +272,7 @@ fn solve_kernels(
     if state.eliminate_within(guard, usize::MAX, &mut steps) {
         return exact(problem, &steps, states);
     }
-    let (floor, kernels) = (state.constant, state.parts());
+    let (floor, kernels) = (state.constant.cost(problem.units), state.parts());
     let programme = Programme::of(problem, limits);
     // A bound alone needs no assignment, but a programme begins with one.
     if 0 < limits.rounds || programme.is_some() {
@@ -305,12 +319,12 @@ fn solve_kernels(
 }
 
 /// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least.
-fn assigned(
-    problem: &Problem,
+fn assigned<W: Eliminate>(
+    problem: &Problem<W>,
     guard: usize,
     rounds: usize,
     [near, safe]: [Option<Vec<usize>>; 2],
-    known: &mut Known,
+    known: &mut Known<W>,
 ) -> Vec<usize> {
     let near = near.map(|mut near| {
         around(problem, guard, rounds, &mut near, None, known);
@@ -333,7 +347,7 @@ fn assigned(
 }
 
 /// An assignment by elimination in which the widest variable is fixed where a table would not fit.
-fn fixed(problem: &Problem, guard: usize, known: &mut Known) -> Vec<usize> {
+fn fixed<W: Eliminate>(problem: &Problem<W>, guard: usize, known: &mut Known<W>) -> Vec<usize> {
     let mut state = State::new(problem, known);
     let mut steps = Vec::new();
     while !state.eliminate_within(guard, usize::MAX, &mut steps) {
@@ -350,13 +364,13 @@ fn fixed(problem: &Problem, guard: usize, known: &mut Known) -> Vec<usize> {
 /// Improves an assignment by elimination around it: where a table would not fit, a variable keeps its state, another one
 /// in each round; all others take the best states beside those. Ends early where it would not come to cost less than another
 /// assignment if it went on as in the last rounds.
-fn around(
-    problem: &Problem,
+fn around<W: Eliminate>(
+    problem: &Problem<W>,
     guard: usize,
     rounds: usize,
     states: &mut Vec<usize>,
     other: Option<Cost>,
-    known: &mut Known,
+    known: &mut Known<W>,
 ) {
     let mut cost = evaluate(problem, states);
     let mut costs = vec![cost];
@@ -395,8 +409,8 @@ fn around(
 }
 
 /// Gives one variable after another the state that is best beside the others, until none changes.
-fn improve(problem: &Problem, states: &mut [usize]) {
-    let mut of: Vec<Vec<&Factor>> = vec![Vec::new(); problem.domains.len()];
+fn improve<W: Word>(problem: &Problem<W>, states: &mut [usize]) {
+    let mut of: Vec<Vec<&Factor<W>>> = vec![Vec::new(); problem.domains.len()];
     for factor in &problem.factors {
         factor.vars.iter().for_each(|&v| of[v].push(factor));
     }
@@ -412,12 +426,17 @@ fn improve(problem: &Problem, states: &mut [usize]) {
 }
 
 /// Gives a variable, of these factors, the state that is best beside the others; says whether it changes.
-fn improve_one(problem: &Problem, of: &[&Factor], states: &mut [usize], var: usize) -> bool {
+fn improve_one<W: Word>(
+    problem: &Problem<W>,
+    of: &[&Factor<W>],
+    states: &mut [usize],
+    var: usize,
+) -> bool {
     let before = states[var];
     let mut cost_of = |state: usize| {
         states[var] = state;
         let entries = of.iter().map(|f| entry(f, &problem.domains, states));
-        entries.fold(0, add)
+        entries.fold(W::default(), W::plus)
     };
     let own = cost_of(before);
     let best = (0..problem.domains[var]).map(|s| (cost_of(s), s)).min();
@@ -428,11 +447,11 @@ fn improve_one(problem: &Problem, of: &[&Factor], states: &mut [usize], var: usi
 
 /// A cost that no assignment goes below: elimination in which the tables of a variable are summed
 /// only as far as they fit, each sum with its own state of the variable.
-fn mini_buckets(problem: &Problem, guard: usize, known: &mut Known) -> Cost {
+fn mini_buckets<W: Eliminate>(problem: &Problem<W>, guard: usize, known: &mut Known<W>) -> Cost {
     let mut state = State::new(problem, known);
     while let Some((var, _)) = state.next() {
         let scope = state.scope(var);
-        let mut bins: Vec<(Vec<usize>, Vec<Factor>)> = Vec::new();
+        let mut bins: Vec<(Vec<usize>, Vec<Factor<W>>)> = Vec::new();
         for factor in state.take_factors(var) {
             let joined = |vars: &[usize]| -> Vec<usize> {
                 let mut all: Vec<usize> = vars.iter().chain(factor.vars.iter()).copied().collect();
@@ -462,18 +481,17 @@ fn mini_buckets(problem: &Problem, guard: usize, known: &mut Known) -> Cost {
         }
         state.finish(var, &scope);
     }
-    state.constant
+    state.constant.cost(problem.units)
 }
 
 /// The cost of an assignment.
-pub(crate) fn evaluate(problem: &Problem, states: &[usize]) -> Cost {
-    problem
-        .factors
-        .iter()
-        .fold(0, |sum, f| add(sum, entry(f, &problem.domains, states)))
+pub(crate) fn evaluate<W: Word>(problem: &Problem<W>, states: &[usize]) -> Cost {
+    let entries = problem.factors.iter();
+    let entries = entries.map(|f| entry(f, &problem.domains, states));
+    entries.fold(W::default(), W::plus).cost(problem.units)
 }
 
-fn entry(factor: &Factor, domains: &[usize], states: &[usize]) -> Cost {
+fn entry<W: Word>(factor: &Factor<W>, domains: &[usize], states: &[usize]) -> W {
     let at = factor
         .vars
         .iter()
@@ -482,12 +500,12 @@ fn entry(factor: &Factor, domains: &[usize], states: &[usize]) -> Cost {
 }
 
 /// A connected part of what elimination left, its variables numbered anew.
-struct Part {
+struct Part<W: Word> {
     vars: Vec<usize>,
-    problem: Problem,
+    problem: Problem<W>,
 }
 
-impl Part {
+impl<W: Word> Part<W> {
     /// The states of its variables in an assignment of all.
     fn pick(&self, states: &[usize]) -> Vec<usize> {
         self.vars.iter().map(|&v| states[v]).collect()
@@ -501,9 +519,10 @@ impl Part {
     }
 }
 
-struct State<'a> {
+struct State<'a, W: Word> {
     domains: &'a [usize],
-    factors: Vec<Option<Factor>>,
+    units: W::Units,
+    factors: Vec<Option<Factor<W>>>,
     /// Per variable, the factors that mention it, and ones that are gone.
     of: Vec<Vec<usize>>,
     /// Per variable, how many factors it shares with each other one.
@@ -513,24 +532,25 @@ struct State<'a> {
     done: Vec<bool>,
     heap: BinaryHeap<Reverse<(usize, usize)>>,
     /// What the eliminated variables cost whatever the others are.
-    constant: Cost,
+    constant: W,
     /// Entries of the tables that were made and not known.
     made: usize,
-    known: &'a mut Known,
+    known: &'a mut Known<W>,
 }
 
-impl<'a> State<'a> {
-    fn new(problem: &'a Problem, known: &'a mut Known) -> State<'a> {
+impl<'a, W: Eliminate> State<'a, W> {
+    fn new(problem: &'a Problem<W>, known: &'a mut Known<W>) -> State<'a, W> {
         let n = problem.domains.len();
         let mut state = State {
             domains: &problem.domains,
+            units: problem.units,
             factors: Vec::with_capacity(problem.factors.len() * 2),
             of: vec![Vec::new(); n],
             beside: vec![Near::default(); n],
             sizes: vec![0; n],
             done: vec![false; n],
             heap: BinaryHeap::new(),
-            constant: 0,
+            constant: W::default(),
             made: 0,
             known,
         };
@@ -588,9 +608,9 @@ impl<'a> State<'a> {
     }
 
     /// What is left, in connected parts.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<Part<W>> {
         let mut part_of: Vec<Option<usize>> = vec![None; self.done.len()];
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Part<W>> = Vec::new();
         for first in (0..self.done.len()).filter(|&v| !self.done[v]) {
             if part_of[first].is_some() {
                 continue;
@@ -609,7 +629,7 @@ impl<'a> State<'a> {
             }
             vars.sort_unstable();
             let domains = vars.iter().map(|&v| self.domains[v]).collect();
-            let problem = Problem::over(domains);
+            let problem = Problem::over(domains, self.units);
             parts.push(Part { vars, problem });
         }
         for factor in self.factors.iter().flatten() {
@@ -626,14 +646,14 @@ impl<'a> State<'a> {
     }
 
     /// Adds a table; one over no variable is a constant.
-    fn put(&mut self, vars: Vars, table: Rc<[Cost]>) {
+    fn put(&mut self, vars: Vars, table: Table<W>) {
         match (vars.is_empty(), table.first()) {
-            (true, Some(&cost)) => self.constant = add(self.constant, cost),
+            (true, Some(&cost)) => self.constant = self.constant.plus(cost),
             _ => self.insert(Factor { vars, table }),
         }
     }
 
-    fn insert(&mut self, factor: Factor) {
+    fn insert(&mut self, factor: Factor<W>) {
         let id = self.factors.len();
         for &v in &factor.vars {
             self.of[v].push(id);
@@ -669,9 +689,9 @@ impl<'a> State<'a> {
         None
     }
 
-    fn take_factors(&mut self, var: usize) -> Vec<Factor> {
+    fn take_factors(&mut self, var: usize) -> Vec<Factor<W>> {
         let ids = std::mem::take(&mut self.of[var]);
-        let taken: Vec<Factor> = ids
+        let taken: Vec<Factor<W>> = ids
             .into_iter()
             .filter_map(|f| self.factors[f].take())
             .collect();
@@ -707,7 +727,7 @@ impl<'a> State<'a> {
     }
 
     /// Sums the factors and minimises over `var`; what all sums have in common goes to the constant.
-    fn reduced(&mut self, var: usize, scope: &[usize], factors: Vec<Factor>) -> Reduced {
+    fn reduced(&mut self, var: usize, scope: &[usize], factors: Vec<Factor<W>>) -> Reduced<W> {
         let reduction = Reduction::of(self.domains, var, scope, &factors);
         let known = &mut *self.known;
         let found = known.reductions.get(&reduction);
@@ -715,14 +735,14 @@ impl<'a> State<'a> {
             Some((reduced, _)) => reduced.clone(),
             None => {
                 self.made = self.made.saturating_add(reduction.size());
-                let mut reduced = min_out(self.domains, var, scope, &factors);
+                let mut reduced = W::min_out(self.domains, var, scope, &factors, self.units);
                 reduced.table = known.shared(reduced.table);
                 // The factors stay, and with them the places of their tables.
                 known.keep(reduction, reduced.clone(), factors);
                 reduced
             }
         };
-        self.constant = add(self.constant, reduced.common);
+        self.constant = self.constant.plus(reduced.common);
         reduced
     }
 
@@ -763,14 +783,14 @@ impl<'a> State<'a> {
 
     /// Fixes a variable to the state whose factors have the least sum of minima.
     fn fix(&mut self, var: usize) -> Step {
-        let factors: Vec<&Factor> = self.of[var]
+        let factors: Vec<&Factor<W>> = self.of[var]
             .iter()
             .filter_map(|&f| self.factors[f].as_ref())
             .collect();
         let floor = |state: usize| {
-            factors.iter().fold(0, |sum, f| {
+            factors.iter().fold(W::default(), |sum, f| {
                 let slice = slice(f, var, state, self.domains);
-                add(sum, slice.table.iter().copied().min().unwrap_or(0))
+                sum.plus(slice.table.iter().copied().min().unwrap_or_default())
             })
         };
         let state = (0..self.domains[var])
@@ -803,7 +823,7 @@ fn mixed(round: usize, var: usize) -> usize {
 }
 
 /// The factor without variables of one state.
-fn drop_single(factor: &Factor, domains: &[usize]) -> Factor {
+fn drop_single<W>(factor: &Factor<W>, domains: &[usize]) -> Factor<W> {
     let vars = factor
         .vars
         .iter()
@@ -817,9 +837,12 @@ fn drop_single(factor: &Factor, domains: &[usize]) -> Factor {
 }
 
 /// The factor with one variable fixed.
-fn slice(factor: &Factor, var: usize, state: usize, domains: &[usize]) -> Factor {
+fn slice<W: Word>(factor: &Factor<W>, var: usize, state: usize, domains: &[usize]) -> Factor<W> {
     let Some(at) = factor.vars.iter().position(|&v| v == var) else {
-        return factor.clone();
+        return Factor {
+            vars: factor.vars.clone(),
+            table: factor.table.clone(),
+        };
     };
     let inner: usize = factor.vars[at + 1..].iter().map(|&v| domains[v]).product();
     let chunk = inner * domains[var];
@@ -846,7 +869,7 @@ mod tests {
     fn problem(seed: &mut u64) -> Problem {
         let n = 2 + (random(seed) % 6) as usize;
         let domains: Vec<usize> = (0..n).map(|_| 1 + (random(seed) % 3) as usize).collect();
-        let mut problem = Problem::over(domains.clone());
+        let mut problem = Problem::over(domains.clone(), ());
         for _ in 0..2 * n {
             let mut vars: Vec<usize> = (0..1 + random(seed) % 3)
                 .map(|_| (random(seed) % n as u64) as usize)
@@ -884,9 +907,9 @@ mod tests {
 
     #[test]
     fn blocks_that_are_alike_are_reduced_once() {
-        let table: Rc<[Cost]> = (0..9).map(|i| cost(1 + i * 7 % 5, i % 2)).collect();
+        let table: Table = (0..9).map(|i| cost(1 + i * 7 % 5, i % 2)).collect();
         let reductions = |n: usize| {
-            let mut problem = Problem::over(vec![3; n]);
+            let mut problem = Problem::over(vec![3; n], ());
             for v in 1..n {
                 problem.push(&[v - 1, v], table.clone());
             }
@@ -905,7 +928,7 @@ mod tests {
         let mut seed = 0x9E37_79B9_7F4A_7C15;
         for _ in 0..2000 {
             let problem = problem(&mut seed);
-            let solution = solve_alone(&problem, LIMITS);
+            let solution = solve_alone(problem.clone(), LIMITS);
             assert!(solution.proven);
             assert_eq!(solution.cost, brute(&problem));
         }
@@ -923,7 +946,10 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..300 {
             let problem = problem(&mut seed);
-            let (exact, programme) = (solve_alone(&problem, LIMITS), solve_alone(&problem, SMALL));
+            let (exact, programme) = (
+                solve_alone(problem.clone(), LIMITS),
+                solve_alone(problem.clone(), SMALL),
+            );
             assert_eq!(movement(exact.cost), movement(programme.cost));
             if exact.cost < INFEASIBLE {
                 assert!(programme.proven);
@@ -941,7 +967,7 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..500 {
             let problem = problem(&mut seed);
-            let (least, solution) = (brute(&problem), solve_alone(&problem, limits));
+            let (least, solution) = (brute(&problem), solve_alone(problem.clone(), limits));
             assert!(least <= solution.cost);
             assert!(solution.bound <= least);
             assert!(!solution.proven || movement(solution.cost) == movement(least));
@@ -950,7 +976,7 @@ mod tests {
 
     /// Groups that each feed all later nodes, as dense blocks have them: width `n`.
     fn dense(n: usize, states: usize, seed: &mut u64) -> Problem {
-        let mut problem = Problem::over(vec![states; 2 * n]);
+        let mut problem = Problem::over(vec![states; 2 * n], ());
         for node in 0..n {
             for group in 0..=node {
                 let bytes = 1 + random(seed) % 50;
@@ -977,7 +1003,7 @@ mod tests {
         let mut seed = 0x1234_5678_9ABC_DEF1;
         for (n, states) in [(6, 3), (10, 2), (24, 2), (24, 3)] {
             let problem = dense(n, states, &mut seed);
-            let solution = solve_alone(&problem, LIMITS);
+            let solution = solve_alone(problem.clone(), LIMITS);
             assert!(solution.proven, "{n} groups of {states} states");
             if n <= 6 {
                 assert_eq!(movement(solution.cost), movement(brute(&problem)));
@@ -989,7 +1015,7 @@ mod tests {
     /// is another; every fifth one wants an order of its own.
     fn random_graph(near: usize, seed: &mut u64) -> Problem {
         let (n, states) = (60, 3);
-        let mut problem = Problem::over(vec![states; n]);
+        let mut problem = Problem::over(vec![states; n], ());
         for node in 1..n {
             for _ in 0..2 {
                 let back = 1 + (random(seed) % near.min(node) as u64) as usize;
@@ -1026,7 +1052,10 @@ mod tests {
         for round in 0..12 {
             let near = if round % 2 == 0 { 5 } else { 60 };
             let problem = random_graph(near, &mut seed);
-            let (exact, programme) = (solve_alone(&problem, LIMITS), solve_alone(&problem, core));
+            let (exact, programme) = (
+                solve_alone(problem.clone(), LIMITS),
+                solve_alone(problem.clone(), core),
+            );
             assert!(programme.bound <= exact.cost && exact.bound <= programme.cost);
             if exact.proven {
                 assert!(exact.cost <= programme.cost);

@@ -3,7 +3,7 @@
 use super::conversion::Conversion;
 use super::function::Folded;
 use super::report::{FoldReport, Proof};
-use super::shared::Shared;
+use super::shared::Tally;
 use crate::codes;
 use crate::elide_copies::{Left, Repeats};
 use crate::pass::PassContext;
@@ -111,7 +111,7 @@ impl Totals {
     }
 
     /// Remarks on what kept the search from all candidates and forms, and from all boundaries.
-    fn remark_limits(&self, shared: &Shared, moves: bool, cx: &mut PassContext) {
+    fn remark_limits(&self, tally: &Tally, moves: bool, cx: &mut PassContext) {
         if 0 < self.dropped && moves {
             let mut message = format!(
                 "{} candidate layouts were left out at the cap",
@@ -123,8 +123,8 @@ impl Totals {
             cx.remarks
                 .push(Diagnostic::remark(codes::LAYOUTS_DROPPED, message));
         }
-        if 0 < shared.rules.unsaturated {
-            let message = format!("{} operations were not saturated", shared.rules.unsaturated);
+        if 0 < tally.unsaturated {
+            let message = format!("{} operations were not saturated", tally.unsaturated);
             cx.remarks
                 .push(Diagnostic::remark(codes::NOT_SATURATED, message));
         }
@@ -137,13 +137,13 @@ impl Totals {
     pub(crate) fn report(
         self,
         after: &Stats,
-        shared: Shared,
+        tally: Tally,
         cx: &mut PassContext,
         folded: &Module,
     ) -> FoldReport {
         // What nothing moves no other boundary makes better.
         let kept = self.kept.is_some() && after.movement_bytes != 0;
-        self.remark_limits(&shared, after.movement_bytes != 0, cx);
+        self.remark_limits(&tally, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
         let costs = after.layout_bytes().saturating_add(self.copied);
         let bound = self
@@ -201,14 +201,9 @@ impl Totals {
                 ("lower_bound_bytes", least),
             ],
             proof,
-            rules_fired: shared.rules.fired,
+            rules_fired: tally.fired,
             dropped: self.dropped,
-            sizes: [
-                self.groups,
-                self.nodes,
-                shared.signatures.len(),
-                shared.layouts.len(),
-            ],
+            sizes: [self.groups, self.nodes, tally.signatures, tally.layouts],
             conversions: self.conversions,
             freed: self.freed,
             trials: self.trials,

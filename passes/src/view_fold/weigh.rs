@@ -2,11 +2,10 @@
 
 use super::choose::{Copies, States};
 use super::groups::{Group, Node};
-use super::problem::{Cost, INFEASIBLE, Problem, movement};
+use super::problem::{INFEASIBLE, Problem, Table, movement};
 use super::search::{Modes, Search};
 use super::solve::{Starts, solve};
 use optc_ir::entity::{EntityId, SideTable};
-use std::rc::Rc;
 
 /// The choice of a function as a problem that is solved with one variable held.
 pub(crate) struct Scales {
@@ -31,7 +30,7 @@ impl Search<'_> {
     pub(crate) fn scales(&mut self) -> Option<Scales> {
         let modes = self.modes()?;
         let states = self.states(&modes, &Copies::few())?;
-        let problem = self.problem(&modes, &states);
+        let problem = self.problem(&modes, &states).in_costs();
         Some(Scales {
             modes,
             states,
@@ -59,7 +58,7 @@ impl Scales {
         if !states.clone().any(&allowed) {
             return None;
         }
-        let table: Rc<[Cost]> = states
+        let table: Table = states
             .map(|state| if allowed(state) { 0 } else { INFEASIBLE })
             .collect();
         let mut held = self.problem.clone();

@@ -461,8 +461,8 @@ fn parts(page: &str) -> [&str; 3] {
 fn scale_section(figures: &str) -> String {
     format!(
         "{SCALE}\n\
-         Generated programs of one kind each (`tests/support/scale.rs`), target `cpu`: processor seconds on one core, and the most memory resident.\n\
-         `total` is everything up to `print`; `check` verifies the folded program and checks its certificate; `tile` is `tile-propagate` for the target \
+         Generated programs of one kind each (`tests/support/scale.rs`), target `cpu`: processor seconds of all threads, and the most memory resident.\n\
+         `total` is everything up to `print`, `elapsed` the seconds of the clock for the same; `check` verifies the folded program and checks its certificate; `tile` is `tile-propagate` for the target \
          `tpu`.\n\
          Seconds belong to the machine they were measured on. `per op`, the time of one operation compared with that in the smaller program, does not (`tile per op` for the plan of tiles): 1 is linear.\n\n\
          ```sh\n\

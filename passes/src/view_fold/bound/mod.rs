@@ -49,13 +49,42 @@ fn says_of_ends(sig: &Signature) -> bool {
 /// Bytes that every lowering of the function converts at least; where it shows that these are `enough`, which is what some
 /// lowering converts, nothing more is tried.
 pub(crate) fn bytes(
-    graph: &Graph,
-    layouts: &mut Layouts,
-    signatures: &Signatures,
+    known: Known<'_>,
     candidates: &SideTable<Group, Vec<LayoutId>>,
+    fine: Option<Fine>,
     enough: u64,
 ) -> u64 {
-    let mut relaxation = Relaxation {
+    let groups = known.0.groups.len();
+    let mut relaxation = relaxation(known, candidates);
+    let Fine { bytes, exact } = fine.unwrap_or_else(|| relaxation.fine());
+    // With fewer states the solver may prove more; of many groups seldom, where most of what there is has been proved.
+    let most = MANY_GROUPS < groups && enough - enough / 4 <= bytes;
+    if exact || enough <= bytes || most {
+        return bytes;
+    }
+    let (coarse, _) = relaxation.minimum(Detail::COARSE);
+    bytes.max(coarse)
+}
+
+/// What a bound is found from: the program, its layouts and what its operations are.
+pub(crate) type Known<'a> = (&'a Graph, &'a mut Layouts, &'a Signatures);
+
+/// A bound with all states, and whether it is the minimum of the relaxation.
+pub(crate) struct Fine {
+    bytes: u64,
+    exact: bool,
+}
+
+/// The bound with all states, where what some lowering converts is not known yet.
+pub(crate) fn fine(known: Known<'_>, candidates: &SideTable<Group, Vec<LayoutId>>) -> Fine {
+    relaxation(known, candidates).fine()
+}
+
+fn relaxation<'a>(
+    (graph, layouts, signatures): Known<'a>,
+    candidates: &'a SideTable<Group, Vec<LayoutId>>,
+) -> Relaxation<'a> {
+    Relaxation {
         graph,
         signatures,
         candidates,
@@ -71,41 +100,43 @@ pub(crate) fn bytes(
         readers: FastMap::default(),
         lists_ends: signatures.any(|sig| !sig.is_tiled() && says_of_ends(sig)),
         layouts,
-    };
-    let fine = match graph.groups.len() <= MOST_GROUPS {
-        true => relaxation.minimum(Detail::FINE),
-        false => (0, false),
-    };
-    let (fine, exact) = fine;
-    // With fewer states the solver may prove more; of many groups seldom, where most of what there is has been proved.
-    let most = MANY_GROUPS < graph.groups.len() && enough - enough / 4 <= fine;
-    if exact || enough <= fine || most {
-        return fine;
     }
-    let (coarse, _) = relaxation.minimum(Detail::COARSE);
-    fine.max(coarse)
 }
 
 /// Groups of a program up to which the relaxation has all states; one of more is proved with fewer of them.
 const MOST_GROUPS: usize = 1 << 14;
 
-/// Groups of a program above which a bound of three quarters of what is moved is not tried to be raised.
-const MANY_GROUPS: usize = 1 << 12;
+/// Groups of a program above which a bound of three quarters of what is moved is not tried to be raised, and above which it is
+/// found while a choice is.
+pub(crate) const MANY_GROUPS: usize = 1 << 12;
 
 impl Relaxation<'_> {
+    fn fine(&mut self) -> Fine {
+        let (bytes, exact) = match self.graph.groups.len() <= MOST_GROUPS {
+            true => self.minimum(Detail::FINE),
+            false => (0, false),
+        };
+        Fine { bytes, exact }
+    }
+
     /// The minimum of the relaxation in some detail or what the solver proves of it, and whether it is the minimum. What
     /// ports see and how they are related is found out once.
     fn minimum(&mut self, detail: Detail) -> (u64, bool) {
         self.detail = detail;
         self.problem = Problem::default();
         self.group_states = SideTable::new(Vec::new());
-        self.readers.clear();
         self.paddings.borrow_mut().clear();
         self.groups();
         self.nodes();
-        let solution = relax(&self.problem);
+        self.readers.clear();
+        let problem = std::mem::take(&mut self.problem);
+        let variables = problem.domains.len();
+        if tracing::enabled!(tracing::Level::TRACE) {
+            self.problem = problem.clone();
+        }
+        let solution = relax(problem);
         tracing::debug!(
-            variables = self.problem.domains.len(),
+            variables,
             ?detail,
             bytes = movement(solution.bound),
             exact = solution.proven,

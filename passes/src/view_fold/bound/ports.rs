@@ -7,7 +7,7 @@ use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::price;
-use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
+use crate::view_fold::problem::{INFEASIBLE, Table, cost};
 use crate::view_fold::signature::Signature;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
@@ -303,7 +303,8 @@ impl Relaxation<'_> {
         related: bool,
     ) -> Option<usize> {
         let domain = &self.view(node, port, group).domain;
-        let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
+        let domain_len = domain.len();
+        let indices: Vec<usize> = (0..domain_len).filter(|&i| domain[i]).collect();
         let loads = self.prices(node, port);
         // Without padding and prices what a reader pays is what any other one of the group pays that takes the same.
         let alike = !self.layouts.is_tiled() && loads.is_empty();
@@ -312,21 +313,23 @@ impl Relaxation<'_> {
             let (table, own) = (table.clone(), related.then_some(indices.len()));
             return self.charge(group, table, own);
         }
-        let states = self.group_states[group].clone();
-        let known = Known::default();
+        let known = Known::of(domain_len);
+        let states = std::mem::take(&mut self.group_states[group]);
         let price = |s: &GroupState, i: &usize| {
             let load = loads.get(*i).copied().unwrap_or(0);
             self.read_cost((node, port), group, s, *i, &known)
                 .saturating_add(cost(load, 0))
         };
-        let costs = states
-            .iter()
-            .map(|s| indices.iter().map(move |i| price(s, i)));
-        let table: Rc<[Cost]> = match related {
-            true => costs.flatten().collect(),
-            false => costs.map(|of| of.min().unwrap_or(0)).collect(),
-        };
-        let table = self.problem.shared(table);
+        let mut costs = Vec::with_capacity(states.len() * indices.len());
+        for state in &states {
+            let of_state = indices.iter().map(|i| price(state, i));
+            match related {
+                true => costs.extend(of_state),
+                false => costs.push(of_state.min().unwrap_or(0)),
+            }
+        }
+        self.group_states[group] = states;
+        let table = self.problem.shared(costs.into());
         if let Some(key) = key {
             self.readers.insert(key, table.clone());
         }
@@ -334,7 +337,7 @@ impl Relaxation<'_> {
     }
 
     /// Adds what a reader of a group pays; over a variable of its own of so many states, where it has one.
-    fn charge(&mut self, group: Group, table: Rc<[Cost]>, own: Option<usize>) -> Option<usize> {
+    fn charge(&mut self, group: Group, table: Table, own: Option<usize>) -> Option<usize> {
         // Variables of groups come first; those of ports follow them.
         let var = self.problem.domains.len();
         self.problem.domains.extend(own);

@@ -4,7 +4,7 @@ use crate::view_fold::groups::{Graph, Group, Node};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::maps::{FastMap, FastSet};
 use crate::view_fold::physical::Digit;
-use crate::view_fold::problem::{Cost, Problem, movement};
+use crate::view_fold::problem::{Problem, Table, movement};
 use crate::view_fold::signature::SignatureId;
 use crate::view_fold::signatures::Signatures;
 use optc_ir::entity::{EntityId, SideTable};
@@ -162,16 +162,27 @@ impl View {
 }
 
 /// What conversions of one group cost, by the index that they begin and end with: asked once each.
-#[derive(Default)]
-pub(super) struct Known(RefCell<FastMap<(usize, usize), u64>>);
+pub(super) struct Known {
+    n: usize,
+    found: RefCell<Vec<Option<u64>>>,
+}
 
 impl Known {
-    pub(super) fn ask(&self, at: (usize, usize), find: impl FnOnce() -> u64) -> u64 {
-        if let Some(&known) = self.0.borrow().get(&at) {
+    /// Of a group with so many indices.
+    pub(super) fn of(n: usize) -> Known {
+        let found = RefCell::new(vec![None; n * n]);
+        Known { n, found }
+    }
+
+    pub(super) fn ask(&self, (from, to): (usize, usize), find: impl FnOnce() -> u64) -> u64 {
+        let at = from * self.n + to;
+        if let Some(&Some(known)) = self.found.borrow().get(at) {
             return known;
         }
         let found = find();
-        self.0.borrow_mut().insert(at, found);
+        if let Some(known) = self.found.borrow_mut().get_mut(at) {
+            *known = Some(found);
+        }
         found
     }
 }
@@ -208,7 +219,7 @@ pub(super) struct Relaxation<'a> {
     /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
     pub(super) atoms: SideTable<Group, Vec<Digit>>,
     /// What a reader of a group pays that takes these of its states, on a machine without tiles.
-    pub(super) readers: FastMap<(Group, Vec<usize>, bool), Rc<[Cost]>>,
+    pub(super) readers: FastMap<(Group, Vec<usize>, bool), Table>,
     /// Whether a row says what orders end in, on a machine without tiles.
     pub(super) lists_ends: bool,
 }

@@ -38,7 +38,7 @@ impl Relaxation<'_> {
                 counts.for_each(|(w, &d)| *w += usize::from(d));
             }
             let states = self.states(group, &produced, &wanted);
-            let known = Known::default();
+            let known = Known::of(n);
             let costs = states.iter().map(|s| self.state_cost(group, s, &known));
             let table = costs.collect();
             self.problem.push(&[group.index()], table);

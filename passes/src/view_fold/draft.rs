@@ -1,0 +1,257 @@
+//! The problem of a choice before it is known what its costs are written in.
+//!
+//! Forms that need the same cost the same, so that most columns of its tables are some other column: they are kept once, and
+//! tables are written out in machine words where all sums fit these.
+
+use super::maps::FastMap;
+use super::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
+use super::solve::{Solution, Starts, settle, solve, solve_words};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A table by rows: what each kind of column costs, and of which kind each column is.
+pub(super) struct Columns {
+    costs: Vec<Cost>,
+    n_kinds: usize,
+    kinds: Vec<usize>,
+}
+
+impl Columns {
+    /// A table of so many kinds of columns, which are all there.
+    pub(super) fn of(costs: Vec<Cost>, n_kinds: usize, kinds: Vec<usize>) -> Columns {
+        Columns {
+            costs,
+            n_kinds,
+            kinds,
+        }
+    }
+
+    /// A table over one variable.
+    pub(super) fn single(costs: impl Iterator<Item = Cost>) -> Columns {
+        Columns::of(costs.collect(), 1, vec![0])
+    }
+
+    fn table<W: Word>(&self, word: &impl Fn(Cost) -> W) -> Table<W> {
+        let words = self.costs.iter().map(|&c| word(c));
+        if self.kinds.len() == 1 {
+            return words.collect();
+        }
+        let words: Vec<W> = words.collect();
+        let rows = words.chunks_exact(self.n_kinds.max(1));
+        let mut table = Vec::with_capacity(rows.len() * self.kinds.len());
+        for row in rows {
+            table.extend(self.kinds.iter().map(|&kind| row[kind]));
+        }
+        table.into()
+    }
+}
+
+/// A problem whose tables are not written out.
+pub(super) struct Draft {
+    domains: Vec<usize>,
+    factors: Vec<(Vars, Rc<Columns>)>,
+}
+
+impl Draft {
+    /// A problem of variables with so many states each, and no factors.
+    pub(super) fn over(domains: Vec<usize>) -> Draft {
+        Draft {
+            domains,
+            factors: Vec::new(),
+        }
+    }
+
+    /// Adds a factor, unless it says nothing: no costs, and no two variables that have a choice.
+    pub(super) fn add(&mut self, vars: &[usize], table: Rc<Columns>) {
+        let any = || table.costs.iter().any(|&c| c != 0);
+        if says_something(&self.domains, vars, any) {
+            self.factors.push((Vars::from_slice(vars), table));
+        }
+    }
+
+    /// The problem, in machine words where it fits.
+    pub(super) fn written(&self) -> Written {
+        let mut known: FastMap<*const Columns, [u64; 2]> = FastMap::default();
+        let all = self.factors.iter().map(|(_, table)| {
+            let most = || most(&table.costs);
+            *known.entry(Rc::as_ptr(table)).or_insert_with(most)
+        });
+        match Packing::of_most(all) {
+            Some(packing) => Written::Words(self.expand(packing, |c| packing.pack(c))),
+            None => Written::Costs(self.in_costs()),
+        }
+    }
+
+    /// The problem in costs.
+    pub(super) fn in_costs(&self) -> Problem {
+        self.expand((), |c| c)
+    }
+
+    fn expand<W: Word>(&self, units: W::Units, word: impl Fn(Cost) -> W) -> Problem<W> {
+        let mut problem = Problem::over(self.domains.clone(), units);
+        let mut known: FastMap<*const Columns, Table<W>> = FastMap::default();
+        problem.factors.reserve(self.factors.len());
+        for (vars, table) in &self.factors {
+            let made = known.entry(Rc::as_ptr(table));
+            let made = made.or_insert_with(|| table.table(&word));
+            problem.keep(vars, made.clone());
+        }
+        problem
+    }
+}
+
+/// Whether a factor says something: it has costs, or two variables that have a choice.
+fn says_something(domains: &[usize], vars: &[usize], any_cost: impl FnOnce() -> bool) -> bool {
+    let open = vars.iter().filter(|&&v| domains[v] != 1).count();
+    1 < open || any_cost()
+}
+
+/// A problem in machine words where all its sums fit, else in costs.
+pub(super) enum Written {
+    Words(Problem<u64>),
+    Costs(Problem),
+}
+
+impl Written {
+    /// How many variables it has.
+    pub(super) fn variables(&self) -> usize {
+        match self {
+            Written::Words(problem) => problem.domains.len(),
+            Written::Costs(problem) => problem.domains.len(),
+        }
+    }
+
+    /// Minimises the sum of the factors; what comes out costs no more than the starts.
+    pub(super) fn solve(&self, starts: Starts<'_>) -> Solution {
+        match self {
+            Written::Words(problem) => solve_words(problem, starts),
+            Written::Costs(problem) => solve(problem, starts),
+        }
+    }
+
+    /// Gives each of these variables in turn the state that is best beside the others.
+    pub(super) fn settle(&self, states: &mut [usize], vars: Range<usize>) {
+        match self {
+            Written::Words(problem) => settle(problem, states, vars),
+            Written::Costs(problem) => settle(problem, states, vars),
+        }
+    }
+
+    /// The problem without some states of its first variables, whose factors have them first; `stays` says of each variable
+    /// which states stay, alike for variables that share a table.
+    pub(super) fn without(&self, stays: &[Vec<bool>]) -> Written {
+        match self {
+            Written::Words(problem) => Written::Words(without(problem, stays)),
+            Written::Costs(problem) => Written::Costs(without(problem, stays)),
+        }
+    }
+}
+
+fn without<W: Word>(problem: &Problem<W>, stays: &[Vec<bool>]) -> Problem<W> {
+    let mut domains = problem.domains.clone();
+    for (n, stays) in domains.iter_mut().zip(stays) {
+        *n = stays.iter().filter(|&&s| s).count();
+    }
+    let mut left = Problem::over(domains, problem.units);
+    let mut known: FastMap<*const W, Table<W>> = FastMap::default();
+    for factor in &problem.factors {
+        let stays = factor.vars.first().and_then(|&v| stays.get(v));
+        let table = match stays {
+            None => factor.table.clone(),
+            Some(stays) => {
+                let made = known.entry(factor.table.as_ptr());
+                let rows = || {
+                    let n = factor.table.len() / stays.len().max(1);
+                    let rows = factor.table.chunks_exact(n.max(1)).zip(stays);
+                    let rows: Vec<&[W]> = rows.filter(|(_, s)| **s).map(|(r, _)| r).collect();
+                    rows.concat().into()
+                };
+                made.or_insert_with(rows).clone()
+            }
+        };
+        let any = || table.iter().any(|&c| c != W::default());
+        if says_something(&left.domains, &factor.vars, any) {
+            left.keep(&factor.vars, table);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::{Factor, INFEASIBLE, cost};
+    use super::*;
+
+    /// Numbers without order, each below some other one.
+    fn numbers() -> impl FnMut(usize) -> usize {
+        let mut seed = 0x9E37_79B9_7F4A_7C15u64;
+        move |n| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed >> 8).unwrap_or(0) % n
+        }
+    }
+
+    /// The factors of a problem in costs.
+    fn factors(written: &Written) -> Vec<(Vec<usize>, Vec<Cost>)> {
+        fn all<W: Word>(problem: &Problem<W>) -> Vec<(Vec<usize>, Vec<Cost>)> {
+            let costs = |f: &Factor<W>| f.table.iter().map(|w| w.cost(problem.units)).collect();
+            let factors = problem.factors.iter();
+            factors.map(|f| (f.vars.to_vec(), costs(f))).collect()
+        }
+        match written {
+            Written::Words(problem) => all(problem),
+            Written::Costs(problem) => all(problem),
+        }
+    }
+
+    #[test]
+    fn a_problem_without_states_is_the_one_that_is_drafted_without_them() {
+        let mut random = numbers();
+        let mut in_words = 0;
+        for round in 0..200 {
+            let (groups, nodes) = (1 + random(3), 1 + random(3));
+            let stays: Vec<Vec<bool>> = (0..groups)
+                .map(|_| (0..=random(4)).map(|s| s == 0 || random(2) == 0).collect())
+                .collect();
+            let fewer: Vec<usize> = stays
+                .iter()
+                .map(|s| s.iter().filter(|&&s| s).count())
+                .collect();
+            let forms: Vec<usize> = (0..nodes).map(|_| 1 + random(3)).collect();
+            let domains = |of: Vec<usize>| of.into_iter().chain(forms.iter().copied()).collect();
+            let mut all = Draft::over(domains(stays.iter().map(Vec::len).collect()));
+            let mut left = Draft::over(domains(fewer));
+            // Every other problem has costs that do not fit words.
+            let largest = if round % 2 == 0 { 1 << 10 } else { 1 << 60 };
+            for (group, stays) in stays.iter().enumerate() {
+                for (node, &forms) in forms.iter().enumerate() {
+                    let n_kinds = 1 + random(forms);
+                    let kinds: Vec<usize> = (0..forms).map(|f| f % n_kinds).collect();
+                    let mut entry = |_| match random(6) {
+                        0 => INFEASIBLE,
+                        1 | 2 => 0,
+                        n => cost(largest / n as u64, n as u64),
+                    };
+                    let costs: Vec<Cost> = (0..stays.len() * n_kinds).map(&mut entry).collect();
+                    let rows = costs.chunks(n_kinds).zip(stays).filter(|(_, s)| **s);
+                    let rows: Vec<&[Cost]> = rows.map(|(row, _)| row).collect();
+                    let vars = [group, groups + node];
+                    let rest = Columns::of(rows.concat(), n_kinds, kinds.clone());
+                    left.add(&vars, Rc::new(rest));
+                    all.add(&vars, Rc::new(Columns::of(costs, n_kinds, kinds)));
+                }
+            }
+            let written = all.written();
+            assert_eq!(
+                factors(&written),
+                factors(&Written::Costs(all.in_costs())),
+                "words stand for the costs"
+            );
+            in_words += usize::from(matches!(written, Written::Words(_)));
+            assert_eq!(factors(&written.without(&stays)), factors(&left.written()));
+        }
+        assert!((100..200).contains(&in_words), "{in_words} of 200 in words");
+    }
+}
