@@ -704,10 +704,11 @@ impl Costs<'_> {
             true => 0.0,
             false => n * k * blocks * brought(columns, other),
         };
+        let first = &columns[..columns.len().min(self.micro.columns)];
         let written = match (neighbours(columns, RESULT), neighbours(rows, RESULT)) {
             (true, _) => 0.0,
             (_, true) => m * n * TURNED,
-            _ if woven(rows, columns).is_some() => m * n * WOVEN,
+            _ if woven(rows, first).is_some() => m * n * WOVEN,
             _ => m * n * SINGLE,
         };
         multiplied + left + right + written
