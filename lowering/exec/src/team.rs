@@ -9,10 +9,13 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Elements that are moved, or computed by themselves, for which a thread is started.
-pub(crate) const ELEMENTS: u64 = 1 << 15;
+/// Elements that are moved, or computed by themselves, for which a thread is started: what takes some 40 microseconds, several times what it
+/// takes until the thread works.
+pub(crate) const ELEMENTS: u64 = 1 << 17;
+/// Elements of rows for which a thread is started, of which each is read several times.
+pub(crate) const OF_ROWS: u64 = 1 << 15;
 /// Products for which a thread is started.
-pub(crate) const PRODUCTS: u64 = 1 << 19;
+pub(crate) const PRODUCTS: u64 = 1 << 21;
 
 /// This thread, and others that wait for work.
 #[derive(Debug)]

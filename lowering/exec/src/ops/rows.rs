@@ -170,9 +170,16 @@ impl Rows {
         };
         let reach = [span(&to, &writes), span(&from, &reads)];
         let mut begins: Vec<[i64; 2]> = to.into_iter().zip(from).map(|(a, b)| [a, b]).collect();
-        if reads.windows(2).any(|w| w[1] != w[0] + 1) {
+        if !even(&reads) {
             // Rows that lie side by side are worked on together, whatever their order is.
             begins.sort_by_key(|&[_, from]| from);
+        } else if SHORT < reads.len() {
+            // Rows by themselves come as they lie, if they are written so too.
+            let mut sorted = begins.clone();
+            sorted.sort_by_key(|&[_, from]| from);
+            if sorted.is_sorted_by_key(|&[to, _]| to) {
+                begins = sorted;
+            }
         }
         Some(Rows {
             work,
@@ -296,7 +303,7 @@ impl Rows {
             );
         };
         let count = (self.begins.len() as u64).saturating_mul(self.reads.len() as u64);
-        let firsts = match team.worth(count, team::ELEMENTS) {
+        let firsts = match team.worth(count, team::OF_ROWS) {
             1 => Vec::new(),
             _ => self.firsts(),
         };
@@ -307,7 +314,7 @@ impl Rows {
             (ends.0.unwrap_or(0) + low, ends.1.unwrap_or(0) + high)
         });
         let spans: Vec<(i64, i64)> = spans.collect();
-        let shares = team::shares(&spans, team.worth(count, team::ELEMENTS));
+        let shares = team::shares(&spans, team.worth(count, team::OF_ROWS));
         if shares.is_empty() {
             work(0..self.begins.len(), &self.writes, out);
             return Ok(());

@@ -92,7 +92,7 @@ impl Tiled {
             constants,
         };
         let elements = self.bytes() / size_of::<f32>() as u64;
-        let threads = team.worth(elements, team::ELEMENTS);
+        let threads = team.worth(elements, team::OF_ROWS);
         let threads = threads.min(self.programs.len()).min(scratch.len()).max(1);
         let rooms: Vec<Mutex<&mut Buffer>> = scratch.iter_mut().map(Mutex::new).collect();
         let done: Vec<Mutex<Result<Moved, String>>> = (0..threads)
