@@ -827,7 +827,15 @@ mod tests {
             ),
             (
                 "{share='all',writes='any'}",
-                "alternative 1: has `writes`, which is read where values lie in tiles",
+                "alternative 1: has `writes`, which is read where values lie in tiles, or of `patches`",
+            ),
+            (
+                "{share='all'},{when='patches'}",
+                "alternative 2: is for `patches`, which says `writes = \"any\"` alone, without tiles",
+            ),
+            (
+                "{share='all'},{when='patches',share='all',writes='any'}",
+                "alternative 2: is for `patches`, which says `writes = \"any\"` alone, without tiles",
             ),
             (
                 "{share='all',price={port='left',factor=1.0}}",
