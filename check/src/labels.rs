@@ -44,45 +44,44 @@ pub(crate) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Op
 /// The groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image stays. Nothing for
 /// any other operation.
 pub(crate) fn pointwise_groups(func: &Func, op: Op, freedom: &Freedom) -> Option<u64> {
-    let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
-    let data = &func.ops[op];
-    let (x, w) = (
-        shape(*data.operands.first()?)?,
-        shape(*data.operands.get(1)?)?,
-    );
-    let y = shape(*data.results.first()?)?;
-    if freedom.class != FreedomClass::Window || w.len() < 2 || x.len() < 2 || y.len() < 2 {
-        return None;
-    }
+    let [x, w, y] = convolved(func, op, freedom)?;
     let groups = x[1].checked_div(w[1]).filter(|&groups| groups != 0)?;
     let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
     let whole = groups * w[1] == x[1] && w[0] == y[1] && y[1].is_multiple_of(groups);
+    (same_image && whole).then_some(groups)
+}
+
+/// The shapes of the data, the weights and the result of a convolution that is not transposed, each of two dimensions at
+/// least, with one size in the place of those that are unknown.
+fn convolved(func: &Func, op: Op, freedom: &Freedom) -> Option<[Vec<u64>; 3]> {
+    let data = &func.ops[op];
+    let values = [
+        data.operands.first()?,
+        data.operands.get(1)?,
+        data.results.first()?,
+    ];
+    let shapes = values.map(|&v| some_size(func, v).and_then(|ty| ty.shape()));
+    let [Some(x), Some(w), Some(y)] = shapes else {
+        return None;
+    };
+    let ranked = [&x, &w, &y].iter().all(|shape| 2 <= shape.len());
     // Transposed, the first dimension of the weights is the input's.
     let output = freedom.results.first().and_then(|l| l.get(1));
     let straight = output.is_some() && freedom.operands[1].first() == output;
-    (same_image && whole && straight).then_some(groups)
+    let found = freedom.class == FreedomClass::Window && ranked && straight;
+    found.then_some([x, w, y])
 }
 
 /// Whether this is a convolution of one group that reads each position of its data once: the extents of the data are those
 /// of the result times those of the kernel.
 pub(crate) fn reads_once(func: &Func, op: Op, freedom: &Freedom) -> bool {
-    let shape = |v: Option<&Value>| some_size(func, *v?).and_then(|ty| ty.shape());
-    let data = &func.ops[op];
-    let (Some(x), Some(w), Some(y)) = (
-        shape(data.operands.first()),
-        shape(data.operands.get(1)),
-        shape(data.results.first()),
-    ) else {
+    let Some([x, w, y]) = convolved(func, op, freedom) else {
         return false;
     };
     let rank = x.len();
-    if freedom.class != FreedomClass::Window || rank < 3 || w.len() != rank || y.len() != rank {
-        return false;
-    }
-    let output = freedom.results.first().and_then(|l| l.get(1));
-    let straight = output.is_some() && freedom.operands[1].first() == output;
     let once = |d: usize| y[d].checked_mul(w[d]) == Some(x[d]);
-    straight && x[1] == w[1] && y[1] == w[0] && (2..rank).all(once)
+    let ranked = 3 <= rank && w.len() == rank && y.len() == rank;
+    ranked && x[1] == w[1] && y[1] == w[0] && (2..rank).all(once)
 }
 
 /// What a label is, as rows speak of it.

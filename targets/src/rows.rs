@@ -346,9 +346,8 @@ impl Alternative {
         if self.independent {
             said.push("tiles that need not agree".to_owned());
         }
-        if said.is_empty() {
-            let patches = self.when == Some(When::Patches);
-            said.extend((!patches).then(|| "any layout".to_owned()));
+        if said.is_empty() && self.when != Some(When::Patches) {
+            said.push("any layout".to_owned());
         }
         if self.writes.is_some() {
             said.push("the result written in any layout".to_owned());
@@ -670,9 +669,9 @@ impl Row {
     /// Whether every order that it takes has channels last, behind what windows slide along.
     #[must_use]
     pub fn is_channels_last(&self) -> bool {
-        let last = |a: &&Alternative| a.sequence.last() == Some(&PortRole::Channel);
+        let last = |a: &Alternative| a.sequence.last() == Some(&PortRole::Channel);
         let mut others = self.take.iter().filter(|a| a.when != Some(When::Patches));
-        !self.take.is_empty() && others.all(|a| last(&a))
+        !self.take.is_empty() && others.all(last)
     }
 
     /// The elements of a run or block that the row asks for; 1 where it asks for none.

@@ -180,9 +180,7 @@ pub(super) const BUILTIN: &[Builtin] = &[
         name: "patches-as-matmul",
         equation: "convert(conv(x, w), order) = matmul(patches(x), w)",
         summary: "a convolution that reads each position of its data once is a contraction, and writes its result in any order",
-        concerns: |sig, port| {
-            sig.patches && !sig.is_pointwise_conv() && (port == 1 || is_data_port(sig, port))
-        },
+        concerns: |sig, port| sig.patches && (port == 1 || is_data_port(sig, port)),
         apply: |cx| {
             if contracts(cx.signature, cx.layouts, cx.port, cx.layout) {
                 cx.forms.push(Form::Member(Vec::new()));
@@ -470,7 +468,7 @@ pub(super) fn contracts(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    match sig.patches && !sig.is_pointwise_conv() {
+    match sig.patches {
         true => takes_layout(sig, layouts, port, layout),
         false => contracts_pixels(sig, layouts, port, layout),
     }

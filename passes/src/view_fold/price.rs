@@ -6,7 +6,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
 use super::signature::{Ends, LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
-use optc_target::Price;
+use optc_target::{Price, Slower};
 
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
 /// them, and without tiles what each port costs by its order.
@@ -134,15 +134,19 @@ pub(crate) fn slower(sig: &Signature, layouts: &mut Layouts, port: usize, layout
 
 /// Whether some order of a port costs something by itself.
 pub(crate) fn is_slower(sig: &Signature, port: usize) -> bool {
-    let mut all = sig.slower.iter();
-    all.any(|slower| slower.port.index(sig.n_operands) == port)
+    slower_at(sig, port).next().is_some()
+}
+
+/// The orders of a port that cost something by themselves.
+fn slower_at(sig: &Signature, port: usize) -> impl Iterator<Item = &Slower> {
+    let all = sig.slower.iter();
+    all.filter(move |slower| slower.port.index(sig.n_operands) == port)
 }
 
 /// What a port of so many bytes costs where this label is innermost in it.
 pub(crate) fn slower_with(sig: &Signature, port: usize, innermost: usize, bytes: u64) -> u64 {
     let role = sig.port_role(innermost);
-    let all = sig.slower.iter();
-    let own = all.filter(|slower| slower.port.index(sig.n_operands) == port && slower.is_of(role));
+    let own = slower_at(sig, port).filter(|slower| slower.is_of(role));
     own.fold(0, |sum, slower| {
         sum.saturating_add(slower.price().of(bytes))
     })

@@ -53,7 +53,7 @@ pub struct Signature {
     /// What each alternative of the row costs, on a machine without tiles; empty where none costs anything.
     pub(crate) orders: Vec<PricedOrder>,
     /// Whether the row writes the result of a convolution that reads each position of its data once in any order, on a
-    /// machine without tiles.
+    /// machine without tiles; one of a single pixel is a contraction anyhow.
     pub(crate) patches: bool,
     /// Orders of single ports that cost something, on a machine without tiles.
     pub(crate) slower: Vec<Slower>,
@@ -208,7 +208,8 @@ impl Signature {
             signature.slower = slower_of(row, &signature);
             let mut taken = row.taken();
             let listed = taken.any(|a| a.when == Some(When::Patches));
-            signature.patches = listed && signature.reads_once();
+            let pointwise = signature.is_pointwise_conv();
+            signature.patches = listed && !pointwise && signature.reads_once();
         }
         let contracts = signature.freedom.class == FreedomClass::Contract;
         if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
@@ -248,8 +249,6 @@ impl Signature {
             self.tiles = vec![logical];
             return;
         };
-        let pointwise = self.is_pointwise_conv();
-        let depthwise = self.freedom.is_depthwise();
         let read = |a: &optc_target::Alternative| {
             if a.order.is_some() {
                 return logical.clone();
@@ -278,13 +277,7 @@ impl Signature {
             }
         };
         let n_results = self.n_ports().saturating_sub(self.n_operands);
-        let taken = row.taken().filter(|a| match a.when {
-            Some(When::Untiled | When::Patches) => false,
-            Some(When::Pointwise) => pointwise,
-            Some(When::Depthwise) => depthwise,
-            Some(When::Mixing) => !depthwise,
-            None => true,
-        });
+        let taken = row.taken().filter(|a| self.is_of(a.when));
         let taken = taken.filter(|a| a.is_for(self.n_operands, n_results));
         let as_part = row.takes_subviews();
         let taken = taken.filter(|a| match part {
@@ -501,6 +494,18 @@ impl Signature {
         self.pointwise_groups().is_some()
     }
 
+    /// Whether it is one of the operations that a row speaks of.
+    fn is_of(&self, when: Option<When>) -> bool {
+        match when {
+            Some(When::Pointwise) => self.is_pointwise_conv(),
+            Some(When::Depthwise) => self.freedom.is_depthwise(),
+            Some(When::Mixing) => !self.freedom.is_depthwise(),
+            Some(When::Patches) => self.reads_once(),
+            Some(When::Untiled) => false,
+            None => true,
+        }
+    }
+
     /// Whether this is a convolution of one group that reads each position of its data once.
     pub(crate) fn reads_once(&self) -> bool {
         if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
@@ -661,15 +666,7 @@ fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
     let is_of = |slower: &&Slower| {
         let port = slower.port.index(sig.n_operands);
         let priced = slower.factor.thousandths() != 0 && port < sig.n_ports();
-        priced
-            && match slower.when {
-                Some(When::Pointwise) => sig.is_pointwise_conv(),
-                Some(When::Depthwise) => sig.freedom.is_depthwise(),
-                Some(When::Mixing) => !sig.freedom.is_depthwise(),
-                Some(When::Patches) => sig.reads_once(),
-                Some(When::Untiled) => false,
-                None => true,
-            }
+        priced && sig.is_of(slower.when)
     };
     row.slower.iter().filter(is_of).cloned().collect()
 }

@@ -321,6 +321,19 @@ impl Chain {
             let whole = self.operands[k].size() == size_of::<u32>();
             whole && lattice(k + 1).is_line()
         };
+        // The elements of an operand that are read where they lie.
+        let sources = work.sources;
+        let stays = |k: usize| -> Result<Option<&[u32]>, String> {
+            let Source::Beside(source) = sources[k] else {
+                return Ok(None);
+            };
+            if !in_place(k) {
+                return Ok(None);
+            }
+            let from = lattice(k + 1).from as usize;
+            let words: &[u32] = bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
+            Ok(Some(&words[from..from + count]))
+        };
         for k in 0..operands {
             let own = lattice(k + 1);
             // What is written over has the elements of the result.
@@ -335,14 +348,9 @@ impl Chain {
         }
         if let Some((k, rescale)) = work.rescale {
             let (before, to) = work.parts.split_at_mut(operands);
-            let from = match work.sources[k] {
-                Source::Beside(source) if in_place(k) => {
-                    let from = lattice(k + 1).from as usize;
-                    let words: &[u32] =
-                        bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
-                    &words[from..from + count]
-                }
-                _ => &before[k][..count],
+            let from = match stays(k)? {
+                Some(words) => words,
+                None => &before[k][..count],
             };
             let places = target.from as usize..target.from as usize + count;
             match self.target() {
@@ -370,14 +378,9 @@ impl Chain {
             let part = |from: From| -> Result<&[u32], String> {
                 Ok(match from {
                     From::Code(i) => &before[operands + i][..count],
-                    From::Operand(k) => match work.sources[k] {
-                        Source::Beside(source) if in_place(k) => {
-                            let from = lattice(k + 1).from as usize;
-                            let words: &[u32] =
-                                bytemuck::try_cast_slice(source).map_err(|e| e.to_string())?;
-                            &words[from..from + count]
-                        }
-                        _ => &before[k][..count],
+                    From::Operand(k) => match stays(k)? {
+                        Some(words) => words,
+                        None => &before[k][..count],
                     },
                 })
             };

@@ -466,14 +466,13 @@ impl Depthwise {
         let [yt, xt, wt, bt] = &self.tables;
         let [rows, columns] = &self.slides;
         let (plane, height) = self.plane();
-        let phases = plane.phases;
         let start_of = self.base[0] - share.places.start as i64;
         let mut padded = vec![0f32; height * plane.row];
         let neighbours = step(&xt[4]) == Some(1);
         let together = step(&yt[4]) == Some(1);
         let places = pairs(rows.kernel, columns.kernel).map(|(kr, kc)| {
             let (column, row) = (kc * columns.dilation, kr * rows.dilation);
-            row * plane.row + column % phases * plane.phase + column / phases
+            row * plane.row + plane.place(column)
         });
         let taps: Vec<(usize, usize)> = places.enumerate().map(|(i, at)| (at, i)).collect();
         let mut weights: Vec<f32> = Vec::with_capacity(taps.len());
@@ -486,18 +485,8 @@ impl Depthwise {
             .skip(share.units.start)
         {
             let from = self.base[1] + xt[0][n] + xt[1][g];
-            for i in 0..rows.input.min(height.saturating_sub(rows.low)) {
-                let to = &mut padded[(i + rows.low) * plane.row..][..plane.row];
-                let at = from + xt[3][i];
-                if phases == 1 && neighbours {
-                    let fits = columns.input.min(plane.row - columns.low);
-                    let to = &mut to[columns.low..columns.low + fits];
-                    let from = &x[at as usize..at as usize + fits];
-                    to.iter_mut().zip(from).for_each(|(to, x)| *to = x.float());
-                } else {
-                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize].float());
-                }
-            }
+            let to = (&mut padded[..], plane.row);
+            self.fill(&plane, to, (x, from, neighbours), |x| x.float());
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
                 weights.clear();
@@ -527,15 +516,7 @@ impl Depthwise {
                     let all = sums.iter_mut().zip(&found[r % ROWS * width..]);
                     all.for_each(|(to, &sum)| *to = T::with(sum, start));
                     self.made(&mut parts, sums);
-                    if together {
-                        let places = &mut out[to as usize..to as usize + sums.len()];
-                        let all = places.iter_mut().zip(&*sums);
-                        all.for_each(|(to, sum)| *to = O::of(sum.read()));
-                    } else {
-                        for (sum, offset) in sums.iter().zip(&yt[4]) {
-                            out[(to + offset) as usize] = O::of(sum.read());
-                        }
-                    }
+                    self.write(out, (to, together), sums, |sum| O::of(sum.read()));
                 }
             }
         }
@@ -571,18 +552,8 @@ impl Depthwise {
             .skip(share.units.start)
         {
             let from = self.base[1] + xt[0][n] + xt[1][g];
-            for i in 0..rows.input.min(height.saturating_sub(rows.low)) {
-                let to = &mut padded[(i + rows.low) * width..][..plane.row];
-                let at = from + xt[3][i];
-                if plane.phases == 1 && neighbours {
-                    let fits = columns.input.min(plane.row - columns.low);
-                    let to = &mut to[columns.low..columns.low + fits];
-                    let from = &x[at as usize..at as usize + fits];
-                    each(from, to, |x| x.turned());
-                } else {
-                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize].turned());
-                }
-            }
+            let to = (&mut padded[..], width);
+            self.fill(&plane, to, (x, from, neighbours), |x| x.turned());
             taps.clear();
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
@@ -621,16 +592,54 @@ impl Depthwise {
                     for (r, found) in some.clone().zip(sums.chunks_exact(long)) {
                         let found = &found[..columns.output];
                         let to = start_of + yt[0][n] + yt[1][g] + yt[2][o] + yt[3][r];
-                        if together {
-                            let places = &mut out[to as usize..to as usize + found.len()];
-                            each(found, places, |sum| O::of(bytemuck::cast(sum)));
-                        } else {
-                            for (sum, offset) in found.iter().zip(&yt[4]) {
-                                out[(to + offset) as usize] = O::of(bytemuck::cast(*sum));
-                            }
-                        }
+                        self.write(out, (to, together), found, |sum| O::of(bytemuck::cast(sum)));
                     }
                 }
+            }
+        }
+    }
+
+    /// Fills the rows of a padded plane, so many elements apart, with those of an operand that begin at some place, its columns
+    /// neighbours or not.
+    #[inline(always)]
+    fn fill<E: Copy, P: Copy>(
+        &self,
+        plane: &Plane,
+        (padded, apart): (&mut [P], usize),
+        (x, from, neighbours): (&[E], i64, bool),
+        element: impl Fn(E) -> P,
+    ) {
+        let ([rows, columns], xt) = (&self.slides, &self.tables[1]);
+        for (to, row) in padded.chunks_exact_mut(apart).skip(rows.low).zip(&xt[3]) {
+            let (to, at) = (&mut to[..plane.row], from + row);
+            if plane.phases == 1 && neighbours {
+                let fits = columns.input.min(plane.row - columns.low);
+                let to = &mut to[columns.low..columns.low + fits];
+                each(&x[at as usize..at as usize + fits], to, &element);
+            } else {
+                plane.spread(to, columns, |j| element(x[(at + xt[4][j]) as usize]));
+            }
+        }
+    }
+
+    /// Writes a row of sums that begins at some place of the result, its columns together or not.
+    #[inline(always)]
+    fn write<S: Copy, O: Copy>(
+        &self,
+        out: &mut [O],
+        (to, together): (i64, bool),
+        sums: &[S],
+        element: impl Fn(S) -> O,
+    ) {
+        if together {
+            each(
+                sums,
+                &mut out[to as usize..to as usize + sums.len()],
+                element,
+            );
+        } else {
+            for (&sum, offset) in sums.iter().zip(&self.tables[0][4]) {
+                out[(to + offset) as usize] = element(sum);
             }
         }
     }

@@ -188,7 +188,7 @@ impl Relaxation<'_> {
                     let (var, produces) = (group.index(), true);
                     slots.insert(port, Slot { var, produces });
                     let prices = self.prices(node, port);
-                    if prices.iter().any(|&n| n != 0) {
+                    if !prices.is_empty() {
                         let states = &self.group_states[group];
                         let price = |s: &GroupState| cost(prices[s.produced], 0);
                         let table = states.iter().map(price).collect();
@@ -270,7 +270,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What an operation costs at least with a port in each of its states; nothing where no row asks for a price.
+    /// What an operation costs at least with a port in each of its states; nothing where none costs anything.
     pub(super) fn prices(&mut self, node: Node, port: usize) -> Vec<u64> {
         let Some(id) = self.graph.nodes[node].signature else {
             return Vec::new();
@@ -280,18 +280,27 @@ impl Relaxation<'_> {
             return Vec::new();
         }
         let view = &self.ports[&(node, port)];
+        // Of layouts that are no candidates the elements alone are known, and which dimension is innermost.
+        let elements = price::is_slower(sig, port).then(|| {
+            let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+            let fixed = || sig.elements(port).saturating_mul(u64::from(bits)) / 8;
+            let bytes = self.layouts.symbolic_bytes(shape, bits);
+            bytes.unwrap_or_else(fixed)
+        });
         let mut price = |i: usize| match view.state(i) {
             Some(State::Known(layout)) => price::least_price(sig, self.layouts, port, layout),
             Some(State::Other(class)) => {
-                let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
-                let fixed = || sig.elements(port).saturating_mul(u64::from(bits)) / 8;
-                let bytes = self.layouts.symbolic_bytes(shape, bits);
-                let of = |label| price::slower_with(sig, port, label, bytes.unwrap_or_else(fixed));
-                view.classes[class].label.map_or(0, of)
+                let known = elements.zip(view.classes[class].label);
+                known.map_or(0, |(n, label)| price::slower_with(sig, port, label, n))
             }
             Some(State::Unknown) | None => 0,
         };
-        (0..view.domain.len()).map(&mut price).collect()
+        let prices: Vec<u64> = (0..view.domain.len()).map(&mut price).collect();
+        // Readers that pay nothing for their orders are alike.
+        match prices.iter().any(|&n| n != 0) {
+            true => prices,
+            false => Vec::new(),
+        }
     }
 
     /// What a reading port costs: over a variable of its own where another port constrains it.

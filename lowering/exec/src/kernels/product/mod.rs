@@ -285,7 +285,7 @@ mod tests {
                 let starts: Vec<*const F> = left.chunks(terms).map(<[F]>::as_ptr).collect();
                 let places = out.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                 let places: Vec<*mut F::Sum> = places.collect();
-                for adds in [Adds::Nothing, Adds::There] {
+                let add = |places: &[*mut F::Sum], adds: Adds<'_, F::Sum>| {
                     let panel = Panel {
                         narrow: None,
                         left: &starts,
@@ -293,13 +293,15 @@ mod tests {
                         right: right.as_ptr(),
                         right_step: micro.columns,
                         terms,
-                        out: &places,
+                        out: places,
                         adds,
                         half,
                     };
-                    // SAFETY: all rows, terms and columns are in the lists above.
+                    // SAFETY: all rows, terms and columns are in the lists, and places are those of lists of as many rows.
                     unsafe { F::panel(micro, &panel) };
-                }
+                };
+                add(&places, Adds::Nothing);
+                add(&places, Adds::There);
                 let by_row: Vec<F::Sum> = out.iter().step_by(micro.columns).copied().collect();
                 let mut by_column = [F::Sum::zeroed(); MOST_COLUMNS];
                 by_column[..micro.columns].copy_from_slice(&out[..micro.columns]);
@@ -310,19 +312,7 @@ mod tests {
                 ] {
                     let places = more.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                     let places: Vec<*mut F::Sum> = places.collect();
-                    let panel = Panel {
-                        left: &starts,
-                        left_step: 1,
-                        right: right.as_ptr(),
-                        right_step: micro.columns,
-                        terms,
-                        out: &places,
-                        adds,
-                        narrow: None,
-                        half,
-                    };
-                    // SAFETY: all rows, terms and columns are in the lists above.
-                    unsafe { F::panel(micro, &panel) };
+                    add(&places, adds);
                     for (i, found) in more.iter().enumerate() {
                         let (row, column) = (i / micro.columns, i % micro.columns);
                         if column < columns {
