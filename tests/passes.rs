@@ -581,6 +581,53 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
     }
 }
 
+/// What an operation shares with the functions that it runs has one layout, and one order where it has all rounds.
+#[test]
+fn certificates_of_loops_that_give_other_layouts_than_they_run_are_refused() {
+    let registry = Arc::new(optc_ops::registry());
+    let target = Target::builtin("cpu").expect("built in");
+    let program = |part: &str, whole: &str| {
+        let (p, w) = (
+            format!("tensor<3x5xf32{part}>"),
+            format!("tensor<2x3x5xf32{whole}>"),
+        );
+        let x = "tensor<2x3x5xf32>";
+        parse(&format!(
+            r#"module {{
+  func.func @main(%h: {p}, %x: {x}) -> ({p}, {x}) {{
+    %0 = "hbir.layout_convert"(%x) : ({x}) -> {w}
+    %1:2 = "hbir.opaque"(%h, %0) <{{kind = "Scan", domain = "", effect = "pure", onnx.body = @f, onnx.num_scan_inputs = 1}}> : ({p}, {w}) -> ({p}, {w})
+    %2 = "hbir.layout_convert"(%1#1) : ({w}) -> {x}
+    return %1#0, %2 : {p}, {x}
+  }}
+  func.func private @f(%s: {p}, %y: {p}) -> ({p}, {p}) {{
+    %0 = "hbir.add"(%s, %y) : ({p}, {p}) -> {p}
+    return %0, %y : {p}, {p}
+  }}
+}}"#
+        ))
+    };
+    let turned = ", {order = [1, 0]}";
+    let original = program(turned, "");
+    let says = |whole: &str| {
+        let folded = program(turned, whole);
+        let bytes = optc_check::Stats::of(&folded, &registry).movement_bytes;
+        let witness = Witness::in_step(&original, &folded, &registry);
+        let certificate = Certificate::of(&original, &folded, witness, "cpu", bytes);
+        optc_check::check(&original, &folded, &certificate, &registry, &target)
+    };
+    for agrees in [
+        ", {order = [0, 2, 1]}",
+        ", {order = [2, 0, 1]}",
+        ", {order = [2, 1, 0]}",
+    ] {
+        assert_eq!(says(agrees).map_err(|d| words(&d)), Ok(()), "{agrees}");
+    }
+    for differs in [", {order = [1, 0, 2]}", ", {order = [1, 2, 0]}"] {
+        refused(says(differs), "certificate-mismatch");
+    }
+}
+
 /// A program whose named batch grows by a factor from layer to layer, with each layer's result in two orders.
 fn growing(layers: u32, factor: u64) -> String {
     let batch = |n: u64| match n {

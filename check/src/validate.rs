@@ -28,11 +28,11 @@ use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::text::print_attr;
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, Operation, Registry, StandIns, Value,
-    ValueDef, ViewDims, named_sizes,
+    Attr, AttrDict, Diagnostic, Dim, Func, Joint, Module, Op, Operation, Registry, Site, StandIns,
+    Value, ValueDef, ViewDims, named_sizes,
 };
 use optc_layout::ViewMap;
-use optc_ops::{Subview, loop_functions};
+use optc_ops::Subview;
 use optc_target::Target;
 
 /// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
@@ -338,6 +338,7 @@ impl<'a> Walk<'a> {
 
 /// The proof of one function.
 struct Proof<'a> {
+    registry: &'a Registry,
     left: Walk<'a>,
     right: Walk<'a>,
     numbers: Numbers,
@@ -368,6 +369,7 @@ impl<'a> Proof<'a> {
             }
         }
         Ok(Proof {
+            registry,
             left: Walk::new(a, registry),
             right,
             numbers,
@@ -376,26 +378,39 @@ impl<'a> Proof<'a> {
         })
     }
 
-    /// Whether a loop of the folded program and the functions that it runs have one layout for each value that it
-    /// carries.
+    /// Whether an operation of the folded program and the functions that it runs have one layout for each value that they share,
+    /// and one order where a port has the values of all rounds.
     fn agrees(&self, op: Op) -> bool {
-        let func = self.right.func;
-        let data = &func.ops[op];
         let of_name = |name: &str| self.folded.funcs.iter().find(|f| *f.name == *name);
-        let Some((condition, body)) = loop_functions(func, op) else {
+        let Some(site) = Site::of(self.right.func, op, self.registry, of_name) else {
             return false;
         };
-        let (Some(condition), Some(body)) = (of_name(condition), of_name(body)) else {
-            return false;
-        };
-        let like = |values: &[Value], of: &Func, others: &[Value]| {
-            let alike = |(&u, &v): (&Value, &Value)| same_layout(func, u, of, v);
-            values.len() == others.len() && values.iter().zip(others).all(alike)
-        };
-        like(&data.operands, func, &data.results)
-            && like(&data.operands, body, &body.args)
-            && like(&data.operands, body, &body.results)
-            && like(&data.operands, condition, &condition.args)
+        site.joined.iter().all(|class| {
+            let parts = class.iter().filter(|joint| joint.axis.is_none());
+            let mut parts = parts.filter_map(|joint| site.value(joint.place));
+            let Some((func, first)) = parts.next() else {
+                return true;
+            };
+            let order = order_of(func, first);
+            let alike = |joint: &Joint| {
+                let Some((whole, value)) = site.value(joint.place) else {
+                    return false;
+                };
+                let Some(axis) = joint.axis else {
+                    return same_layout(func, first, whole, value);
+                };
+                // Rounds read and write their parts; only an order can be another one.
+                match (&order, order_of(whole, value)) {
+                    (Some(order), Some(whole)) => {
+                        let rest = whole.iter().filter(|&&dim| dim != axis);
+                        let rest = rest.map(|&dim| dim - usize::from(axis < dim));
+                        rest.eq(order.iter().copied())
+                    }
+                    _ => true,
+                }
+            };
+            class.iter().all(alike)
+        })
     }
 
     fn run(&mut self, stated: &FuncWitness) -> Result<(), Box<Diagnostic>> {
@@ -613,4 +628,12 @@ fn same_props(a: &AttrDict, b: &AttrDict) -> bool {
 fn props_text(props: &AttrDict) -> String {
     let text = |(name, attr): (&str, &Attr)| format!("{name:?} = {}, ", print_attr(attr));
     props.iter().map(text).collect()
+}
+
+/// The dimensions of a value that are longer than 1, major to minor, where its layout is their order.
+fn order_of(func: &Func, value: Value) -> Option<Vec<usize>> {
+    let ty = func.ty(value).as_tensor()?;
+    let mut order = ty.notation.order(ty.rank())?;
+    order.retain(|&dim| !ty.dims[dim].is_one());
+    Some(order)
 }

@@ -14,6 +14,7 @@ mod mini_float;
 pub mod module;
 pub mod op;
 mod render;
+mod site;
 pub mod size;
 pub mod size_flow;
 mod span;
@@ -31,10 +32,11 @@ pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
     Along, Attributes, Bindings, Call, Control, Effect, EvalContext, Freedom, FreedomClass,
-    Inferred, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Registry, Role, Slices,
-    Structure, Traffic, ViewDims,
+    Inferred, Joint, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Place, Registry,
+    Role, Slices, Structure, Traffic, ViewDims,
 };
 pub use render::render;
+pub use site::Site;
 pub use size::{Size, SizeTable};
 pub use size_flow::{name_arguments, name_sizes, named_sizes};
 pub use span::Span;

@@ -13,7 +13,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{TensorType, Type};
-use optc_ir::{Code, Func, Op, attributes, codes};
+use optc_ir::{Code, attributes, codes};
 use std::sync::Arc;
 
 /// The effect that an operation states of itself, as an attribute.
@@ -271,19 +271,4 @@ codes! {
         r#"%0 = "hbir.opaque"(%x) <{kind = "Foo", effect = "none"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"use one of the words that the message lists, or leave it out: then the operation may do anything; "pure" does nothing besides"#,
     );
-}
-
-/// The functions that a loop of HLO text runs, its condition and its body; nothing for other operations.
-#[must_use]
-pub fn loop_functions(func: &Func, op: Op) -> Option<(&str, &str)> {
-    let data = &func.ops[op];
-    let is_loop = &*data.name == Opaque::NAME && data.props.str("kind") == Some("while");
-    let named = |key: &str| match data.props.get(key) {
-        Some(Attr::Symbol(name)) => Some(&**name),
-        _ => None,
-    };
-    match is_loop {
-        true => named("hlo.condition").zip(named("hlo.body")),
-        false => None,
-    }
 }

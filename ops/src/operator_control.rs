@@ -3,8 +3,8 @@
 //! Their operands are the inputs that the node has, then those that the graphs take from around them; `captures` says how
 //! many these are. Arguments that a graph takes from around it stand last.
 
-use optc_ir::Attr;
 use optc_ir::op::{Control, OpRef, Slices};
+use optc_ir::{Attr, AttrDict};
 use std::sync::Arc;
 
 /// The attributes that name the functions of an operator; none of one that runs no functions.
@@ -77,6 +77,19 @@ pub(crate) fn control(kind: &str, op: &OpRef<'_>) -> Option<Control> {
         apart: slices("input", carried, apart)?,
         stacked: slices("output", carried, stacked)?,
     })
+}
+
+/// The attributes of a `Scan` that takes its operands apart and stacks its results along these dimensions.
+#[must_use]
+pub fn with_slices(props: &AttrDict, apart: Vec<usize>, stacked: Vec<usize>) -> AttrDict {
+    let mut props = props.clone();
+    for (what, axes) in [("input", apart), ("output", stacked)] {
+        let key = format!("onnx.scan_{what}_axes");
+        if axes.iter().any(|&axis| axis != 0) || props.get(&key).is_some() {
+            props.set(&key, Attr::ints(&axes));
+        }
+    }
+    props
 }
 
 /// The function that an attribute names.

@@ -34,12 +34,14 @@ impl Volume {
         }
     }
 
-    /// Whether the two can be the same number for some sizes, none of them 0, of what is unknown.
+    /// Whether the two can be the same number for some sizes of what is unknown: none of them 0, but where one number is 0 and the
+    /// other one has names.
     pub(crate) fn may_equal(&self, other: &Volume) -> bool {
         let (Some(a), Some(b)) = (&self.size, &other.size) else {
             return self.size == other.size;
         };
-        let comparable = self.unknowns == 0 && other.unknowns == 0;
+        let empty = |a: &Size, b: &Size| a.as_constant() == Some(0) && b.as_constant().is_none();
+        let comparable = self.unknowns == 0 && other.unknowns == 0 && !empty(a, b) && !empty(b, a);
         !comparable || a.minus(b).is_none_or(|difference| !difference.is_nonzero())
     }
 

@@ -56,6 +56,43 @@ g (float[2,3] x, int64 n) => (float[2,3] y, float[r,2,3] all) {
   }>
 }""", [{"x": floats(2, 3), "n": whole(n)} for n in (0, 1, 5, -2)], still=True)
 
+program("transposes_around_branch", """
+g (bool c, float[2,3,4] x) => (float[2,3,4] y) {
+  t = Transpose <perm = [2, 0, 1]> (x)
+  u = If (c) <
+    then_branch = a () => (float[4,2,3] p) { p = Relu (t) },
+    else_branch = b () => (float[4,2,3] q) { q = Sigmoid (t) }
+  >
+  y = Transpose <perm = [1, 2, 0]> (u)
+}""", [{"c": np.asarray(c), "x": floats(2, 3, 4)} for c in (True, False)], still=True)
+
+program("transposes_around_loop", """
+g (float[2,3,4] x, int64 n) => (float[2,3,4] y, float[r,2,3,4] all) {
+  go = Constant <value = bool {1}> ()
+  t = Transpose <perm = [2, 0, 1]> (x)
+  u, parts = Loop (n, go, t) <body = b (int64 i, bool c, float[4,2,3] v) => (bool d, float[4,2,3] w, float[4,2,3] s) {
+    d = Identity (c)
+    e = Mul (v, t)
+    w = Tanh (e)
+    s = Neg (w)
+  }>
+  y = Transpose <perm = [1, 2, 0]> (u)
+  all = Transpose <perm = [0, 2, 3, 1]> (parts)
+}""", [{"x": floats(2, 3, 4), "n": whole(n)} for n in (0, 1, 5)], still=True)
+
+program("transposes_around_scan", """
+g (float[3,4] h, float[6,4,3] x) => (float[3,4] k, float[3,6,4] y) {
+  t = Transpose <perm = [0, 2, 1]> (x)
+  s = Transpose <perm = [1, 0]> (h)
+  z = Transpose <perm = [1, 0]> (s)
+  l, u = Scan (z, t) <body = b (float[3,4] v, float[3,4] p) => (float[3,4] w, float[3,4] o) {
+    w = Add (v, p)
+    o = Relu (w)
+  }, num_scan_inputs = 1>
+  k = Identity (l)
+  y = Transpose <perm = [1, 0, 2]> (u)
+}""", [{"h": floats(3, 4), "x": floats(6, 4, 3)}])
+
 program("fixed", """
 g (float[2,3] x) => (float[8,3] y) {
   n = Constant <value = int64 {4}> ()
@@ -253,7 +290,7 @@ F (p, q) => (r) {
 
 
 # Programs with a size that only running them tells, which the executor refuses.
-OPEN = {"for", "while", "growing", "loop_in_loop", "if_of_unlike_shapes"}
+OPEN = {"for", "transposes_around_loop", "while", "growing", "loop_in_loop", "if_of_unlike_shapes"}
 
 
 class Wrong(Exception):

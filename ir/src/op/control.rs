@@ -68,4 +68,140 @@ impl Control {
         };
         two.into_iter().flatten().chain(any)
     }
+
+    /// The ports that hold one value, or the same value of successive rounds: they have one type, and what lays one out lays out
+    /// all. `operands` and `results` are how many the operation has, `arguments` how many each of [`Control::functions`] has.
+    /// Ports that share their value with no other one are left out. `None` where these numbers do not fit.
+    #[must_use]
+    pub fn joined(
+        &self,
+        operands: usize,
+        results: usize,
+        arguments: &[usize],
+    ) -> Option<Vec<Vec<Joint>>> {
+        let whole = |place: Place| Joint { place, axis: None };
+        let part = |place: Place, axis: usize| Joint {
+            place,
+            axis: Some(axis),
+        };
+        let mut all = Vec::new();
+        match self {
+            Control::Loop { .. } => {
+                let fits = operands == results && *arguments == [operands, operands];
+                let carried = |i| {
+                    vec![
+                        whole(Place::Operand(i)),
+                        whole(Place::Argument(0, i)),
+                        whole(Place::Argument(1, i)),
+                        whole(Place::Given(1, i)),
+                        whole(Place::Result(i)),
+                    ]
+                };
+                fits.then(|| (0..operands).map(carried).collect())
+            }
+            Control::Branch(functions) => {
+                let mut next = 1;
+                for (number, &count) in arguments.iter().enumerate() {
+                    let argument = |i| {
+                        vec![
+                            whole(Place::Operand(next + i)),
+                            whole(Place::Argument(number, i)),
+                        ]
+                    };
+                    all.extend((0..count).map(argument));
+                    next += count;
+                }
+                let result = |i| {
+                    let given = (0..functions.len()).map(|f| whole(Place::Given(f, i)));
+                    given.chain([whole(Place::Result(i))]).collect()
+                };
+                all.extend((0..results).map(result));
+                (next == operands && arguments.len() == functions.len()).then_some(all)
+            }
+            Control::Rounds {
+                limit,
+                condition,
+                carried,
+                ..
+            } => {
+                let first = usize::from(*limit) + usize::from(*condition);
+                let rest = operands.checked_sub(first + carried)?;
+                results.checked_sub(*carried)?;
+                for i in 0..*carried {
+                    all.push(vec![
+                        whole(Place::Operand(first + i)),
+                        whole(Place::Argument(0, 2 + i)),
+                        whole(Place::Given(0, 1 + i)),
+                        whole(Place::Result(i)),
+                    ]);
+                }
+                let given = *carried..carried + rest;
+                all.extend(given.map(|i| {
+                    vec![
+                        whole(Place::Operand(first + i)),
+                        whole(Place::Argument(0, 2 + i)),
+                    ]
+                }));
+                all.extend(
+                    (*carried..results)
+                        .map(|i| vec![part(Place::Result(i), 0), whole(Place::Given(0, 1 + i))]),
+                );
+                (*arguments == [2 + carried + rest]).then_some(all)
+            }
+            Control::Scan {
+                carried,
+                apart,
+                stacked,
+                ..
+            } => {
+                let taken = carried + apart.len();
+                let fits = taken <= operands
+                    && *arguments == [operands]
+                    && carried + stacked.len() == results;
+                for i in 0..operands {
+                    let apart = i.checked_sub(*carried).and_then(|i| apart.get(i));
+                    let operand = Place::Operand(i);
+                    let mut ports = vec![whole(Place::Argument(0, i))];
+                    ports.push(match apart {
+                        Some(slices) => part(operand, slices.axis),
+                        None => whole(operand),
+                    });
+                    if i < *carried {
+                        ports.extend([whole(Place::Given(0, i)), whole(Place::Result(i))]);
+                    }
+                    all.push(ports);
+                }
+                let stacked = stacked.iter().zip(*carried..);
+                all.extend(stacked.map(|(slices, i)| {
+                    vec![
+                        part(Place::Result(i), slices.axis),
+                        whole(Place::Given(0, i)),
+                    ]
+                }));
+                fits.then_some(all)
+            }
+        }
+    }
+}
+
+/// A port of an operation that runs functions, or of one of these, by their number in [`Control::functions`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// An operand of the operation.
+    Operand(usize),
+    /// A result of the operation.
+    Result(usize),
+    /// An argument of a function.
+    Argument(usize, usize),
+    /// A result of a function.
+    Given(usize, usize),
+}
+
+/// A port that holds a value which other ports hold too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joint {
+    /// Where it is held.
+    pub place: Place,
+    /// Of a port that holds the values of all rounds, the dimension along which they follow one another.
+    pub axis: Option<usize>,
 }

@@ -25,7 +25,7 @@ mod results;
 mod traffic;
 
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
-pub use control::{Control, Slices};
+pub use control::{Control, Joint, Place, Slices};
 pub use decl::{OpDecl, iteration_domain_of};
 pub use effect::Effect;
 pub use error::OpError;

@@ -227,6 +227,32 @@ impl Notation {
         }
     }
 
+    /// The notation of the dense layout whose dimensions follow `order`, major to minor: a permutation of them.
+    #[must_use]
+    pub fn of_order(order: Vec<usize>) -> Notation {
+        match order.is_sorted() {
+            true => Notation::RowMajor,
+            false => Notation::Block(BlockNotation::simple(order, Vec::new())),
+        }
+    }
+
+    /// The dimensions of a tensor of `rank` dimensions, major to minor, where the notation says that they follow one another so,
+    /// densely, whatever the sizes; `None` where it says more or has another number of dimensions.
+    #[must_use]
+    pub fn order(&self, rank: usize) -> Option<Vec<usize>> {
+        let order = match self {
+            Notation::RowMajor => (0..rank).collect(),
+            Notation::Block(block) if block.levels().is_empty() => block.order().to_vec(),
+            Notation::Xla(xla) => {
+                let order: Vec<usize> = xla.minor_to_major().iter().rev().copied().collect();
+                let dense = XlaNotation::from_minor_to_major(xla.minor_to_major()).ok()?;
+                (*xla == dense).then_some(order)?
+            }
+            Notation::Block(_) | Notation::Strided(_) | Notation::Digits(_) => return None,
+        };
+        (order.len() == rank).then_some(order)
+    }
+
     /// Reads the keys of an encoding for a tensor of `rank` dimensions; none is row-major.
     ///
     /// # Errors

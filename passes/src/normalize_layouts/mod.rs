@@ -16,7 +16,8 @@
 //!    digits. A view is that memory again, a conversion a transpose of its digits.
 //! 2. An operation runs over the axes in which the digits of its ports lie, its attributes about these axes; where it
 //!    has no such form, over its own dimensions, its operands and results transposed.
-//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed.
+//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed. What an operation shares
+//!    with a function that it alone runs is handed on as it lies, where both have it in one layout.
 //!
 //! # Not done
 //! Layouts that are no order of digits (tiles with padding, overlapping strides) are refused. Windows run over their own
@@ -36,10 +37,12 @@ mod contract;
 mod digits;
 mod memory;
 mod ordered;
+mod shared;
 
 use crate::codes;
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use memory::Memory;
+use shared::{Ports, Shared, as_it_lies};
 
 use optc_ir::{
     Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef, StandIns,
@@ -77,8 +80,9 @@ impl Pass for NormalizeLayouts {
         if !laid && !module.funcs.iter().any(views) {
             return Ok(Changed::No.into());
         }
+        let shared = Shared::of(module, &cx.registry);
         for func in &mut module.funcs {
-            *func = normalized(func, cx)?;
+            *func = normalized(func, &shared, cx)?;
         }
         module.attrs.remove("hbir.target");
         Ok(Changed::Yes.into())
@@ -94,7 +98,7 @@ fn is_laid(func: &Func) -> bool {
 }
 
 /// The function with every value row-major.
-fn normalized(func: &Func, cx: &PassContext) -> Result<Func, Box<Diagnostic>> {
+fn normalized(func: &Func, shared: &Shared, cx: &PassContext) -> Result<Func, Box<Diagnostic>> {
     let registry = &cx.registry;
     let numbers = StandIns::for_func(func, registry).ok_or_else(|| {
         let message = format!("@{}: a value has 2^63 positions or more", func.name);
@@ -111,21 +115,24 @@ fn normalized(func: &Func, cx: &PassContext) -> Result<Func, Box<Diagnostic>> {
             memory.views.entry(of).or_insert(op);
         }
     }
-    for (&arg, port) in func.args.iter().zip(&func.arg_ports) {
-        let new = memory
-            .b
-            .func
-            .add_arg(plain(func.ty(arg)), port.name.as_deref());
+    let ports = shared.function(func);
+    for (i, (&arg, port)) in func.args.iter().zip(&func.arg_ports).enumerate() {
+        let lies = lies(&mut memory, func, arg, ports.gives(i));
+        let ty = lies.clone().unwrap_or_else(|| plain(func.ty(arg)));
+        let new = memory.b.func.add_arg(ty, port.name.as_deref());
         if let Some(last) = memory.b.func.arg_ports.last_mut() {
             last.clone_from(port);
         }
-        let stored = stored(&mut memory, func, arg, new);
+        let stored = match lies {
+            Some(_) => Ok(new),
+            None => stored(&mut memory, func, arg, new),
+        };
         let stored = stored.map_err(|why| refused(func, arg, &why))?;
         memory.set(arg, stored);
     }
     for &op in &func.body {
         memory.b.loc = func.ops[op].loc.clone();
-        let made = operation(&mut memory, func, op);
+        let made = operation(&mut memory, func, op, &shared.operation(func, op));
         let made = made.map_err(|why| {
             let data = &func.ops[op];
             let message = format!("{} has no form without layouts: {why}", data.name);
@@ -137,8 +144,8 @@ fn normalized(func: &Func, cx: &PassContext) -> Result<Func, Box<Diagnostic>> {
             memory.set(old, new);
         }
     }
-    for (&value, port) in func.results.iter().zip(&func.result_ports) {
-        let new = logical(&mut memory, func, value);
+    for (i, (&value, port)) in func.results.iter().zip(&func.result_ports).enumerate() {
+        let new = handed(&mut memory, func, value, ports.takes(i));
         let new = new.map_err(|why| refused(func, value, &why))?;
         memory.b.func.add_result(new, port.name.as_deref());
         if let Some(last) = memory.b.func.result_ports.last_mut() {
@@ -220,6 +227,21 @@ fn viewed(memory: &mut Memory<'_>, func: &Func, op: Op, mut value: Value) -> Out
     memory.reshape(value, dims).map_err(of_error)
 }
 
+/// The type of a value as it lies, where a port hands it on so.
+fn lies(memory: &mut Memory<'_>, func: &Func, old: Value, handed: bool) -> Option<Type> {
+    let ty = func.ty(old).as_tensor().filter(|_| handed)?;
+    as_it_lies(ty, &mut memory.numbers).map(Type::from)
+}
+
+/// A value of the old function as a port hands it on: as it lies, or in its own dimensions.
+fn handed(memory: &mut Memory<'_>, func: &Func, old: Value, handed: bool) -> Outcomes<Value> {
+    let Some(Type::Tensor(ty)) = lies(memory, func, old, handed) else {
+        return logical(memory, func, old);
+    };
+    let value = memory.get(old).ok_or("it is used before it is made")?;
+    memory.reshape(value, &ty.dims).map_err(|e| words(&e))
+}
+
 /// A value of the old function in its own dimensions.
 fn logical(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> {
     let value = memory.get(old).ok_or("it is used before it is made")?;
@@ -263,7 +285,7 @@ fn through_views(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<V
 }
 
 /// The memory of an operation's results.
-fn operation(memory: &mut Memory<'_>, func: &Func, op: Op) -> Outcomes<Vec<Value>> {
+fn operation(memory: &mut Memory<'_>, func: &Func, op: Op, ports: &Ports) -> Outcomes<Vec<Value>> {
     let data = &func.ops[op];
     let view = func.op_ref(op);
     let registry = memory.b.registry();
@@ -286,22 +308,31 @@ fn operation(memory: &mut Memory<'_>, func: &Func, op: Op) -> Outcomes<Vec<Value
         return Ok(made);
     }
     let mut given = Vec::with_capacity(operands.len());
-    for &operand in &data.operands {
-        given.push(logical(memory, func, operand)?);
+    for (i, &operand) in data.operands.iter().enumerate() {
+        given.push(handed(memory, func, operand, ports.gives(i))?);
     }
-    let types = data.results.iter().map(|&v| plain(func.ty(v))).collect();
+    let taken = data.results.iter().enumerate();
+    let taken: Vec<Option<Type>> = taken
+        .map(|(i, &v)| lies(memory, func, v, ports.takes(i)))
+        .collect();
+    let types = data.results.iter().zip(&taken);
+    let types = types.map(|(&v, lies)| lies.clone().unwrap_or_else(|| plain(func.ty(v))));
+    let types = types.collect();
     let new = NewOp {
         name: &data.name,
         operands: given,
-        props: data.props.clone(),
+        props: ports.props.clone().unwrap_or_else(|| data.props.clone()),
         attrs: data.attrs.clone(),
         results: Some(types),
         loc: data.loc.clone(),
     };
     let made = memory.b.add(new).map_err(|e| words(&e))?;
-    let results = data.results.iter().zip(made);
+    let results = data.results.iter().zip(taken).zip(made);
     results
-        .map(|(&old, new)| stored(memory, func, old, new))
+        .map(|((&old, lies), new)| match lies {
+            Some(_) => Ok(new),
+            None => stored(memory, func, old, new),
+        })
         .collect()
 }
 

@@ -22,7 +22,7 @@ use optc_ir::{
     TensorType, Type, Value,
 };
 use optc_layout::{Notation, ViewMap};
-use optc_ops::{Subview, loop_functions};
+use optc_ops::Subview;
 use optc_target::Row;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -152,8 +152,14 @@ pub(crate) struct Graph {
     pub(crate) stated_parts: u64,
 }
 
-/// The notations at the boundary of each function that a loop runs: arguments, then results.
-pub(crate) type Laid = FastMap<String, Vec<Notation>>;
+/// What operations and the functions that they run have at their ports instead of what they declare, where something is chosen.
+#[derive(Clone, Default)]
+pub(crate) struct Laid {
+    /// Of each function that is run: arguments, then results.
+    pub(crate) boundaries: FastMap<String, Vec<Option<Notation>>>,
+    /// Of each operation that runs some, by the first one: operands, then results.
+    pub(crate) ports: FastMap<String, Vec<Option<Notation>>>,
+}
 
 /// The functions of a module, as calls see them.
 pub(crate) struct Functions<'m> {
@@ -161,7 +167,7 @@ pub(crate) struct Functions<'m> {
     first: Option<&'m Func>,
     /// What calls name, or operations that keep a computation: their boundaries stay as declared.
     called: FastSet<&'m str>,
-    /// What the functions of loops have at their boundaries instead of what they declare.
+    /// What is chosen where functions are run.
     pub(crate) laid: Laid,
 }
 
@@ -188,15 +194,21 @@ impl<'m> Functions<'m> {
         entry.is_some_and(|entry| std::ptr::eq(entry, func))
     }
 
-    /// Lets the boundary of a function be laid out though something names it.
-    pub(crate) fn uncall(&mut self, name: &str) {
-        self.called.shift_remove(name);
+    /// Lets the boundary of a function be laid out though something names it, which [`Self::call`] takes back.
+    pub(crate) fn uncall(&mut self, name: &str) -> Option<&'m str> {
+        let at = self.called.get_index_of(name)?;
+        self.called.swap_remove_index(at)
     }
 
-    /// What the ports of a loop have, if that is another thing than what is written.
-    fn of_loop(&self, func: &Func, op: Op) -> Option<&[Notation]> {
-        let (_, body) = loop_functions(func, op)?;
-        self.laid.get(body).map(Vec::as_slice)
+    /// Keeps the boundary of a function that something names.
+    pub(crate) fn call(&mut self, name: Option<&'m str>) {
+        self.called.extend(name);
+    }
+
+    /// What is chosen for the ports of an operation that runs functions.
+    fn ports(&self, func: &Func, op: Op) -> Option<&[Option<Notation>]> {
+        let mut names = func.ops[op].props.symbols();
+        names.find_map(|name| self.laid.ports.get(name).map(Vec::as_slice))
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -403,8 +415,9 @@ impl Builder<'_> {
         let Some(ty) = self.func.ty(value).as_tensor() else {
             return Ok(None);
         };
-        let laid = self.functions.laid.get(&*self.func.name);
-        if let Some(notation) = laid.and_then(|laid| laid.get(port)).filter(|_| self.called) {
+        let laid = self.functions.laid.boundaries.get(&*self.func.name);
+        let laid = laid.and_then(|laid| laid.get(port)?.as_ref());
+        if let Some(notation) = laid.filter(|_| self.called) {
             let (notation, space) = (notation.clone(), ty.notation.space());
             let layout = self.pin(notation, key, shape, ty.dtype.bits())?;
             return Ok(Some((layout, space, Pin::Called)));
@@ -470,11 +483,20 @@ impl Builder<'_> {
         if data.props.symbols().next().is_none() && !changes_space(func, op, &self.cx.registry) {
             return Ok(self.stated_ports(op, shapes, bits));
         }
-        if let Some(laid) = self.functions.of_loop(func, op) {
+        if let Some(laid) = self.functions.ports(func, op) {
             let laid = laid.to_vec();
+            let values = data.operands.iter().chain(&data.results);
             let mut layouts = Vec::with_capacity(shapes.len());
-            for (notation, (shape, &bits)) in laid.into_iter().zip(shapes.iter().zip(bits)) {
-                layouts.push(self.pin(notation, "a loop", shape, bits)?);
+            for ((notation, &value), (shape, &bits)) in
+                laid.into_iter().zip(values).zip(shapes.iter().zip(bits))
+            {
+                layouts.push(match func.ty(value).as_tensor() {
+                    Some(ty) => {
+                        let notation = notation.unwrap_or_else(|| ty.notation.clone());
+                        self.pin(notation, &data.name, shape, ty.dtype.bits())?
+                    }
+                    None => self.layouts.row_major(shape, bits),
+                });
             }
             return Ok(layouts);
         }

@@ -46,6 +46,7 @@ mod bound;
 mod builtin;
 mod chain;
 mod choose;
+mod control;
 mod conversion;
 mod draft;
 mod emit;
@@ -56,7 +57,6 @@ mod groups;
 mod integer;
 mod label_order;
 mod layouts;
-mod loops;
 mod maps;
 mod matrices;
 mod min_out;
@@ -204,7 +204,7 @@ impl Pass for ViewFold {
         let before = Stats::at(module, &cx.registry, &sizes);
         let mut total = Totals::default();
         let mut functions = Functions::new(module);
-        functions.laid = loops::lay_out(module, cx, &shared)?;
+        functions.laid = control::lay_out(module, cx, &shared)?;
         let mut funcs = Vec::with_capacity(module.funcs.len());
         for (index, func) in module.funcs.iter().enumerate() {
             let folded = fold(func, &functions, cx, &mut shared)?;

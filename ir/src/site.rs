@@ -1,0 +1,71 @@
+//! Operations that run functions, and the values that they share with these.
+
+use crate::module::{Func, Op, Value};
+use crate::op::{Control, Joint, Place, Registry};
+use crate::types::TensorType;
+
+/// An operation that runs functions of the module, with these.
+#[derive(Clone, Debug)]
+pub struct Site<'m> {
+    /// The function that has the operation.
+    pub func: &'m Func,
+    /// The operation.
+    pub op: Op,
+    /// What it runs, and when.
+    pub control: Control,
+    /// What it runs, in the order of [`Control::functions`].
+    pub functions: Vec<&'m Func>,
+    /// The ports that hold one value, as [`Control::joined`] gives them.
+    pub joined: Vec<Vec<Joint>>,
+}
+
+impl<'m> Site<'m> {
+    /// What an operation runs, by the functions of these names; `None` where it runs none, one is missing, or their arguments and
+    /// results do not fit its operands and results.
+    pub fn of(
+        func: &'m Func,
+        op: Op,
+        registry: &Registry,
+        of_name: impl Fn(&str) -> Option<&'m Func>,
+    ) -> Option<Site<'m>> {
+        let data = &func.ops[op];
+        data.props.symbols().next()?;
+        let control = registry.get(&data.name)?.control(&func.op_ref(op))?;
+        let functions = control.functions().map(|name| of_name(name));
+        let functions: Vec<&Func> = functions.collect::<Option<_>>()?;
+        let arguments: Vec<usize> = functions.iter().map(|f| f.args.len()).collect();
+        let joined = control.joined(data.operands.len(), data.results.len(), &arguments)?;
+        let site = Site {
+            func,
+            op,
+            control,
+            functions,
+            joined,
+        };
+        let mut places = site.joined.iter().flatten();
+        places
+            .all(|joint| site.value(joint.place).is_some())
+            .then_some(site)
+    }
+
+    /// The value at a port, and the function that it is a value of.
+    #[must_use]
+    pub fn value(&self, place: Place) -> Option<(&'m Func, Value)> {
+        let data = &self.func.ops[self.op];
+        let of = |function: usize| self.functions.get(function).copied();
+        let (func, values, at) = match place {
+            Place::Operand(at) => (self.func, &data.operands, at),
+            Place::Result(at) => (self.func, &data.results, at),
+            Place::Argument(function, at) => (of(function)?, &of(function)?.args, at),
+            Place::Given(function, at) => (of(function)?, &of(function)?.results, at),
+        };
+        Some((func, *values.get(at)?))
+    }
+
+    /// The type at a port, of a tensor.
+    #[must_use]
+    pub fn tensor(&self, place: Place) -> Option<&'m TensorType> {
+        let (func, value) = self.value(place)?;
+        func.ty(value).as_tensor()
+    }
+}

@@ -1,0 +1,190 @@
+//! What operations share with the functions that they run: both take and give it as it lies, in one shape.
+
+use super::digits;
+use optc_ir::{
+    AttrDict, Control, Dim, Func, Joint, Module, Op, Place, Registry, Site, StandIns, TensorType,
+};
+use optc_layout::Notation;
+use optc_ops::with_slices;
+use rustc_hash::FxHashMap;
+
+/// Which ports of a function, or of an operation, hand on values as they lie.
+#[derive(Clone, Default)]
+pub(super) struct Ports {
+    given: Vec<bool>,
+    taken: Vec<bool>,
+    /// The attributes of an operation whose rounds follow one another along other dimensions of the memory.
+    pub(super) props: Option<AttrDict>,
+}
+
+impl Ports {
+    /// Whether an argument or operand does.
+    pub(super) fn gives(&self, at: usize) -> bool {
+        self.given.get(at).copied().unwrap_or(false)
+    }
+
+    /// Whether a result does.
+    pub(super) fn takes(&self, at: usize) -> bool {
+        self.taken.get(at).copied().unwrap_or(false)
+    }
+}
+
+/// The functions and operations of a module that hand on values as they lie.
+#[derive(Default)]
+pub(super) struct Shared {
+    functions: FxHashMap<String, Ports>,
+    operations: FxHashMap<String, FxHashMap<Op, Ports>>,
+}
+
+impl Shared {
+    pub(super) fn of(module: &Module, registry: &Registry) -> Shared {
+        let mut shared = Shared::default();
+        let mut named: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut by_name: FxHashMap<&str, &Func> = FxHashMap::default();
+        for func in &module.funcs {
+            by_name.entry(&func.name).or_insert(func);
+            for &op in &func.body {
+                for name in func.ops[op].props.symbols() {
+                    *named.entry(name).or_default() += 1;
+                }
+            }
+        }
+        for func in &module.funcs {
+            for &op in &func.body {
+                let site = Site::of(func, op, registry, |name| by_name.get(name).copied());
+                let alone = |site: &Site<'_>| {
+                    let mut functions = site.functions.iter();
+                    functions.all(|f| named.get(&*f.name) == Some(&1))
+                };
+                if let Some(site) = site.filter(alone) {
+                    shared.add(&site);
+                }
+            }
+        }
+        shared
+    }
+
+    /// The ports of a function.
+    pub(super) fn function(&self, func: &Func) -> Ports {
+        self.functions.get(&*func.name).cloned().unwrap_or_default()
+    }
+
+    /// The ports of an operation of a function.
+    pub(super) fn operation(&self, func: &Func, op: Op) -> Ports {
+        let ports = self.operations.get(&*func.name);
+        ports
+            .and_then(|ports| ports.get(&op))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn add(&mut self, site: &Site<'_>) {
+        let mut own = Ports::default();
+        let mut inner = vec![Ports::default(); site.functions.len()];
+        let mut axes = Vec::new();
+        for class in site.joined.iter().filter(|class| lies_as_one(site, class)) {
+            for joint in class {
+                let (ports, at) = match joint.place {
+                    Place::Operand(at) => (&mut own.given, at),
+                    Place::Result(at) => (&mut own.taken, at),
+                    Place::Argument(function, at) => (&mut inner[function].given, at),
+                    Place::Given(function, at) => (&mut inner[function].taken, at),
+                };
+                ports.resize(ports.len().max(at + 1), false);
+                ports[at] = true;
+                let place = joint.axis.and_then(|axis| {
+                    let ty = site.tensor(joint.place)?;
+                    ty.notation
+                        .order(ty.rank())?
+                        .iter()
+                        .position(|&dim| dim == axis)
+                });
+                axes.extend(place.map(|axis| (joint.place, axis)));
+            }
+        }
+        if own.given.is_empty() && own.taken.is_empty() {
+            return;
+        }
+        if let Control::Scan {
+            carried,
+            apart,
+            stacked,
+            ..
+        } = &site.control
+        {
+            let place = |place: Place, before: usize| {
+                let known = axes.iter().find(|(other, _)| *other == place);
+                known.map_or(before, |&(_, axis)| axis)
+            };
+            let apart = apart.iter().enumerate();
+            let apart = apart
+                .map(|(i, s)| place(Place::Operand(carried + i), s.axis))
+                .collect();
+            let stacked = stacked.iter().enumerate();
+            let stacked = stacked
+                .map(|(i, s)| place(Place::Result(carried + i), s.axis))
+                .collect();
+            own.props = Some(with_slices(&site.func.ops[site.op].props, apart, stacked));
+        }
+        for (func, ports) in site.functions.iter().zip(inner) {
+            self.functions.insert(func.name.to_string(), ports);
+        }
+        let operations = self.operations.entry(site.func.name.to_string());
+        operations.or_default().insert(site.op, own);
+    }
+}
+
+/// Whether ports that hold one value lie in one way that is no row-major order, so that all may be in the shape of it.
+fn lies_as_one(site: &Site<'_>, class: &[Joint]) -> bool {
+    let types = class.iter().map(|joint| site.tensor(joint.place));
+    let Some(types) = types.collect::<Option<Vec<&TensorType>>>() else {
+        return false;
+    };
+    let known = |dims: &[Dim]| {
+        let unknown = |d: &Dim| *d == Dim::Unknown || d.fixed() == Some(0);
+        !dims.iter().any(unknown)
+    };
+    if types.iter().all(|ty| ty.notation == Notation::RowMajor) {
+        return false;
+    }
+    if class.iter().all(|joint| joint.axis.is_none()) {
+        let first = types[0];
+        let alike = |ty: &&TensorType| ty.dims == first.dims && ty.notation == first.notation;
+        return known(&first.dims) && types.iter().all(alike);
+    }
+    let parts = |(joint, ty): (&Joint, &&TensorType)| -> Option<(Vec<Dim>, Vec<usize>)> {
+        let (mut dims, mut order) = (ty.dims.clone(), ty.notation.order(ty.rank())?);
+        if let Some(axis) = joint.axis {
+            // Only a scan says along which dimension its rounds are.
+            let anywhere = !matches!(site.control, Control::Rounds { .. });
+            let fits = axis < dims.len() && (anywhere || order.first() == Some(&axis));
+            fits.then(|| dims.remove(axis))?;
+            order.retain(|&dim| dim != axis);
+            for dim in &mut order {
+                *dim -= usize::from(axis < *dim);
+            }
+        }
+        Some((dims, order))
+    };
+    let mut all = class.iter().zip(&types).map(parts);
+    let Some(Some(first)) = all.next() else {
+        return false;
+    };
+    known(&first.0) && all.all(|other| other.as_ref() == Some(&first))
+}
+
+/// A type as it lies: row-major, in the order of its dimensions in memory, or else in the shape of its digits; nothing where its
+/// layout is no order of digits.
+pub(super) fn as_it_lies(ty: &TensorType, numbers: &mut StandIns) -> Option<TensorType> {
+    let dims = match ty.notation.order(ty.rank()) {
+        Some(order) => order.iter().map(|&dim| ty.dims[dim].clone()).collect(),
+        None => {
+            let digits = digits::of_type(ty, numbers)?;
+            digits::dims(digits.iter().map(|digit| digit.extent), numbers)
+        }
+    };
+    Some(TensorType {
+        dims,
+        ..ty.without_layout()
+    })
+}

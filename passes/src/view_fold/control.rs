@@ -1,0 +1,552 @@
+//! Layouts of what operations share with the functions that they run: loops, branches and scans, of HLO text and of ONNX.
+//!
+//! An operand, the argument that it is given to, what a round gives for the next one and the result hold one value and lie
+//! alike; what is taken apart or stacked round by round lies as its parts do, with the dimension of the rounds anywhere, or
+//! outermost where the operation stacks so. They are tried as the program declares them, as what is given lies before it is
+//! converted, as each function takes and gives them when its boundary is free, and as what stands around the operation would have
+//! them. Of loops the cheapest functions decide, since they run many times, and then what stands around; of branches the sum.
+
+use super::function::fold;
+use super::groups::{Functions, Laid};
+use super::maps::FastMap;
+use super::shared::Shared;
+use crate::pass::PassContext;
+use optc_check::amount::bytes_of;
+use optc_check::stats::Stats;
+use optc_ir::entity::SideTable;
+use optc_ir::size::SizeTable;
+use optc_ir::{
+    Control, Diagnostic, Dim, Func, Joint, Module, Op, Place, Port, Site, Structure, TensorType,
+    Value, ValueDef,
+};
+use optc_layout::{Layout, Notation};
+use petgraph::algo::toposort;
+use petgraph::graphmap::DiGraphMap;
+use std::cmp::Ordering;
+
+/// Functions of one operation that are asked how they would lay out what they share.
+const MOST_ASKED: usize = 4;
+
+/// Values of one operation whose layouts are tried one by one.
+const MOST_CLASSES: usize = 16;
+
+/// Lays out what operations share with functions that nothing else names, inner ones first.
+///
+/// # Errors
+/// A function cannot be folded in any case.
+pub(crate) fn lay_out(
+    module: &Module,
+    cx: &PassContext,
+    shared: &Shared,
+) -> Result<Laid, Box<Diagnostic>> {
+    let mut functions = Functions::new(module);
+    let mut named: FastMap<&str, usize> = FastMap::default();
+    let mut numbers: FastMap<&str, usize> = FastMap::default();
+    for (number, func) in module.funcs.iter().enumerate() {
+        numbers.entry(&func.name).or_insert(number);
+        for &op in &func.body {
+            for name in func.ops[op].props.symbols() {
+                *named.entry(name).or_default() += 1;
+            }
+        }
+    }
+    let of_name = |name: &str| numbers.get(name).map(|&number| &module.funcs[number]);
+    let mut sites: Vec<Vec<Shares<'_>>> = Vec::new();
+    sites.resize_with(module.funcs.len(), Vec::new);
+    let mut holds: DiGraphMap<usize, ()> = DiGraphMap::new();
+    for (number, func) in module.funcs.iter().enumerate() {
+        for &op in &func.body {
+            let Some(site) = Site::of(func, op, &cx.registry, of_name) else {
+                continue;
+            };
+            let alone = site
+                .functions
+                .iter()
+                .all(|f| named.get(&*f.name) == Some(&1));
+            let shares = Shares::of(site);
+            if !alone || shares.classes.is_empty() {
+                continue;
+            }
+            for inner in &shares.site.functions {
+                holds.add_edge(numbers[&*inner.name], number, ());
+            }
+            sites[number].push(shares);
+        }
+    }
+    // What runs itself has no innermost function.
+    let Ok(order) = toposort(&holds, None) else {
+        return Ok(Laid::default());
+    };
+    for number in order {
+        let own = std::mem::take(&mut sites[number]);
+        if !own.is_empty() {
+            let mut around = Around {
+                cx,
+                shared,
+                func: &module.funcs[number],
+                functions: &mut functions,
+            };
+            around.choose(&own)?;
+        }
+    }
+    Ok(functions.laid)
+}
+
+/// An operation, and what it shares with its functions in more than one possible order.
+struct Shares<'m> {
+    site: Site<'m>,
+    classes: Vec<Vec<Joint>>,
+}
+
+/// The notations of every class of an operation, port by port.
+type Choice = Vec<Vec<Notation>>;
+
+impl<'m> Shares<'m> {
+    fn of(site: Site<'m>) -> Shares<'m> {
+        let classes = site.joined.iter().filter(|class| fits(&site, class));
+        Shares {
+            classes: classes.cloned().collect(),
+            site,
+        }
+    }
+
+    /// By what choices are compared: loops run many times.
+    fn key(&self, cost: Cost) -> (u64, u64) {
+        match self.is_loop() {
+            true => (cost.inner, cost.around),
+            false => (0, cost.inner.saturating_add(cost.around)),
+        }
+    }
+
+    fn is_loop(&self) -> bool {
+        !matches!(self.site.control, Control::Branch(_))
+    }
+
+    fn ty(&self, place: Place) -> &'m TensorType {
+        let ty = self.site.tensor(place);
+        ty.expect("`fits` has found tensors at all ports of a class")
+    }
+
+    /// The notations of a class, from that of one of its ports; nothing where they do not follow from it.
+    fn spread(&self, class: &[Joint], from: &Joint, notation: &Notation) -> Option<Vec<Notation>> {
+        if class.iter().all(|joint| joint.axis.is_none()) {
+            return Some(vec![notation.clone(); class.len()]);
+        }
+        let order = notation.order(self.ty(from.place).rank())?;
+        let parts: Vec<usize> = match from.axis {
+            None => order.clone(),
+            Some(axis) => {
+                let outermost = order.first() == Some(&axis);
+                if !outermost && matches!(self.site.control, Control::Rounds { .. }) {
+                    return None;
+                }
+                let rest = order.iter().filter(|&&dim| dim != axis);
+                rest.map(|&dim| dim - usize::from(axis < dim)).collect()
+            }
+        };
+        let notation = |joint: &Joint| match (joint.axis, from.axis) {
+            (None, _) => Notation::of_order(parts.clone()),
+            (Some(_), Some(_)) => Notation::of_order(order.clone()),
+            (Some(axis), None) => {
+                let rest = parts.iter().map(|&dim| dim + usize::from(axis <= dim));
+                Notation::of_order([axis].into_iter().chain(rest).collect())
+            }
+        };
+        Some(class.iter().map(notation).collect())
+    }
+
+    /// The notations of all classes by what the first ports would have that want something, or the last ones, else those that
+    /// `otherwise` has.
+    fn by(
+        &self,
+        otherwise: &Choice,
+        last: bool,
+        wanted: impl Fn(Place) -> Option<Notation>,
+    ) -> Choice {
+        let class = |(class, otherwise): (&Vec<Joint>, &Vec<Notation>)| {
+            let of_port = |joint: &Joint| self.spread(class, joint, &wanted(joint.place)?);
+            let found = match last {
+                false => class.iter().find_map(of_port),
+                true => class.iter().rev().find_map(of_port),
+            };
+            found.unwrap_or_else(|| otherwise.clone())
+        };
+        self.classes.iter().zip(otherwise).map(class).collect()
+    }
+
+    /// What the program declares at the ports of the operation.
+    fn declared(&self) -> Choice {
+        let own = |joint: &Joint| self.ty(joint.place).notation.clone();
+        let class = |class: &Vec<Joint>| {
+            let outer = class.iter().find(|joint| is_outer(joint.place));
+            let spread = outer.and_then(|joint| self.spread(class, joint, &own(joint)));
+            spread.unwrap_or_else(|| class.iter().map(own).collect())
+        };
+        self.classes.iter().map(class).collect()
+    }
+
+    /// Notes a choice as what the operation and its functions have at their ports.
+    fn note(&self, choice: &Choice, laid: &mut Laid) {
+        let data = &self.site.func.ops[self.site.op];
+        let operands = data.operands.len();
+        let mut own = vec![None; operands + data.results.len()];
+        let ports = |f: &&Func| vec![None; f.args.len() + f.results.len()];
+        let mut inner: Vec<Vec<Option<Notation>>> = self.site.functions.iter().map(ports).collect();
+        for (joint, notation) in self.classes.iter().flatten().zip(choice.iter().flatten()) {
+            let (ports, at) = match joint.place {
+                Place::Operand(at) => (&mut own, at),
+                Place::Result(at) => (&mut own, operands + at),
+                Place::Argument(function, at) => (&mut inner[function], at),
+                Place::Given(function, at) => {
+                    let arguments = self.site.functions[function].args.len();
+                    (&mut inner[function], arguments + at)
+                }
+            };
+            ports[at] = Some(notation.clone());
+        }
+        for (func, ports) in self.site.functions.iter().zip(inner) {
+            laid.boundaries.insert(func.name.to_string(), ports);
+        }
+        if let Some(first) = self.site.functions.first() {
+            laid.ports.insert(first.name.to_string(), own);
+        }
+    }
+}
+
+fn is_outer(place: Place) -> bool {
+    matches!(place, Place::Operand(_) | Place::Result(_))
+}
+
+/// Whether the ports of a class have one type, of more than one element, and every size is known or has a name but that of the
+/// rounds.
+fn fits(site: &Site<'_>, class: &[Joint]) -> bool {
+    let parts = |joint: &Joint| -> Option<(Vec<Dim>, String)> {
+        let ty = site.tensor(joint.place)?;
+        let mut dims = ty.dims.clone();
+        if let Some(axis) = joint.axis {
+            (axis < dims.len()).then(|| dims.remove(axis))?;
+        }
+        Some((dims, ty.dtype.to_string()))
+    };
+    let orders = |joint: &Joint| {
+        let ty = site.tensor(joint.place);
+        ty.is_some_and(|ty| !ty.dims.iter().all(Dim::is_one))
+    };
+    let first = class.first().and_then(parts);
+    let known = first
+        .as_ref()
+        .is_some_and(|(dims, _)| !dims.contains(&Dim::Unknown));
+    known && class.iter().all(|joint| parts(joint) == first) && class.iter().any(orders)
+}
+
+/// A function with operations that run others.
+struct Around<'a, 'm> {
+    cx: &'a PassContext,
+    shared: &'a Shared,
+    func: &'m Func,
+    /// What is chosen so far, and what is being tried.
+    functions: &'a mut Functions<'m>,
+}
+
+/// What lies at the boundary of a function when it is free: notations of arguments and results.
+struct Freed {
+    args: Vec<Option<Notation>>,
+    results: Vec<Option<Notation>>,
+}
+
+/// The best choice for an operation so far, and all that were tried.
+struct Best {
+    choice: Choice,
+    cost: Cost,
+    tried: Vec<Choice>,
+}
+
+/// Bytes of a choice for one operation.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    /// Of the functions that are run.
+    inner: u64,
+    /// Of the conversions around it, as far as values that lie otherwise tell.
+    around: u64,
+}
+
+impl Around<'_, '_> {
+    /// Notes what is best for each operation, and all as declared where that is no worse for the whole.
+    fn choose(&mut self, sites: &[Shares<'_>]) -> Result<(), Box<Diagnostic>> {
+        let outer = self.outer(sites);
+        let (mut declared, mut chosen) = (Vec::new(), Vec::new());
+        let (mut before, mut after) = (Sum::default(), Sum::default());
+        for (number, shares) in sites.iter().enumerate() {
+            let outer = outer.as_ref().map(|outer| &outer[number]);
+            let natural = shares.declared();
+            let stays = self.weigh(shares, &natural, outer)?;
+            let mut best = Best {
+                choice: natural.clone(),
+                cost: stays,
+                tried: vec![natural.clone()],
+            };
+            for choice in self.wishes(shares, &natural, outer) {
+                self.attempt(shares, choice, outer, &mut best);
+            }
+            // One class after the other as it is declared, and as what stands around would have it.
+            let around = outer.map(|outer| shares.by(&natural, false, |place| outer.at(place)));
+            for class in 0..shares.classes.len().min(MOST_CLASSES) {
+                for from in [&natural].into_iter().chain(&around) {
+                    let mut choice = best.choice.clone();
+                    choice[class].clone_from(&from[class]);
+                    self.attempt(shares, choice, outer, &mut best);
+                }
+            }
+            before.add(shares, stays);
+            after.add(shares, best.cost);
+            declared.push(natural);
+            chosen.push(best.choice);
+        }
+        let note = |functions: &mut Functions<'_>, choices: &[Choice]| {
+            for (shares, choice) in sites.iter().zip(choices) {
+                shares.note(choice, &mut functions.laid);
+            }
+        };
+        note(self.functions, &declared);
+        let gains = match after.loops.cmp(&before.loops) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal if declared == chosen => false,
+            Ordering::Equal => {
+                let stays = self.cost(self.func)?.saturating_add(before.branches);
+                note(self.functions, &chosen);
+                self.cost(self.func)?.saturating_add(after.branches) < stays
+            }
+        };
+        note(self.functions, if gains { &chosen } else { &declared });
+        Ok(())
+    }
+
+    /// Keeps a choice that is better than the best one so far.
+    fn attempt(
+        &mut self,
+        shares: &Shares<'_>,
+        choice: Choice,
+        outer: Option<&Freed>,
+        best: &mut Best,
+    ) {
+        if best.tried.contains(&choice) {
+            return;
+        }
+        if let Ok(cost) = self.weigh(shares, &choice, outer)
+            && shares.key(cost) < shares.key(best.cost)
+        {
+            (best.choice, best.cost) = (choice.clone(), cost);
+        }
+        best.tried.push(choice);
+    }
+
+    /// What those that share the values of an operation would have.
+    fn wishes(
+        &mut self,
+        shares: &Shares<'_>,
+        natural: &Choice,
+        outer: Option<&Freed>,
+    ) -> Vec<Choice> {
+        let site = &shares.site;
+        let given = |place: Place| match place {
+            Place::Operand(at) => Some(self.given(site.func.ops[site.op].operands[at])),
+            _ => None,
+        };
+        let mut wishes = vec![shares.by(natural, false, given)];
+        let freed = site.functions.iter().enumerate().map(|(number, func)| {
+            let asked = match shares.is_loop() {
+                true => number + 1 == site.functions.len(),
+                false => number < MOST_ASKED,
+            };
+            asked.then(|| self.freed(func)).flatten()
+        });
+        let freed: Vec<Option<Freed>> = freed.collect();
+        for asked in (0..freed.len()).filter(|&number| freed[number].is_some()) {
+            // An argument of a branch is its own, whichever results decide.
+            let wanted = |place: Place| {
+                let (function, is_own) = match place {
+                    Place::Argument(function, _) => {
+                        (function, function == asked || !shares.is_loop())
+                    }
+                    Place::Given(function, _) => (function, function == asked),
+                    Place::Operand(_) | Place::Result(_) => return None,
+                };
+                freed.get(function)?.as_ref().filter(|_| is_own)?.at(place)
+            };
+            wishes.extend([false, true].map(|last| shares.by(natural, last, wanted)));
+        }
+        if let Some(outer) = outer {
+            let wanted = |place| outer.at(place);
+            wishes.extend([false, true].map(|last| shares.by(natural, last, wanted)));
+        }
+        wishes
+    }
+
+    /// How a value lies before it is converted.
+    fn given(&self, value: Value) -> Notation {
+        let mut at = value;
+        while let Some(op) = self.func.def_op(at) {
+            let data = &self.func.ops[op];
+            let converts = self.cx.registry.structure(&data.name) == Structure::Convert;
+            match data.operands.first() {
+                Some(&operand) if converts => at = operand,
+                _ => break,
+            }
+        }
+        notation(self.func, at).unwrap_or(Notation::RowMajor)
+    }
+
+    /// A context for trials: what it is told is nobody's.
+    fn scratch(&self) -> PassContext {
+        let mut cx = PassContext::new(self.cx.registry.clone(), self.cx.target.clone());
+        cx.bindings = self.cx.bindings.clone();
+        cx
+    }
+
+    /// How a function would lay out its boundary.
+    fn freed(&mut self, func: &Func) -> Option<Freed> {
+        let mut cx = self.scratch();
+        cx.boundary.free_all = true;
+        let was_called = self.functions.uncall(&func.name);
+        let folded = fold(func, self.functions, &mut cx, &mut self.shared.clone());
+        self.functions.call(was_called);
+        let folded = folded.ok()?;
+        Some(Freed::of(
+            &folded.func,
+            &folded.func.args,
+            &folded.func.results,
+        ))
+    }
+
+    /// How what stands around operations would lay out what these take and give, if nothing was wanted there: the program is cut
+    /// at them.
+    fn outer(&mut self, sites: &[Shares<'_>]) -> Option<Vec<Freed>> {
+        let mut cut = self.func.clone();
+        let (args, results) = (cut.args.len(), cut.results.len());
+        let gone: Vec<Op> = sites.iter().map(|shares| shares.site.op).collect();
+        let mut stays: SideTable<Op, bool> = SideTable::new(true);
+        for &op in &gone {
+            stays[op] = false;
+        }
+        cut.body.retain(|&op| stays[op]);
+        for &op in &gone {
+            for value in cut.ops[op].results.clone() {
+                cut.values[value].def = ValueDef::Arg(cut.args.len());
+                cut.args.push(value);
+                cut.arg_ports.push(Port::default());
+            }
+            for value in cut.ops[op].operands.clone() {
+                cut.results.push(value);
+                cut.result_ports.push(Port::default());
+            }
+        }
+        let mut cx = self.scratch();
+        cx.boundary.clone_from(&self.cx.boundary);
+        let free = (args..cut.args.len()).map(|i| cut.arg_key(i));
+        cx.boundary.free.extend(free);
+        let free = (results..cut.results.len()).map(|i| cut.result_key(i));
+        cx.boundary.free.extend(free);
+        let was_called = self.functions.uncall(&self.func.name);
+        let folded = fold(&cut, self.functions, &mut cx, &mut self.shared.clone());
+        self.functions.call(was_called);
+        let folded = folded.ok()?.func;
+        let (mut given, mut taken) = (&folded.args[args..], &folded.results[results..]);
+        let site = |&op: &Op| {
+            let (operands, results);
+            (operands, taken) = taken.split_at(cut.ops[op].operands.len());
+            (results, given) = given.split_at(cut.ops[op].results.len());
+            Freed::of(&folded, operands, results)
+        };
+        Some(gone.iter().map(site).collect())
+    }
+
+    fn weigh(
+        &mut self,
+        shares: &Shares<'_>,
+        choice: &Choice,
+        outer: Option<&Freed>,
+    ) -> Result<Cost, Box<Diagnostic>> {
+        shares.note(choice, &mut self.functions.laid);
+        let mut cost = Cost::default();
+        for func in &shares.site.functions {
+            cost.inner = cost.inner.saturating_add(self.cost(func)?);
+        }
+        let sizes = SizeTable::new(&self.cx.bindings);
+        let ports = shares.classes.iter().flatten().zip(choice.iter().flatten());
+        for (joint, notation) in ports.filter(|(joint, _)| is_outer(joint.place)) {
+            let wanted = outer.and_then(|outer| outer.at(joint.place));
+            let ty = shares.ty(joint.place);
+            if wanted.is_some_and(|wanted| !is_same(ty, &wanted, notation)) {
+                let bytes = bytes_of(ty, &sizes).at(&sizes);
+                cost.around = cost.around.saturating_add(bytes.saturating_mul(2));
+            }
+        }
+        Ok(cost)
+    }
+
+    /// Bytes that a function moves and copies.
+    fn cost(&self, func: &Func) -> Result<u64, Box<Diagnostic>> {
+        let mut cx = self.scratch();
+        cx.boundary.clone_from(&self.cx.boundary);
+        let folded = fold(func, self.functions, &mut cx, &mut self.shared.clone())?;
+        let folded = Module {
+            funcs: vec![folded.func],
+            ..Module::default()
+        };
+        let sizes = SizeTable::new(&self.cx.bindings);
+        let stats = Stats::on(&folded, &cx.registry, &sizes, &cx.target);
+        Ok(stats.layout_bytes().saturating_add(stats.copy_bytes))
+    }
+}
+
+/// Bytes of the functions of all loops, and of all branches.
+#[derive(Default)]
+struct Sum {
+    loops: u64,
+    branches: u64,
+}
+
+impl Sum {
+    fn add(&mut self, shares: &Shares<'_>, cost: Cost) {
+        let part = match shares.is_loop() {
+            true => &mut self.loops,
+            false => &mut self.branches,
+        };
+        *part = part.saturating_add(cost.inner);
+    }
+}
+
+impl Freed {
+    fn of(func: &Func, args: &[Value], results: &[Value]) -> Freed {
+        let all = |values: &[Value]| values.iter().map(|&v| notation(func, v)).collect();
+        Freed {
+            args: all(args),
+            results: all(results),
+        }
+    }
+
+    fn at(&self, place: Place) -> Option<Notation> {
+        let (ports, at) = match place {
+            Place::Operand(at) | Place::Argument(_, at) => (&self.args, at),
+            Place::Result(at) | Place::Given(_, at) => (&self.results, at),
+        };
+        ports.get(at)?.clone()
+    }
+}
+
+fn notation(func: &Func, value: Value) -> Option<Notation> {
+    func.ty(value).as_tensor().map(|ty| ty.notation.clone())
+}
+
+/// Whether two notations place the elements of a type alike.
+fn is_same(ty: &TensorType, a: &Notation, b: &Notation) -> bool {
+    let layout = |notation: &Notation| {
+        let layout = Layout::new(notation.clone(), &ty.shape()?, ty.dtype.bits());
+        layout.ok()
+    };
+    match (layout(a), layout(b)) {
+        (Some(a), Some(b)) => a.same_function(&b),
+        _ => a == b,
+    }
+}
