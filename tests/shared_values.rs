@@ -228,3 +228,59 @@ func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: tensor<2x3x4xf32
     assert_eq!(counts, [2, 0], "{}", optc_ir::text::print(&after));
     assert_eq!(same_meaning(&module, &after, &registry), Ok(()));
 }
+
+/// Operations that hand one value on from one to the next, a branch inside of a loop among them, are laid out together: none alone would
+/// gain by another order.
+#[test]
+fn a_chain_of_what_runs_functions_is_laid_out_together() {
+    let registry = Arc::new(optc_ops::registry());
+    let (x, t) = ("tensor<2x3x4xf32>", "tensor<4x2x3xf32>");
+    let branch = |n: usize, of: &str| {
+        format!(
+            r#"%u{n} = "hbir.opaque"(%c, {of}, {of}) <{{kind = "If", domain = "", effect = "pure", captures = 2, onnx.then_branch = @yes{n}, onnx.else_branch = @no{n}}}> : (tensor<i1>, {t}, {t}) -> {t}"#
+        )
+    };
+    let functions = |n: usize| {
+        format!(
+            r#"
+func.func private @yes{n}(%a: {t}) -> {t} {{
+  %0 = "hbir.exp"(%a) : ({t}) -> {t}
+  return %0 : {t}
+}}
+func.func private @no{n}(%a: {t}) -> {t} {{
+  %0 = "hbir.tanh"(%a) : ({t}) -> {t}
+  return %0 : {t}
+}}"#
+        )
+    };
+    let module = parse(&format!(
+        r#"
+func.func @main(%c: tensor<i1>, %n: tensor<si64>, %x: {x}) -> {x} {{
+  %t = "hbir.transpose"(%x) <{{perm = [2, 0, 1]}}> : ({x}) -> {t}
+  {}
+  {}
+  %l = "hbir.opaque"(%n, %u1, %c) <{{kind = "Loop", domain = "", effect = "pure", input_positions = [0, 2], captures = 1, onnx.body = @round}}> : (tensor<si64>, {t}, tensor<i1>) -> {t}
+  {}
+  %y = "hbir.transpose"(%u2) <{{perm = [1, 2, 0]}}> : ({t}) -> {x}
+  return %y : {x}
+}}
+func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: {t}, %c: tensor<i1>) -> (tensor<i1>, {t}) {{
+  {}
+  return %go, %u3 : tensor<i1>, {t}
+}}{}{}{}{}"#,
+        branch(0, "%t"),
+        branch(1, "%u0"),
+        branch(2, "%l"),
+        branch(3, "%v"),
+        functions(0),
+        functions(1),
+        functions(2),
+        functions(3)
+    ));
+    for target in ["cpu", "onnx"] {
+        let after = folded(&module, "view-fold", target, &registry);
+        let text = optc_ir::text::print(&after);
+        assert_eq!(Stats::of(&after, &registry).movement_bytes, 0, "{text}");
+        assert_eq!(same_meaning(&module, &after, &registry), Ok(()));
+    }
+}

@@ -6,6 +6,9 @@
 //! converted, as each function takes and gives them when its boundary is free, and as what stands around the operation would have
 //! them. Of loops the cheapest functions decide, since they run many times, and then what stands around; of branches the sum.
 
+mod shares;
+mod together;
+
 use super::function::fold;
 use super::groups::{Functions, Laid};
 use super::maps::FastMap;
@@ -16,13 +19,14 @@ use optc_check::stats::Stats;
 use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::{
-    Control, Diagnostic, Dim, Func, Joint, Module, Op, Place, Port, Site, Structure, TensorType,
-    Value, ValueDef,
+    Diagnostic, Func, Module, Op, Place, Port, Site, Structure, TensorType, Value, ValueDef,
 };
 use optc_layout::{Layout, Notation};
 use petgraph::algo::toposort;
 use petgraph::graphmap::DiGraphMap;
+use shares::{Choice, Shares, is_outer};
 use std::cmp::Ordering;
+use together::Sites;
 
 /// Functions of one operation that are asked how they would lay out what they share.
 const MOST_ASKED: usize = 4;
@@ -39,7 +43,6 @@ pub(crate) fn lay_out(
     cx: &PassContext,
     shared: &Shared,
 ) -> Result<Laid, Box<Diagnostic>> {
-    let mut functions = Functions::new(module);
     let mut named: FastMap<&str, usize> = FastMap::default();
     let mut numbers: FastMap<&str, usize> = FastMap::default();
     for (number, func) in module.funcs.iter().enumerate() {
@@ -51,34 +54,36 @@ pub(crate) fn lay_out(
         }
     }
     let of_name = |name: &str| numbers.get(name).map(|&number| &module.funcs[number]);
-    let mut sites: Vec<Vec<Shares<'_>>> = Vec::new();
-    sites.resize_with(module.funcs.len(), Vec::new);
+    let mut sites = Sites {
+        all: module.funcs.iter().map(|_| Vec::new()).collect(),
+        at: FastMap::default(),
+        numbers: numbers.clone(),
+    };
     let mut holds: DiGraphMap<usize, ()> = DiGraphMap::new();
     for (number, func) in module.funcs.iter().enumerate() {
         for &op in &func.body {
             let Some(site) = Site::of(func, op, &cx.registry, of_name) else {
                 continue;
             };
-            let alone = site
-                .functions
-                .iter()
-                .all(|f| named.get(&*f.name) == Some(&1));
+            let alone = |f: &&Func| named.get(&*f.name) == Some(&1);
             let shares = Shares::of(site);
-            if !alone || shares.classes.is_empty() {
+            if !shares.site.functions.iter().all(alone) || shares.classes.is_empty() {
                 continue;
             }
             for inner in &shares.site.functions {
                 holds.add_edge(numbers[&*inner.name], number, ());
             }
-            sites[number].push(shares);
+            sites.at.insert((number, op), sites.all[number].len());
+            sites.all[number].push(shares);
         }
     }
     // What runs itself has no innermost function.
     let Ok(order) = toposort(&holds, None) else {
         return Ok(Laid::default());
     };
-    for number in order {
-        let own = std::mem::take(&mut sites[number]);
+    let mut functions = Functions::new(module);
+    for &number in &order {
+        let own = &sites.all[number];
         if !own.is_empty() {
             let mut around = Around {
                 cx,
@@ -86,157 +91,20 @@ pub(crate) fn lay_out(
                 func: &module.funcs[number],
                 functions: &mut functions,
             };
-            around.choose(&own)?;
+            around.choose(own)?;
         }
+    }
+    let is_run = |number: usize| holds.neighbors(number).next().is_some();
+    for &number in order.iter().filter(|&&number| !is_run(number)) {
+        let mut around = Around {
+            cx,
+            shared,
+            func: &module.funcs[number],
+            functions: &mut functions,
+        };
+        around.lay_out_together(number, &sites)?;
     }
     Ok(functions.laid)
-}
-
-/// An operation, and what it shares with its functions in more than one possible order.
-struct Shares<'m> {
-    site: Site<'m>,
-    classes: Vec<Vec<Joint>>,
-}
-
-/// The notations of every class of an operation, port by port.
-type Choice = Vec<Vec<Notation>>;
-
-impl<'m> Shares<'m> {
-    fn of(site: Site<'m>) -> Shares<'m> {
-        let classes = site.joined.iter().filter(|class| fits(&site, class));
-        Shares {
-            classes: classes.cloned().collect(),
-            site,
-        }
-    }
-
-    /// By what choices are compared: loops run many times.
-    fn key(&self, cost: Cost) -> (u64, u64) {
-        match self.is_loop() {
-            true => (cost.inner, cost.around),
-            false => (0, cost.inner.saturating_add(cost.around)),
-        }
-    }
-
-    fn is_loop(&self) -> bool {
-        !matches!(self.site.control, Control::Branch(_))
-    }
-
-    fn ty(&self, place: Place) -> &'m TensorType {
-        let ty = self.site.tensor(place);
-        ty.expect("`fits` has found tensors at all ports of a class")
-    }
-
-    /// The notations of a class, from that of one of its ports; nothing where they do not follow from it.
-    fn spread(&self, class: &[Joint], from: &Joint, notation: &Notation) -> Option<Vec<Notation>> {
-        if class.iter().all(|joint| joint.axis.is_none()) {
-            return Some(vec![notation.clone(); class.len()]);
-        }
-        let order = notation.order(self.ty(from.place).rank())?;
-        let parts: Vec<usize> = match from.axis {
-            None => order.clone(),
-            Some(axis) => {
-                let outermost = order.first() == Some(&axis);
-                if !outermost && matches!(self.site.control, Control::Rounds { .. }) {
-                    return None;
-                }
-                let rest = order.iter().filter(|&&dim| dim != axis);
-                rest.map(|&dim| dim - usize::from(axis < dim)).collect()
-            }
-        };
-        let notation = |joint: &Joint| match (joint.axis, from.axis) {
-            (None, _) => Notation::of_order(parts.clone()),
-            (Some(_), Some(_)) => Notation::of_order(order.clone()),
-            (Some(axis), None) => {
-                let rest = parts.iter().map(|&dim| dim + usize::from(axis <= dim));
-                Notation::of_order([axis].into_iter().chain(rest).collect())
-            }
-        };
-        Some(class.iter().map(notation).collect())
-    }
-
-    /// The notations of all classes by what the first ports would have that want something, or the last ones, else those that
-    /// `otherwise` has.
-    fn by(
-        &self,
-        otherwise: &Choice,
-        last: bool,
-        wanted: impl Fn(Place) -> Option<Notation>,
-    ) -> Choice {
-        let class = |(class, otherwise): (&Vec<Joint>, &Vec<Notation>)| {
-            let of_port = |joint: &Joint| self.spread(class, joint, &wanted(joint.place)?);
-            let found = match last {
-                false => class.iter().find_map(of_port),
-                true => class.iter().rev().find_map(of_port),
-            };
-            found.unwrap_or_else(|| otherwise.clone())
-        };
-        self.classes.iter().zip(otherwise).map(class).collect()
-    }
-
-    /// What the program declares at the ports of the operation.
-    fn declared(&self) -> Choice {
-        let own = |joint: &Joint| self.ty(joint.place).notation.clone();
-        let class = |class: &Vec<Joint>| {
-            let outer = class.iter().find(|joint| is_outer(joint.place));
-            let spread = outer.and_then(|joint| self.spread(class, joint, &own(joint)));
-            spread.unwrap_or_else(|| class.iter().map(own).collect())
-        };
-        self.classes.iter().map(class).collect()
-    }
-
-    /// Notes a choice as what the operation and its functions have at their ports.
-    fn note(&self, choice: &Choice, laid: &mut Laid) {
-        let data = &self.site.func.ops[self.site.op];
-        let operands = data.operands.len();
-        let mut own = vec![None; operands + data.results.len()];
-        let ports = |f: &&Func| vec![None; f.args.len() + f.results.len()];
-        let mut inner: Vec<Vec<Option<Notation>>> = self.site.functions.iter().map(ports).collect();
-        for (joint, notation) in self.classes.iter().flatten().zip(choice.iter().flatten()) {
-            let (ports, at) = match joint.place {
-                Place::Operand(at) => (&mut own, at),
-                Place::Result(at) => (&mut own, operands + at),
-                Place::Argument(function, at) => (&mut inner[function], at),
-                Place::Given(function, at) => {
-                    let arguments = self.site.functions[function].args.len();
-                    (&mut inner[function], arguments + at)
-                }
-            };
-            ports[at] = Some(notation.clone());
-        }
-        for (func, ports) in self.site.functions.iter().zip(inner) {
-            laid.boundaries.insert(func.name.to_string(), ports);
-        }
-        if let Some(first) = self.site.functions.first() {
-            laid.ports.insert(first.name.to_string(), own);
-        }
-    }
-}
-
-fn is_outer(place: Place) -> bool {
-    matches!(place, Place::Operand(_) | Place::Result(_))
-}
-
-/// Whether the ports of a class have one type, of more than one element, and every size is known or has a name but that of the
-/// rounds.
-fn fits(site: &Site<'_>, class: &[Joint]) -> bool {
-    let parts = |joint: &Joint| -> Option<(Vec<Dim>, String)> {
-        let ty = site.tensor(joint.place)?;
-        let mut dims = ty.dims.clone();
-        if let Some(axis) = joint.axis {
-            (axis < dims.len()).then(|| dims.remove(axis))?;
-        }
-        Some((dims, ty.dtype.to_string()))
-    };
-    let orders = |joint: &Joint| {
-        let ty = site.tensor(joint.place);
-        ty.is_some_and(|ty| !ty.dims.iter().all(Dim::is_one))
-    };
-    let first = class.first().and_then(parts);
-    let known = first
-        .as_ref()
-        .is_some_and(|(dims, _)| !dims.contains(&Dim::Unknown));
-    known && class.iter().all(|joint| parts(joint) == first) && class.iter().any(orders)
 }
 
 /// A function with operations that run others.
@@ -322,6 +190,56 @@ impl Around<'_, '_> {
         Ok(())
     }
 
+    /// Takes for all operations here, and in what these run, what lays them out best together, if that is better.
+    fn lay_out_together(
+        &mut self,
+        number: usize,
+        sites: &Sites<'_>,
+    ) -> Result<(), Box<Diagnostic>> {
+        let mut cx = self.scratch();
+        cx.boundary.clone_from(&self.cx.boundary);
+        let shared = &mut self.shared.clone();
+        let found = together::choices(self.func, sites, &mut cx, shared, self.functions);
+        let Some(found) = found else { return Ok(()) };
+        let before = self.whole(number, sites)?;
+        let own = found.iter().map(|&(function, site, _)| {
+            let shares = &sites.all[function][site];
+            (shares, shares.noted(&self.functions.laid))
+        });
+        let own: Vec<_> = own.collect();
+        for (function, site, choice) in &found {
+            sites.all[*function][*site].note(choice, &mut self.functions.laid);
+        }
+        // What cannot be folded so is no better.
+        let better = self.whole(number, sites).is_ok_and(|after| after < before);
+        if !better {
+            for (shares, choice) in own {
+                shares.note(&choice, &mut self.functions.laid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the functions that loops run, and of all that is run from here.
+    fn whole(&self, number: usize, sites: &Sites<'_>) -> Result<(u64, u64), Box<Diagnostic>> {
+        let (mut loops, mut all) = (0u64, self.cost(self.func)?);
+        let mut open = vec![(number, false)];
+        while let Some((number, in_loop)) = open.pop() {
+            for shares in &sites.all[number] {
+                let in_loop = in_loop || shares.is_loop();
+                for func in &shares.site.functions {
+                    let cost = self.cost(func)?;
+                    all = all.saturating_add(cost);
+                    if in_loop {
+                        loops = loops.saturating_add(cost);
+                    }
+                    open.push((sites.numbers[&*func.name], in_loop));
+                }
+            }
+        }
+        Ok((loops, all))
+    }
+
     /// Keeps a choice that is better than the best one so far.
     fn attempt(
         &mut self,
@@ -334,7 +252,7 @@ impl Around<'_, '_> {
             return;
         }
         if let Ok(cost) = self.weigh(shares, &choice, outer)
-            && shares.key(cost) < shares.key(best.cost)
+            && key(shares, cost) < key(shares, best.cost)
         {
             (best.choice, best.cost) = (choice.clone(), cost);
         }
@@ -497,6 +415,14 @@ impl Around<'_, '_> {
         let sizes = SizeTable::new(&self.cx.bindings);
         let stats = Stats::on(&folded, &cx.registry, &sizes, &cx.target);
         Ok(stats.layout_bytes().saturating_add(stats.copy_bytes))
+    }
+}
+
+/// By what choices are compared: loops run many times.
+fn key(shares: &Shares<'_>, cost: Cost) -> (u64, u64) {
+    match shares.is_loop() {
+        true => (cost.inner, cost.around),
+        false => (0, cost.inner.saturating_add(cost.around)),
     }
 }
 
