@@ -713,11 +713,11 @@ fn what_is_added_to_a_contraction_begins_its_sums() {
             agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{passes}: {why}"));
         }
     }
-    // Two sums of products, one of them of two products, one residual and one bias are no steps of their own.
+    // Sums of two products and of one with itself, one residual and one bias are no steps of their own.
     let plan = planned(&module, PLAN, &target("cpu"), &registry).unwrap_or_else(|d| panic!("{d}"));
     let profile = profiled(&module, &plan, &registry);
     let by_sums = |s: &&StepProfile| s.kernel == "contract" && s.op == "add";
-    assert_eq!(profile.steps.iter().filter(by_sums).count(), 3);
+    assert_eq!(profile.steps.iter().filter(by_sums).count(), 4);
 }
 
 /// Residuals that lie across lines, and a bias of windows that are rolled back.
@@ -760,6 +760,174 @@ fn sums_begin_with_what_lies_in_other_places() {
         kernels.iter().all(|(_, kernel)| *kernel != "copy"),
         "{kernels:?}"
     );
+}
+
+/// Softmax and norms of which element-wise operations make elements of 8 bits, along rows and across them, of what dies there and of arguments.
+const ROUNDED: &str = r#"
+func.func @main(%x: tensor<4x33x49xf32>, %t: tensor<40x37xf32, {order = [1, 0]}>, %s: tensor<50x7xf32>, %g: tensor<49xf32>, %w: tensor<49x8xsi8>)
+    -> (tensor<4x33x8xsi32>, tensor<40x37xui8, {order = [1, 0]}>, tensor<50x7xsi8>, tensor<4x33x49xsi8>) {
+  %a = "hbir.constant"() <{value = dense<0.0078125> : tensor<f32>}> : () -> tensor<f32>
+  %b = "hbir.constant"() <{value = dense<0.037> : tensor<f32>}> : () -> tensor<f32>
+  %z = "hbir.constant"() <{value = dense<3> : tensor<ui8>}> : () -> tensor<ui8>
+  %e = "hbir.exp"(%x) : (tensor<4x33x49xf32>) -> tensor<4x33x49xf32>
+  %0 = "hbir.softmax"(%e) <{axis = 2}> : (tensor<4x33x49xf32>) -> tensor<4x33x49xf32>
+  %1 = "hbir.quantize"(%0, %a) <{to = si8}> : (tensor<4x33x49xf32>, tensor<f32>) -> tensor<4x33x49xsi8>
+  %2 = "hbir.matmul"(%1, %w) <{to = si32}> : (tensor<4x33x49xsi8>, tensor<49x8xsi8>) -> tensor<4x33x8xsi32>
+  %3 = "hbir.softmax"(%t) <{axis = 1}> : (tensor<40x37xf32, {order = [1, 0]}>) -> tensor<40x37xf32, {order = [1, 0]}>
+  %4 = "hbir.quantize"(%3, %a, %z) : (tensor<40x37xf32, {order = [1, 0]}>, tensor<f32>, tensor<ui8>) -> tensor<40x37xui8, {order = [1, 0]}>
+  %5 = "hbir.softmax"(%s) <{axis = 1}> : (tensor<50x7xf32>) -> tensor<50x7xf32>
+  %6 = "hbir.sqrt"(%5) : (tensor<50x7xf32>) -> tensor<50x7xf32>
+  %7 = "hbir.quantize"(%6, %a) <{to = si8}> : (tensor<50x7xf32>, tensor<f32>) -> tensor<50x7xsi8>
+  %8 = "hbir.rms_norm"(%x, %g) : (tensor<4x33x49xf32>, tensor<49xf32>) -> tensor<4x33x49xf32>
+  %9 = "hbir.quantize"(%8, %b) <{to = si8}> : (tensor<4x33x49xf32>, tensor<f32>) -> tensor<4x33x49xsi8>
+  return %2, %4, %7, %9 : tensor<4x33x8xsi32>, tensor<40x37xui8, {order = [1, 0]}>, tensor<50x7xsi8>, tensor<4x33x49xsi8>
+}
+"#;
+
+#[test]
+fn what_rows_are_rounded_to_is_all_they_write() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(ROUNDED);
+    let after = planned(&module, PLAN, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    for seed in 0..4 {
+        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+    let steps = profiled(&module, &after, &registry).steps;
+    let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
+    let rows = kernels.iter().filter(|&&step| step == ("quantize", "rows"));
+    assert_eq!(rows.count(), 4, "{kernels:?}");
+}
+
+/// Sums of floats with what is made of them alone: of one block of terms and of several, in lines and across them, of convolutions of
+/// each kind, with norms of known means before it.
+fn made_of_floats() -> String {
+    let one = |name: &str, value: &str, ty: &str| {
+        format!(
+            "  {name} = \"hbir.constant\"() <{{value = dense<{value}> : tensor<{ty}>}}> : () -> tensor<{ty}>\n"
+        )
+    };
+    let list = |first: f64| {
+        let all: Vec<String> = (0..8)
+            .map(|i| format!("{:?}", first + f64::from(i) * 0.25))
+            .collect();
+        format!("[{}]", all.join(", "))
+    };
+    let mut text = String::from(
+        "func.func @main(%x: tensor<30x300xf32>, %w: tensor<300x70xf32>, %b: tensor<70xf32>, %i: tensor<2x8x9x9xf32>, %l: tensor<2x8x9x9xf32, {order = [0, 2, 3, 1]}>)\n    -> (tensor<30x70xf32>, tensor<30x70xf32, {order = [1, 0]}>, tensor<2x8x9x9xf32>, tensor<2x8x9x9xf32, {order = [0, 2, 3, 1]}>, tensor<2x8x9x9xf32>) {\n",
+    );
+    text += &one("%h", "0.5", "f32");
+    text += &one("%scale", &list(0.5), "8xf32");
+    text += &one("%bias", &list(-1.0), "8xf32");
+    text += &one("%mean", &list(-0.75), "8xf32");
+    text += &one("%variance", &list(0.25), "8xf32");
+    for (name, shape, offset) in [("%full", "8x8x3x3", 0), ("%each", "8x1x3x3", 4096)] {
+        let bytes = shape
+            .split('x')
+            .map(|n| n.parse::<usize>().unwrap_or(1))
+            .product::<usize>()
+            * 4;
+        text += &format!(
+            "  {name} = \"hbir.constant\"() <{{data = #hbir.external<\"block.weights\", {offset}, {bytes}>}}> : () -> tensor<{shape}xf32>\n"
+        );
+    }
+    let rows = "tensor<30x70xf32>";
+    let across = "tensor<30x70xf32, {order = [1, 0]}>";
+    for (n, ty) in [rows, across].into_iter().enumerate() {
+        text += &format!(
+            "  %m{n} = \"hbir.matmul\"(%x, %w) : (tensor<30x300xf32>, tensor<300x70xf32>) -> {ty}\n"
+        );
+        text += &format!("  %a{n} = \"hbir.add\"(%m{n}, %b) : ({ty}, tensor<70xf32>) -> {ty}\n");
+        text += &format!("  %s{n} = \"hbir.sigmoid\"(%a{n}) : ({ty}) -> {ty}\n");
+        text += &format!("  %p{n} = \"hbir.mul\"(%a{n}, %s{n}) : ({ty}, {ty}) -> {ty}\n");
+        text += &format!("  %r{n} = \"hbir.mul\"(%p{n}, %h) : ({ty}, tensor<f32>) -> {ty}\n");
+    }
+    let (first, last) = (
+        "tensor<2x8x9x9xf32>",
+        "tensor<2x8x9x9xf32, {order = [0, 2, 3, 1]}>",
+    );
+    let each = ("%each", "8x1x3x3", 8);
+    for (n, (image, ty, (weights, shape, group))) in [
+        ("%i", first, ("%full", "8x8x3x3", 1)),
+        ("%l", last, each),
+        ("%i", first, each),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        text += &format!(
+            "  %c{n} = \"hbir.conv\"({image}, {weights}) <{{group = {group}, pads = [1, 1, 1, 1]}}> : ({ty}, tensor<{shape}xf32>) -> {ty}\n"
+        );
+        text += &format!(
+            "  %n{n} = \"hbir.batch_norm\"(%c{n}, %scale, %bias, %mean, %variance) : ({ty}, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> {ty}\n"
+        );
+        text += &format!("  %k{n} = \"hbir.relu\"(%n{n}) : ({ty}) -> {ty}\n");
+    }
+    text + &format!(
+        "  return %r0, %r1, %k0, %k1, %k2 : {rows}, {across}, {first}, {last}, {first}\n}}\n"
+    )
+}
+
+#[test]
+fn what_is_made_of_sums_of_floats_is_one_step() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(&made_of_floats());
+    let after = planned(&module, PLAN, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    for seed in 0..4 {
+        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+    let steps = profiled(&module, &after, &registry).steps;
+    let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
+    let wanted = [
+        ("mul", "contract"),
+        ("mul", "contract"),
+        ("relu", "convolve"),
+        ("relu", "depthwise"),
+        ("relu", "depthwise"),
+    ];
+    assert_eq!(kernels, wanted);
+}
+
+/// Products of what is multiplied by a number: the left, the right, both with an addition after them, in other orders, of what dies there,
+/// and one that is read again.
+const MULTIPLIED: &str = r#"
+func.func @main(%q: tensor<3x60x33xf32>, %k: tensor<3x33x70xf32>, %t: tensor<3x33x70xf32, {order = [0, 2, 1]}>, %r: tensor<3x60x70xf32>)
+    -> (tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32, {order = [0, 2, 1]}>, tensor<3x60x70xf32>, tensor<3x60x33xf32>) {
+  %c = "hbir.constant"() <{value = dense<0.3> : tensor<f32>}> : () -> tensor<f32>
+  %d = "hbir.constant"() <{value = dense<-1.7> : tensor<1x1x1xf32>}> : () -> tensor<1x1x1xf32>
+  %0 = "hbir.mul"(%q, %c) : (tensor<3x60x33xf32>, tensor<f32>) -> tensor<3x60x33xf32>
+  %1 = "hbir.matmul"(%0, %k) : (tensor<3x60x33xf32>, tensor<3x33x70xf32>) -> tensor<3x60x70xf32>
+  %2 = "hbir.mul"(%c, %k) : (tensor<f32>, tensor<3x33x70xf32>) -> tensor<3x33x70xf32>
+  %3 = "hbir.matmul"(%q, %2) : (tensor<3x60x33xf32>, tensor<3x33x70xf32>) -> tensor<3x60x70xf32>
+  %4 = "hbir.mul"(%q, %d) : (tensor<3x60x33xf32>, tensor<1x1x1xf32>) -> tensor<3x60x33xf32>
+  %5 = "hbir.mul"(%t, %c) : (tensor<3x33x70xf32, {order = [0, 2, 1]}>, tensor<f32>) -> tensor<3x33x70xf32, {order = [0, 2, 1]}>
+  %6 = "hbir.matmul"(%4, %5) : (tensor<3x60x33xf32>, tensor<3x33x70xf32, {order = [0, 2, 1]}>) -> tensor<3x60x70xf32>
+  %7 = "hbir.add"(%6, %r) : (tensor<3x60x70xf32>, tensor<3x60x70xf32>) -> tensor<3x60x70xf32>
+  %8 = "hbir.exp"(%q) : (tensor<3x60x33xf32>) -> tensor<3x60x33xf32>
+  %9 = "hbir.mul"(%8, %c) : (tensor<3x60x33xf32>, tensor<f32>) -> tensor<3x60x33xf32>
+  %10 = "hbir.matmul"(%9, %t) : (tensor<3x60x33xf32>, tensor<3x33x70xf32, {order = [0, 2, 1]}>) -> tensor<3x60x70xf32, {order = [0, 2, 1]}>
+  %11 = "hbir.mul"(%q, %c) : (tensor<3x60x33xf32>, tensor<f32>) -> tensor<3x60x33xf32>
+  %12 = "hbir.matmul"(%11, %k) : (tensor<3x60x33xf32>, tensor<3x33x70xf32>) -> tensor<3x60x70xf32>
+  %13 = "hbir.neg"(%11) : (tensor<3x60x33xf32>) -> tensor<3x60x33xf32>
+  return %1, %3, %7, %10, %12, %13 : tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32, {order = [0, 2, 1]}>, tensor<3x60x70xf32>, tensor<3x60x33xf32>
+}
+"#;
+
+#[test]
+fn operands_of_products_are_multiplied_as_they_are_brought() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(MULTIPLIED);
+    let after = planned(&module, PLAN, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    for seed in 0..4 {
+        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+    let steps = profiled(&module, &after, &registry).steps;
+    let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
+    // What another operation reads as well is a step.
+    let muls = kernels.iter().filter(|(op, _)| *op == "mul");
+    assert_eq!(muls.count(), 1, "{kernels:?}");
 }
 
 const SUM: &str = r#"module attributes {hbir.memory = "planned"} {
@@ -953,8 +1121,11 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
 fn every_kernel_with_much_to_do_is_shared() {
     let registry = Arc::new(optc_ops::registry());
     let (mut alone, mut shared) = (Vec::new(), Vec::new());
-    for block in Numbers::ALL.iter().flat_map(|&n| blocks(n, true)) {
-        let module = parse(&block.text);
+    let all = Numbers::ALL.iter().flat_map(|&n| blocks(n, true));
+    let chain = "%0 = \"hbir.exp\"(%x) : (tensor<30x50xf32>) -> tensor<30x50xf32>\n\
+                 %1 = \"hbir.add\"(%0, %x) : (tensor<30x50xf32>, tensor<30x50xf32>) -> tensor<30x50xf32>\n";
+    for text in all.map(|block| block.text).chain([chain.to_owned()]) {
+        let module = parse(&text);
         let after = planned(&module, PLAN, &target("cpu"), &registry).expect("it is planned");
         let options = ExecOptions {
             threads: 2,

@@ -82,7 +82,7 @@ static INFO: PassInfo = PassInfo {
 };
 
 /// The family of operations that may write over an operand.
-const IN_PLACE: &str = "elementwise";
+pub(crate) const IN_PLACE: &str = "elementwise";
 
 /// The pass.
 #[derive(Clone, Copy, Default, Debug)]

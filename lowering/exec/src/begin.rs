@@ -1,29 +1,32 @@
-//! A contraction whose result is only added to something begins its sums with that: a bias or a residual costs no step of its own.
+//! A contraction whose result is only added to something begins its sums with that: a bias or a residual costs no step of its own. A
+//! convolution whose result is only normalized by means and variances that are known has weights and a bias that do so. What is multiplied by
+//! a number before it alone is an operand of a contraction is multiplied when that brings it side by side.
 //!
-//! The contraction runs where the addition does and writes where that does. Whatever it reads must be as it was then, so no step
+//! The sum runs where the addition or the norm does and writes where that does. Whatever it reads must be as it was then, so no step
 //! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
 
 use crate::element::Kind;
-use crate::ops::{CONTRACT, Contract, Site};
+use crate::memory::Slot;
+use crate::ops::{CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
-use optc_ops::Add;
+use optc_ops::{Add, Mul};
 
-/// The most steps between a contraction and the addition.
+/// The most steps between two that become one.
 const FAR: usize = 64;
 
 /// What becomes of a step.
 #[derive(Debug)]
 pub(crate) enum Begun {
     Stays,
-    /// An addition does its work.
+    /// Another step does its work.
     Gone,
-    /// An addition that is a contraction with a beginning, with the operands of both.
-    Contract(Box<Contract>, Vec<Value>),
+    /// A contraction with what is done before it or after it, or a norm that is a convolution, with what it reads.
+    Sum(Box<dyn Kernel>, Vec<Value>),
 }
 
-/// Joins contractions to the additions that alone read them. `kernels` are the names of the steps' own; `site` is at any operation
-/// of the function.
+/// Joins contractions to the additions, and convolutions to the norms, that alone read them, and to contractions what multiplies their operands.
+/// `kernels` are the names of the steps' own; `site` is at any operation of the function.
 pub(crate) fn begin(steps: &[Op], kernels: &[Option<&str>], site: Site<'_>) -> Vec<Begun> {
     let number: IndexMap<Op, usize> = steps.iter().enumerate().map(|(i, &op)| (op, i)).collect();
     let mut readers: IndexMap<Value, Option<Op>> = IndexMap::new();
@@ -41,34 +44,117 @@ pub(crate) fn begin(steps: &[Op], kernels: &[Option<&str>], site: Site<'_>) -> V
     results.iter().for_each(|&value| reads(value, None));
     let mut begun: Vec<Begun> = steps.iter().map(|_| Begun::Stays).collect();
     for (at, &op) in steps.iter().enumerate() {
-        if kernels[at] != Some(CONTRACT) {
+        let contracts = kernels[at] == Some(CONTRACT);
+        if !contracts && !kernels[at].is_some_and(|name| Convolution::NAMES.contains(&name)) {
             continue;
         }
-        let results = &site.func.ops[op].results;
-        let reader = results.first().and_then(|v| *readers.get(v)?);
-        let to = reader.and_then(|op| number.get(&op).copied());
+        let alone = |value: Value| (*readers.get(&value)?).and_then(|op| number.get(&op).copied());
+        let to = site.func.ops[op].results.first().and_then(|&v| alone(v));
         // An addition of two products begins with one of them.
         let free = |to: usize| kernels[to].is_some() && matches!(begun[to], Begun::Stays);
         let near = to.filter(|&to| at < to && to - at <= FAR && free(to));
-        let Some(to) = near else {
-            continue;
+        let mut scales: Scaled = [None; 2];
+        let mut multiplied = Vec::new();
+        for (side, &operand) in site.func.ops[op].operands.iter().take(2).enumerate() {
+            let from = site.func.def_op(operand).and_then(|op| number.get(&op));
+            let from = from.copied().filter(|&from| {
+                contracts && alone(operand) == Some(at) && kernels[from] == Some(Chain::ALONE)
+            });
+            if let Some(from) = from.filter(|from| matches!(begun[*from], Begun::Stays))
+                && let Some(scale) = scale(steps, &begun, (from, near.unwrap_or(at)), site)
+            {
+                scales[side] = Some(scale);
+                multiplied.push(from);
+            }
+        }
+        let sum = near.and_then(|to| {
+            let sum = match contracts {
+                true => added(steps, &begun, (at, to), scales, site),
+                false => normed(steps, &begun, (at, to), site),
+            };
+            Some((sum?, to))
+        });
+        let whole = || {
+            let own = site.slot(*site.func.ops[op].results.first()?)?;
+            let sum = Some(scales).filter(|scales| scales.iter().any(Option::is_some))?;
+            Some((scaled(steps[at], own, sum, site)?, at))
         };
-        if let Some((contract, operands)) = joined(steps, &begun, at, to, site) {
+        if let Some(((kernel, operands), to)) = sum.or_else(whole) {
+            multiplied
+                .iter()
+                .for_each(|&from| begun[from] = Begun::Gone);
             begun[at] = Begun::Gone;
-            begun[to] = Begun::Contract(Box::new(contract), operands);
+            begun[to] = Begun::Sum(kernel, operands);
         }
     }
     begun
 }
 
-/// A contraction with the addition that reads its result, and the operands of both.
-fn joined(
+/// What a step multiplies, and the number by which it does, if that is still there where a later step runs.
+fn scale(
     steps: &[Op],
     begun: &[Begun],
-    at: usize,
-    to: usize,
+    (from, to): (usize, usize),
     site: Site<'_>,
-) -> Option<(Contract, Vec<Value>)> {
+) -> Option<(Value, f32)> {
+    let data = &site.func.ops[steps[from]];
+    let [a, b] = data.operands[..] else {
+        return None;
+    };
+    let number = |value: Value| match site.number(value)? {
+        (Kind::F32, bits) => Some(f32::from_bits(bits)),
+        _ => None,
+    };
+    let (value, by) = match (number(a), number(b)) {
+        (None, Some(by)) => (a, by),
+        (Some(by), None) => (b, by),
+        _ => return None,
+    };
+    let (slot, own) = (site.slot(value)?, site.slot(*data.results.first()?)?);
+    let same = slot.kind() == Some(Kind::F32)
+        && own.kind() == Some(Kind::F32)
+        && slot.access.shape() == own.access.shape();
+    let result = site.slot(*site.func.ops[steps[to]].results.first()?)?;
+    let written = |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
+    let there = !slot.overlaps(result) && !(from + 1..to).any(written);
+    (&*data.name == Mul::NAME && same && there).then_some((value, by))
+}
+
+/// A contraction by itself of operands that are multiplied, and these.
+fn scaled(
+    op: Op,
+    result: &Slot,
+    scales: Scaled,
+    site: Site<'_>,
+) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
+    let of = Site { op, ..site };
+    let operands = &site.func.ops[op].operands;
+    let start = match operands[..] {
+        [_, _] => None,
+        [_, _, start] => Some(site.slot(start)?),
+        _ => return None,
+    };
+    let contract = Contract::to(&of, result, start, None, scales)?;
+    Some((Box::new(contract), read(operands, scales)))
+}
+
+/// What a contraction reads of which some operands are multiplied.
+fn read(operands: &[Value], scales: Scaled) -> Vec<Value> {
+    let mut read = operands.to_vec();
+    for (to, scale) in read.iter_mut().zip(scales) {
+        *to = scale.map_or(*to, |(value, _)| value);
+    }
+    read
+}
+
+/// A contraction with the addition that reads its result, and the operands of both.
+fn added(
+    steps: &[Op],
+    begun: &[Begun],
+    (at, to): (usize, usize),
+    scales: Scaled,
+    site: Site<'_>,
+) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
     let func = site.func;
     let (own, adds) = (&func.ops[steps[at]], &func.ops[steps[to]]);
     let product = *own.results.first()?;
@@ -87,20 +173,60 @@ fn joined(
     }
     let exact = begins.range() == result.range() && begins.access == result.access;
     let same = site.slot(product)?.access.shape() == result.access.shape();
-    if !same || begins.overlaps(result) && !exact {
+    let mut operands = read(&own.operands, scales);
+    let stays = stays(steps, begun, (at, to), (&operands, result), site);
+    if !same || begins.overlaps(result) && !exact || !stays {
         return None;
-    }
-    for &operand in &own.operands {
-        let slot = site.slot(operand)?;
-        let written = |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
-        if slot.overlaps(result) || (at + 1..to).any(written) {
-            return None;
-        }
     }
     let of = Site {
         op: steps[at],
         ..site
     };
-    let contract = Contract::to(&of, result, Some(begins), None)?;
-    Some((contract, vec![own.operands[0], own.operands[1], start]))
+    let contract = Contract::to(&of, result, Some(begins), None, scales)?;
+    operands.push(start);
+    Some((Box::new(contract), operands))
+}
+
+/// A convolution with the norm that reads its result, and its operands.
+fn normed(
+    steps: &[Op],
+    begun: &[Begun],
+    (at, to): (usize, usize),
+    site: Site<'_>,
+) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
+    let (own, norm) = (&site.func.ops[steps[at]], &site.func.ops[steps[to]]);
+    let factors = known_factors(&Site {
+        op: steps[to],
+        ..site
+    })?;
+    let result = site.slot(*norm.results.first()?)?;
+    let sums = *own.results.first()?;
+    let same = norm.operands.first() == Some(&sums)
+        && site.slot(sums)?.access.shape() == result.access.shape();
+    if !same || !stays(steps, begun, (at, to), (&own.operands, result), site) {
+        return None;
+    }
+    let of = Site {
+        op: steps[at],
+        ..site
+    };
+    let convolution = Convolution::normed(&of, result, factors)?;
+    Some((Box::new(convolution), own.operands.clone()))
+}
+
+/// Whether what a step reads is still there where a later one runs, and the result of that lies beside it.
+fn stays(
+    steps: &[Op],
+    begun: &[Begun],
+    (at, to): (usize, usize),
+    (operands, result): (&[Value], &Slot),
+    site: Site<'_>,
+) -> bool {
+    operands.iter().all(|&operand| {
+        site.slot(operand).is_some_and(|slot| {
+            let written =
+                |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
+            !slot.overlaps(result) && !(at + 1..to).any(written)
+        })
+    })
 }

@@ -1,8 +1,10 @@
-//! Sums of integers that are scaled, rounded or otherwise computed with become elements before they are written: what an element-wise step
-//! makes of them is done by the contraction or convolution that sums, and 32-bit sums are never in memory.
+//! Sums that are scaled, rounded or otherwise computed with become elements before they are written: what an element-wise step
+//! makes of them is done by the contraction or convolution that sums, and the sums are never in memory. Nor are the floats of a softmax or a norm
+//! that are rounded to integers.
 //!
 //! The sum runs where the element-wise step does and writes where that does, as in [`crate::begin`]: no step between may have written
-//! what it reads, and the result lies beside that. Every other operand of the step is one number that is known.
+//! what it reads, and the result lies beside that. Every other operand of the step is one number that is known. What is made of floats lies as they
+//! would, since the order in which they are summed may depend on it.
 
 use crate::element::Kind;
 use crate::ops::{Chain, Finish, From, Kernel, Link, Site, pieces};
@@ -18,8 +20,8 @@ pub(crate) struct Known<'a> {
     pub(crate) op: Op,
     pub(crate) kernel: Option<&'a dyn Kernel>,
     pub(crate) operands: &'a [Value],
-    /// The operations of an element-wise step of several.
-    pub(crate) links: Option<&'a [Link]>,
+    /// Of an element-wise step of several operations, what they do and which they are.
+    pub(crate) several: Option<(&'a [Link], &'a [Op])>,
 }
 
 /// What becomes of a step.
@@ -34,21 +36,27 @@ pub(crate) enum Finished {
 
 /// Joins steps that sum with the element-wise steps that alone read what they give; `site` is at any operation of the function.
 pub(crate) fn finish(steps: &[Known<'_>], site: Site<'_>) -> Vec<Finished> {
-    let mut readers: IndexMap<Value, usize> = IndexMap::new();
-    let body = site.func.body.iter();
-    let operands = body.flat_map(|&op| &site.func.ops[op].operands);
-    for &value in operands.chain(&site.func.results) {
-        *readers.entry(value).or_default() += 1;
+    let mut readers: IndexMap<Value, Vec<Option<Op>>> = IndexMap::new();
+    for &op in &site.func.body {
+        for &value in &site.func.ops[op].operands {
+            readers.entry(value).or_default().push(Some(op));
+        }
+    }
+    for &value in &site.func.results {
+        readers.entry(value).or_default().push(None);
     }
     let mut made: Vec<Finished> = steps.iter().map(|_| Finished::Stays).collect();
     for (to, step) in steps.iter().enumerate() {
         let Some(links) = links(step, site) else {
             continue;
         };
+        let members = step.several.map_or(std::slice::from_ref(&step.op), |s| s.1);
+        let member = |reader: &Option<Op>| reader.is_some_and(|op| members.contains(&op));
         let mut before = (to.saturating_sub(FAR)..to).rev();
         let at = before.find(|&at| {
             let sum = site.func.ops[steps[at].op].results.first();
-            sum.is_some_and(|sum| step.operands.contains(sum) && readers.get(sum) == Some(&1))
+            let readers = sum.and_then(|sum| readers.get(sum));
+            readers.is_some_and(|all| all.iter().all(member))
         });
         let Some(at) = at.filter(|&at| matches!(made[at], Finished::Stays)) else {
             continue;
@@ -63,10 +71,10 @@ pub(crate) fn finish(steps: &[Known<'_>], site: Site<'_>) -> Vec<Finished> {
 
 /// The operations of an element-wise step.
 fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<Link>> {
-    if let Some(links) = step.links {
+    if let Some((links, _)) = step.several {
         return Some(links.to_vec());
     }
-    let alone = step.kernel?.name() == Chain::ALONE;
+    let alone = [Chain::ALONE, Chain::SEVERAL].contains(&step.kernel?.name());
     let pieces = pieces(&Site {
         op: step.op,
         ..site
@@ -87,8 +95,12 @@ fn joined(
     let first = |op: Op| site.func.ops[op].results.first().copied();
     let (summed, result) = (first(sum.op)?, site.slot(first(step.op)?)?);
     let own = site.slot(summed)?;
-    let same = own.access.shape() == result.access.shape();
-    if own.kind() != Some(Kind::I32) || result.kind()? == Kind::I32 || !same {
+    let same = match own.kind()? {
+        Kind::I32 => result.kind()? != Kind::I32 && own.access.shape() == result.access.shape(),
+        Kind::F32 => own.access == result.access,
+        _ => false,
+    };
+    if !same {
         return None;
     }
     // The sums are the first operand of what is done, the numbers follow.
@@ -110,7 +122,7 @@ fn joined(
         let from = [moved(a)?, moved(b)?];
         Some(Link { from, ..link })
     });
-    let finish = Finish::of(links.collect::<Option<_>>()?, numbers)?;
+    let finish = Finish::of(own.kind()?, links.collect::<Option<_>>()?, numbers)?;
     for &operand in sum.operands {
         let slot = site.slot(operand)?;
         let written =

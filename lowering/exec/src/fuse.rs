@@ -35,8 +35,8 @@ pub(crate) enum Fused {
     Stays,
     /// Another step does its work.
     Gone,
-    /// It does the work of several, with their operands.
-    Chain(Box<Chain>, Vec<Value>),
+    /// It does the work of several operations, with their operands.
+    Chain(Box<Chain>, Vec<Value>, Vec<Op>),
 }
 
 /// Joins steps, of which `kernels` have one of their own; `site` is at any operation of the function.
@@ -59,7 +59,10 @@ pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused>
         let several = fusion.roots[root] == root && 1 < group.members.len();
         let chain = several.then(|| chain(steps, group, &fusion.codes, site));
         made.push(match chain.flatten() {
-            Some((chain, operands)) => Fused::Chain(Box::new(chain), operands),
+            Some((chain, operands)) => {
+                let members = group.members.iter().map(|&member| steps[member]);
+                Fused::Chain(Box::new(chain), operands, members.collect())
+            }
             None => Fused::Stays,
         });
     }

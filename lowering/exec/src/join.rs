@@ -19,13 +19,13 @@ pub(crate) struct Job {
     pub(crate) bytes: u64,
 }
 
-/// The products of some jobs when additions have become their beginnings.
+/// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become.
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
     let begun = begin(&ops, &names, site).into_iter();
     let order = |(begun, job): (Begun, &&Job)| match (begun, &job.kernel) {
-        (Begun::Contract(contract, _), _) => Some((job.op, order_of(&*contract))),
+        (Begun::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
         (Begun::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
             Some((job.op, order_of(&**kernel)))
         }
@@ -34,7 +34,7 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
     begun.zip(jobs).filter_map(order).collect()
 }
 
-/// The jobs, a contraction and what is added to it as one, element-wise ones that follow one another, and what is made of sums.
+/// The jobs, a contraction and what is added to it as one, a convolution and the norm of it, element-wise ones that follow one another, and what is made of sums.
 pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
@@ -48,9 +48,9 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
                 kernels.push(job.name().is_some());
                 made.push(job);
             }
-            Begun::Contract(contract, operands) => {
+            Begun::Sum(kernel, operands) => {
                 kernels.push(false);
-                made.push(job.with(contract, operands, site));
+                made.push(job.with(kernel, operands, site));
             }
         }
     }
@@ -61,9 +61,9 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
         let (job, links) = match fused {
             Fused::Gone => continue,
             Fused::Stays => (job, None),
-            Fused::Chain(chain, operands) => {
+            Fused::Chain(chain, operands, members) => {
                 let links = chain.links().to_vec();
-                (job.with(chain, operands, site), Some(links))
+                (job.with(chain, operands, site), Some((links, members)))
             }
         };
         made.push(job);
@@ -73,7 +73,7 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
         op: job.op,
         kernel: job.kernel.as_deref(),
         operands: &job.operands,
-        links: links.as_deref(),
+        several: links.as_ref().map(|(links, ops)| (&links[..], &ops[..])),
     });
     let finished = finish(&known.collect::<Vec<_>>(), site);
     let jobs = made.into_iter().zip(finished);

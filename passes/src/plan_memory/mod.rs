@@ -25,7 +25,8 @@
 //!
 //! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it;
 //!    one that a group reads, to the last operation of the group; one that a sum of products reads which is only added to something, inside
-//!    another value, to the addition: both can be one step then.
+//!    another value, to the addition; one that a convolution reads which is only normalized by means that are known, to the norm; and one that a sum, a
+//!    softmax or a norm reads of which element-wise operations alone make smaller elements, to the last of these: all can be one step then.
 //! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
 //!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
 //!    highest point go first and the order is tried again.
@@ -54,7 +55,7 @@ mod report;
 
 pub use report::{ArenaReport, MemoryReport};
 
-use crate::bufferize::groups;
+use crate::bufferize::{IN_PLACE, groups};
 use crate::codes;
 use crate::pass::{OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use assign::{Assignment, Buffer};
@@ -63,8 +64,8 @@ use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, Place, State};
 use optc_ir::op::in_place;
-use optc_ir::{Attr, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Value};
-use optc_ops::Add;
+use optc_ir::{Attr, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Role, Value};
+use optc_ops::{Add, BatchNorm, Conv};
 use std::collections::BTreeMap;
 
 static INFO: PassInfo = PassInfo {
@@ -179,7 +180,8 @@ impl Planned {
                 }
             }
         }
-        for (operand, place) in read_by_sums(func, registry) {
+        let sums = read_by_sums(func, registry).into_iter();
+        for (operand, place) in sums.chain(read_by_narrowed(func, registry)) {
             if let Some(buffer) = buffer_of[operand] {
                 let buffer: &mut Buffer = &mut buffers[buffer];
                 buffer.last = buffer.last.max(place);
@@ -267,6 +269,65 @@ fn read_by_sums(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
                 let operands = func.ops[sum].operands.iter();
                 all.extend(operands.map(|&operand| (operand, place)));
             }
+        }
+    }
+    all
+}
+
+/// The most operations that make smaller elements of what one computes.
+const MOST_NARROWING: usize = 8;
+
+/// Operands of operations that compute along dimensions and of whose results element-wise operations alone make elements of fewer bits, and
+/// where the last of these is; and those of convolutions that are normalized by means of their own, and where that is: all are one step if
+/// the operands are still there.
+fn read_by_narrowed(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
+    let uses = Uses::of(func);
+    let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+    let along = |op: Op| {
+        let decl = registry.get(&func.ops[op].name);
+        decl.is_some_and(|decl| {
+            let freedom = decl.freedom(&func.op_ref(op));
+            let sums = matches!(freedom.class, FreedomClass::Contract | FreedomClass::Window);
+            sums || freedom.labels.iter().any(|label| label.role == Role::Axis)
+        })
+    };
+    let by_element = |op: Op| {
+        let decl = registry.get(&func.ops[op].name);
+        decl.is_some_and(|decl| decl.family() == IN_PLACE)
+    };
+    let mut all = Vec::new();
+    let alone = |v: &Value| uses.readers(*v).len() == 1 && !uses.is_returned(*v);
+    for (place, &op) in func.body.iter().enumerate() {
+        let data = &func.ops[op];
+        let norm = data
+            .operands
+            .first()
+            .filter(|_| &*data.name == BatchNorm::NAME);
+        if let Some(conv) = norm.filter(|v| alone(v)).and_then(|&v| func.def_op(v))
+            && &*func.ops[conv].name == Conv::NAME
+        {
+            let operands = func.ops[conv].operands.iter();
+            all.extend(operands.map(|&operand| (operand, place)));
+        }
+        let (Some(&last), true) = (data.results.first(), by_element(op)) else {
+            continue;
+        };
+        // Back along what alone is read by the next one.
+        let mut value = data.operands.first().copied();
+        for _ in 0..MOST_NARROWING {
+            let Some((own, before)) = value.filter(alone).and_then(|v| Some((v, func.def_op(v)?)))
+            else {
+                break;
+            };
+            let operands = &func.ops[before].operands;
+            if by_element(before) {
+                value = operands.first().copied();
+                continue;
+            }
+            if along(before) && bits(last) < bits(own) {
+                all.extend(operands.iter().map(|&operand| (operand, place)));
+            }
+            break;
         }
     }
     all

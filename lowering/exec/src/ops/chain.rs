@@ -73,8 +73,9 @@ impl Block {
 }
 
 impl Chain {
-    /// The name of one operation by itself.
+    /// The name of one operation by itself, and of several that are one loop.
     pub(crate) const ALONE: &str = "elementwise";
+    pub(crate) const SEVERAL: &str = "chain";
 
     /// The operations, in order.
     pub(crate) fn links(&self) -> &[Link] {
@@ -129,7 +130,7 @@ impl Kernel for Chain {
         if self.links.len() == 1 {
             Chain::ALONE
         } else {
-            "chain"
+            Chain::SEVERAL
         }
     }
 
@@ -242,6 +243,7 @@ impl Chain {
             _ => None,
         };
         let rescale = Rescale::of(&self.links, |k| self.operands[k], number);
+        let rescale = rescale.filter(|(_, rescale)| rescale.scales());
         let mut work = Work {
             sources,
             parts,

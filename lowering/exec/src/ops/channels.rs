@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::ops::chain::Chain;
-use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float};
+use crate::ops::kernel::{Kernel, Scratch, Site, floats, numbers, same_float};
 use crate::ops::lanes::Work;
 use crate::ops::links::{Code, From, Link};
 use crate::ops::rows::Rows;
@@ -75,11 +75,7 @@ impl Channels {
             return None;
         };
         let shape = x.access.shape();
-        let places = [scale, bias, mean, variance].map(|slot| {
-            let mut places = Vec::new();
-            slot.access.each(|offset| places.push(offset));
-            places
-        });
+        let places = [scale, bias, mean, variance].map(|slot| places_of(slot));
         let n = *shape.get(CHANNEL)?;
         if places.iter().any(|p| p.len() != n) {
             return None;
@@ -98,6 +94,63 @@ impl Channels {
             chain,
         })
     }
+}
+
+/// What each channel is multiplied by, and what is added then.
+#[derive(Clone, Debug)]
+pub(crate) struct Factors {
+    pub(crate) factors: Vec<f64>,
+    pub(crate) terms: Vec<f64>,
+}
+
+impl Factors {
+    /// Of scales, biases, means and variances, as many of each.
+    fn of([scale, bias, mean, variance]: [&[f32]; 4], epsilon: f64) -> Factors {
+        let root = |variance: &f32| (f64::from(*variance) + epsilon).sqrt();
+        let factors = scale.iter().zip(variance);
+        let factors: Vec<f64> = factors.map(|(s, v)| f64::from(*s) / root(v)).collect();
+        let terms = bias.iter().zip(mean).zip(&factors);
+        let terms = terms.map(|((b, m), factor)| f64::from(*b) - f64::from(*m) * factor);
+        Factors {
+            terms: terms.collect(),
+            factors,
+        }
+    }
+}
+
+/// What a norm of `f32` by given means and variances does with each channel, if all of these are known and it is a number.
+pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
+    let data = site.data();
+    if &*data.name != BatchNorm::NAME || data.operands.len() != 5 {
+        return None;
+    }
+    let epsilon = BatchNorm::of(&site.func.op_ref(site.op)).ok()?.epsilon;
+    let mut read = Vec::with_capacity(4);
+    for &operand in &data.operands[1..] {
+        let slot = site.slot(operand).filter(|s| s.kind() == Some(Kind::F32))?;
+        let bytes = site.known(operand)?.get(slot.range())?;
+        read.push(picked(floats(bytes).ok()?, &places_of(slot))?);
+    }
+    let [scale, bias, mean, variance] = &read[..] else {
+        return None;
+    };
+    let same = read.iter().all(|list| list.len() == scale.len());
+    let found = Factors::of([scale, bias, mean, variance], epsilon);
+    let all = found.factors.iter().chain(&found.terms);
+    (same && { all }.all(|x| x.is_finite())).then_some(found)
+}
+
+/// Where the elements of a value lie, in order.
+pub(crate) fn places_of(slot: &Slot) -> Vec<i64> {
+    let mut places = Vec::with_capacity(slot.access.count());
+    slot.access.each(|offset| places.push(offset));
+    places
+}
+
+/// The elements at some places.
+pub(crate) fn picked(values: &[f32], places: &[i64]) -> Option<Vec<f32>> {
+    let at = |&place: &i64| values.get(usize::try_from(place).ok()?).copied();
+    places.iter().map(at).collect()
 }
 
 /// A number a channel, for each element.
@@ -168,21 +221,15 @@ impl Kernel for Channels {
                     let In::Bytes(bytes) = operand else {
                         return Err("an operand is written over".to_owned());
                     };
-                    let values = numbers(*kind, bytes)?;
-                    let at = |&place: &i64| values.get(usize::try_from(place).ok()?).copied();
-                    let values: Option<Vec<f32>> = places.iter().map(at).collect();
+                    let values = picked(&numbers(*kind, bytes)?, places);
                     read.push(values.ok_or("an element lies outside of its buffer")?);
                 }
                 let [scale, bias, mean, variance] = &read[..] else {
                     return Err("it has another number of operands".to_owned());
                 };
-                let (mut factors, mut terms) = (Vec::new(), Vec::new());
-                for c in 0..scale.len() {
-                    let root = (f64::from(variance[c]) + epsilon).sqrt();
-                    let factor = f64::from(scale[c]) / root;
-                    factors.push(factor as f32);
-                    terms.push((f64::from(bias[c]) - f64::from(mean[c]) * factor) as f32);
-                }
+                let found = Factors::of([scale, bias, mean, variance], *epsilon);
+                let [factors, terms] = [found.factors, found.terms]
+                    .map(|list| list.iter().map(|&x| x as f32).collect::<Vec<f32>>());
                 let [factors, terms] =
                     [&factors, &terms].map(|v| In::Bytes(bytemuck::cast_slice(v)));
                 chain.run(result, &[*x, factors, terms], out, cx)

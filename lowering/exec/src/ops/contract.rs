@@ -13,6 +13,9 @@ use optc_ops::Linear;
 /// The name of the kernel of contractions.
 pub(crate) const CONTRACT: &str = "contract";
 
+/// What is read in the place of operands that are multiplied by a number before, and these numbers.
+pub(crate) type Scaled = [Option<(Value, f32)>; 2];
+
 /// A contraction, with a bias.
 #[derive(Debug)]
 pub(crate) struct Contract {
@@ -20,6 +23,7 @@ pub(crate) struct Contract {
     biased: bool,
     /// The operation that it is.
     op: Op,
+    scales: Scaled,
 }
 
 impl Contract {
@@ -32,23 +36,29 @@ impl Contract {
         }
         let start = data.operands.get(2).map(|&v| site.slot(v));
         match start {
-            Some(start) => Contract::to(site, result, Some(start?), None),
-            None => Contract::to(site, result, None, None),
+            Some(start) => Contract::to(site, result, Some(start?), None, [None; 2]),
+            None => Contract::to(site, result, None, None, [None; 2]),
         }
     }
 
     /// The contraction at a site with its sums at another place, added to a value that broadcasts to them, or finished before they
-    /// are written.
+    /// are written, of operands that are multiplied first.
     pub(crate) fn to(
         site: &Site<'_>,
         result: &Slot,
         start: Option<&Slot>,
         finish: Option<Finish>,
+        scales: Scaled,
     ) -> Option<Contract> {
-        let all = site.all()?;
+        let mut all = site.all()?;
+        for (slot, scale) in all.iter_mut().zip(scales) {
+            if let Some((value, _)) = scale {
+                *slot = site.slot(value)?;
+            }
+        }
         let kinds = [all[0].kind()?, result.kind()?];
         let same = all[1].kind() == Some(kinds[0]);
-        let sums = finish.as_ref().map_or(kinds[1], |_| Kind::I32);
+        let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
         if !same || start.is_some_and(|start| start.kind() != Some(sums)) {
             return None;
         }
@@ -113,14 +123,21 @@ impl Contract {
             }
         }
         along.retain(|a| !a[0].is_empty());
-        let constants = [site.constant(0), site.constant(1)];
+        let constant = |k: usize| site.constant(k).filter(|_| scales[k].is_none());
+        let constants = [0, 1].map(constant);
         let known = constants.map(|c| c.is_some());
-        let products = Products::of(base, &along, known, kinds[0])?;
+        let by = scales.map(|scale| scale.map(|(_, by)| by));
+        if kinds[0] != Kind::F32 && by.iter().any(Option::is_some) {
+            return None;
+        }
+        let mut products = Products::of(base, &along, known, kinds[0])?;
+        products.scales = by;
         let products = products::typed(products, kinds, constants, finish)?;
         Some(Contract {
             products,
             biased: start.is_some(),
             op: site.op,
+            scales,
         })
     }
 }
@@ -160,7 +177,7 @@ impl Kernel for Contract {
             op: self.op,
             ..*site
         };
-        let contract = Contract::to(&own, result, start, Some(finish))?;
+        let contract = Contract::to(&own, result, start, Some(finish), self.scales)?;
         Some(Box::new(contract))
     }
 

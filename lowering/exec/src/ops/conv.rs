@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::nest::dimension;
+use crate::ops::channels::{Factors, picked, places_of};
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
 use crate::ops::finish::Finish;
@@ -13,8 +14,10 @@ use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT}
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
 use crate::team::Context;
+use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::Conv;
+use std::sync::Arc;
 
 /// A convolution with groups, strides, dilations and padding.
 #[derive(Debug)]
@@ -23,6 +26,15 @@ pub(crate) struct Convolution {
     biased: bool,
     /// The operation that it is.
     op: Op,
+    /// Weights and a bias of its own, by which a norm is done.
+    own: Option<Arc<Own>>,
+}
+
+/// The weights and the bias of a convolution with a norm after it, where the weights lie and one number a channel.
+#[derive(Debug)]
+struct Own {
+    weights: Vec<f32>,
+    bias: Vec<f32>,
 }
 
 #[derive(Debug)]
@@ -37,32 +49,87 @@ enum Work {
     Depthwise(Box<Depthwise>),
 }
 
+impl Own {
+    /// Those of the convolution at a site, if they are known.
+    fn of(site: &Site<'_>, of: &Factors) -> Option<Own> {
+        let list = |operand: usize| -> Option<(Vec<f32>, &Slot)> {
+            let value = *site.data().operands.get(operand)?;
+            let slot = site.slot(value).filter(|s| s.kind() == Some(Kind::F32))?;
+            let bytes = site.constant(operand)?.get(slot.range())?;
+            Some((floats(bytes).ok()?.to_vec(), slot))
+        };
+        let (mut weights, slot) = list(1)?;
+        let (places, channels) = (places_of(slot), of.factors.len());
+        let scaled = picked(&weights, &places)?;
+        if *slot.access.shape().first()? != channels || scaled.len() < channels {
+            return None;
+        }
+        let each = scaled.len() / channels;
+        let scaled = scaled.chunks_exact(each).zip(&of.factors);
+        let scaled = scaled.flat_map(|(own, f)| own.iter().map(move |w| f64::from(*w) * f));
+        for (&place, weight) in places.iter().zip(scaled) {
+            weights[place as usize] = weight as f32;
+        }
+        let begins = match site.data().operands.len() {
+            3 => list(2).and_then(|(values, slot)| picked(&values, &places_of(slot)))?,
+            _ => vec![0.0; channels],
+        };
+        let all = begins.iter().zip(of.factors.iter().zip(&of.terms));
+        let bias: Vec<f32> = all
+            .map(|(b, (f, t))| (f64::from(*b) * f + t) as f32)
+            .collect();
+        (bias.len() == channels).then_some(Own { weights, bias })
+    }
+}
+
 impl Convolution {
+    /// The names of its kernels.
+    pub(crate) const NAMES: [&str; 2] = ["convolve", "depthwise"];
+
     pub(crate) fn of(site: &Site<'_>) -> Option<Convolution> {
         let result = site.slot(*site.data().results.first()?)?;
-        Convolution::to(site, result, None)
+        Convolution::to(site, result, None, None)
     }
 
-    /// The convolution at a site with its sums at another place, or finished before they are written.
-    fn to(site: &Site<'_>, result: &Slot, finish: Option<Finish>) -> Option<Convolution> {
+    /// The convolution at a site with its sums, multiplied by factors and added to terms, at another place.
+    pub(crate) fn normed(site: &Site<'_>, result: &Slot, by: Factors) -> Option<Convolution> {
+        let own = Own::of(site, &by)?;
+        let floats = result.kind() == Some(Kind::F32);
+        Convolution::to(site, result, None, Some(Arc::new(own))).filter(|_| floats)
+    }
+
+    /// The convolution at a site with its sums at another place, or finished before they are written; by weights of its own, if it has some.
+    fn to(
+        site: &Site<'_>,
+        result: &Slot,
+        finish: Option<Finish>,
+        own: Option<Arc<Own>>,
+    ) -> Option<Convolution> {
         let data = site.data();
         if &*data.name != Conv::NAME {
             return None;
         }
         let all = site.all()?;
         let kinds = [all[0].kind()?, result.kind()?];
-        let sums = finish.as_ref().map_or(kinds[1], |_| Kind::I32);
+        let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
         let biased = data.operands.len() == 3;
         let same = all[1].kind() == Some(kinds[0]);
-        if !same || biased && all[2].kind() != Some(sums) {
+        if !same || biased && own.is_none() && all[2].kind() != Some(sums) {
             return None;
         }
-        let places = places(site, result)?;
-        let constants = [site.constant(0), site.constant(1)];
+        let begins = begins(site, result, own.as_deref())?;
+        let places = places(site, result, &begins)?;
+        let weights = own.as_ref().map(|own| cast_slice(&own.weights));
+        let constants = [site.constant(0), weights.or(site.constant(1))];
         let op = site.op;
         if let Some(found) = Depthwise::of(&places, kinds, constants[1], finish.clone()) {
             let work = Work::Depthwise(Box::new(found));
-            return Some(Convolution { work, biased, op });
+            return Some(Convolution {
+                work,
+                biased,
+                op,
+                own,
+            });
         }
         let known = constants.map(|c| c.is_some());
         let work = match whole(&places, known, kinds[0]) {
@@ -72,33 +139,39 @@ impl Convolution {
                 let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
                     taps: taps.collect::<Option<_>>()?,
-                    fill: fill(site, result)?,
+                    fill: Fill::of(&result.access, &begins)?,
                 }
             }
             None => return None,
         };
-        Some(Convolution { work, biased, op })
+        Some(Convolution {
+            work,
+            biased,
+            op,
+            own,
+        })
     }
 }
 
 /// Where the bias of each element of the result lies; the first element where there is none.
-fn bias(site: &Site<'_>, result: &Slot) -> Option<Access> {
+fn begins(site: &Site<'_>, result: &Slot, own: Option<&Own>) -> Option<Access> {
     let all = site.all()?;
     let shape = result.access.shape();
-    if all.len() < 4 {
-        return Some(Access::none(&shape));
-    }
-    let mut own = vec![1; shape.len()];
-    *own.get_mut(1)? = *shape.get(1)?;
-    Some(all[2].access.reshaped(&own).broadcast(&shape))
+    let mut along = vec![1; shape.len()];
+    *along.get_mut(1)? = *shape.get(1)?;
+    let list = |n: usize| Access::Sum {
+        base: 0,
+        tables: vec![(0..n as i64).collect()],
+    };
+    let bias = match own {
+        Some(own) => list(own.bias.len()).reshaped(&along),
+        None if all.len() < 4 => return Some(Access::none(&shape)),
+        None => all[2].access.reshaped(&along),
+    };
+    Some(bias.broadcast(&shape))
 }
 
-/// Sets a result to its bias.
-fn fill(site: &Site<'_>, result: &Slot) -> Option<Fill> {
-    Fill::of(&result.access, &bias(site, result)?)
-}
-
-fn places(site: &Site<'_>, result: &Slot) -> Option<Places> {
+fn places(site: &Site<'_>, result: &Slot, begins: &Access) -> Option<Places> {
     let of = site.func.op_ref(site.op);
     let conv = Conv::of(&of).ok()?;
     if conv.transposed {
@@ -118,7 +191,7 @@ fn places(site: &Site<'_>, result: &Slot) -> Option<Places> {
         grouped(y, 1)?,
         grouped(x, 1)?,
         grouped(w, 0)?,
-        grouped(&bias(site, result)?, 1)?,
+        grouped(begins, 1)?,
     ];
     let slides = conv.slides(&of).ok()?;
     let slides = slides.iter().enumerate().map(|(d, s)| {
@@ -367,8 +440,8 @@ fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
 impl Kernel for Convolution {
     fn name(&self) -> &'static str {
         match &self.work {
-            Work::Depthwise(_) => "depthwise",
-            Work::Whole(_) | Work::Taps { .. } => "convolve",
+            Work::Whole(_) | Work::Taps { .. } => Convolution::NAMES[0],
+            Work::Depthwise(_) => Convolution::NAMES[1],
         }
     }
 
@@ -383,7 +456,7 @@ impl Kernel for Convolution {
             op: self.op,
             ..*site
         };
-        let convolution = Convolution::to(&own, result, Some(finish))?;
+        let convolution = Convolution::to(&own, result, Some(finish), self.own.clone())?;
         Some(Box::new(convolution))
     }
 
@@ -400,7 +473,10 @@ impl Kernel for Convolution {
     }
 
     fn own_bytes(&self) -> usize {
-        match &self.work {
+        let own = self.own.as_ref().map_or(0, |own| {
+            size_of_val(&own.weights[..]) + size_of_val(&own.bias[..])
+        });
+        own + match &self.work {
             Work::Whole(products) => products.packed_bytes(),
             Work::Taps { .. } => 0,
             Work::Depthwise(work) => work.own_bytes(),
@@ -428,10 +504,11 @@ impl Kernel for Convolution {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
-        let bias = match (self.biased, rest) {
-            (true, [In::Bytes(bias)]) => Some(*bias),
-            (true, _) => return Err("the bias is written over".to_owned()),
-            (false, _) => None,
+        let (w, bias) = match (&self.own, self.biased, rest) {
+            (Some(own), ..) => (cast_slice(&own.weights), Some(cast_slice(&own.bias))),
+            (None, true, [In::Bytes(bias)]) => (*w, Some(*bias)),
+            (None, true, _) => return Err("the bias is written over".to_owned()),
+            (None, false, _) => (*w, None),
         };
         let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {

@@ -205,8 +205,7 @@ impl Depthwise {
             };
             let weights = if own.is_empty() { &self.packed } else { &own };
             let floats = (E::floats(x), bias.map(T::floats), self.beside());
-            if let (Some(x), None | Some(Some(_)), Some(beside), None) =
-                (floats.0, floats.1, floats.2, &self.finish)
+            if let (Some(x), None | Some(Some(_)), Some(beside)) = floats
                 && O::floats(&[]).is_some()
             {
                 let start = self.begins(floats.1.flatten());
@@ -364,7 +363,7 @@ impl Depthwise {
         let end = inner.map_or(0, |last| last / columns.stride + 1);
         let end = end.clamp(first, columns.output);
         let mut taps: Vec<(usize, usize)> = Vec::new();
-        let units = share.units.clone();
+        let (mut parts, units) = (self.parts(), share.units.clone());
         for (n, r) in pairs(yt[0].len(), rows.output)
             .take(units.end)
             .skip(units.start)
@@ -395,6 +394,21 @@ impl Depthwise {
                 some(first..end);
             }
             (end..columns.output).for_each(|c| some(c..c + 1));
+            // While the sums of a row are near.
+            let (to, whole) = (to as usize, write == count);
+            match &self.finish {
+                Some(finish) if whole => {
+                    let sums = &mut out[to..to + columns.output * count];
+                    finish.all(&mut parts, bytemuck::cast_slice_mut(sums));
+                }
+                Some(finish) => {
+                    for at in yt[4].iter().map(|column| to + *column as usize) {
+                        let sums = &mut out[at..at + count];
+                        finish.all(&mut parts, bytemuck::cast_slice_mut(sums));
+                    }
+                }
+                None => {}
+            }
         }
     }
 
@@ -479,7 +493,7 @@ impl Depthwise {
         let (mut parts, isa) = (self.parts(), Isa::detect());
         let width = columns.output.next_multiple_of(BLOCK);
         let mut found = vec![0f32; ROWS * width];
-        let mut line = vec![T::zeroed(); columns.output];
+        let mut lines = vec![T::zeroed(); ROWS * columns.output];
         for (n, g) in pairs(yt[0].len(), yt[1].len())
             .take(share.units.end)
             .skip(share.units.start)
@@ -498,25 +512,29 @@ impl Depthwise {
                     bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
                 });
                 let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                for r in 0..rows.output {
-                    if r % ROWS == 0 {
-                        let some = Taps {
-                            taps: &taps,
-                            one: true,
-                            positions: ROWS.min(rows.output - r),
-                            read: rows.stride * plane.row,
-                            write: width,
-                            count: width,
-                        };
-                        let source = &padded[r * rows.stride * plane.row..];
-                        some.run(isa, source, &weights, &[0.0], &mut found);
+                for first in (0..rows.output).step_by(ROWS) {
+                    let some = first..(first + ROWS).min(rows.output);
+                    let all = Taps {
+                        taps: &taps,
+                        one: true,
+                        positions: some.len(),
+                        read: rows.stride * plane.row,
+                        write: width,
+                        count: width,
+                    };
+                    let source = &padded[first * rows.stride * plane.row..];
+                    all.run(isa, source, &weights, &[0.0], &mut found);
+                    let sums = &mut lines[..some.len() * columns.output];
+                    let each = sums.chunks_exact_mut(columns.output);
+                    for (line, found) in each.zip(found.chunks_exact(width)) {
+                        let all = line.iter_mut().zip(found);
+                        all.for_each(|(to, &sum)| *to = T::with(sum, start));
                     }
-                    let to = to + yt[3][r];
-                    let sums = &mut line[..];
-                    let all = sums.iter_mut().zip(&found[r % ROWS * width..]);
-                    all.for_each(|(to, &sum)| *to = T::with(sum, start));
                     self.made(&mut parts, sums);
-                    self.write(out, (to, together), sums, |sum| O::of(sum.read()));
+                    for (r, line) in some.zip(sums.chunks_exact(columns.output)) {
+                        let to = (to + yt[3][r], together);
+                        self.write(out, to, line, |sum| O::of(sum.read()));
+                    }
                 }
             }
         }
@@ -616,8 +634,22 @@ impl Depthwise {
                 let fits = columns.input.min(plane.row - columns.low);
                 let to = &mut to[columns.low..columns.low + fits];
                 each(&x[at as usize..at as usize + fits], to, &element);
+            } else if plane.phases == 2 && neighbours {
+                let row = &x[at as usize..at as usize + columns.input];
+                plane.spread(to, columns, |from, to| {
+                    let (pairs, last) = row[from..].as_chunks::<2>();
+                    let all = to.iter_mut().zip(pairs);
+                    all.for_each(|(to, pair)| *to = element(pair[0]));
+                    if let (Some(to), [x]) = (to.get_mut(pairs.len()), last) {
+                        *to = element(*x);
+                    }
+                });
             } else {
-                plane.spread(to, columns, |j| element(x[(at + xt[4][j]) as usize]));
+                plane.spread(to, columns, |from, to| {
+                    let columns = xt[4][from..].iter().step_by(plane.phases);
+                    let all = to.iter_mut().zip(columns);
+                    all.for_each(|(to, column)| *to = element(x[(at + column) as usize]));
+                });
             }
         }
     }
@@ -656,14 +688,18 @@ impl Plane {
         column % self.phases * self.phase + column / self.phases
     }
 
-    /// The elements of a row, by the phase in which windows read them.
+    /// The elements of a row, by the phase in which windows read them: `some` brings those from an element on, each as many behind the one
+    /// before as there are phases.
     #[inline(always)]
-    fn spread<E>(&self, to: &mut [E], columns: &Slide, element: impl Fn(usize) -> E) {
-        for j in 0..columns.input {
-            let place = j + columns.low;
-            if place / self.phases < self.phase {
-                to[self.place(place)] = element(j);
-            }
+    fn spread<E>(&self, to: &mut [E], columns: &Slide, some: impl Fn(usize, &mut [E])) {
+        for from in 0..self.phases.min(columns.input) {
+            let place = from + columns.low;
+            let Some(fits) = self.phase.checked_sub(place / self.phases) else {
+                continue;
+            };
+            let count = (columns.input - from).div_ceil(self.phases).min(fits);
+            let at = self.place(place);
+            some(from, &mut to[at..at + count]);
         }
     }
 }

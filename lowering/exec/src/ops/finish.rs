@@ -1,4 +1,4 @@
-//! What is done with sums of integers before they are written: operations of which every other operand is one number.
+//! What is done with sums, or with the elements of a row, before they are written: operations of which every other operand is one number.
 
 use crate::element::Kind;
 use crate::kernels::{product::Narrow, vectorized};
@@ -8,6 +8,9 @@ use crate::ops::links::{
 use crate::ops::rescale::Rescale;
 use bytemuck::cast_slice_mut;
 use half::{bf16, f16};
+
+/// The most lines of sums that operations are done to at once.
+const MOST_LINES: usize = 16;
 
 /// What is done with sums before they are written: operations of which every other operand is one number.
 #[derive(Clone, Debug)]
@@ -21,12 +24,14 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// Operations on 32-bit integers, the first operand, and numbers that are elements of other types; the last one gives an element
-    /// of the type that is written.
-    pub(crate) fn of(links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
-        let fits = !links.is_empty() && links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
+    /// Operations on sums of a kind, the first operand, which are 32-bit integers or `f32`, and numbers that are elements of other types;
+    /// the last one gives an element of the type that is written.
+    pub(crate) fn of(sums: Kind, links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
+        let whole = matches!(sums, Kind::I32 | Kind::F32);
+        let few = links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
+        let fits = whole && few && !links.is_empty();
         let (kinds, numbers): (Vec<Kind>, Vec<u32>) = numbers.into_iter().unzip();
-        let kinds: Vec<Kind> = [Kind::I32].into_iter().chain(kinds).collect();
+        let kinds: Vec<Kind> = [sums].into_iter().chain(kinds).collect();
         let number = |k: usize| numbers.get(k.checked_sub(1)?).copied();
         let found = Rescale::of(&links, |k| kinds[k], number);
         let rescale = found.filter(|found| found.0 == 0).map(|found| found.1);
@@ -38,17 +43,30 @@ impl Finish {
         })
     }
 
+    /// The type of the sums.
+    pub(crate) fn sums(&self) -> Kind {
+        self.kinds[0]
+    }
+
     /// Sets sums to what is made of them, as numbers.
     pub(crate) fn all(&self, parts: &mut [Part], sums: &mut [u32]) {
+        vectorized(
+            #[inline(always)]
+            || self.each(parts, sums),
+        );
+    }
+
+    /// The same where the machine's vectors are known already.
+    #[inline(always)]
+    pub(crate) fn each(&self, parts: &mut [Part], sums: &mut [u32]) {
         if let Some(rescale) = &self.rescale {
-            return vectorized(
-                #[inline(always)]
-                || rescale.run(sums),
-            );
+            return rescale.run(sums);
         }
         for some in sums.chunks_mut(PART) {
             let count = some.len();
-            self.run(parts, some, count, count);
+            self.links(parts, Some(some), count);
+            let made = parts.last().map_or(&[][..], |part| &part[..count]);
+            some.copy_from_slice(made);
         }
     }
 
@@ -76,21 +94,32 @@ impl Finish {
         &self,
         parts: &mut [Part],
         sums: &mut [u32],
-        places: impl Iterator<Item = usize>,
+        mut places: impl Iterator<Item = usize>,
         used: usize,
     ) {
         vectorized(
             #[inline(always)]
             || {
-                for place in places {
-                    let sums = &mut sums[place..place + used];
-                    match &self.rescale {
-                        Some(rescale) => rescale.run(sums),
-                        None => {
-                            self.links(parts, Some(sums), used);
-                            let made = parts.last().map_or(&[][..], |part| &part[..used]);
-                            sums.copy_from_slice(made);
-                        }
+                if let Some(rescale) = &self.rescale {
+                    return places.for_each(|place| rescale.run(&mut sums[place..place + used]));
+                }
+                // Several lines at once, as each operation costs something besides.
+                let mut own = [0; MOST_LINES];
+                loop {
+                    let (mut count, most) = (0, (PART / used.max(1)).min(MOST_LINES));
+                    for place in places.by_ref().take(most) {
+                        let to = &mut parts[0][count * used..][..used];
+                        to.copy_from_slice(&sums[place..place + used]);
+                        own[count] = place;
+                        count += 1;
+                    }
+                    if count == 0 {
+                        return;
+                    }
+                    self.links(parts, None, count * used);
+                    let made = parts.last().map_or(&[][..], |part| &part[..count * used]);
+                    for (&place, made) in own.iter().zip(made.chunks_exact(used)) {
+                        sums[place..place + used].copy_from_slice(made);
                     }
                 }
             },
@@ -202,7 +231,7 @@ mod tests {
                 let ends = [0, u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 24, (1 << 24) - 1];
                 for sums in [sums.collect::<Vec<u32>>(), large.chain(ends).collect()] {
                     for (links, numbers) in one.clone() {
-                        let one = Finish::of(links, numbers).expect("they are few");
+                        let one = Finish::of(Kind::I32, links, numbers).expect("they are few");
                         assert!(one.rescale.is_some());
                         let all = Finish {
                             rescale: None,
@@ -229,7 +258,7 @@ mod tests {
             link(Code::Round, Kind::I8, [From::Code(2); 2]),
         ];
         let numbers = [0.125f32, 3.0].map(|x| (Kind::F32, x.to_bits()));
-        let finish = Finish::of(links, numbers.to_vec()).expect("they are few");
+        let finish = Finish::of(Kind::I32, links, numbers.to_vec()).expect("they are few");
         let mut parts = finish.parts();
         for (width, used) in [(32, 32), (32, 17), (32, 1), (7, 7), (1, 1)] {
             let before: Vec<i32> = (0..width * 37).map(|i| i * 97 - 3000).collect();

@@ -3,7 +3,10 @@
 
 use crate::element::{Element, Number};
 use crate::kernels::prefetch;
+use crate::ops::finish::Finish;
+use crate::ops::links::Part;
 use crate::ops::math::{greater, lesser, power};
+use bytemuck::{cast_slice, cast_slice_mut, try_cast_slice_mut};
 use optc_ops::ReduceKind;
 
 /// Rows that are worked on side by side: a line of the cache.
@@ -30,6 +33,56 @@ pub(crate) struct Along<'a> {
     pub(crate) work: Work,
     pub(crate) scale: Option<&'a [f32]>,
     pub(crate) bias: Option<&'a [f32]>,
+}
+
+/// What becomes of numbers when a row is done.
+pub(crate) trait Put<T> {
+    /// Whether they are written as they are.
+    const PLAIN: bool;
+
+    /// Sets numbers to what is made of them: the numbers of elements, whatever they are.
+    fn make(&mut self, numbers: &mut [f32]);
+
+    /// Writes what was made.
+    fn write(&self, made: &[f32], to: &mut [T]);
+}
+
+/// The nearest elements.
+#[derive(Debug)]
+pub(crate) struct Plain;
+
+impl<E: Element<Number = f32>> Put<E> for Plain {
+    const PLAIN: bool = true;
+
+    #[inline(always)]
+    fn make(&mut self, _: &mut [f32]) {}
+
+    #[inline(always)]
+    fn write(&self, made: &[f32], to: &mut [E]) {
+        to.iter_mut().zip(made).for_each(|(to, &x)| *to = E::of(x));
+    }
+}
+
+/// What operations make of the numbers, which are elements themselves.
+#[derive(Debug)]
+pub(crate) struct Made<'a> {
+    pub(crate) finish: &'a Finish,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl<T: Element> Put<T> for Made<'_> {
+    const PLAIN: bool = false;
+
+    #[inline(always)]
+    fn make(&mut self, numbers: &mut [f32]) {
+        self.finish.each(&mut self.parts, cast_slice_mut(numbers));
+    }
+
+    #[inline(always)]
+    fn write(&self, made: &[f32], to: &mut [T]) {
+        let made: &[T::Number] = cast_slice(made);
+        to.iter_mut().zip(made).for_each(|(to, &x)| *to = T::of(x));
+    }
 }
 
 #[inline(always)]
@@ -94,12 +147,13 @@ fn powers(row: &mut [f32], most: f32) {
 /// # Panics
 /// A row lies outside of what is read or written, or there are too few lines.
 #[inline(always)]
-pub(crate) fn softmaxes<E: Element<Number = f32>, const R: usize>(
+pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     source: &[E],
-    out: &mut [E],
+    out: &mut [T],
     begins: [[usize; 2]; R],
     n: usize,
     lines: &mut [f32],
+    put: &mut P,
 ) {
     let width = n.next_multiple_of(SUMS);
     let lines = &mut lines[..R * width];
@@ -115,22 +169,33 @@ pub(crate) fn softmaxes<E: Element<Number = f32>, const R: usize>(
         wholes[r] = sum(line, |x| x);
     }
     let wholes = wholes.map(|sum| (1.0 / sum) as f32);
+    if !P::PLAIN {
+        for (line, whole) in lines.chunks_exact_mut(width).zip(wholes) {
+            line.iter_mut().for_each(|x| *x *= whole);
+        }
+        put.make(lines);
+    }
     for (r, line) in lines.chunks_exact(width).enumerate() {
-        let (to, whole) = (&mut out[begins[r][0]..][..n], wholes[r]);
+        let (to, line, whole) = (&mut out[begins[r][0]..][..n], &line[..n], wholes[r]);
+        // What was made is no number to be multiplied.
+        let part = |line: &[f32; SUMS]| match P::PLAIN {
+            true => line.map(|x| x * whole),
+            false => *line,
+        };
         let (places, rest) = to.as_chunks_mut::<SUMS>();
         for (to, line) in places.iter_mut().zip(line.as_chunks::<SUMS>().0) {
-            *to = line.map(|x| E::of(x * whole));
+            put.write(&part(line), to);
         }
         if rest.is_empty() {
             continue;
         }
         // The last ones as a vector that is full, if there is one.
-        let line = &line[..n];
         match (to.last_chunk_mut::<SUMS>(), line.last_chunk::<SUMS>()) {
-            (Some(to), Some(line)) => *to = line.map(|x| E::of(x * whole)),
+            (Some(to), Some(line)) => put.write(&part(line), to),
             _ => {
-                let all = to.iter_mut().zip(line);
-                all.for_each(|(to, x)| *to = E::of(x * whole));
+                let mut full = [0.0; SUMS];
+                full[..n].copy_from_slice(line);
+                put.write(&part(&full)[..n], to);
             }
         }
     }
@@ -322,12 +387,13 @@ impl Beside {
 
 /// Works on rows that lie side by side, where they lie, line by line, in the order in which [`side_by_side`] does.
 #[inline(always)]
-pub(crate) fn wide<E: Element<Number = f32>>(
+pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
     source: &[E],
-    out: &mut [E],
+    out: &mut [T],
     at: &Places<'_>,
     beside: &mut Beside,
     with: &Along<'_>,
+    put: &mut P,
 ) {
     let (elements, n) = (at.reads.len(), at.reads.len() as f64);
     let start = match with.work {
@@ -348,16 +414,16 @@ pub(crate) fn wide<E: Element<Number = f32>>(
                 let all = to.iter_mut().zip(sums);
                 all.for_each(|(whole, sum)| *whole = (1.0 / sum) as f32);
             };
-            if f32::same(&out[..0]).is_some() {
+            if P::PLAIN && f32::same(&source[..0]).is_some() {
                 for j in 0..elements {
                     let (line, to) = (at.line(source, j), at.place(out, j));
-                    if let (Some(line), Some(to)) = (f32::same(line), f32::same_mut(to)) {
+                    if let (Some(line), Ok(to)) = (f32::same(line), try_cast_slice_mut(to)) {
                         raised(line, to, mosts, sums);
                     }
                 }
                 wholes(sums, mosts);
                 for j in 0..elements {
-                    if let Some(to) = f32::same_mut(at.place(out, j)) {
+                    if let Ok(to) = try_cast_slice_mut::<T, f32>(at.place(out, j)) {
                         to.iter_mut()
                             .zip(&*mosts)
                             .for_each(|(to, whole)| *to *= whole);
@@ -371,9 +437,11 @@ pub(crate) fn wide<E: Element<Number = f32>>(
                 raised(at.line(source, j), to, mosts, sums);
             }
             wholes(sums, mosts);
-            for (j, line) in powers.chunks_exact(at.rows).enumerate() {
-                let all = at.place(out, j).iter_mut().zip(line.iter().zip(&*mosts));
-                all.for_each(|(to, (x, whole))| *to = E::of(x * whole));
+            for (j, line) in powers.chunks_exact_mut(at.rows).enumerate() {
+                let all = line.iter_mut().zip(&*mosts);
+                all.for_each(|(x, whole)| *x *= whole);
+                put.make(line);
+                put.write(line, at.place(out, j));
             }
         }
         Work::Norm { epsilon, centred } => {
@@ -394,10 +462,12 @@ pub(crate) fn wide<E: Element<Number = f32>>(
             for j in 0..elements {
                 let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
                 let found = at.line(source, j).iter().zip(sums.iter().zip(&*squares));
-                for (to, (x, (mean, factor))) in at.place(out, j).iter_mut().zip(found) {
+                for (to, (x, (mean, factor))) in mosts.iter_mut().zip(found) {
                     let normal = ((f64::from(x.read()) - mean) * factor) as f32;
-                    *to = E::of(normal * scale + bias);
+                    *to = normal * scale + bias;
                 }
+                put.make(mosts);
+                put.write(mosts, at.place(out, j));
             }
         }
         Work::Reduce(kind) => {
@@ -408,15 +478,16 @@ pub(crate) fn wide<E: Element<Number = f32>>(
                 ReduceKind::L2 | ReduceKind::SumSquare => wide_sums(source, at, sums, |x| x * x),
                 _ => wide_sums(source, at, sums, |x| x),
             }
-            let found = mosts.iter().zip(&*sums);
-            for (to, (most, sum)) in at.place(out, 0).iter_mut().zip(found) {
-                *to = E::of(match kind {
+            for (most, sum) in mosts.iter_mut().zip(&*sums) {
+                *most = match kind {
                     ReduceKind::Max | ReduceKind::Min => *most,
                     ReduceKind::Mean => (sum / n) as f32,
                     ReduceKind::L2 => sum.sqrt() as f32,
                     _ => *sum as f32,
-                });
+                };
             }
+            put.make(mosts);
+            put.write(mosts, at.place(out, 0));
         }
     }
 }

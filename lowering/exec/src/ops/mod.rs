@@ -24,7 +24,9 @@ mod slide;
 mod window;
 
 pub(crate) use chain::Chain;
-pub(crate) use contract::{CONTRACT, Contract};
+pub(crate) use channels::known_factors;
+pub(crate) use contract::{CONTRACT, Contract, Scaled};
+pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
 pub(crate) use finish::Finish;
 pub(crate) use kernel::{
@@ -33,7 +35,6 @@ pub(crate) use kernel::{
 pub(crate) use links::{From, Link, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
-use conv::Convolution;
 use copy::Copy;
 use each::Each;
 use gather::Gather;

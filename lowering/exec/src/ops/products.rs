@@ -85,6 +85,8 @@ pub(crate) struct Products {
     pub(crate) reach: [(i64, i64); 4],
     /// Which elements of an operand there are, if it slides.
     pub(crate) window: Option<Window>,
+    /// What elements of the left and of the right operand, which are `f32` and no constant, are multiplied by first.
+    pub(crate) scales: [Option<f32>; 2],
     /// Whether elements are multiplied as they lie in the buffer.
     direct: bool,
     micro: Micro,
@@ -108,6 +110,11 @@ pub(crate) trait Source: Cell {
     /// The factors of terms side by side, `width` of each term.
     fn multiplied(list: &[Self], width: usize, to: &mut [Self::Factor]);
 
+    /// Multiplies factors by a number, which is done with `f32` alone.
+    fn scale(factors: &mut [Self::Factor], by: f32) {
+        let _ = (factors, by);
+    }
+
     /// Makes the factors of rows of those of columns.
     #[inline(always)]
     fn rows(factors: &mut [Self::Factor]) {
@@ -128,7 +135,7 @@ pub(crate) trait Source: Cell {
 }
 
 macro_rules! direct {
-    ($($element:ty),*) => {$(
+    ($($element:ty, [$($scale:item)?];)*) => {$(
         impl Source for $element {
             type Factor = $element;
             const TOGETHER: usize = 1;
@@ -141,11 +148,23 @@ macro_rules! direct {
             fn multiplied(list: &[$element], _: usize, to: &mut [$element]) {
                 to.copy_from_slice(list);
             }
+
+            $($scale)?
         }
     )*};
 }
 
-direct!(f32, i32);
+direct! {
+    f32, [
+        fn scale(factors: &mut [f32], by: f32) {
+            vectorized(
+                #[inline(always)]
+                || factors.iter_mut().for_each(|x| *x *= by),
+            );
+        }
+    ];
+    i32, [];
+}
 
 macro_rules! floats {
     ($($element:ty),*) => {$(
@@ -427,6 +446,7 @@ impl Products {
             swapped,
             reach,
             window: None,
+            scales: [None; 2],
             direct,
             micro,
         })
@@ -464,7 +484,7 @@ impl Products {
     fn reads_rows(&self) -> bool {
         let (side, _) = self.sides();
         match &self.window {
-            _ if !self.direct => false,
+            _ if !self.direct || self.scales[side - LEFT].is_some() => false,
             Some(window) if window.side == side => window.direct(),
             _ => even(self.terms.iter().map(|t| t[side]), 1),
         }
@@ -1060,7 +1080,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     ) -> Option<(*const E::Factor, usize)> {
         let of = self.of;
         let (_, side) = of.sides();
-        let factors = E::factors(self.operand(side))?;
+        let factors =
+            E::factors(self.operand(side)).filter(|_| of.scales[side - LEFT].is_none())?;
         let whole = columns.len() == of.micro.columns && rows <= FEW_ROWS && of.window.is_none();
         if !whole || !even(of.columns[columns.clone()].iter().map(|c| c[side]), 1) {
             return None;
@@ -1157,6 +1178,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                     E::rows(slab);
                 },
             );
+            if let Some(by) = of.scales[side - LEFT] {
+                E::scale(slab, by);
+            }
             let rows = slab.chunks_exact(factors).take(rows.len());
             self.left.extend(rows.map(<[E::Factor]>::as_ptr));
             return 1;
@@ -1193,6 +1217,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             }
         }
         turned::<E>(slab);
+        if let Some(by) = of.scales[side - LEFT] {
+            E::scale(slab, by);
+        }
         for i in 0..rows.len() {
             self.left
                 .push(slab[i / width * size + i % width..].as_ptr());
@@ -1233,6 +1260,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 filled(panel, cells, size, |to| {
                     product::pack(source, starts, terms, to, width);
                 });
+                if let Some(by) = of.scales[side - LEFT] {
+                    E::scale(panel, by);
+                }
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Numbers that are scaled, divided and rounded to integers of 8 bits, or integers that are scaled alone: the operations that do so, in one loop
-//! that gives what they do one after another.
+//! Numbers that are scaled, divided and rounded to integers of 8 bits, integers that are scaled alone, or numbers that are at least 0: the operations
+//! that do so, in one loop that gives what they do one after another.
 
 use crate::element::{Element, Kind};
 use crate::kernels::product::{Narrow, inverse};
@@ -89,7 +89,7 @@ impl Rescale {
                 high,
             });
         }
-        if at != links.len() || scale.is_none() && round.is_none() {
+        if at != links.len() {
             return None;
         }
         let rescale = Rescale {
@@ -98,6 +98,11 @@ impl Rescale {
             round,
         };
         Some((operand, rescale))
+    }
+
+    /// Whether numbers are scaled or divided, and not only held above the least.
+    pub(crate) fn scales(&self) -> bool {
+        self.scale.is_some() || self.round.is_some()
     }
 
     /// The same of sums before they are written, where that can be done.

@@ -6,12 +6,13 @@
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
-use crate::memory::In;
+use crate::memory::{In, Slot};
+use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
-use crate::ops::lanes::{self, Along, Beside, LANES, Places, Work};
+use crate::ops::lanes::{self, Along, Beside, LANES, Made, Places, Plain, Put, Work};
 use crate::team::{self, Context, Team};
 use half::{bf16, f16};
-use optc_ir::Operation;
+use optc_ir::{Operation, Value};
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 use std::ops::Range;
 
@@ -33,10 +34,14 @@ fn even(list: &[i64]) -> bool {
 }
 
 /// Rows of elements that are worked on one after another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rows {
     work: Work,
     kind: Kind,
+    /// The type of what is written.
+    target: Kind,
+    /// What is done with numbers before they are written.
+    finish: Option<Finish>,
     /// Where each row begins, in the result and in the operand.
     begins: Vec<[i64; 2]>,
     /// Whether the elements of a row are neighbours in the operand.
@@ -184,6 +189,8 @@ impl Rows {
         Some(Rows {
             work,
             kind,
+            target: kind,
+            finish: None,
             begins,
             together: even(&reads),
             reads,
@@ -223,7 +230,26 @@ impl Kernel for Rows {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
         };
-        [0, 0, 0, numbers * size_of::<f32>() + beside]
+        let parts = self.finish.as_ref().map_or(0, Finish::scratch);
+        [0, 0, 0, numbers * size_of::<f32>() + beside + parts]
+    }
+
+    fn finished(
+        &self,
+        _: &Site<'_>,
+        _: &[Value],
+        result: &Slot,
+        finish: Finish,
+    ) -> Option<Box<dyn Kernel>> {
+        // What is made of them lies as they would have.
+        let target = result.kind()?;
+        let fits = self.kind == Kind::F32 && matches!(target, Kind::I8 | Kind::U8);
+        let rows = Rows {
+            target,
+            finish: Some(finish),
+            ..self.clone()
+        };
+        fits.then(|| -> Box<dyn Kernel> { Box::new(rows) })
     }
 
     fn run(
@@ -242,8 +268,11 @@ impl Kernel for Rows {
             Some(In::Among) => Err("an operand lies among what is written".to_owned()),
         };
         let (scale, bias) = (more(1)?, more(2)?);
-        let size = self.kind.size();
-        within(self.reach, [out.len(), source.len()].map(|n| n / size))?;
+        let lengths = [
+            out.len() / self.target.size(),
+            source.len() / self.kind.size(),
+        ];
+        within(self.reach, lengths)?;
         let along = |table: &Option<Vec<i64>>, values: Option<Vec<f32>>| -> Result<_, String> {
             let (Some(table), Some(values)) = (table, values) else {
                 return Ok(None);
@@ -260,10 +289,21 @@ impl Kernel for Rows {
             scale: scale.as_deref(),
             bias: bias.as_deref(),
         };
+        let team = cx.team;
+        if let Some(finish) = &self.finish {
+            let made = || Made {
+                finish,
+                parts: finish.parts(),
+            };
+            return match self.target {
+                Kind::I8 => self.typed::<f32, i8, _>(out, source, &with, team, made),
+                _ => self.typed::<f32, u8, _>(out, source, &with, team, made),
+            };
+        }
         match self.kind {
-            Kind::BF16 => self.typed::<bf16>(out, source, &with, cx.team),
-            Kind::F16 => self.typed::<f16>(out, source, &with, cx.team),
-            _ => self.typed::<f32>(out, source, &with, cx.team),
+            Kind::BF16 => self.typed::<bf16, bf16, _>(out, source, &with, team, || Plain),
+            Kind::F16 => self.typed::<f16, f16, _>(out, source, &with, team, || Plain),
+            _ => self.typed::<f32, f32, _>(out, source, &with, team, || Plain),
         }
     }
 }
@@ -281,25 +321,21 @@ fn widened<E: Element>(from: &[E], to: &mut [E::Number]) {
     to.iter_mut().zip(from).for_each(|(to, x)| *to = x.read());
 }
 
-/// Numbers as elements.
-#[inline(always)]
-fn narrowed<E: Element>(from: &[E::Number], to: &mut [E]) {
-    to.iter_mut().zip(from).for_each(|(to, &x)| *to = E::of(x));
-}
-
 impl Rows {
-    fn typed<E: Element<Number = f32>>(
+    fn typed<E: Element<Number = f32>, T: Element, P: Put<T>>(
         &self,
         out: &mut [u8],
         source: &[u8],
         with: &Along<'_>,
         team: &Team,
+        put: impl Fn() -> P + Sync,
     ) -> Result<(), String> {
-        let (out, source) = (elements_mut::<E>(out)?, elements::<E>(source)?);
-        let work = |rows: Range<usize>, writes: &[i64], out: &mut [E]| {
+        let (out, source) = (elements_mut::<T>(out)?, elements::<E>(source)?);
+        let work = |rows: Range<usize>, writes: &[i64], out: &mut [T]| {
+            let mut put = put();
             vectorized(
                 #[inline(always)]
-                || self.some(rows, writes, out, source, with),
+                || self.some((rows, writes), out, source, with, &mut put),
             );
         };
         let count = (self.begins.len() as u64).saturating_mul(self.reads.len() as u64);
@@ -371,13 +407,13 @@ impl Rows {
     }
 
     #[inline(always)]
-    fn some<E: Element<Number = f32>>(
+    fn some<E: Element<Number = f32>, T: Element, P: Put<T>>(
         &self,
-        rows: Range<usize>,
-        writes: &[i64],
-        out: &mut [E],
+        (rows, writes): (Range<usize>, &[i64]),
+        out: &mut [T],
         source: &[E],
         with: &Along<'_>,
+        put: &mut P,
     ) {
         let n = self.reads.len();
         let (together, written) = (self.together, even(writes));
@@ -400,13 +436,13 @@ impl Rows {
                         reads: &self.reads,
                         writes,
                     };
-                    lanes::wide(source, out, &places, &mut beside, with);
+                    lanes::wide(source, out, &places, &mut beside, with, put);
                 }
                 first += run;
                 continue;
             }
             if let Group::Neighbours = group {
-                self.narrow((out, writes), source, &mut tile, first, with);
+                self.narrow((out, writes), source, &mut tile, first, with, put);
                 first += LANES;
                 continue;
             }
@@ -416,8 +452,8 @@ impl Rows {
                         *x = source[(from + read) as usize].read();
                     }
                 }
-                let one = lanes::side_by_side(&mut tile, with);
-                self.give((out, writes), first, false, &one, &tile);
+                let mut one = lanes::side_by_side(&mut tile, with);
+                self.give((out, writes), (first, false), &mut one, &mut tile, put);
                 first += LANES;
                 continue;
             }
@@ -428,11 +464,12 @@ impl Rows {
                 match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
                     Some(begins) if n <= SOME => {
                         let begins = begins.map(places);
-                        lanes::softmaxes(source, out, begins, n, &mut line);
+                        lanes::softmaxes(source, out, begins, n, &mut line, put);
                         first += AT_ONCE;
                     }
                     _ => {
-                        lanes::softmaxes(source, out, [places([to, from])], n, &mut line);
+                        let begins = [places([to, from])];
+                        lanes::softmaxes(source, out, begins, n, &mut line, put);
                         first += 1;
                     }
                 }
@@ -446,17 +483,18 @@ impl Rows {
                     *x = source[(from + read) as usize].read();
                 }
             }
-            let one = lanes::row(&mut row, with);
-            match self.work {
-                Work::Reduce(_) => out[(to + writes[0]) as usize] = E::of(one),
-                Work::Softmax | Work::Norm { .. } if written => {
-                    let at = (to + writes[0]) as usize;
-                    narrowed(&row, &mut out[at..at + n]);
-                }
-                Work::Softmax | Work::Norm { .. } => {
-                    for (x, write) in row.iter().zip(writes) {
-                        out[(to + write) as usize] = E::of(*x);
-                    }
+            let mut one = [lanes::row(&mut row, with)];
+            let made = match self.work {
+                Work::Reduce(_) => &mut one[..],
+                Work::Softmax | Work::Norm { .. } => &mut row[..],
+            };
+            put.make(made);
+            if written {
+                let at = (to + writes[0]) as usize;
+                put.write(made, &mut out[at..at + made.len()]);
+            } else {
+                for (x, write) in made.iter().zip(writes) {
+                    put.write(&[*x], &mut out[(to + write) as usize..][..1]);
                 }
             }
             first += 1;
@@ -465,24 +503,25 @@ impl Rows {
 
     /// Works on rows from this one on that are read side by side.
     #[inline(always)]
-    fn narrow<E: Element<Number = f32>>(
+    fn narrow<E: Element<Number = f32>, T: Element, P: Put<T>>(
         &self,
-        (out, writes): (&mut [E], &[i64]),
+        (out, writes): (&mut [T], &[i64]),
         source: &[E],
         tile: &mut [[f32; LANES]],
         first: usize,
         with: &Along<'_>,
+        put: &mut P,
     ) {
         let [to, from] = self.begins[first];
         for (lanes, read) in tile.iter_mut().zip(&self.reads) {
             let at = (from + read) as usize;
             widened(&source[at..at + LANES], lanes);
         }
-        let one = lanes::side_by_side(tile, with);
+        let mut one = lanes::side_by_side(tile, with);
         let block = &self.begins[first..first + LANES];
         let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
         let beside = block.iter().enumerate().all(follows);
-        self.give((out, writes), first, beside, &one, tile);
+        self.give((out, writes), (first, beside), &mut one, tile, put);
     }
 
     /// How many rows from this one on lie side by side, in what is read and in what is written.
@@ -494,28 +533,28 @@ impl Rows {
 
     /// Writes the results of rows side by side.
     #[inline(always)]
-    fn give<E: Element<Number = f32>>(
+    fn give<T: Element, P: Put<T>>(
         &self,
-        (out, writes): (&mut [E], &[i64]),
-        first: usize,
-        beside: bool,
-        one: &[f32; LANES],
-        tile: &[[f32; LANES]],
+        (out, writes): (&mut [T], &[i64]),
+        (first, beside): (usize, bool),
+        one: &mut [f32; LANES],
+        tile: &mut [[f32; LANES]],
+        put: &mut P,
     ) {
         let begins = &self.begins[first..first + LANES];
-        let one = std::slice::from_ref(one);
         let results = match self.work {
-            Work::Reduce(_) => one,
+            Work::Reduce(_) => std::slice::from_mut(one),
             Work::Softmax | Work::Norm { .. } => tile,
         };
+        put.make(results.as_flattened_mut());
         for (lanes, write) in results.iter().zip(writes) {
             if beside {
                 let at = (begins[0][0] + write) as usize;
-                narrowed(lanes, &mut out[at..at + LANES]);
+                put.write(lanes, &mut out[at..at + LANES]);
                 continue;
             }
             for ([to, _], x) in begins.iter().zip(lanes) {
-                out[(to + write) as usize] = E::of(*x);
+                put.write(&[*x], &mut out[(to + write) as usize..][..1]);
             }
         }
     }
