@@ -113,7 +113,7 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
             });
         }
     }
-    let found = layouts.of_modes(shape, bits, modes);
+    let found = layouts.of_modes(shape, bits, &modes);
     found.unwrap_or_else(|| layouts.row_major(shape, bits))
 }
 

@@ -150,6 +150,26 @@ struct PairKey {
     computes: bool,
 }
 
+/// What a form takes at a port.
+struct Taken<'a> {
+    need: &'a Need,
+    is_result: bool,
+    /// Whether the operation copies what might have been a part of its operand.
+    copies: bool,
+    /// Bytes of converting what is produced, as far as they were asked for.
+    converted: Option<u64>,
+}
+
+/// What a group in a state gives an operation.
+struct Given {
+    produced: usize,
+    /// The candidates that are there for it.
+    available: u64,
+    /// What is stored only where a conversion reads it.
+    stored: u64,
+    computes: bool,
+}
+
 /// Ports of an operation, and whether each is a result.
 type Ports = SmallVec<[(usize, bool); 2]>;
 
@@ -246,14 +266,6 @@ impl Search<'_> {
         u64::from(data.is_written()) + u64::from(data.is_read && state.read)
     }
 
-    /// The padding that a copy writes where it might have been a part of its operand that stays where it is.
-    fn copied_padding(&self, node: Node, group: Group, state: GroupState, mode: &NodeMode) -> u64 {
-        match self.is_copy(node, mode) {
-            true => self.padding(group, state.produced),
-            false => 0,
-        }
-    }
-
     /// Whether an operation that may give a part of its operand copies it.
     pub(crate) fn is_copy(&self, node: Node, mode: &NodeMode) -> bool {
         let copied = self.graph.nodes[node].signature;
@@ -282,29 +294,15 @@ impl Search<'_> {
         }
     }
 
-    /// Bytes of giving a port what it needs when its group is in a state.
-    fn port_bytes(
-        &self,
-        group: Group,
-        state: GroupState,
-        need: &Need,
-        computes: bool,
-        known: &mut Option<u64>,
-    ) -> u64 {
-        let available = match state.read || !computes {
-            true => (1u64 << state.produced) | state.extras,
-            false => state.extras,
-        };
-        if need.constant.is_some() || need.mask & available != 0 {
+    /// Bytes of giving a port what it takes.
+    fn port_bytes(&self, group: Group, given: &Given, taken: &mut Taken<'_>) -> u64 {
+        let need = taken.need;
+        if need.mask & given.available != 0 || need.constant.is_some() {
             return 0;
         }
-        // Further copies are made of what is stored already.
-        let stored = match state.extras {
-            0 => self.stored_by_conversion(group, state),
-            _ => 0,
-        };
-        let converted = || self.converted_bytes(group, state.produced, need, computes);
-        known.get_or_insert_with(converted).saturating_add(stored)
+        let converted = || self.converted_bytes(group, given.produced, need, given.computes);
+        let converted = taken.converted.get_or_insert_with(converted);
+        converted.saturating_add(given.stored)
     }
 
     /// Bytes of the cheapest conversion of what is produced that a port may do with.
@@ -700,50 +698,78 @@ impl Search<'_> {
                 kinds.len() - 1
             }));
         }
+        let row = kinds.iter().flat_map(|kind| self.taken(node, ports, kind));
+        let mut row: Vec<Taken<'_>> = row.collect();
         let mut costs = Vec::with_capacity(states.len() * kinds.len());
-        // States that a group is produced in alike follow one another: what is converted of it for a port costs the same.
-        let mut converted = vec![None; kinds.len() * ports.len()];
         let mut produced = None;
         for &state in states {
+            // States that a group is produced in alike follow one another: what is converted of it for a port costs the same.
             if produced != Some(state.produced) {
                 produced = Some(state.produced);
-                converted.fill(None);
+                row.iter_mut().for_each(|taken| taken.converted = None);
             }
-            let all = kinds.iter().zip(converted.chunks_exact_mut(ports.len()));
-            costs.extend(
-                all.map(|(kind, known)| self.pair_cost((node, group), ports, state, kind, known)),
-            );
+            let given = self.given(node, group, state);
+            let kinds = row.chunks_exact_mut(ports.len());
+            costs.extend(kinds.map(|taken| self.pair_cost(group, &given, taken)));
         }
         Columns::of(costs, kinds.len(), kind_of)
     }
 
-    /// What they cost in one state and form; `known` has per port what converting what is produced costs, as far as it
-    /// was asked for.
-    fn pair_cost(
+    /// What a form takes at these ports of an operation.
+    fn taken<'n>(
         &self,
-        (node, group): (Node, Group),
-        ports: &[(usize, bool)],
-        state: GroupState,
-        mode: &NodeMode,
-        known: &mut [Option<u64>],
-    ) -> Cost {
+        node: Node,
+        ports: &'n [(usize, bool)],
+        mode: &'n NodeMode,
+    ) -> impl Iterator<Item = Taken<'n>> {
+        let copies = self.is_copy(node, mode);
+        ports.iter().map(move |&(port, is_result)| Taken {
+            need: &mode.needs[port],
+            is_result,
+            copies,
+            converted: None,
+        })
+    }
+
+    /// What a group in a state gives an operation.
+    fn given(&self, node: Node, group: Group, state: GroupState) -> Given {
+        let computes = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
+        let produced = 1u64 << state.produced;
+        Given {
+            produced: state.produced,
+            available: match state.read || !computes {
+                true => produced | state.extras,
+                false => state.extras,
+            },
+            // Further copies are made of what is stored already.
+            stored: match state.extras {
+                0 => self.stored_by_conversion(group, state),
+                _ => 0,
+            },
+            computes,
+        }
+    }
+
+    /// What ports of one group cost in one state and form.
+    fn pair_cost(&self, group: Group, given: &Given, ports: &mut [Taken<'_>]) -> Cost {
         let mut bytes = 0u64;
-        for (&(port, is_result), known) in ports.iter().zip(known) {
-            let need = &mode.needs[port];
-            if is_result {
-                if need.mask & (1u64 << state.produced) == 0 {
-                    return INFEASIBLE;
-                }
-                bytes = bytes.saturating_add(self.copied_padding(node, group, state, mode));
-            } else {
-                let computes = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
-                bytes = bytes.saturating_add(self.port_bytes(group, state, need, computes, known));
+        for taken in ports {
+            if !taken.is_result {
+                bytes = bytes.saturating_add(self.port_bytes(group, given, taken));
+                continue;
+            }
+            if taken.need.mask & (1u64 << given.produced) == 0 {
+                return INFEASIBLE;
+            }
+            // A copy writes padding where it might have been a part of its operand that stays where it is.
+            if taken.copies {
+                bytes = bytes.saturating_add(self.padding(group, given.produced));
             }
         }
-        if bytes == u64::MAX {
-            INFEASIBLE
-        } else {
-            self.price(group, bytes)
+        match bytes {
+            0 => 0,
+            u64::MAX => INFEASIBLE,
+            _ => self.price(group, bytes),
         }
     }
 
@@ -767,9 +793,10 @@ impl Search<'_> {
             let stored = movement(self.state_cost(group, state));
             let uses = data.uses.iter().map(|&(node, port)| {
                 let ports = [(port, false)];
-                let mode = &choice.modes[node];
-                let bytes = self.pair_cost((node, group), &ports, state, mode, &mut [None]);
-                (node, movement(bytes))
+                let taken = self.taken(node, &ports, &choice.modes[node]);
+                let mut taken: Vec<Taken<'_>> = taken.collect();
+                let given = self.given(node, group, state);
+                (node, movement(self.pair_cost(group, &given, &mut taken)))
             });
             let uses: Vec<(Node, u64)> = uses.collect();
             let node = data.producer.map(|(node, _)| &graph.nodes[node].kind);

@@ -206,14 +206,15 @@ impl Layouts {
         &mut self,
         shape: &[u64],
         bits: u32,
-        modes: Vec<Mode>,
+        modes: &[Mode],
     ) -> Option<LayoutId> {
-        if let Some(&known) = self.of_modes.get(&Digits(shape, bits, &modes)) {
+        if let Some(&known) = self.of_modes.get(&Digits(shape, bits, modes)) {
             return known;
         }
-        let layout = Layout::from_modes(shape, bits, &modes).ok();
+        let layout = Layout::from_modes(shape, bits, modes).ok();
         let id = layout.map(|layout| self.intern(layout));
-        self.of_modes.insert((shape.to_vec(), bits, modes), id);
+        let key = (shape.to_vec(), bits, modes.to_vec());
+        self.of_modes.insert(key, id);
         id
     }
 

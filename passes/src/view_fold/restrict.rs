@@ -4,6 +4,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature};
 use optc_layout::Mode;
+use smallvec::{SmallVec, smallvec};
 
 /// [`restrict`] at port after port: one that looks like the port asked before it has its answer, and one that looks like
 /// the source what any operation has there.
@@ -95,8 +96,8 @@ pub(crate) fn restrict(
     if labels.iter().all(Option::is_none) {
         return Some(layouts.row_major(shape, sig.bits[port]));
     }
-    let mut modes: Vec<Mode> = Vec::with_capacity(order.len());
-    let mut covered = vec![false; shape.len()];
+    let mut modes: SmallVec<[Mode; 8]> = SmallVec::new();
+    let mut covered: SmallVec<[bool; 8]> = smallvec![false; shape.len()];
     for (at, digit) in order.iter().enumerate() {
         let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
             continue;
@@ -133,7 +134,7 @@ pub(crate) fn restrict(
     if !sig.is_even && from_differs_with_inner_cut(sig, port, source, order) {
         return None;
     }
-    layouts.of_modes(shape, sig.bits[port], modes)
+    layouts.of_modes(shape, sig.bits[port], &modes)
 }
 
 /// The same on a machine with tiles: where the lanes or the rows are left empty, what stands before them

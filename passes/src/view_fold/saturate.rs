@@ -30,6 +30,7 @@ use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
 use optc_target::Accept;
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub(crate) struct Knowledge {
     layouts: Layouts,
     keys: IndexSet<Vec<LabelDigit>>,
     parts: IndexSet<Part>,
+    /// The terms of ports in layouts.
+    terms: FastMap<(usize, LayoutId), Id>,
     /// The rules that were applied, each with a port and a layout there.
     applied: FastSet<(usize, u32, u32)>,
     /// Orders that rules have followed to all ports.
@@ -72,14 +75,8 @@ impl Analysis<Alt> for Knowledge {
     type Data = Option<u32>;
 
     fn make(egraph: &mut EGraph<Alt, Self>, node: &Alt, _id: Id) -> Self::Data {
-        let port = |id: Id| {
-            egraph[id].nodes.iter().find_map(|n| match n {
-                Alt::Num(n) => Some(*n),
-                Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
-            })
-        };
         match node {
-            Alt::As([p, _]) | Alt::Only([p, _]) | Alt::Any([p, _]) => port(*p),
+            Alt::As([p, _]) | Alt::Only([p, _]) | Alt::Any([p, _]) => number_of(egraph, *p),
             Alt::Num(_) | Alt::Op | Alt::Run(_) => None,
         }
     }
@@ -97,6 +94,19 @@ struct AskedFor {
     layout: Var,
 }
 
+impl AskedFor {
+    /// What a node that is such a term has in the place of the variables.
+    fn matched(&self, egraph: &EGraph<Alt, Knowledge>) -> impl Fn(&Alt) -> Option<Subst> {
+        move |node| {
+            let Alt::As([p, l]) = node else { return None };
+            let mut subst = Subst::with_capacity(2);
+            subst.insert(self.port, egraph.find(*p));
+            subst.insert(self.layout, egraph.find(*l));
+            Some(subst)
+        }
+    }
+}
+
 static ASKED_FOR: LazyLock<AskedFor> = LazyLock::new(|| {
     let var = |name: &str| {
         name.parse()
@@ -109,9 +119,9 @@ static ASKED_FOR: LazyLock<AskedFor> = LazyLock::new(|| {
     }
 });
 
-/// Finds what is asked for at the ports that one rule concerns. A pass holds the matches of all
-/// rules at once, and most rules concern no port of most operations.
-struct At(Arc<dyn SearchRule>);
+/// Finds what is asked for at the ports that one rule, of this number, concerns, and was not applied to before. A pass holds the
+/// matches of all rules at once, and most rules concern no port of most operations.
+struct At(Arc<dyn SearchRule>, usize);
 
 impl Searcher<Alt, Knowledge> for At {
     fn search_eclass_with_limit(
@@ -120,19 +130,26 @@ impl Searcher<Alt, Knowledge> for At {
         eclass: Id,
         limit: usize,
     ) -> Option<SearchMatches<'_, Alt>> {
-        let (signature, port) = egraph
-            .analysis
-            .signature
-            .as_ref()
-            .zip(egraph[eclass].data)?;
+        let knowledge = &egraph.analysis;
+        let class = &egraph[eclass];
+        let (signature, port) = knowledge.signature.as_ref().zip(class.data)?;
         if !self.0.concerns(signature, port as usize) {
             return None;
         }
-        let pattern = &ASKED_FOR.pattern;
-        let mut found = pattern.search_eclass_with_limit(egraph, eclass, limit)?;
-        // A class has few terms, while the list grows by fours.
-        found.substs.shrink_to_fit();
-        Some(found)
+        // Each round of saturation finds all again, and what a rule adds to one layout it has added the first time.
+        let fresh = |node: &Alt| {
+            let Alt::As([_, l]) = node else { return false };
+            let layout = number_of(egraph, *l);
+            layout.is_some_and(|l| !knowledge.applied.contains(&(self.1, port, l)))
+        };
+        let found = class.nodes.iter().filter(|node| fresh(node)).take(limit);
+        let substs: Vec<Subst> = found.filter_map(ASKED_FOR.matched(egraph)).collect();
+        let ast = Some(Cow::Borrowed(&ASKED_FOR.pattern.ast));
+        (!substs.is_empty()).then_some(SearchMatches {
+            eclass: egraph.find(eclass),
+            substs,
+            ast,
+        })
     }
 
     fn search_with_limit(
@@ -175,29 +192,23 @@ impl Applier<Alt, Knowledge> for Apply {
         _ast: Option<&PatternAst<Alt>>,
         _rule: Symbol,
     ) -> Vec<Id> {
-        let number = |egraph: &EGraph<Alt, Knowledge>, var: Var| {
-            egraph[subst[var]].nodes.iter().find_map(|n| match n {
-                Alt::Num(n) => Some(*n),
-                Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
-            })
-        };
         let (Some(port), Some(layout)) = (
-            number(egraph, ASKED_FOR.port),
-            number(egraph, ASKED_FOR.layout),
+            number_of(egraph, subst[ASKED_FOR.port]),
+            number_of(egraph, subst[ASKED_FOR.layout]),
         ) else {
             return Vec::new();
         };
         let knowledge = &mut egraph.analysis;
-        // Each round of saturation finds all again, and what a rule adds to one layout it has added the first time.
         let is_new = knowledge.applied.insert((self.1, port, layout));
         let Some(signature) = knowledge.signature.clone().filter(|_| is_new) else {
             return Vec::new();
         };
+        let asked = LayoutId::from_index(layout as usize);
         let mut cx = RuleContext {
             signature: &signature,
             layouts: &mut knowledge.layouts,
             port: port as usize,
-            layout: LayoutId::from_index(layout as usize),
+            layout: asked,
             followed: &mut knowledge.followed,
             forms: Vec::new(),
         };
@@ -207,28 +218,44 @@ impl Applier<Alt, Knowledge> for Apply {
         for form in forms {
             changed.extend(match form {
                 Form::Exact(ids) => add_exact(egraph, &signature, &ids),
-                Form::Member(key) => add_member(egraph, &signature, port, layout, key),
-                Form::Tile(part) => add_part(egraph, port, layout, part),
+                Form::Member(key) => add_member(egraph, &signature, port, asked, key),
+                Form::Tile(part) => add_part(egraph, port, asked, part),
             });
         }
         if !changed.is_empty() {
-            *egraph
-                .analysis
-                .fired
-                .entry(self.0.name().to_owned())
-                .or_default() += 1;
+            let fired = &mut egraph.analysis.fired;
+            match fired.get_mut(self.0.name()) {
+                Some(times) => *times += 1,
+                None => {
+                    fired.insert(self.0.name().to_owned(), 1);
+                }
+            }
         }
         changed
     }
+}
+
+/// The number that a class is.
+fn number_of(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Option<u32> {
+    egraph[class].nodes.iter().find_map(|n| match n {
+        Alt::Num(n) => Some(*n),
+        Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
+    })
 }
 
 fn number(egraph: &mut EGraph<Alt, Knowledge>, n: usize) -> Id {
     egraph.add(Alt::Num(u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
+/// The class of a port in a layout, looked up where it was asked for before.
 fn add_as(egraph: &mut EGraph<Alt, Knowledge>, port: usize, layout: LayoutId) -> Id {
+    if let Some(&known) = egraph.analysis.terms.get(&(port, layout)) {
+        return egraph.find(known);
+    }
     let (p, l) = (number(egraph, port), number(egraph, layout.index()));
-    egraph.add(Alt::As([p, l]))
+    let id = egraph.add(Alt::As([p, l]));
+    egraph.analysis.terms.insert((port, layout), id);
+    id
 }
 
 /// Adds a run to the class of the operation; says which class changed, if one did.
@@ -266,16 +293,12 @@ fn add_member(
     egraph: &mut EGraph<Alt, Knowledge>,
     signature: &Signature,
     port: u32,
-    layout: u32,
+    layout: LayoutId,
     key: Vec<LabelDigit>,
 ) -> Option<Id> {
     let key_id = egraph.analysis.keys.insert_full(key.clone()).0;
-    let (p, l, k) = (
-        number(egraph, port as usize),
-        number(egraph, layout as usize),
-        number(egraph, key_id),
-    );
-    let one = egraph.add(Alt::As([p, l]));
+    let (p, k) = (number(egraph, port as usize), number(egraph, key_id));
+    let one = add_as(egraph, port as usize, layout);
     let any = egraph.add(Alt::Any([p, k]));
     let joined = egraph.union(one, any);
     let mut children = vec![k];
@@ -287,14 +310,15 @@ fn add_member(
 }
 
 /// Puts the layout into the class of those that have this part in their tile.
-fn add_part(egraph: &mut EGraph<Alt, Knowledge>, port: u32, layout: u32, part: Part) -> Option<Id> {
+fn add_part(
+    egraph: &mut EGraph<Alt, Knowledge>,
+    port: u32,
+    layout: LayoutId,
+    part: Part,
+) -> Option<Id> {
     let key = egraph.analysis.parts.insert_full(part).0;
-    let (p, l, k) = (
-        number(egraph, port as usize),
-        number(egraph, layout as usize),
-        number(egraph, key),
-    );
-    let one = egraph.add(Alt::As([p, l]));
+    let (p, k) = (number(egraph, port as usize), number(egraph, key));
+    let one = add_as(egraph, port as usize, layout);
     let any = egraph.add(Alt::Any([p, k]));
     egraph.union(one, any).then(|| egraph.find(any))
 }
@@ -398,7 +422,8 @@ impl RuleSet {
         for rule in rules {
             let name = rule.name().to_owned();
             let apply = Apply(rule.clone(), searched.len());
-            let rewrite = Rewrite::new(name, At(rule.clone()), apply)?;
+            let at = At(rule.clone(), searched.len());
+            let rewrite = Rewrite::new(name, at, apply)?;
             searched.push((rule, rewrite));
         }
         let constants = on(CONSTANT_ANY_LAYOUT.name);
@@ -514,7 +539,7 @@ impl RuleSet {
     }
 }
 
-/// The graph before any rule: the base form and what is asked for.
+/// The graph before any rule, not rebuilt yet: the base form and what is asked for.
 fn seeded(
     signature: Arc<Signature>,
     layouts: Layouts,
@@ -539,7 +564,6 @@ fn seeded(
             }
         }
     }
-    egraph.rebuild();
     egraph
 }
 
@@ -840,7 +864,8 @@ mod tests {
     fn a_rule_holds_matches_only_where_it_may_act() {
         let everywhere: Arc<dyn SearchRule> = Arc::new(Everywhere);
         for n in [100, 200, 400, 800] {
-            let egraph = seeded(split(n), Layouts::default(), &[]);
+            let mut egraph = seeded(split(n), Layouts::default(), &[]);
+            egraph.rebuild();
             // Of a port: its number, and that it has its default layout.
             assert!(egraph.total_size() <= 2 * (n + 1) + 4);
             let count = |extra: &[Arc<dyn SearchRule>]| {

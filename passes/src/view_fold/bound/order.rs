@@ -1,7 +1,6 @@
 //! What the order of one port of a common order says of another one.
 
 use super::relaxation::{Class, Lanes, Spread};
-use crate::view_fold::label_order::label_order;
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::physical::Place;
 use crate::view_fold::restrict::restrict;
@@ -62,19 +61,17 @@ pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize
     }
 }
 
-/// Whether beside a layout at one port of a common order another port may have one of this class: the innermost digit of
-/// the first is innermost there too, as far as both ports have it and what would be innermost instead.
+/// Whether beside a layout of this innermost digit at one port of a common order another port may have one of this class: the
+/// digit is innermost there too, as far as both ports have it and what would be innermost instead.
 pub(super) fn keeps_innermost(
     sig: &Signature,
-    layouts: &mut Layouts,
-    (a, layout): (usize, LayoutId),
+    (a, last): (usize, Option<LabelDigit>),
     (b, class): (usize, Class),
 ) -> bool {
     if !tells_ends(sig) || !shares_all(sig, a, b) {
         return true;
     }
-    let order = label_order(sig, layouts, a, layout);
-    let (Some(last), Some(q)) = (order.as_ref().and_then(|o| o.last()), class.label) else {
+    let (Some(last), Some(q)) = (last, class.label) else {
         return true;
     };
     let size = |port: usize, label: usize| extent(sig, port, label).unwrap_or(1);
@@ -153,27 +150,25 @@ pub(super) fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> 
     sig.shapes[port].get(dim).copied()
 }
 
-/// Whether the layout of one port of a common order leaves it open that another port's is no
+/// Whether the layout of one port of a common order, of this order of labels, leaves it open that another port's is no
 /// candidate.
 pub(super) fn leaves_open(
     sig: &Signature,
     layouts: &mut Layouts,
-    (a, x): (usize, LayoutId),
-    b: usize,
-    at_b: &[Option<LayoutId>],
+    (a, x, order): (usize, LayoutId, Option<&[LabelDigit]>),
+    (b, at_b): (usize, &[Option<LayoutId>]),
 ) -> bool {
     if sig.is_tiled() {
         if !shares_all(sig, a, b) {
             return true;
         }
-        let order = label_order(sig, layouts, a, x);
-        let there = order.and_then(|order| carried(sig, layouts, (a, x, &order), b));
+        let there = order.and_then(|order| carried(sig, layouts, (a, x, order), b));
         return there.is_none_or(|there| !at_b.contains(&Some(there)));
     }
     if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
         return true;
     }
-    let Some(order) = label_order(sig, layouts, a, x) else {
+    let Some(order) = order else {
         return true;
     };
     for (label, &n) in sig.labels(b).iter().zip(&sig.shapes[b]) {
@@ -193,7 +188,7 @@ pub(super) fn leaves_open(
             return false;
         }
     }
-    match restrict(sig, layouts, b, &order, a) {
+    match restrict(sig, layouts, b, order, a) {
         Some(there) => !at_b.contains(&Some(there)),
         None => true,
     }

@@ -2,7 +2,7 @@
 
 use super::classes::class_of;
 use super::order::{carried, ends_alike, extent, joined, keeps_innermost, leaves_open, shares_all};
-use super::relaxation::{Relation, Relaxation, State, View};
+use super::relaxation::{Class, Relation, Relaxation, State, View};
 use crate::view_fold::accepts::channel_orders;
 use crate::view_fold::groups::{Node, NodeKind};
 use crate::view_fold::label_order::label_order;
@@ -148,6 +148,32 @@ pub(super) fn agree_tiled(
     }
 }
 
+/// What a layout at one port says of the layouts of another one that are no candidates, whatever their class.
+struct Beside {
+    /// Whether there may be any.
+    open: bool,
+    /// The innermost digit.
+    last: Option<LabelDigit>,
+    class: Class,
+}
+
+impl Beside {
+    fn of(
+        sig: &Signature,
+        layouts: &mut Layouts,
+        (port, layout): (usize, LayoutId),
+        (other, there): (usize, &[Option<LayoutId>]),
+    ) -> Beside {
+        let order = label_order(sig, layouts, port, layout);
+        let order = order.as_deref();
+        Beside {
+            open: leaves_open(sig, layouts, (port, layout, order), (other, there)),
+            last: order.and_then(|order| order.last().copied()),
+            class: class_of(sig, layouts, port, layout),
+        }
+    }
+}
+
 impl Relaxation<'_> {
     pub(super) fn relation(&mut self, node: Node, a: usize, b: usize) -> Relation {
         let [x, y] = [a, b].map(|port| self.ports[&(node, port)].clone());
@@ -167,6 +193,7 @@ impl Relaxation<'_> {
         let sig = self.signatures.get(id);
         let layouts = &mut *self.layouts;
         let mut sides: [FastMap<LayoutId, Option<Side>>; 2] = Default::default();
+        let mut beside: [FastMap<LayoutId, Beside>; 2] = Default::default();
         let made = table(&x, &y, |p, q| match (p, q) {
             (State::Known(p), State::Known(q)) if sig.is_tiled() => {
                 agree_tiled(sig, layouts, (a, p), (b, q))
@@ -190,14 +217,18 @@ impl Relaxation<'_> {
                 p.is_none() || q.is_none() || p == q
             }
             (State::Known(p), State::Other(c)) => {
-                leaves_open(sig, layouts, (a, p), b, &y.at)
-                    && keeps_innermost(sig, layouts, (a, p), (b, y.classes[c]))
-                    && ends_alike(sig, (a, class_of(sig, layouts, a, p)), (b, y.classes[c]))
+                let known = beside[0].entry(p);
+                let p = known.or_insert_with(|| Beside::of(sig, layouts, (a, p), (b, &y.at)));
+                p.open
+                    && keeps_innermost(sig, (a, p.last), (b, y.classes[c]))
+                    && ends_alike(sig, (a, p.class), (b, y.classes[c]))
             }
             (State::Other(c), State::Known(q)) => {
-                leaves_open(sig, layouts, (b, q), a, &x.at)
-                    && keeps_innermost(sig, layouts, (b, q), (a, x.classes[c]))
-                    && ends_alike(sig, (a, x.classes[c]), (b, class_of(sig, layouts, b, q)))
+                let known = beside[1].entry(q);
+                let q = known.or_insert_with(|| Beside::of(sig, layouts, (b, q), (a, &x.at)));
+                q.open
+                    && keeps_innermost(sig, (b, q.last), (a, x.classes[c]))
+                    && ends_alike(sig, (a, x.classes[c]), (b, q.class))
             }
             (State::Other(c), State::Other(d)) => {
                 ends_alike(sig, (a, x.classes[c]), (b, y.classes[d]))
