@@ -1,17 +1,20 @@
 //! The choice of one layout a group and one form an operation, as a problem of costs.
 
-use super::bound;
+use super::asked::Asked;
+use super::bound::{self, Fine};
 use super::draft::{Columns, Draft, Written};
-use super::groups::{Group, Node, NodeKind};
-use super::layouts::LayoutId;
+use super::groups::{Graph, Group, Node, NodeKind};
+use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, INFEASIBLE, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
+use super::signatures::Signatures;
 use super::solve::{Solution, Starts};
 use optc_ir::entity::{EntityId, SideTable};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// One state of a group: the layout it is produced in, and further copies.
@@ -47,6 +50,12 @@ impl States {
         &self.of[group]
     }
 
+    /// Whether there are states that stand for larger sets of copies.
+    fn has_open(&self, groups: usize) -> bool {
+        let mut lists = (0..groups).map(|g| self.of_group(Group::from_index(g)));
+        lists.any(|states| states.iter().any(|state| state.open != 0))
+    }
+
     /// Whether a solution has a state that stands for larger sets of copies.
     fn any_open(&self, groups: usize, solution: &Solution) -> bool {
         let states = solution.states.iter().take(groups).enumerate();
@@ -64,14 +73,14 @@ struct Posed {
 }
 
 impl Posed {
-    fn solve(&self) -> Solution {
+    fn solve(&self, asked: Asked) -> Solution {
         let near = self.near.clone();
         let safe = &mut || None;
-        self.problem.solve(Starts { near, safe })
+        self.problem.solve(Starts { near, safe, asked })
     }
 
-    fn solved(self) -> Solved {
-        let solution = self.solve();
+    fn solved(self, asked: Asked) -> Solved {
+        let solution = self.solve(asked);
         let states = self.states;
         Solved { states, solution }
     }
@@ -111,6 +120,21 @@ impl Posed {
 struct Solved {
     states: States,
     solution: Solution,
+}
+
+/// What the bound is found from, with layouts of its own: it is found while others are made.
+struct Apart<'a> {
+    graph: &'a Graph,
+    layouts: Layouts,
+    signatures: Signatures,
+    candidates: SideTable<Group, Vec<LayoutId>>,
+}
+
+impl Apart<'_> {
+    fn bound(mut self, asked: Asked) -> Fine {
+        let known = (self.graph, &mut self.layouts, &self.signatures);
+        bound::fine(known, &self.candidates, asked)
+    }
 }
 
 /// Choices with copies that were found while the bound was.
@@ -182,10 +206,13 @@ const PAIR_LIMIT: usize = 6;
 /// States of a group up to which larger sets of copies are among them.
 const MOST_STATES: usize = 2048;
 
+/// Signatures above which the bound is begun before the first choice is made: finding the forms of as many takes a while.
+const MANY_SIGNATURES: usize = 1 << 12;
+
 /// How often the sets of copies grow.
 const MOST_ROUNDS: usize = 12;
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     /// What the states of a group depend on.
     fn class(&self, group: Group, modes: &SideTable<Node, Modes>) -> Class<'_> {
         let data = &self.graph.groups[group];
@@ -352,8 +379,43 @@ impl Search<'_> {
         Some(modes)
     }
 
-    /// The cheapest choice, or `None` when some operation has no form at all.
+    /// Whether there are so many groups that the bound is found by a thread of its own.
+    fn is_many(&self) -> bool {
+        let many = bound::MANY_GROUPS < self.graph.groups.len();
+        self.is_bounded && many && !self.layouts.is_tiled()
+    }
+
+    /// What the bound is found from.
+    fn apart(&self) -> Apart<'a> {
+        Apart {
+            graph: self.graph,
+            layouts: self.layouts.clone(),
+            signatures: self.signatures.of_ports(),
+            candidates: self.candidates.clone(),
+        }
+    }
+
+    /// The cheapest choice, or `None` when some operation has no form at all. Of operations that are all different the bound
+    /// is begun before it is known whether one is needed.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
+        if !self.is_many() || self.signatures.len() <= MANY_SIGNATURES {
+            return self.cheapest(&mut || None);
+        }
+        let (apart, asked) = (self.apart(), Asked::perhaps());
+        thread::scope(|scope| {
+            let _ending = asked.ending();
+            let of_bound = asked.clone();
+            let bound = move || apart.bound(of_bound);
+            let mut thread = thread::Builder::new().spawn_scoped(scope, bound).ok();
+            self.cheapest(&mut || {
+                asked.confirm();
+                thread.take()?.join().ok()
+            })
+        })
+    }
+
+    /// The same; `early` has the bound with all states, where a thread finds it.
+    fn cheapest(&mut self, early: &mut dyn FnMut() -> Option<Fine>) -> Option<Choice> {
         let modes = self.modes()?;
         // Without further copies the domains are small; a choice that moves nothing needs none.
         let (plain, _) = self.choose_from_fewer(&modes, None, &Copies::NONE)?;
@@ -364,7 +426,7 @@ impl Search<'_> {
         if self.layouts.is_tiled() && movement(plain.cost) == self.bound(movement(plain.cost)) {
             return Some(plain);
         }
-        let shared = self.choose_with_copies(&modes, &plain)?;
+        let shared = self.choose_with_copies(&modes, &plain, early)?;
         let better = shared.cost <= plain.cost;
         Some(if better { shared } else { plain })
     }
@@ -376,12 +438,13 @@ impl Search<'_> {
         &mut self,
         modes: &SideTable<Node, Modes>,
         plain: &Choice,
+        early: &mut dyn FnMut() -> Option<Fine>,
     ) -> Option<Choice> {
         let mut copies = Copies {
             open: true,
             ..Copies::few()
         };
-        let mut ahead = self.ahead(modes, plain, &copies);
+        let mut ahead = self.ahead(modes, plain, &copies, early);
         for _ in 0..MOST_ROUNDS {
             let found = ahead.open.take();
             let found = found.or_else(|| self.choose_among(modes, Some(plain), &copies));
@@ -432,39 +495,57 @@ impl Search<'_> {
         Some(Choice { proven, ..closed? })
     }
 
-    /// Choices with copies of a program of many groups, found by a thread of their own while this one finds the bound: neither
-    /// depends on the other, so that what comes out is the same as one after the other. Nothing where these are found when they
-    /// are asked for.
-    fn ahead(&mut self, modes: &SideTable<Node, Modes>, plain: &Choice, open: &Copies) -> Ahead {
+    /// Choices with copies of a program of many groups, found by two threads while the bound is: none depends on another, so that
+    /// what comes out is the same as one after the other. Nothing where these are found when they are asked for.
+    fn ahead(
+        &mut self,
+        modes: &SideTable<Node, Modes>,
+        plain: &Choice,
+        open: &Copies,
+        early: &mut dyn FnMut() -> Option<Fine>,
+    ) -> Ahead {
         let groups = self.graph.groups.len();
-        if !self.is_bounded || groups <= bound::MANY_GROUPS || self.layouts.is_tiled() {
+        if !self.is_many() {
             return Ahead::default();
         }
         let Some(posed) = self.pose(modes, Some(plain), open) else {
             return Ahead::default();
         };
-        let both = move || {
-            let solution = posed.solve();
-            // What stands for larger sets and is not proven says nothing.
+        // What stands for larger sets and is not proven says nothing. Then the choice without it is needed, and where the bound was
+        // begun early this thread begins with that before it is known.
+        let closed_asked = Asked::perhaps();
+        let is_taken = AtomicBool::new(!posed.states.has_open(groups));
+        let closed = || {
+            let is_free = !is_taken.swap(true, Ordering::Relaxed);
+            is_free.then(|| posed.closed(groups).solved(closed_asked.clone()))
+        };
+        let both = || {
+            let _ending = closed_asked.ending();
+            let solution = posed.solve(Asked::surely());
             let fails = !solution.proven && posed.states.any_open(groups, &solution);
-            let closed = fails.then(|| posed.closed(groups));
-            let states = posed.states;
-            drop(posed.problem);
-            let closed = closed.map(Posed::solved);
-            (Solved { states, solution }, closed)
+            if !fails {
+                return (solution, fails, None);
+            }
+            closed_asked.confirm();
+            (solution, fails, closed())
         };
         let found = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, both).ok()?;
-            let known = (self.graph, &mut *self.layouts, &*self.signatures);
-            self.fine = Some(bound::fine(known, &self.candidates));
-            thread.join().ok()
+            let bound = early();
+            let is_free = bound.is_some() && !closed_asked.has_ended();
+            let bound = bound.unwrap_or_else(|| self.apart().bound(Asked::surely()));
+            self.fine = Some(bound);
+            let mine = is_free.then(closed).flatten();
+            let (solution, fails, theirs) = thread.join().ok()?;
+            Some((solution, mine.or(theirs).filter(|_| fails)))
         });
-        let Some((open, closed)) = found else {
+        let Some((solution, closed)) = found else {
             return Ahead::default();
         };
         let closed = closed.and_then(|closed| self.chosen(modes, closed));
+        let states = posed.states;
         Ahead {
-            open: self.chosen(modes, open),
+            open: self.chosen(modes, Solved { states, solution }),
             closed: closed.map(|(choice, _)| choice),
         }
     }
@@ -505,10 +586,11 @@ impl Search<'_> {
     ) -> Option<(Choice, States)> {
         let posed = self.pose(modes, plain, copies)?;
         let solution = match plain {
-            Some(_) => posed.solve(),
+            Some(_) => posed.solve(Asked::surely()),
             None => {
                 let safe = &mut || self.by_default(&posed.problem, &posed.states);
-                posed.problem.solve(Starts { near: None, safe })
+                let (near, asked) = (None, Asked::surely());
+                posed.problem.solve(Starts { near, safe, asked })
             }
         };
         let states = posed.states;

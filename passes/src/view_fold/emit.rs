@@ -18,7 +18,6 @@ use optc_ir::{
 use optc_layout::Notation;
 use optc_ops::{LayoutConvert, Reshape, Subview, View};
 use optc_target::{Row, Target};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// The result of lowering a choice.
@@ -291,7 +290,7 @@ impl Output<'_, '_> {
     }
 
     /// The storage group of a value and its place there.
-    fn member(&self, value: Value) -> Rc<Member> {
+    fn member(&self, value: Value) -> Arc<Member> {
         let member = self.e.graph.member(value);
         member.cloned().expect("every value has a storage group")
     }

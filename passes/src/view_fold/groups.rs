@@ -24,7 +24,6 @@ use optc_ir::{
 use optc_layout::{Notation, ViewMap};
 use optc_ops::Subview;
 use optc_target::Row;
-use std::rc::Rc;
 use std::sync::Arc;
 
 entity_id! {
@@ -42,7 +41,7 @@ entity_id! {
 pub(crate) struct Member {
     pub(crate) group: Group,
     /// From the root to this value, in order; no two neighbours are one map.
-    pub(crate) maps: Rc<[MapId]>,
+    pub(crate) maps: Arc<[MapId]>,
     pub(crate) bits: u32,
 }
 
@@ -140,7 +139,7 @@ pub(crate) struct NodeData {
 pub(crate) struct Graph {
     pub(crate) groups: Table<Group, GroupData>,
     pub(crate) nodes: Table<Node, NodeData>,
-    pub(crate) members: SideTable<Value, Option<Rc<Member>>>,
+    pub(crate) members: SideTable<Value, Option<Arc<Member>>>,
     pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
     /// What stands for unknown sizes.
     pub(crate) numbers: StandIns,
@@ -589,9 +588,9 @@ impl Builder<'_> {
             may_be_part: false,
         };
         let group = self.graph.groups.push(data);
-        self.graph.members[value] = Some(Rc::new(Member {
+        self.graph.members[value] = Some(Arc::new(Member {
             group,
-            maps: Rc::new([]),
+            maps: Arc::new([]),
             bits,
         }));
     }
@@ -835,7 +834,7 @@ impl Builder<'_> {
         let maps = self.chain(&member.maps, map);
         let bits = member.bits;
         if maps.len() <= MAX_MAPS && self.reaches_default(&to, bits, &maps) {
-            self.graph.members[result] = Some(Rc::new(Member {
+            self.graph.members[result] = Some(Arc::new(Member {
                 group: member.group,
                 maps: maps.into(),
                 bits,
@@ -951,7 +950,7 @@ impl Graph {
         })
     }
 
-    pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {
+    pub(crate) fn member(&self, value: Value) -> Option<&Arc<Member>> {
         self.members[value].as_ref()
     }
 

@@ -42,6 +42,7 @@
 use crate::codes;
 mod accepts;
 mod alternatives;
+mod asked;
 mod bound;
 mod builtin;
 mod chain;

@@ -79,7 +79,7 @@ pub(super) type Modes = Rc<[Rc<NodeMode>]>;
 struct PortKey {
     /// A number of the group's list of candidates.
     candidates: usize,
-    maps: Rc<[MapId]>,
+    maps: Arc<[MapId]>,
     bits: u32,
     constant: bool,
 }

@@ -43,6 +43,15 @@ impl Signatures {
         self.uncut.clear();
     }
 
+    /// The signatures, with what was asked of each of their ports alone.
+    pub(crate) fn of_ports(&self) -> Signatures {
+        Signatures {
+            known: self.known.clone(),
+            defaults: self.defaults.clone(),
+            ..Signatures::default()
+        }
+    }
+
     pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
         SignatureId::from_index(self.known.insert_full(Arc::new(signature)).0)
     }

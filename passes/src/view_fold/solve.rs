@@ -9,6 +9,7 @@
 //! programme's bound and that of mini-buckets: elimination in which a variable may take another state in
 //! each of several tables.
 
+use super::asked::Asked;
 use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
 use super::min_out::{Eliminate, Reduced};
@@ -90,15 +91,25 @@ impl Reduction {
 /// Reductions that were made, in all rounds of one problem. Rounds, and blocks that are alike, have the same ones again
 /// and again: tables of the same costs are one, and what is made of the same tables is looked up. What is not alike fills the
 /// room, and is all forgotten then: what is met again is soon known again.
-#[derive(Default)]
 struct Known<W: Word> {
     tables: FastSet<Table<W>>,
     reductions: FastMap<Reduction, (Reduced<W>, Vec<Factor<W>>)>,
     /// Entries of the tables that are kept.
     entries: usize,
+    /// Whether anyone asks for what they are made for.
+    asked: Asked,
 }
 
 impl<W: Word> Known<W> {
+    fn asked(asked: Asked) -> Known<W> {
+        Known {
+            tables: FastSet::default(),
+            reductions: FastMap::default(),
+            entries: 0,
+            asked,
+        }
+    }
+
     /// The table of the same costs that is kept; this one, where there is none.
     fn shared(&mut self, table: Table<W>) -> Table<W> {
         let (at, is_new) = self.tables.insert_full(table);
@@ -119,7 +130,8 @@ impl<W: Word> Known<W> {
     fn make_room(&mut self, entries: usize) -> bool {
         let full = KNOWN < self.entries.saturating_add(entries);
         if full {
-            *self = Known::default();
+            let asked = self.asked.clone();
+            *self = Known::asked(asked);
         }
         self.entries = self.entries.saturating_add(entries);
         full
@@ -135,6 +147,8 @@ pub(crate) struct Starts<'a> {
     pub(crate) near: Option<Vec<usize>>,
     /// One that is taken, and then improved, where all that is found costs more.
     pub(crate) safe: &'a mut Later<'a>,
+    /// Whether anyone asks for what is found.
+    pub(crate) asked: Asked,
 }
 
 /// Minimises the sum of the factors; what comes out costs no more than the starts.
@@ -159,18 +173,19 @@ pub(crate) fn settle<W: Word>(problem: &Problem<W>, states: &mut [usize], vars: 
 }
 
 /// Minimises the sum of the factors, with no more effort than its bound needs.
-pub(crate) fn relax(problem: Problem) -> Solution {
+pub(crate) fn relax(problem: Problem, asked: Asked) -> Solution {
     let limits = Limits {
         rounds: 0,
         ..LIMITS
     };
-    solve_alone(problem, limits)
+    solve_alone(problem, asked, limits)
 }
 
-fn solve_alone(problem: Problem, limits: Limits) -> Solution {
+fn solve_alone(problem: Problem, asked: Asked, limits: Limits) -> Solution {
     let starts = Starts {
         near: None,
         safe: &mut || None,
+        asked,
     };
     solve_with(problem, starts, limits)
 }
@@ -184,7 +199,7 @@ fn solve_with(problem: Problem, starts: Starts<'_>, limits: Limits) -> Solution 
 
 /// Eliminates what fits small tables, and solves each part of the rest.
 fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limits) -> Solution {
-    let mut known = Known::default();
+    let mut known = Known::asked(starts.asked);
     let mut work = limits.work_of(problem.domains.len());
     let mut state = State::new(problem, &mut known);
     let mut steps = Vec::new();
@@ -273,7 +288,10 @@ fn solve_kernels<W: Eliminate>(
         return exact(problem, &steps, states);
     }
     let (floor, kernels) = (state.constant.cost(problem.units), state.parts());
-    let programme = Programme::of(problem, limits);
+    let programme = match known.asked.has_ended() {
+        true => None,
+        false => Programme::of(problem, limits).filter(|_| known.asked.is_sure()),
+    };
     // A bound alone needs no assignment, but a programme begins with one.
     if 0 < limits.rounds || programme.is_some() {
         for kernel in &kernels {
@@ -326,6 +344,9 @@ fn assigned<W: Eliminate>(
     [near, safe]: [Option<Vec<usize>>; 2],
     known: &mut Known<W>,
 ) -> Vec<usize> {
+    if known.asked.has_ended() {
+        return vec![0; problem.domains.len()];
+    }
     let near = near.map(|mut near| {
         around(problem, guard, rounds, &mut near, None, known);
         (evaluate(problem, &near), near)
@@ -379,6 +400,9 @@ fn around<W: Eliminate>(
     }
     let mut idle = 0;
     for round in 0..rounds {
+        if known.asked.has_ended() {
+            return;
+        }
         let mut state = State::new(problem, known);
         let mut steps = Vec::new();
         while !state.eliminate_within(guard, usize::MAX, &mut steps) {
@@ -449,7 +473,7 @@ fn improve_one<W: Word>(
 /// only as far as they fit, each sum with its own state of the variable.
 fn mini_buckets<W: Eliminate>(problem: &Problem<W>, guard: usize, known: &mut Known<W>) -> Cost {
     let mut state = State::new(problem, known);
-    while let Some((var, _)) = state.next() {
+    while let Some((var, _)) = state.next().filter(|_| !state.known.asked.has_ended()) {
         let scope = state.scope(var);
         let mut bins: Vec<(Vec<usize>, Vec<Factor<W>>)> = Vec::new();
         for factor in state.take_factors(var) {
@@ -570,7 +594,7 @@ impl<'a, W: Eliminate> State<'a, W> {
     fn eliminate_within(&mut self, guard: usize, work: usize, steps: &mut Vec<Step>) -> bool {
         let most = self.made.saturating_add(work);
         while let Some((var, size)) = self.next() {
-            if guard < size || most <= self.made {
+            if guard < size || most <= self.made || self.known.asked.has_ended() {
                 self.heap.push(Reverse((size, var)));
                 return false;
             }
@@ -913,7 +937,7 @@ mod tests {
             for v in 1..n {
                 problem.push(&[v - 1, v], table.clone());
             }
-            let mut known = Known::default();
+            let mut known = Known::asked(Asked::surely());
             let mut state = State::new(&problem, &mut known);
             assert!(state.eliminate_within(usize::MAX, usize::MAX, &mut Vec::new()));
             (state.known.reductions.len(), state.constant)
@@ -928,7 +952,7 @@ mod tests {
         let mut seed = 0x9E37_79B9_7F4A_7C15;
         for _ in 0..2000 {
             let problem = problem(&mut seed);
-            let solution = solve_alone(problem.clone(), LIMITS);
+            let solution = solve_alone(problem.clone(), Asked::surely(), LIMITS);
             assert!(solution.proven);
             assert_eq!(solution.cost, brute(&problem));
         }
@@ -947,8 +971,8 @@ mod tests {
         for _ in 0..300 {
             let problem = problem(&mut seed);
             let (exact, programme) = (
-                solve_alone(problem.clone(), LIMITS),
-                solve_alone(problem.clone(), SMALL),
+                solve_alone(problem.clone(), Asked::surely(), LIMITS),
+                solve_alone(problem.clone(), Asked::surely(), SMALL),
             );
             assert_eq!(movement(exact.cost), movement(programme.cost));
             if exact.cost < INFEASIBLE {
@@ -967,7 +991,10 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..500 {
             let problem = problem(&mut seed);
-            let (least, solution) = (brute(&problem), solve_alone(problem.clone(), limits));
+            let (least, solution) = (
+                brute(&problem),
+                solve_alone(problem.clone(), Asked::surely(), limits),
+            );
             assert!(least <= solution.cost);
             assert!(solution.bound <= least);
             assert!(!solution.proven || movement(solution.cost) == movement(least));
@@ -1003,7 +1030,7 @@ mod tests {
         let mut seed = 0x1234_5678_9ABC_DEF1;
         for (n, states) in [(6, 3), (10, 2), (24, 2), (24, 3)] {
             let problem = dense(n, states, &mut seed);
-            let solution = solve_alone(problem.clone(), LIMITS);
+            let solution = solve_alone(problem.clone(), Asked::surely(), LIMITS);
             assert!(solution.proven, "{n} groups of {states} states");
             if n <= 6 {
                 assert_eq!(movement(solution.cost), movement(brute(&problem)));
@@ -1053,8 +1080,8 @@ mod tests {
             let near = if round % 2 == 0 { 5 } else { 60 };
             let problem = random_graph(near, &mut seed);
             let (exact, programme) = (
-                solve_alone(problem.clone(), LIMITS),
-                solve_alone(problem.clone(), core),
+                solve_alone(problem.clone(), Asked::surely(), LIMITS),
+                solve_alone(problem.clone(), Asked::surely(), core),
             );
             assert!(programme.bound <= exact.cost && exact.bound <= programme.cost);
             if exact.proven {

@@ -1,5 +1,6 @@
 //! What a function costs with one form of an operation, or one layout of a value, and all else as is best beside that.
 
+use super::asked::Asked;
 use super::choose::{Copies, States};
 use super::groups::{Group, Node};
 use super::problem::{INFEASIBLE, Problem, Table, movement};
@@ -66,6 +67,7 @@ impl Scales {
         let starts = Starts {
             near: None,
             safe: &mut || None,
+            asked: Asked::surely(),
         };
         let found = solve(&held, starts);
         (found.cost < INFEASIBLE).then(|| Weight {

@@ -30,6 +30,7 @@ mod relation;
 mod relaxation;
 mod states;
 
+use super::asked::Asked;
 use super::groups::{Graph, Group};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
@@ -55,7 +56,7 @@ pub(crate) fn bytes(
     enough: u64,
 ) -> u64 {
     let groups = known.0.groups.len();
-    let mut relaxation = relaxation(known, candidates);
+    let mut relaxation = relaxation(known, candidates, Asked::surely());
     let Fine { bytes, exact } = fine.unwrap_or_else(|| relaxation.fine());
     // With fewer states the solver may prove more; of many groups seldom, where most of what there is has been proved.
     let most = MANY_GROUPS < groups && enough - enough / 4 <= bytes;
@@ -76,15 +77,21 @@ pub(crate) struct Fine {
 }
 
 /// The bound with all states, where what some lowering converts is not known yet.
-pub(crate) fn fine(known: Known<'_>, candidates: &SideTable<Group, Vec<LayoutId>>) -> Fine {
-    relaxation(known, candidates).fine()
+pub(crate) fn fine(
+    known: Known<'_>,
+    candidates: &SideTable<Group, Vec<LayoutId>>,
+    asked: Asked,
+) -> Fine {
+    relaxation(known, candidates, asked).fine()
 }
 
 fn relaxation<'a>(
     (graph, layouts, signatures): Known<'a>,
     candidates: &'a SideTable<Group, Vec<LayoutId>>,
+    asked: Asked,
 ) -> Relaxation<'a> {
     Relaxation {
+        asked,
         graph,
         signatures,
         candidates,
@@ -128,13 +135,16 @@ impl Relaxation<'_> {
         self.paddings.borrow_mut().clear();
         self.groups();
         self.nodes();
+        if self.asked.has_ended() {
+            return (0, false);
+        }
         self.readers.clear();
         let problem = std::mem::take(&mut self.problem);
         let variables = problem.domains.len();
         if tracing::enabled!(tracing::Level::TRACE) {
             self.problem = problem.clone();
         }
-        let solution = relax(problem);
+        let solution = relax(problem, self.asked.clone());
         tracing::debug!(
             variables,
             ?detail,

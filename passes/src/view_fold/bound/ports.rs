@@ -175,6 +175,9 @@ impl Relaxation<'_> {
     pub(super) fn nodes(&mut self) {
         let graph = self.graph;
         for (node, data) in graph.nodes.iter() {
+            if self.asked.has_ended() {
+                return;
+            }
             let mut slots: IndexMap<usize, Slot> = IndexMap::new();
             let pairs = self.pairs(node, data);
             for (port, p) in data.ports.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! What the relaxation is made of: the states of groups and ports, the classes of other layouts, and what is kept of them.
 
+use crate::view_fold::asked::Asked;
 use crate::view_fold::groups::{Graph, Group, Node};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::maps::{FastMap, FastSet};
@@ -201,6 +202,8 @@ pub(super) type PaddedRun = Option<(u64, u64)>;
 pub(super) type PaddingKey = (Group, usize, Option<(Node, usize)>, usize);
 
 pub(super) struct Relaxation<'a> {
+    /// Whether anyone asks for the bound.
+    pub(super) asked: Asked,
     pub(super) graph: &'a Graph,
     pub(super) layouts: &'a mut Layouts,
     pub(super) signatures: &'a Signatures,

@@ -20,6 +20,9 @@ impl Relaxation<'_> {
     pub(super) fn groups(&mut self) {
         let graph = self.graph;
         for (group, data) in graph.groups.iter() {
+            if self.asked.has_ended() {
+                return;
+            }
             if !self.counts(group) {
                 self.group_states[group] = vec![GroupState::FIRST];
                 self.problem.domains.push(1);
