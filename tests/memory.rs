@@ -33,19 +33,23 @@ fn ranges(func: &Func, registry: &Registry) -> Vec<(u64, u64, usize, usize)> {
         }
     }
     let wholes = in_place::wholes(func, registry);
-    let source = |value: Value| {
-        let mut at = value;
-        loop {
-            let (op, i) = made[at]?;
+    // Of a value in pieces, all that it lies in.
+    let sources = |value: Value| {
+        let mut found = Vec::new();
+        let mut left = vec![value];
+        while let Some(at) = left.pop() {
+            let Some((op, i)) = made[at] else { continue };
             let data = &func.ops[op];
             let place = memory::places(data).expect("well formed").expect("there")[i];
             match place {
-                Place::Alias(operand) | Place::Over(operand) => at = data.operands[operand],
-                Place::Arena(offset) => return Some((at, offset)),
-                Place::Inside => at = wholes[&at],
-                Place::Own | Place::Constant | Place::Result(_) => return None,
+                Place::Alias(operand) | Place::Over(operand) => left.push(data.operands[operand]),
+                Place::Arena(offset) => found.push((at, offset)),
+                Place::Inside => left.push(wholes[&at]),
+                Place::Pieces => left.extend(&data.operands),
+                Place::Own | Place::Constant | Place::Result(_) => {}
             }
         }
+        found
     };
     let mut uses: Vec<(Value, usize)> =
         func.results.iter().map(|&v| (v, func.body.len())).collect();
@@ -55,7 +59,7 @@ fn ranges(func: &Func, registry: &Registry) -> Vec<(u64, u64, usize, usize)> {
     }
     let mut lives: SideTable<Value, Option<(u64, usize, usize)>> = SideTable::new(None);
     for (value, at) in uses {
-        if let Some((owner, offset)) = source(value) {
+        for (owner, offset) in sources(value) {
             let (_, from, until) = lives[owner].unwrap_or((offset, at, at));
             lives[owner] = Some((offset, from.min(at), until.max(at)));
         }
@@ -372,6 +376,55 @@ fn the_checker_refuses_what_is_written_over() {
     assert_eq!(code(&nowhere, "%0").as_deref(), Some("memory-syntax"));
     let operand = format!("    %0 = \"hbir.exp\"(%x) {{memory = [\"over 7\"]}} : {TY}");
     assert_eq!(code(&operand, "%0").as_deref(), Some("memory-place"));
+}
+
+/// The code of what is wrong with a program of pieces: two values at these places, joined, and a ReLU of the upper half of
+/// them at another place, with `more` before it.
+fn code_of_pieces([a, b, joined, relu]: [&str; 4], attribute: &str, more: &str) -> Option<String> {
+    let (ty, both) = ("tensor<4x16xf32>", "tensor<8x16xf32>");
+    let text = format!(
+        r#"module attributes {{hbir.memory = "planned"}} {{
+  func.func @main(%x: {ty}) -> {ty} attributes {{hbir.arena = 1024}} {{
+    %0 = "hbir.exp"(%x) {{memory = ["{a}"]}} : ({ty}) -> {ty}
+    %1 = "hbir.neg"(%x) {{memory = ["{b}"]}} : ({ty}) -> {ty}
+    %2 = "hbir.concat"(%0, %1) <{{axis = 0}}> {{{attribute}memory = ["{joined}"]}} : ({ty}, {ty}) -> {both}
+    %3 = "hbir.subview"(%2) <{{limits = [8, 16], starts = [4, 0], strides = [1, 1]}}> {{memory = ["alias 0"]}} : ({both}) -> {ty}
+{more}    %4 = "hbir.relu"(%3) {{memory = ["{relu}"]}} : ({ty}) -> {ty}
+    %5 = "hbir.softmax"(%4) <{{axis = 1}}> {{memory = ["result 0"]}} : ({ty}) -> {ty}
+    return %5 : {ty}
+  }}
+}}
+"#
+    );
+    let diags = check_memory(&parse(&text), &optc_ops::registry());
+    diags.first().map(|d| d.code.to_string())
+}
+
+#[test]
+fn the_checker_refuses_pieces_that_are_lost() {
+    let code = |places, more| code_of_pieces(places, "in_pieces, ", more);
+    let fine = ["arena 0", "arena 256", "pieces", "arena 512"];
+    assert_eq!(code(fine, ""), None);
+    let [a, b, pieces, relu] = fine;
+    // Between two pieces, and where one lies that is still read: all of them are until the last reader.
+    let between = ["arena 0", "arena 512", pieces, "arena 256"];
+    assert_eq!(code(between, "").as_deref(), Some("memory-overlap"));
+    assert_eq!(
+        code([a, b, pieces, "arena 0"], "").as_deref(),
+        Some("memory-overlap")
+    );
+    // Written over before the pieces are read, or in their place.
+    let ty = "(tensor<4x16xf32>) -> tensor<4x16xf32>";
+    let over = format!("    %6 = \"hbir.neg\"(%0) {{memory = [\"over 0\"]}} : {ty}\n");
+    assert_eq!(code(fine, &over).as_deref(), Some("memory-overlap"));
+    assert_eq!(
+        code([a, b, pieces, "over 0"], "").as_deref(),
+        Some("memory-place")
+    );
+    // Without the attribute there are none, and what has it may have memory all the same.
+    let stored = code_of_pieces([a, b, pieces, relu], "", "");
+    assert_eq!(stored.as_deref(), Some("memory-alias"));
+    assert_eq!(code([a, b, "arena 512", "arena 0"], ""), None);
 }
 
 /// Passes that change operations do not run on a program whose memory is decided.

@@ -20,6 +20,7 @@ use optc_ir::{
 };
 use optc_layout::{Layout, Notation, ViewMap, is_view};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Everything that is wrong with the memory of a module; nothing where nothing is decided about it.
 #[must_use]
@@ -172,6 +173,10 @@ struct Walk<'a> {
     state: State,
     storages: Vec<Storage>,
     held: SideTable<Value, Option<Held>>,
+    /// Where those lie that are in pieces.
+    pieces: SideTable<Value, Vec<Held>>,
+    /// The bytes of storages in the arena.
+    ranges: IndexMap<usize, Range<u64>>,
     /// Values that are known before the program runs.
     constant: SideTable<Value, bool>,
     /// The value whose bytes one has that lies inside it.
@@ -219,6 +224,8 @@ impl<'a> Walk<'a> {
             state,
             storages: Vec::new(),
             held: SideTable::new(None),
+            pieces: SideTable::new(Vec::new()),
+            ranges: IndexMap::new(),
             constant: SideTable::new(false),
             wholes: in_place::wholes(func, registry),
             homes: homes(func, registry, effects),
@@ -288,6 +295,12 @@ impl<'a> Walk<'a> {
         self.needed[held.storage] += 1;
     }
 
+    /// Where the elements of a value lie: in one storage, or in those of its pieces.
+    fn holds(&self, value: Value) -> impl Iterator<Item = Held> {
+        let pieces = self.pieces[value].iter();
+        self.held[value].into_iter().chain(pieces.copied())
+    }
+
     fn run(&mut self) -> Outcome<()> {
         self.arena()?;
         for &arg in &self.func.args {
@@ -328,10 +341,8 @@ impl<'a> Walk<'a> {
     /// What an operation reads is still there.
     fn operands(&self, op: Op) -> Outcome<()> {
         for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
-            let Some(held) = self.held[value] else {
-                continue;
-            };
-            if self.storages[held.storage].writes != held.write {
+            let lost = |held: Held| self.storages[held.storage].writes != held.write;
+            if self.holds(value).any(lost) {
                 let message =
                     format!("operand {number} is read after another value was written over it");
                 return self.refuse(op, codes::MEMORY_OVERLAP, message);
@@ -356,8 +367,72 @@ impl<'a> Walk<'a> {
         };
         let parts = in_place::lies_in_operand(self.func, op, self.registry);
         for ((&result, place), part) in data.results.iter().zip(places).zip(parts) {
+            if let Some(pieces) = self.in_pieces(op, place, part)? {
+                self.counted.aliases += 1;
+                pieces
+                    .iter()
+                    .for_each(|held| self.needed[held.storage] += 1);
+                self.pieces[result] = pieces;
+                continue;
+            }
             let held = self.place(op, result, place, part)?;
+            self.beside_pieces(op, held)?;
             self.hold(result, held);
+        }
+        Ok(())
+    }
+
+    /// The pieces that a result lies in, if it does: those of all operands, or of the one that it is a view or a part of.
+    fn in_pieces(&self, op: Op, place: Place, part: bool) -> Outcome<Option<Vec<Held>>> {
+        let data = &self.func.ops[op];
+        let refused = |why: &str| self.refuse(op, codes::MEMORY_ALIAS, why.to_owned());
+        match place {
+            Place::Pieces => {
+                let joins = in_place::is_in_pieces(data) && data.results.len() == 1;
+                let there = |&v: &Value| self.holds(v).next().is_some();
+                if !joins || !data.operands.iter().all(there) {
+                    return refused(
+                        "the result lies in pieces, and the operation is not `in_pieces`",
+                    );
+                }
+                let all = data.operands.iter().flat_map(|&v| self.holds(v));
+                let part = |held: Held| Held { part: true, ..held };
+                Ok(Some(all.map(part).collect()))
+            }
+            Place::Alias(operand) => {
+                let value = data.operands.get(operand).copied();
+                let Some(value) = value.filter(|&v| !self.pieces[v].is_empty()) else {
+                    return Ok(None);
+                };
+                let one = (data.results.len() == 1 || part) && operand == 0;
+                if !one || !(part || self.moves_nothing(op)) {
+                    return refused("the result is no view of the operand whose memory it has");
+                }
+                Ok(Some(self.pieces[value].clone()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A result is not written between the first and the last byte of an operand that lies in pieces.
+    fn beside_pieces(&self, op: Op, held: Held) -> Outcome<()> {
+        let Some(own) = self.ranges.get(&held.storage) else {
+            return Ok(());
+        };
+        for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
+            let ranges = self.pieces[value].iter();
+            let ranges: Option<Vec<&Range<u64>>> =
+                ranges.map(|h| self.ranges.get(&h.storage)).collect();
+            let ranges = ranges.unwrap_or_default();
+            let start = ranges.iter().map(|range| range.start).min();
+            let end = ranges.iter().map(|range| range.end).max();
+            if start
+                .zip(end)
+                .is_some_and(|(start, end)| start < own.end && own.start < end)
+            {
+                let message = format!("the result lies between the pieces of operand {number}");
+                return self.refuse(op, codes::MEMORY_OVERLAP, message);
+            }
         }
         Ok(())
     }
@@ -366,7 +441,7 @@ impl<'a> Walk<'a> {
     fn place(&mut self, op: Op, result: Value, place: Place, part: bool) -> Outcome<Held> {
         let bytes = bytes(self.func, result);
         let counted = &mut self.counted;
-        if !matches!(place, Place::Constant | Place::Alias(_)) {
+        if !matches!(place, Place::Constant | Place::Alias(_) | Place::Pieces) {
             counted.unshared_bytes = counted.unshared_bytes.saturating_add(bytes.unwrap_or(0));
         }
         if let Some(&storage) = self.begun.get(&result) {
@@ -386,6 +461,10 @@ impl<'a> Walk<'a> {
             Place::Result(number) => self.for_result(op, number),
             Place::Alias(operand) => self.alias(op, operand, part),
             Place::Over(operand) => self.over(op, operand),
+            Place::Pieces => {
+                let message = "the value lies in pieces, and others lie inside of it".to_owned();
+                self.refuse(op, codes::MEMORY_PLACE, message)
+            }
         }
     }
 
@@ -422,7 +501,7 @@ impl<'a> Walk<'a> {
             }
         };
         let data = &self.func.ops[op];
-        let same = |v: &Value| self.held[*v].is_some_and(|held| held.storage == storage);
+        let same = |v: &Value| self.holds(*v).any(|held| held.storage == storage);
         let home = data
             .operands
             .iter()
@@ -466,7 +545,11 @@ impl<'a> Walk<'a> {
         let storage = self.own(value);
         self.counted.arena_values += 1;
         match self.alive.take(storage, offset, bytes) {
-            Ok(()) => Ok(first(storage)),
+            Ok(()) => {
+                let end = offset.saturating_add(bytes);
+                self.ranges.insert(storage, offset..end);
+                Ok(first(storage))
+            }
             Err(_) => {
                 let message = format!(
                     "{bytes} bytes from {offset} on, where another value lies that is still read"
@@ -614,7 +697,7 @@ impl<'a> Walk<'a> {
             );
         }
         let mut others = data.operands.iter().filter(|&&v| v != operand);
-        if others.any(|&v| self.held[v].is_some_and(|h| h.storage == held.storage)) {
+        if others.any(|&v| self.holds(v).any(|h| h.storage == held.storage)) {
             return refused("the operation reads another value in the memory that it writes");
         }
         self.counted.in_place += 1;
@@ -658,23 +741,24 @@ impl<'a> Walk<'a> {
 
     /// Nobody reads a value any more.
     fn release(&mut self, value: Value) {
-        let Some(held) = self.held[value] else { return };
-        let needed = &mut self.needed[held.storage];
-        *needed = needed.saturating_sub(1);
-        if *needed == 0 {
-            self.alive.give(held.storage);
-            self.storages[held.storage].lives[1] = self.at;
+        for held in self.holds(value).collect::<Vec<_>>() {
+            let needed = &mut self.needed[held.storage];
+            *needed = needed.saturating_sub(1);
+            if *needed == 0 {
+                self.alive.give(held.storage);
+                self.storages[held.storage].lives[1] = self.at;
+            }
         }
     }
 
     /// A result of the function is there, and what was written for it is it.
     fn returned(&self, number: usize, value: Value) -> Outcome<()> {
-        let Some(held) = self.held[value] else {
-            return Ok(());
-        };
-        let there = self.storages[held.storage].writes == held.write;
         let meant = self.results.get(&number);
-        if there && meant.is_none_or(|&storage| storage == held.storage && !held.part) {
+        let fine = |held: Held| {
+            let there = self.storages[held.storage].writes == held.write;
+            there && meant.is_none_or(|&storage| storage == held.storage && !held.part)
+        };
+        if self.holds(value).all(fine) {
             return Ok(());
         }
         let message = format!(

@@ -5,264 +5,19 @@
 //! who that is; [`takes`] says whether the row of a target lets it.
 
 use crate::codes;
-use crate::known::known_values;
 use crate::labels;
+use crate::pieces::{Pieces, Whole, takes_pieces};
+use crate::site::one_run;
+pub use crate::site::{Site, Use};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
-use optc_ir::entity::{EntityId, SideTable};
+use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
-use optc_ir::{
-    Diagnostic, Dim, FreedomClass, Func, Module, Op, Operation, Part, Registry, Role, StandIns,
-    Structure, Value, ValueDef,
-};
-use optc_layout::{Layout, Pick, Spread, Stride};
+use optc_ir::{Diagnostic, Func, Module, Op, Operation, Part, Registry, Role, Structure, Value};
+use optc_layout::{Spread, Stride};
 use optc_ops::Subview;
 use optc_target::{Parts, Target};
-use std::rc::Rc;
-
-/// A reader of a value: the operation, the number of its operand, and the view that it reads.
-pub type Use = (Op, usize, Value);
-
-/// Who reads and writes the buffers of one function, and in which layouts.
-pub struct Site<'a> {
-    /// The function.
-    pub func: &'a Func,
-    /// What its operations are.
-    pub registry: &'a Registry,
-    /// The value whose buffer a view looks at; other values are their own.
-    roots: SideTable<Value, Value>,
-    /// The readers of each buffer that are no views.
-    uses: SideTable<Value, Vec<Use>>,
-    /// Whether something wants the buffer of a value for itself.
-    whole: SideTable<Value, bool>,
-    known: SideTable<Value, bool>,
-    layouts: SideTable<Value, Option<Rc<Layout>>>,
-    parts: SideTable<Op, Rc<[Part]>>,
-    /// The root that a result is a part of, by a split or its like.
-    parents: SideTable<Value, Option<Value>>,
-    numbers: Option<StandIns>,
-}
-
-impl<'a> Site<'a> {
-    /// Of a function whose operations have these effects.
-    #[must_use]
-    pub fn new(func: &'a Func, registry: &'a Registry, effects: &Effects<'_>) -> Site<'a> {
-        let open = |v: Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
-        let numbers = match func.values.ids().any(open) {
-            true => StandIns::for_func(func, registry),
-            false => Some(StandIns::new(2)),
-        };
-        let mut site = Site {
-            func,
-            registry,
-            roots: SideTable::new(Value::from_index(0)),
-            uses: SideTable::new(Vec::new()),
-            whole: SideTable::new(false),
-            known: known_values(func, registry, effects),
-            layouts: SideTable::new(None),
-            parts: SideTable::new(Rc::from([])),
-            parents: SideTable::new(None),
-            numbers,
-        };
-        site.read(effects);
-        site
-    }
-
-    fn read(&mut self, effects: &Effects<'_>) {
-        let func = self.func;
-        let live = live_ops(func, effects);
-        for &arg in &func.args {
-            self.roots[arg] = arg;
-            self.layout_of(arg);
-        }
-        for &op in &func.body {
-            let data = &func.ops[op];
-            let view = self.registry.structure(&data.name) == Structure::View;
-            for &result in &data.results {
-                self.layout_of(result);
-                self.roots[result] = match (view, data.operands.first()) {
-                    (true, Some(&operand)) => self.roots[operand],
-                    _ => result,
-                };
-            }
-            self.read_parts(op);
-            if view || !live[op] {
-                continue;
-            }
-            let wants = self.wants_whole(op);
-            for (port, &operand) in data.operands.iter().enumerate() {
-                let root = self.roots[operand];
-                self.uses[root].push((op, port, operand));
-                self.whole[root] |= wants;
-            }
-        }
-        for &result in &func.results {
-            let root = self.roots[result];
-            self.whole[root] = true;
-        }
-    }
-
-    fn read_parts(&mut self, op: Op) {
-        let data = &self.func.ops[op];
-        let Some(decl) = self.registry.get(&data.name) else {
-            return;
-        };
-        let known = |i: usize| in_place::constant(self.func, *data.operands.get(i)?);
-        let parts = decl.parts(&self.func.op_ref(op), &known);
-        for part in &parts {
-            let ends = (part.part, part.part.value(data), part.whole.value(data));
-            if let (Port::Result(_), Some(result), Some(whole)) = ends {
-                self.parents[result] = Some(self.roots[whole]);
-            }
-        }
-        self.parts[op] = Rc::from(parts);
-    }
-
-    fn layout_of(&mut self, value: Value) {
-        let Some(ty) = self.func.ty(value).as_tensor() else {
-            return;
-        };
-        let shape = match ty.shape() {
-            Some(shape) => Some(shape),
-            None => self.numbers.as_mut().and_then(|numbers| {
-                let named = |dim: &Dim| (*dim != Dim::Unknown).then(|| numbers.number(dim))?;
-                ty.dims.iter().map(named).collect()
-            }),
-        };
-        let layout =
-            shape.and_then(|shape| Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok());
-        self.layouts[value] = layout.map(Rc::new);
-    }
-
-    /// Whether an operation wants its operands in buffers of their own: nothing is known of it, or it runs functions.
-    fn wants_whole(&self, op: Op) -> bool {
-        let data = &self.func.ops[op];
-        let decl = self.registry.get(&data.name);
-        let class = decl.map(|decl| decl.freedom(&self.func.op_ref(op)).class);
-        let converts = self.registry.structure(&data.name) == Structure::Convert;
-        data.props.symbols().next().is_some()
-            || (!converts && matches!(class, None | Some(FreedomClass::Barrier)))
-    }
-
-    /// The value whose buffer this one looks at.
-    #[must_use]
-    pub fn root(&self, value: Value) -> Value {
-        self.roots[value]
-    }
-
-    /// The readers of the buffer of a root.
-    #[must_use]
-    pub fn uses(&self, root: Value) -> &[Use] {
-        &self.uses[root]
-    }
-
-    /// Whether the caller, a function that is run or an operation of which nothing is known wants the buffer of a root.
-    #[must_use]
-    pub fn is_wanted_whole(&self, root: Value) -> bool {
-        self.whole[root]
-    }
-
-    /// Whether a value is a constant, or computed of these alone.
-    #[must_use]
-    pub fn is_known(&self, value: Value) -> bool {
-        self.known[value]
-    }
-
-    /// The layout of a value; a number stands for each of its sizes that has only a name.
-    #[must_use]
-    pub fn layout(&self, value: Value) -> Option<&Layout> {
-        self.layouts[value].as_deref()
-    }
-
-    /// The buffer of a root where it has one of its own.
-    #[must_use]
-    pub fn own(&self, root: Value) -> Option<Spread> {
-        Some(Spread::of(self.layout(root)?.positions()))
-    }
-
-    /// The operation that computes the root's buffer.
-    #[must_use]
-    pub fn writer(&self, root: Value) -> Option<(Op, usize)> {
-        match self.func.values[root].def {
-            ValueDef::Arg(_) => None,
-            ValueDef::Result(op, number) => Some((op, number)),
-        }
-    }
-
-    /// Whether the row of an operation takes parts at all.
-    #[must_use]
-    pub fn has_parts(&self, target: &Target, op: Op) -> bool {
-        let decl = self.registry.get(&self.func.ops[op].name);
-        let row = decl.and_then(|decl| target.row(decl.family_of(&self.func.op_ref(op))));
-        row.is_some_and(|row| row.parts.is_some())
-    }
-
-    /// The parts at the ports of an operation.
-    #[must_use]
-    pub fn parts(&self, op: Op) -> Rc<[Part]> {
-        Rc::clone(&self.parts[op])
-    }
-
-    /// The root that a value is a part of, by a split or its like.
-    #[must_use]
-    pub fn parent(&self, value: Value) -> Option<Value> {
-        self.parents[value]
-    }
-
-    /// Where the compact buffer of the part at a port lies, given where the whole's does.
-    pub fn spread(&mut self, op: Op, part: &Part, whole: &Spread) -> Option<Spread> {
-        let data = &self.func.ops[op];
-        let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
-        let picks = self.picks(part)?;
-        let (large, small) = (self.layout(large)?, self.layout(small)?);
-        // A part lies in the memory space of the whole.
-        (large.space() == small.space())
-            .then(|| whole.part(large, small, &picks))
-            .flatten()
-    }
-
-    fn picks(&mut self, part: &Part) -> Option<Vec<Pick>> {
-        let numbers = self.numbers.as_mut()?;
-        let pick = |along: &optc_ir::Along| {
-            let start = match along.start.as_constant() {
-                Some(n) => u64::try_from(n).ok()?,
-                None => numbers.number(&Dim::of_size(&along.start))?,
-            };
-            Some(Pick {
-                from: along.from,
-                start,
-                step: along.step,
-            })
-        };
-        part.dims.iter().map(pick).collect()
-    }
-
-    /// Whether two parts of one whole have no element in common: along some dimension they are apart.
-    pub fn apart(&mut self, a: (Op, &Part), b: (Op, &Part)) -> bool {
-        let (Some(p), Some(q)) = (self.box_of(a.0, a.1), self.box_of(b.0, b.1)) else {
-            return false;
-        };
-        let beside =
-            |((low, high), (from, to)): (&(u64, u64), &(u64, u64))| high < from || to < low;
-        p.len() == q.len() && p.iter().zip(&q).any(beside)
-    }
-
-    /// The first and last index in each dimension of the whole.
-    fn box_of(&mut self, op: Op, part: &Part) -> Option<Vec<(u64, u64)>> {
-        let small = part.part.value(&self.func.ops[op])?;
-        let shape = self.layout(small)?.shape().to_vec();
-        let picks = self.picks(part)?;
-        let ends = |pick: &Pick| {
-            let last = pick.from.map_or(Some(0), |d| shape[d].checked_sub(1))?;
-            let far = i64::try_from(last).ok()?.checked_mul(pick.step)?;
-            let end = pick.start.checked_add_signed(far)?;
-            Some((pick.start.min(end), pick.start.max(end)))
-        };
-        picks.iter().map(ends).collect()
-    }
-}
 
 /// Whether the row of a target lets an operation read or write a buffer that is spread out in another one.
 ///
@@ -326,15 +81,6 @@ pub fn takes(
     }
 }
 
-/// Whether digits, major to minor, are one stretch of even steps.
-fn one_run<'s>(digits: impl Iterator<Item = &'s Stride>) -> bool {
-    let digits: Vec<&Stride> = digits.collect();
-    digits.windows(2).all(|pair| {
-        let below = i64::try_from(pair[1].count).ok();
-        below.and_then(|n| n.checked_mul(pair[1].stride)) == Some(pair[0].stride)
-    })
-}
-
 /// Where the buffers of a function lie that says of its parts where they are, and whether all may.
 struct Judge<'a> {
     site: Site<'a>,
@@ -346,8 +92,10 @@ struct Judge<'a> {
     home: SideTable<Value, Option<Op>>,
     /// Whether a root lies in another one's buffer.
     inside: SideTable<Value, bool>,
-    /// Whether a root lies in several pieces.
+    /// Whether a root is written in several pieces.
     pieces: SideTable<Value, bool>,
+    /// Where a root lies that is read in several pieces.
+    gathered: SideTable<Value, Option<Pieces>>,
     /// The operations and the numbers of their operands that lie in the result.
     placed: IndexSet<(Op, usize)>,
 }
@@ -357,27 +105,35 @@ struct Judge<'a> {
 #[must_use]
 pub fn check_parts(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let effects = Effects::of_module(module, registry);
-    let mut diags = Vec::new();
-    for func in &module.funcs {
-        let says = |op: &Op| {
-            let data = &func.ops[*op];
-            data.attrs.get(in_place::IN_PLACE).is_some()
-                || (&*data.name == Subview::NAME && !target.is_tiled())
-        };
-        if !func.body.iter().any(says) {
-            continue;
-        }
-        let mut judge = Judge::new(Site::new(func, registry, &effects), Some(target));
-        if let Err((op, reason)) = judge.run() {
-            let data = &func.ops[op];
-            let message = format!("what `{}` says lies in place does not", data.name);
-            let diag = Diagnostic::error(codes::PART_IN_PLACE, message);
-            diags.push(diag.at(data.span, "here").note(format!("found: {reason}")).note(
-                "wanted: one writer for each byte, and readers and writers whose rows take the strides",
-            ));
-        }
+    let of = |func| check_func(func, registry, &effects, target);
+    module.funcs.iter().filter_map(of).collect()
+}
+
+/// The same of one function.
+#[must_use]
+pub fn check_func(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+    target: &Target,
+) -> Option<Diagnostic> {
+    let says = |op: &Op| {
+        let data = &func.ops[*op];
+        data.attrs.get(in_place::IN_PLACE).is_some()
+            || in_place::is_in_pieces(data)
+            || (&*data.name == Subview::NAME && !target.is_tiled())
+    };
+    if !func.body.iter().any(says) {
+        return None;
     }
-    diags
+    let mut judge = Judge::new(Site::new(func, registry, effects), Some(target));
+    let (op, reason) = judge.run().err()?;
+    let data = &func.ops[op];
+    let message = format!("what `{}` says lies in place does not", data.name);
+    let diag = Diagnostic::error(codes::PART_IN_PLACE, message);
+    Some(diag.at(data.span, "here").note(format!("found: {reason}")).note(
+        "wanted: one writer for each byte, and readers and writers whose rows take the strides",
+    ))
 }
 
 type Refused = (Op, String);
@@ -411,6 +167,7 @@ impl<'a> Judge<'a> {
             home: SideTable::new(None),
             inside: SideTable::new(false),
             pieces: SideTable::new(false),
+            gathered: SideTable::new(None),
             placed: IndexSet::new(),
             site,
             target,
@@ -430,11 +187,19 @@ impl Judge<'_> {
         }
         for &op in &func.body {
             self.results(op)?;
+            if in_place::is_in_pieces(&func.ops[op]) {
+                self.gathers(op).map_err(|why| (op, why))?;
+            }
         }
         for &op in &func.body {
             for &result in &func.ops[op].results {
                 let root = self.site.root(result);
-                if root == result && (self.inside[root] || self.pieces[root]) {
+                if root != result {
+                    continue;
+                }
+                if let Some(pieces) = self.gathered[root].clone() {
+                    self.readers_of_pieces(op, root, &pieces)?;
+                } else if self.inside[root] || self.pieces[root] {
                     self.readers(op, root)?;
                 }
             }
@@ -531,9 +296,78 @@ impl Judge<'_> {
             if self.home[result].is_some() {
                 continue;
             }
+            if let Some(pieces) = self.gathered[parent].clone() {
+                let cut = self.site.cut(op, &part, &pieces);
+                let cut =
+                    cut.ok_or_else(|| (op, "cuts pieces beside their dimension".to_owned()))?;
+                self.gathered[result] = Some(cut);
+                continue;
+            }
             let base = self.spread[parent].clone();
             self.spread[result] = base.and_then(|base| self.site.spread(op, &part, &base));
             self.inside[result] = true;
+        }
+        Ok(())
+    }
+
+    /// Where the result of an operation lies that is in pieces.
+    fn gathers(&mut self, op: Op) -> Result<(), String> {
+        let data = &self.site.func.ops[op];
+        let has_parts = |target| self.site.has_parts(target, op);
+        if data.attrs.get(in_place::IN_PLACE).is_some() {
+            return Err("it is in pieces, and operands lie in it".to_owned());
+        }
+        if !self.target.is_none_or(has_parts) {
+            return Err("its row has no `parts`".to_owned());
+        }
+        let (home, spread, inside) = (&self.home, &self.spread, &self.inside);
+        let known = |root: Value| self.gathered[root].clone();
+        let mut whole = |site: &mut Site<'_>, root: Value| {
+            let mut base = root;
+            while inside[base]
+                && let Some(parent) = site.parent(base)
+            {
+                base = parent;
+            }
+            if site.writer(base).is_none() || site.is_known(base) || site.is_wanted_whole(base) {
+                return Err("has a buffer that is not the function's own".to_owned());
+            }
+            if home[base].is_some() || home[root].is_some() {
+                return Err("lies in another value too".to_owned());
+            }
+            let spread = spread[root].clone().ok_or("does not lie evenly")?;
+            Ok(Whole { spread, base })
+        };
+        let pieces = self.site.gathered(op, &known, &mut whole)?;
+        let result = data.results[0];
+        if self.home[result].is_some() || self.pieces[result] {
+            return Err("it is read in pieces, and written into another value".to_owned());
+        }
+        self.gathered[result] = Some(pieces);
+        Ok(())
+    }
+
+    /// Whether all readers of a root take the pieces that it lies in.
+    fn readers_of_pieces(&mut self, op: Op, root: Value, pieces: &Pieces) -> Result<(), Refused> {
+        if self.site.is_wanted_whole(root) || self.site.is_known(root) {
+            return Err((op, "is in pieces, and wanted whole".to_owned()));
+        }
+        for (reader, port, view) in self.site.uses(root).to_vec() {
+            let results = &self.site.func.ops[reader].results;
+            let gathers = |&r: &Value| self.gathered[r].is_some();
+            if !results.is_empty() && results.iter().all(gathers) {
+                continue;
+            }
+            let seen = self.site.viewed(view, pieces);
+            let seen =
+                seen.ok_or_else(|| (op, "is in pieces, and a view rearranges more".to_owned()))?;
+            let Some(target) = self.target else { continue };
+            takes_pieces(&self.site, target, reader, port, &seen).map_err(|e| {
+                (
+                    op,
+                    format!("for `{}`, {e}", self.site.func.ops[reader].name),
+                )
+            })?;
         }
         Ok(())
     }

@@ -540,6 +540,9 @@ fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
 /// What is moved beside the parts that lie where they are wanted.
 fn beside_parts(func: &Func, op: Op, traffic: Traffic, registry: &Registry) -> Traffic {
     let data = &func.ops[op];
+    if in_place::is_in_pieces(data) {
+        return Traffic::None;
+    }
     if data.attrs.get(in_place::IN_PLACE).is_none() || traffic == Traffic::None {
         return traffic;
     }

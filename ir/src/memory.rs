@@ -43,6 +43,8 @@ pub enum Place {
     Over(usize),
     /// `inside`: in the result of the operation that lists it, or all parts of it, in `in_place`, where these want it.
     Inside,
+    /// `pieces`: in the bytes of all operands, which nothing writes: the result of an operation that is `in_pieces`.
+    Pieces,
 }
 
 impl fmt::Display for Place {
@@ -55,6 +57,7 @@ impl fmt::Display for Place {
             Place::Alias(operand) => write!(f, "alias {operand}"),
             Place::Over(operand) => write!(f, "over {operand}"),
             Place::Inside => f.write_str("inside"),
+            Place::Pieces => f.write_str("pieces"),
         }
     }
 }
@@ -62,7 +65,7 @@ impl fmt::Display for Place {
 /// A text that is no [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "found the place `{0}`, wanted own, constant, inside, or arena, result, alias or over and a number"
+    "found the place `{0}`, wanted own, constant, inside, pieces, or arena, result, alias or over and a number"
 )]
 pub struct PlaceError(String);
 
@@ -75,6 +78,7 @@ impl FromStr for Place {
             "own" => return Ok(Place::Own),
             "constant" => return Ok(Place::Constant),
             "inside" => return Ok(Place::Inside),
+            "pieces" => return Ok(Place::Pieces),
             _ => {}
         }
         let (word, number) = text.split_once(' ').ok_or_else(error)?;
@@ -188,6 +192,7 @@ mod tests {
             Place::Alias(0),
             Place::Over(2),
             Place::Inside,
+            Place::Pieces,
         ];
         for place in all {
             assert_eq!(place.to_string().parse(), Ok(place));

@@ -29,8 +29,9 @@
 //!    that memory; of several such operands the one whose memory is the oldest;
 //! 4. `inside`, if an operation that runs later wants it in its own result, as `elide-copies` found: it is written there, in
 //!    the steps that this takes, and what lies in it by `alias` with it;
-//! 5. `result`, if it, or what lies in its bytes, is what the function returns;
-//! 6. `own` memory otherwise, which `plan-memory` places.
+//! 5. `pieces`, if its operation is `in_pieces`: whoever reads it reads the operands, which live as long;
+//! 6. `result`, if it, or what lies in its bytes, is what the function returns;
+//! 7. `own` memory otherwise, which `plan-memory` places.
 //!
 //! # Soundness
 //! 1. An alias is written nowhere but where its parent is: an operation that writes `over` memory is the last to read
@@ -246,6 +247,8 @@ struct Sharing<'a> {
     alias: SideTable<Value, bool>,
     /// Whether a value is written in the result of a later operation.
     inside: SideTable<Value, bool>,
+    /// Whether a value lies in the bytes of all operands.
+    pieces: SideTable<Value, bool>,
 }
 
 impl<'a> Sharing<'a> {
@@ -262,6 +265,7 @@ impl<'a> Sharing<'a> {
             over: SideTable::new(None),
             alias: SideTable::new(false),
             inside: SideTable::new(false),
+            pieces: SideTable::new(false),
         };
         sharing.aliases();
         sharing.insides();
@@ -292,8 +296,14 @@ impl<'a> Sharing<'a> {
         for &op in &self.func.body {
             let data = &self.func.ops[op];
             let known = data.results.iter().any(|&r| self.known[r]);
+            let gathers = !known && data.results.len() == 1 && in_place::is_in_pieces(data);
             for &result in &data.results {
                 self.shared[result].fixed = known;
+                self.pieces[result] = gathers;
+                self.is_part[result] = gathers;
+            }
+            if gathers {
+                continue;
             }
             let Some(&operand) = data.operands.first().filter(|_| !known) else {
                 continue;
@@ -395,10 +405,26 @@ impl<'a> Sharing<'a> {
                 memory.first = memory.first.min(first);
             }
         }
+        for &value in &self.func.results {
+            let root = self.root(value);
+            self.shared[root].last = self.func.body.len();
+        }
+        // What lies in pieces is read where these are; its readers come later, and so do those of what it is a piece of.
+        for &op in self.func.body.iter().rev() {
+            let data = &self.func.ops[op];
+            let [result] = data.results[..] else { continue };
+            if self.pieces[result] {
+                let last = self.shared[result].last;
+                for &operand in &data.operands {
+                    let root = self.root(operand);
+                    let memory = &mut self.shared[root];
+                    memory.last = memory.last.max(last);
+                }
+            }
+        }
         for (number, &value) in self.func.results.iter().enumerate() {
             let root = self.root(value);
             let shared = &mut self.shared[root];
-            shared.last = self.func.body.len();
             if !self.is_part[value] && shared.result.is_none() {
                 shared.result = Some(number);
             }
@@ -410,7 +436,8 @@ impl<'a> Sharing<'a> {
         for (place, &op) in self.func.body.iter().enumerate() {
             let data = &self.func.ops[op];
             let [result] = data.results[..] else { continue };
-            if self.alias[result] || self.known[result] || self.inside[result] {
+            let shares = self.alias[result] || self.inside[result] || self.pieces[result];
+            if shares || self.known[result] {
                 continue;
             }
             // The oldest memory: what goes along a residual network stays in one place.
@@ -441,6 +468,14 @@ impl<'a> Sharing<'a> {
         let data = &self.func.ops[op];
         let (operand, result) = (data.operands[number], data.results[0]);
         if self.is_part[operand] || !same_bytes(self.func, operand, result) {
+            return false;
+        }
+        // What lies among the pieces that an operation reads is not written.
+        let mut roots = Vec::with_capacity(data.operands.len());
+        for &v in &data.operands {
+            roots.push(self.root(v));
+        }
+        if roots.iter().any(|&root| self.pieces[root]) {
             return false;
         }
         let root = self.root(operand);
@@ -486,6 +521,9 @@ impl<'a> Sharing<'a> {
         }
         if self.inside[result] {
             return Place::Inside;
+        }
+        if self.pieces[result] {
+            return Place::Pieces;
         }
         if let Some(operand) = self.over[op] {
             return Place::Over(operand);

@@ -88,6 +88,8 @@ struct RowFile {
     #[serde(default)]
     parts: Option<Parts>,
     #[serde(default)]
+    pieces: Vec<PortRole>,
+    #[serde(default)]
     slower: Vec<Slower>,
 }
 
@@ -508,6 +510,7 @@ fn rows_of(
             evidence: file.evidence,
             kernel: file.kernel,
             parts: file.parts,
+            pieces: file.pieces,
             slower: file.slower,
         };
         let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
@@ -727,6 +730,10 @@ mod tests {
         );
         let two = format!("{}{}", row("'conv'", "x", "{}"), row("'conv'", "x", "{}"));
         assert_eq!(refused(&two), "family `conv` has two rows");
+        let pieces = format!("{}pieces=['input']\n", row("'conv'", "x", "{}"));
+        let fault = "has `pieces`, and no `parts`, which pieces are too";
+        assert!(refused(&pieces).contains(fault));
+        assert!(Target::parse(&format!("{head}{pieces}parts='any'\n")).is_ok());
         let contradictions = [
             ("", "takes nothing: `take` lists no alternative"),
             (

@@ -572,6 +572,9 @@ pub struct Row {
     pub kernel: bool,
     /// How ports may lie that are parts of larger values; none where these are copied.
     pub parts: Option<Parts>,
+    /// The roles along which an operand may lie in pieces, whose elements have any places along these: one joined of values that stay where
+    /// they were written.
+    pub pieces: Vec<PortRole>,
     /// Orders of single ports in which it takes longer.
     pub slower: Vec<Slower>,
 }
@@ -689,6 +692,10 @@ impl Row {
         if let Some(parts) = self.parts {
             let _ = write!(text, "; {}", parts.describe());
         }
+        if !self.pieces.is_empty() {
+            let roles: Vec<&str> = self.pieces.iter().map(|role| role.name()).collect();
+            let _ = write!(text, "; operands in pieces along {}", roles.join(" or "));
+        }
         for slower in &self.slower {
             let _ = write!(text, "; {}", slower.describe());
         }
@@ -750,6 +757,9 @@ impl Row {
 
     /// Parts where an alternative says which there are, or that a row-major port cannot be.
     fn fault_of_parts(&self, tiled: bool) -> Option<String> {
+        if self.parts.is_none() && !self.pieces.is_empty() {
+            return Some("has `pieces`, and no `parts`, which pieces are too".to_owned());
+        }
         self.parts?;
         let fault = match tiled {
             true => {

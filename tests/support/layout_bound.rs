@@ -65,6 +65,10 @@ pub fn blocks(numbers: Numbers, small: bool) -> Vec<Block> {
             "shufflenet_unit",
             shuffle(numbers, sized(116, 20), sized(28, 6)),
         ),
+        (
+            "shufflenet_units",
+            shuffles(numbers, sized(116, 20), sized(28, 6)),
+        ),
         ("pixel_shuffle", pixels(numbers, sized(16, 8), sized(64, 9))),
         ("heads_197", heads(numbers, sized(197, 19), sized(12, 3))),
         ("heads_512", heads(numbers, sized(512, 32), sized(12, 2))),
@@ -179,6 +183,25 @@ impl Lines {
             &shape,
             x.dtype,
         )
+    }
+
+    /// The convolutions of the half of the channels that does not pass by.
+    fn branch(&mut self, taken: &Val, half: usize) -> Val {
+        let wide = self.conv(taken, half, 1, 1, true);
+        let each = self.conv(&wide, half, 3, half, false);
+        self.conv(&each, half, 1, 1, true)
+    }
+
+    /// Channels of two values, in turns.
+    fn shuffled(&mut self, kept: &Val, branch: &Val) -> Val {
+        let [n, half, height, width] = kept.shape[..] else {
+            unreachable!("images have four dimensions")
+        };
+        let shape = [n, 2 * half, height, width];
+        let joined = self.op("concat", "axis = 1", &[kept, branch], &shape, kept.dtype);
+        let pairs = self.reshape(&joined, &[n, 2, half, height, width]);
+        let pairs = self.transpose(&pairs, &[0, 2, 1, 3, 4]);
+        self.reshape(&pairs, &shape)
     }
 
     /// The elements from `start` on along a dimension, so many.
@@ -326,15 +349,27 @@ fn shuffle(numbers: Numbers, channels: usize, size: usize) -> String {
     let half = channels / 2;
     let x = argument(numbers, &[1, channels, size, size]);
     let kept = lines.slice(&x, 1, 0, half);
-    let branch = lines.slice(&x, 1, half, half);
-    let branch = lines.conv(&branch, half, 1, 1, true);
-    let branch = lines.conv(&branch, half, 3, half, false);
-    let branch = lines.conv(&branch, half, 1, 1, true);
-    let shape = x.shape.clone();
-    let joined = lines.op("concat", "axis = 1", &[&kept, &branch], &shape, x.dtype);
-    let pairs = lines.reshape(&joined, &[1, 2, half, size, size]);
-    let pairs = lines.transpose(&pairs, &[0, 2, 1, 3, 4]);
-    let y = lines.reshape(&pairs, &shape);
+    let taken = lines.slice(&x, 1, half, half);
+    let branch = lines.branch(&taken, half);
+    let y = lines.shuffled(&kept, &branch);
+    lines.finish(&x, &y)
+}
+
+/// Three such units one after another, between convolutions of all channels.
+fn shuffles(numbers: Numbers, channels: usize, size: usize) -> String {
+    let mut lines = Lines::new(numbers);
+    let half = channels / 2;
+    let x = argument(numbers, &[1, channels, size, size]);
+    let mut kept = lines.conv(&x, half, 1, 1, true);
+    let mut branch = lines.conv(&x, half, 1, 1, true);
+    for _ in 0..3 {
+        let whole = lines.shuffled(&kept, &branch);
+        kept = lines.slice(&whole, 1, 0, half);
+        let taken = lines.slice(&whole, 1, half, half);
+        branch = lines.branch(&taken, half);
+    }
+    let whole = lines.shuffled(&kept, &branch);
+    let y = lines.conv(&whole, channels, 1, 1, true);
     lines.finish(&x, &y)
 }
 

@@ -4,6 +4,7 @@ pub mod chains;
 pub mod check;
 pub mod door;
 pub mod generate;
+pub mod images;
 pub mod layout_bound;
 pub mod must;
 pub mod mutate;

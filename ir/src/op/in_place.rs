@@ -11,6 +11,25 @@ use indexmap::{IndexMap, IndexSet};
 /// The attribute of an operation with the numbers of its parts that lie in their wholes.
 pub const IN_PLACE: &str = "in_place";
 
+/// The attribute of an operation whose result has no bytes: its readers read the operands where they lie.
+pub const IN_PIECES: &str = "in_pieces";
+
+/// Whether the result of an operation lies in pieces, those of its operands, as its text says.
+#[must_use]
+pub fn is_in_pieces(data: &OpData) -> bool {
+    data.attrs.get(IN_PIECES).is_some()
+}
+
+/// Writes whether the result of an operation lies in pieces.
+pub fn set_in_pieces(data: &mut OpData, is: bool) {
+    match is {
+        true => data.attrs.set(IN_PIECES, Attr::Unit),
+        false => {
+            data.attrs.remove(IN_PIECES);
+        }
+    }
+}
+
 /// The numbers in the attribute [`IN_PLACE`]; none where there is no such attribute.
 ///
 /// # Errors

@@ -258,6 +258,31 @@ impl Access {
         }
     }
 
+    /// Those of several values one after another along a dimension, each with what is added to its offsets; `None` where they
+    /// are no sums, or no one sum.
+    pub(crate) fn joined(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
+        let mut found: Option<(i64, Vec<Vec<i64>>)> = None;
+        for (access, by) in all {
+            let (own, tables) = access.clone().moved(*by).into_sum()?;
+            let Some((base, joined)) = &mut found else {
+                tables.get(dim)?;
+                found = Some((own, tables));
+                continue;
+            };
+            let beside = |t: &[Vec<i64>]| -> Vec<Vec<i64>> {
+                let all = t.iter().enumerate().filter(|&(d, _)| d != dim);
+                all.map(|(_, table)| table.clone()).collect()
+            };
+            if beside(joined) != beside(&tables) {
+                return None;
+            }
+            let by = own - *base;
+            joined[dim].extend(tables.get(dim)?.iter().map(|at| at + by));
+        }
+        let (base, tables) = found?;
+        Some(Access::Sum { base, tables })
+    }
+
     /// Broadcast to a shape, as numpy does.
     pub(crate) fn broadcast(&self, shape: &[usize]) -> Access {
         let own = self.shape();

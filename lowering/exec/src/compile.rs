@@ -573,6 +573,13 @@ impl Builder<'_> {
                     return self.constants(op).map(|()| false);
                 }
                 Place::Alias(operand) => self.alias(op, result, operand, cut(number))?,
+                Place::Pieces => match self.in_pieces(op) {
+                    Some(slot) => slot,
+                    None => {
+                        runs = true;
+                        self.first(result, Place::Own)?
+                    }
+                },
                 Place::Over(operand) => {
                     runs = true;
                     let operand = self.operand(op, operand)?;
@@ -587,6 +594,45 @@ impl Builder<'_> {
             self.slots[result] = Some(slot);
         }
         Ok(runs)
+    }
+
+    /// The result of an operation in the bytes of its operands, which follow one another; `None` where these lie in several
+    /// memories, or beside one another otherwise.
+    fn in_pieces(&self, op: Op) -> Option<Slot> {
+        let data = &self.func.ops[op];
+        let [result] = data.results[..] else {
+            return None;
+        };
+        let shape = self.func.ty(result).as_tensor().and_then(ops::shape)?;
+        let slots = data.operands.iter().map(|&v| self.slots[v].clone());
+        let slots = slots.collect::<Option<Vec<Slot>>>()?;
+        let first = slots.first()?;
+        let alike = |slot: &&Slot| slot.storage == first.storage && slot.width == first.width;
+        let width = usize::try_from(first.width).ok()?;
+        if !slots.iter().all(|slot| alike(&slot)) || width % 8 != 0 {
+            return None;
+        }
+        let shapes: Vec<Vec<usize>> = slots.iter().map(|slot| slot.access.shape()).collect();
+        let differs = |&d: &usize| shapes.iter().any(|own| own.get(d) != shape.get(d));
+        let dim = (0..shape.len()).find(differs)?;
+        let start = slots.iter().map(|slot| slot.offset).min()?;
+        let end = slots.iter().map(|slot| slot.range().end).max()?;
+        let moved = |slot: &Slot| {
+            let by = (slot.offset - start) * 8;
+            let by = by
+                .is_multiple_of(width)
+                .then(|| i64::try_from(by / width).ok())?;
+            Some(((*slot.access).clone(), by?))
+        };
+        let all = slots.iter().map(moved).collect::<Option<Vec<_>>>()?;
+        let access = Access::joined(dim, &all)?;
+        (access.shape() == shape).then(|| Slot {
+            offset: start,
+            bytes: end - start,
+            access: Arc::new(access),
+            part: true,
+            ..first.clone()
+        })
     }
 
     /// A value in memory that nothing was written to before.

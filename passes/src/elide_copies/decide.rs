@@ -1,7 +1,8 @@
 //! Which copies go.
 
+use super::gather::{Gathered, gather};
 use indexmap::IndexMap;
-use optc_check::parts::{Site, Use, takes, writes_pieces};
+use optc_check::parts::{self, Site, Use, takes, writes_pieces};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
@@ -18,6 +19,10 @@ use std::sync::Arc;
 pub(crate) struct Elided {
     /// The numbers of the parts that lie in place.
     in_place: IndexMap<Op, BTreeSet<usize>>,
+    /// The operations whose result is read where their operands lie.
+    in_pieces: BTreeSet<Op>,
+    /// The operations that copy a part, though another choice of what lies where might save it.
+    copying: BTreeSet<Op>,
     /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
     pub(crate) left_by_choice: u64,
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
@@ -42,7 +47,13 @@ pub(crate) enum Repeats {
 impl Elided {
     /// Whether there are any.
     pub(crate) fn changes(&self) -> bool {
-        !self.in_place.is_empty()
+        !self.in_place.is_empty() || !self.in_pieces.is_empty()
+    }
+
+    /// Bytes that are copied, beside those that are so whatever is decided.
+    fn cost(&self) -> (Repeats, u64) {
+        let bytes = self.left_by_choice.saturating_add(self.given);
+        (self.repeats, bytes)
     }
 
     /// Writes them into the function.
@@ -54,11 +65,47 @@ impl Elided {
                 None => in_place::set(data, &numbers.iter().copied().collect::<Vec<usize>>()),
             }
         }
+        for &op in &self.in_pieces {
+            in_place::set_in_pieces(&mut func.ops[op], true);
+        }
     }
 }
 
-/// Decides which copies of a function go on a target; the parts in `copied` do not.
-pub(crate) fn elide(
+/// Decides which copies of a function go on a target, with results that are read in pieces where that copies less.
+pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Target) -> Elided {
+    let stored = elide_stored(func, known, target, BTreeSet::new());
+    if stored.copying.is_empty() || target.families.values().all(|row| row.pieces.is_empty()) {
+        return stored;
+    }
+    let mut site = Site::new(func, known.0, known.1);
+    let all = gather(&mut site, target, None);
+    // Results that nobody has to copy stay in one piece, unless they are pieces of some that are copied.
+    let wanted = all.families(&site, &stored.copying);
+    if wanted.is_empty() {
+        return stored;
+    }
+    let some = gather(&mut site, target, Some(&wanted));
+    let found = decide(site, target, BTreeSet::new(), some);
+    match found.cost() < stored.cost() && holds(func, known, target, &found) {
+        true => found,
+        false => stored,
+    }
+}
+
+/// Whether the checker of parts takes what is decided.
+fn holds(
+    func: &Func,
+    (registry, effects): (&Registry, &Effects<'_>),
+    target: &Target,
+    found: &Elided,
+) -> bool {
+    let mut func = func.clone();
+    found.apply(&mut func);
+    parts::check_func(&func, registry, effects, target).is_none()
+}
+
+/// The same with every result in one piece; the parts in `copied` do not go.
+pub(crate) fn elide_stored(
     func: &Func,
     (registry, effects): (&Registry, &Effects<'_>),
     target: &Target,
@@ -68,6 +115,16 @@ pub(crate) fn elide(
         return Elided::default();
     }
     let site = Site::new(func, registry, effects);
+    decide(site, target, copied, Gathered::default())
+}
+
+fn decide(
+    site: Site<'_>,
+    target: &Target,
+    copied: BTreeSet<(Op, Port)>,
+    gathered: Gathered,
+) -> Elided {
+    let func = site.func;
     let mut decision = Decision {
         spread: SideTable::new(None),
         placed: SideTable::new(false),
@@ -75,6 +132,7 @@ pub(crate) fn elide(
         may_be_pieces: SideTable::new(None),
         elided: Elided::default(),
         copied,
+        gathered,
         site,
         target,
     };
@@ -87,6 +145,7 @@ pub(crate) fn elide(
     for &op in &func.body {
         decision.results(op);
     }
+    decision.elided.in_pieces = decision.gathered.ops.clone();
     decision.elided
 }
 
@@ -112,6 +171,8 @@ struct Decision<'a> {
     elided: Elided,
     /// Parts that are copied whatever is decided.
     copied: BTreeSet<(Op, Port)>,
+    /// What is read in pieces.
+    gathered: Gathered,
 }
 
 impl Decision<'_> {
@@ -160,13 +221,14 @@ impl Decision<'_> {
             Refused::Here => &mut self.elided.left_by_choice,
         };
         *left = left.saturating_add(bytes.saturating_mul(2));
+        self.elided.copying.insert(op);
     }
 
     /// The operands that are written where the result wants them.
     fn operands(&mut self, op: Op) {
         let parts = self.site.parts(op);
         let is_operand = |part: &&Part| matches!(part.part, Port::Operand(_));
-        if !self.has_parts(op) {
+        if !self.has_parts(op) || self.gathered.ops.contains(&op) {
             return;
         }
         for part in parts.iter().filter(is_operand) {
@@ -186,7 +248,9 @@ impl Decision<'_> {
         if self.site.is_known(root) || self.site.is_wanted_whole(root) {
             return Err(Refused::Always);
         }
-        if self.placed[root] || self.copied.contains(&(op, part.part)) {
+        let gathered = &self.gathered;
+        let stays = gathered.is_in_pieces(root) || gathered.holds(root) || gathered.holds(whole);
+        if self.placed[root] || stays || self.copied.contains(&(op, part.part)) {
             return Err(Refused::Here);
         }
         let base = match self.pieces[whole] {
@@ -256,7 +320,10 @@ impl Decision<'_> {
             return false;
         };
         let fixed = self.site.is_known(root) || self.site.is_wanted_whole(root);
-        let itself = self.site.parent(root).is_some() || self.placed[root];
+        let itself = self.site.parent(root).is_some()
+            || self.placed[root]
+            || self.gathered.is_in_pieces(root)
+            || self.gathered.holds(root);
         let uses = self.site.uses(root).to_vec();
         if fixed || itself || MOST_PIECES < uses.len() || self.writes(writer, number, None).is_err()
         {
@@ -350,6 +417,9 @@ impl Decision<'_> {
         if self.site.is_known(result) {
             return Err(Refused::Always);
         }
+        if self.gathered.is_in_pieces(result) {
+            return Ok(());
+        }
         if self.site.is_wanted_whole(result) {
             let fixed = self.site.writer(parent).is_none()
                 || self.site.is_known(parent)
@@ -367,7 +437,7 @@ impl Decision<'_> {
                 false => Err(Refused::Here),
             };
         }
-        if self.copied.contains(&(op, part.part)) {
+        if self.gathered.is_in_pieces(parent) || self.copied.contains(&(op, part.part)) {
             return Err(Refused::Here);
         }
         let base = self.spread[parent].clone();

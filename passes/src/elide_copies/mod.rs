@@ -29,7 +29,11 @@
 //! 3. From the first to the last, a slice, a split, a gather of one index or of evenly spaced ones, and a broadcast are
 //!    parts of their operand where all readers take the strides.
 //!
-//! Rows say with `parts` what operations take. What stays a copy stays one operation that reads and writes what it did.
+//! 4. Where copies are left, a value that is joined may have no bytes: it is `in_pieces`, and its readers, through views that rearrange
+//!    the joined dimension, slices and concats along it, read its operands where they lie. That is tried for all concats that are joined
+//!    of, or to, one that copies; the checker of parts says whether it holds, and it stays where fewer bytes are copied.
+//!
+//! Rows say with `parts` what operations take, and with `pieces` along which dimensions. What stays a copy stays one operation that reads and writes what it did.
 //!
 //! With `max-live=N` parts are copied all the same, so that at most N bytes are alive at once as `bufferize` shares memory: a
 //! part keeps its parent alive, and what is written in place makes the whole be there before. A remark says which
@@ -37,7 +41,7 @@
 //! (`max-live`).
 //!
 //! # Not done
-//! A value that several concats want lies in the last of them. An operation that may write its result over an operand does
+//! A value that several concats want, and that not all readers take in pieces, lies in the last of them. Under a limit nothing is in pieces. An operation that may write its result over an operand does
 //! not do so in a part. `scatter` and `dynamic_update_slice` copy.
 //!
 //! # Cost
@@ -50,6 +54,7 @@
 //! XLA's in-place concatenation and `HloDataflowAnalysis`; MLIR's empty tensor elimination and destination passing style.
 
 mod decide;
+mod gather;
 mod within;
 
 pub(crate) use decide::Repeats;
@@ -63,7 +68,6 @@ use optc_ir::op::in_place;
 use optc_ir::{Attr, Diagnostic, Module, Operation};
 use optc_ops::Subview;
 use optc_target::Target;
-use std::collections::BTreeSet;
 
 static INFO: PassInfo = PassInfo {
     name: "elide-copies",
@@ -100,8 +104,9 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
     for func in &mut module.funcs {
         for &op in &func.body {
             let data = &mut func.ops[op];
-            said |= data.attrs.get(in_place::IN_PLACE).is_some();
+            said |= data.attrs.get(in_place::IN_PLACE).is_some() || in_place::is_in_pieces(data);
             in_place::set(data, &[]);
+            in_place::set_in_pieces(data, false);
             if &*data.name != Subview::NAME || target.is_tiled() {
                 continue;
             }
@@ -146,9 +151,7 @@ pub(crate) fn run_on(
         let effects = Effects::of_module(module, &cx.registry);
         let known = (&*cx.registry, &effects);
         let funcs = module.funcs.iter();
-        funcs
-            .map(|func| elide(func, known, &cx.target, BTreeSet::new()))
-            .collect()
+        funcs.map(|func| elide(func, known, &cx.target)).collect()
     };
     for (func, elided) in module.funcs.iter_mut().zip(&elided) {
         elided.apply(func);

@@ -8,7 +8,7 @@
 //! This is a greedy search: it may copy more than the least that would do, and does not see that several buffers must go at
 //! once.
 
-use super::decide::{Elided, elide};
+use super::decide::{Elided, elide_stored};
 use crate::bufferize::{above_limit, memory_of};
 use crate::codes;
 use crate::names::printed_name;
@@ -121,7 +121,7 @@ impl Within<'_> {
             let of = |(index, func)| {
                 let here = copied.iter().filter(|&&(at, ..)| at == index);
                 let here: BTreeSet<(Op, Port)> = here.map(|&(_, op, port)| (op, port)).collect();
-                elide(func, (registry, &effects), target, here)
+                elide_stored(func, (registry, &effects), target, here)
             };
             funcs.map(of).collect()
         };

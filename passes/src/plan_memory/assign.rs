@@ -51,7 +51,7 @@ pub(super) fn assign(buffers: &[Buffer], effort: u64) -> Assignment {
             ceiling: ends.then_some(least),
         };
         let order = sorted(buffers, key);
-        let Some(found) = in_order(buffers, &order, &index, &mut looks, way) else {
+        let Some(found) = in_order(buffers, (&[], &order), &index, &mut looks, way) else {
             return best;
         };
         if start
@@ -66,6 +66,52 @@ pub(super) fn assign(buffers: &[Buffer], effort: u64) -> Assignment {
     }
     if let Some((_, order, way)) = start {
         repair(buffers, (order, way), &index, &mut looks, least, &mut best);
+    }
+    best
+}
+
+/// The same of buffers of which some are one after another, in blocks: each with its block and where it begins in that. What is not in
+/// a block may lie where a part of one is not written yet.
+pub(super) fn assign_blocks(
+    buffers: &[Buffer],
+    (places, blocks): (&[(usize, u64)], &[Buffer]),
+    effort: u64,
+) -> Assignment {
+    let whole = assign(blocks, effort);
+    let offset = |&(block, at): &(usize, u64)| whole.offsets[block].saturating_add(at);
+    let mut best = Assignment {
+        offsets: places.iter().map(offset).collect(),
+        ..whole
+    };
+    let mut sizes = vec![0usize; blocks.len()];
+    places.iter().for_each(|&(block, _)| sizes[block] += 1);
+    let several: Vec<usize> = (0..blocks.len()).filter(|&b| 1 < sizes[b]).collect();
+    if several.is_empty() || best.bytes <= most_alive(buffers) {
+        return best;
+    }
+    let alone: Vec<Buffer> = several.iter().map(|&block| blocks[block]).collect();
+    let placed = assign(&alone, effort);
+    let fixed = |(i, &(block, at)): (usize, &(usize, u64))| {
+        let number = several.binary_search(&block).ok()?;
+        Some((i, placed.offsets[number].saturating_add(at)))
+    };
+    let fixed: Vec<(usize, u64)> = places.iter().enumerate().filter_map(fixed).collect();
+    let index = Lives::of(buffers);
+    let mut looks = effort.saturating_mul(buffers.len() as u64);
+    for &(name, key, ends) in ORDERS {
+        let least = most_alive(buffers).max(placed.bytes);
+        let way = Way {
+            name,
+            ceiling: ends.then_some(least),
+        };
+        let order = sorted(buffers, key).into_iter();
+        let order = order.filter(|&i| fixed.binary_search_by_key(&i, |f| f.0).is_err());
+        let order: Vec<usize> = order.collect();
+        let found = in_order(buffers, (&fixed, &order), &index, &mut looks, way);
+        let Some(found) = found else { break };
+        if found.bytes < best.bytes {
+            best = found;
+        }
     }
     best
 }
@@ -296,11 +342,11 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// Places each buffer, in this order, into the smallest gap between those placed before it that are alive with it;
-/// `None` where that takes more looks than are left.
+/// Places each buffer, in this order, into the smallest gap between those placed before it that are alive with it, the first of which have
+/// offsets; `None` where that takes more looks than are left.
 fn in_order(
     buffers: &[Buffer],
-    order: &[usize],
+    (fixed, order): (&[(usize, u64)], &[usize]),
     lives: &Lives,
     looks: &mut u64,
     way: Way,
@@ -309,6 +355,11 @@ fn in_order(
     let mut offsets = vec![0u64; buffers.len()];
     let mut end = 0u64;
     let mut found = Vec::new();
+    for &(i, offset) in fixed {
+        offsets[i] = offset;
+        end = end.max(offset.saturating_add(buffers[i].bytes));
+        placed.add(i, lives.span(&buffers[i]));
+    }
     for &i in order {
         let buffer = &buffers[i];
         if buffer.bytes == 0 {
@@ -373,7 +424,7 @@ fn repair(
         name: "repaired",
         ..way
     };
-    let mut found = in_order(buffers, &order, lives, looks, way);
+    let mut found = in_order(buffers, (&[], &order), lives, looks, way);
     for _ in 0..REPAIRS {
         let Some(now) = &found else { return };
         let highest = (0..buffers.len())
@@ -389,7 +440,7 @@ fn repair(
         if place == 0 {
             return;
         }
-        found = in_order(buffers, &order, lives, looks, way);
+        found = in_order(buffers, (&[], &order), lives, looks, way);
         if let Some(now) = found.as_ref().filter(|now| now.bytes < best.bytes) {
             *best = now.clone();
         }
@@ -449,13 +500,54 @@ mod tests {
                 let order = sorted(&buffers, key);
                 let ceiling = ends.then(|| most_alive(&buffers));
                 let way = Way { name, ceiling };
-                let found = in_order(&buffers, &order, &lives, &mut looks, way);
+                let found = in_order(&buffers, (&[], &order), &lives, &mut looks, way);
                 is_sound(&buffers, &found.expect("looks are left"));
             }
             let best = assign(&buffers, 1000);
             is_sound(&buffers, &best);
             assert!(most_alive(&buffers) <= best.bytes);
         }
+    }
+
+    #[test]
+    fn blocks_stay_together() {
+        for seed in 1..200 {
+            let mut next = numbers(seed);
+            // Of each block the members follow one another and live to its end.
+            let (mut buffers, mut places, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..12 {
+                let (mut first, last) = (next(50) as usize, 50 + next(20) as usize);
+                let mut whole = buffer(0, first, last);
+                for _ in 0..1 + next(4) {
+                    let member = buffer(next(9) * 64, first, last);
+                    places.push((blocks.len(), whole.bytes));
+                    whole.bytes += member.bytes;
+                    first += next(8) as usize;
+                    buffers.push(member);
+                }
+                blocks.push(whole);
+            }
+            for effort in [0, 1000] {
+                let found = assign_blocks(&buffers, (&places, &blocks), effort);
+                is_sound(&buffers, &found);
+                let starts = places.iter().zip(&found.offsets);
+                let mut known = std::collections::BTreeMap::new();
+                for (&(block, at), offset) in starts {
+                    assert_eq!(*known.entry(block).or_insert(offset - at), offset - at);
+                }
+                assert!(most_alive(&buffers) <= found.bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_yet_is_free() {
+        // Behind the first member of a block lies what is dead before the second one is written.
+        let buffers = [buffer(64, 0, 9), buffer(256, 5, 9), buffer(256, 1, 4)];
+        let blocks = [buffer(320, 0, 9), buffer(256, 1, 4)];
+        let found = assign_blocks(&buffers, (&[(0, 0), (0, 64), (1, 0)], &blocks), 1000);
+        is_sound(&buffers, &found);
+        assert_eq!(found.bytes, 320);
     }
 
     #[test]

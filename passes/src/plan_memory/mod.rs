@@ -27,7 +27,9 @@
 //!    one that a group reads, to the last operation of the group; one that a sum of products reads which is only added to something, inside
 //!    another value, to the addition; one that a convolution reads which is only normalized by means that are known, to the norm; and one that a sum, a
 //!    softmax or a norm reads of which element-wise operations alone make smaller elements, to the last of these: all can be one step then.
-//! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
+//! 2. Buffers that have pieces of one value are one block, each of which lives until the last of them dies: in the order in which the
+//!    program runs, so that an operation that reads pieces writes behind them.
+//! 3. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
 //!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
 //!    highest point go first and the order is tried again.
 //!
@@ -133,6 +135,8 @@ impl Planned {
     fn of(func: &Func, registry: &Registry, effort: u64) -> Planned {
         let (mut owners, mut buffers) = (Vec::new(), Vec::new());
         let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
+        // Buffers of which one is with another one, by the pieces of some value.
+        let mut together: Vec<[usize; 2]> = Vec::new();
         let mut unknown = 0;
         for (place, &op) in func.body.iter().enumerate() {
             let results = &func.ops[op].results;
@@ -176,6 +180,12 @@ impl Planned {
                             buffer.first = buffer.first.min(place);
                         }
                     }
+                    Place::Pieces => {
+                        let all = data.operands.iter().filter_map(|&v| buffer_of[v]);
+                        let all: Vec<usize> = all.collect();
+                        buffer_of[result] = all.first().copied();
+                        together.extend(all.iter().map(|&other| [all[0], other]));
+                    }
                     Place::Own | Place::Arena(_) | Place::Result(_) | Place::Constant => {}
                 }
             }
@@ -208,7 +218,13 @@ impl Planned {
                 buffers[buffer].last = func.body.len();
             }
         }
-        let assignment = assign::assign(&buffers, effort);
+        let blocks = Blocks::of(&buffers, &together);
+        for (buffer, &(block, _)) in buffers.iter_mut().zip(&blocks.places) {
+            // What lies between pieces that are read is not written, whoever still needs it.
+            buffer.last = blocks.buffers[block].last;
+        }
+        let whole = (&blocks.places[..], &blocks.buffers[..]);
+        let assignment = assign::assign_blocks(&buffers, whole, effort);
         let report = ArenaReport {
             func: func.name.to_string(),
             buffers: buffers.len(),
@@ -247,6 +263,51 @@ impl Planned {
         changed |= func.attrs.get(memory::ARENA) != Some(&size);
         func.attrs.set(memory::ARENA, size);
         Ok(changed)
+    }
+}
+
+/// Buffers of which some are one after another, as pieces of one value are.
+struct Blocks {
+    buffers: Vec<Buffer>,
+    /// Of each of the buffers that were, the block and where it begins in that.
+    places: Vec<(usize, u64)>,
+}
+
+impl Blocks {
+    /// Blocks of the buffers that are together, directly or by others. In a block they come in the order in which their owners
+    /// run: who reads pieces writes behind all of them, or into another block.
+    fn of(buffers: &[Buffer], together: &[[usize; 2]]) -> Blocks {
+        let mut first: Vec<usize> = (0..buffers.len()).collect();
+        let root = |first: &[usize], buffer: usize| {
+            let mut at = buffer;
+            while first[at] != at {
+                at = first[at];
+            }
+            at
+        };
+        for &[a, b] in together {
+            let (a, b) = (root(&first, a), root(&first, b));
+            first[a.max(b)] = a.min(b);
+        }
+        let mut blocks = Blocks {
+            buffers: Vec::new(),
+            places: Vec::with_capacity(buffers.len()),
+        };
+        for (number, buffer) in buffers.iter().enumerate() {
+            let root = root(&first, number);
+            if root == number {
+                blocks.places.push((blocks.buffers.len(), 0));
+                blocks.buffers.push(*buffer);
+                continue;
+            }
+            let (block, _) = blocks.places[root];
+            let whole: &mut Buffer = &mut blocks.buffers[block];
+            blocks.places.push((block, whole.bytes));
+            whole.bytes = whole.bytes.saturating_add(buffer.bytes);
+            whole.first = whole.first.min(buffer.first);
+            whole.last = whole.last.max(buffer.last);
+        }
+        blocks
     }
 }
 

@@ -117,10 +117,11 @@ impl<'a> Arena<'a> {
             }
         }
         let wholes = in_place::wholes(func, registry);
+        let mut pieces: SideTable<Value, Vec<usize>> = SideTable::new(Vec::new());
         for (place, &op) in func.body.iter().enumerate() {
             let data = &func.ops[op];
             for &operand in &data.operands {
-                if let Some(buffer) = buffer_of[operand] {
+                for &buffer in buffer_of[operand].iter().chain(&pieces[operand]) {
                     buffers[buffer].last = buffers[buffer].last.max(place);
                 }
             }
@@ -130,6 +131,8 @@ impl<'a> Arena<'a> {
                     Place::Alias(operand) | Place::Over(operand) => {
                         let buffer = data.operands.get(operand).and_then(|&v| buffer_of[v]);
                         buffer_of[result] = buffer;
+                        let seen = data.operands.get(operand).map(|&v| pieces[v].clone());
+                        pieces[result] = seen.unwrap_or_default();
                         if let (Some(buffer), Place::Over(_)) = (buffer, at) {
                             buffers[buffer].over.push(op);
                         }
@@ -140,6 +143,11 @@ impl<'a> Arena<'a> {
                         if let Some(buffer) = buffer {
                             buffers[buffer].first = buffers[buffer].first.min(place);
                         }
+                    }
+                    Place::Pieces => {
+                        let all = data.operands.iter();
+                        let all = all.flat_map(|&v| buffer_of[v].iter().chain(&pieces[v]).copied());
+                        pieces[result] = all.collect();
                     }
                     Place::Arena(_) | Place::Own | Place::Constant | Place::Result(_) => {}
                 }

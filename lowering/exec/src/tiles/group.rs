@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::memory::Slot;
 use crate::ops::{self, Orders, Site};
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::memory::{self, Place};
 use optc_ir::op::in_place;
 use optc_ir::{Func, Op, Value};
 use optc_tile::{GroupSchedule, Schedule};
@@ -91,6 +92,17 @@ impl<'a> Group<'a> {
     pub(super) fn slot(&self, value: Value) -> Result<&'a Slot, String> {
         let slot = self.site.slot(value);
         slot.ok_or_else(|| format!("{value} lies nowhere"))
+    }
+
+    /// Whether a value lies in the bytes of several others.
+    pub(super) fn is_in_pieces(&self, value: Value) -> bool {
+        let func = self.func();
+        let path = in_place::path(func, value);
+        let op = path.last().and_then(|&root| func.def_op(root));
+        op.is_some_and(|op| {
+            let places = memory::places(&func.ops[op]).ok().flatten();
+            places.is_some_and(|places| places.contains(&Place::Pieces))
+        })
     }
 
     pub(super) fn shape(&self, value: Value) -> Result<Vec<usize>, String> {

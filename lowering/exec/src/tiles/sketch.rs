@@ -178,6 +178,7 @@ impl Sketcher<'_, '_> {
                     let from = part.operands.get(*operand).ok_or("an operand is missing")?;
                     self.home(from)?
                 }
+                Place::Pieces => return Err("its operands stay in pieces".to_owned()),
                 _ => {
                     made.push(result);
                     continue;
@@ -224,6 +225,9 @@ impl Sketcher<'_, '_> {
         let value = operand.value;
         match self.home(operand)? {
             Home::Nowhere => Err(format!("{value} has no element in a program")),
+            Home::Outside if self.group.is_in_pieces(value) => {
+                Err(format!("{value} lies in pieces"))
+            }
             Home::Outside => Ok(Lying {
                 lies: None,
                 access: Arc::clone(&self.group.slot(value)?.access),

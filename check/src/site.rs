@@ -1,0 +1,268 @@
+//! Who reads and writes the buffers of a function, and in which layouts.
+
+use crate::known::known_values;
+use optc_ir::analysis::live_ops;
+use optc_ir::effects::Effects;
+use optc_ir::entity::{EntityId, SideTable};
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
+use optc_ir::{Dim, FreedomClass, Func, Op, Part, Registry, StandIns, Structure, Value, ValueDef};
+use optc_layout::{Layout, Pick, Spread, Stride};
+use optc_target::Target;
+use std::rc::Rc;
+
+/// A reader of a value: the operation, the number of its operand, and the view that it reads.
+pub type Use = (Op, usize, Value);
+
+/// Who reads and writes the buffers of one function, and in which layouts.
+pub struct Site<'a> {
+    /// The function.
+    pub func: &'a Func,
+    /// What its operations are.
+    pub registry: &'a Registry,
+    /// The value whose buffer a view looks at; other values are their own.
+    roots: SideTable<Value, Value>,
+    /// The readers of each buffer that are no views.
+    uses: SideTable<Value, Vec<Use>>,
+    /// Whether something wants the buffer of a value for itself.
+    whole: SideTable<Value, bool>,
+    known: SideTable<Value, bool>,
+    layouts: SideTable<Value, Option<Rc<Layout>>>,
+    parts: SideTable<Op, Rc<[Part]>>,
+    /// The root that a result is a part of, by a split or its like.
+    parents: SideTable<Value, Option<Value>>,
+    numbers: Option<StandIns>,
+}
+
+impl<'a> Site<'a> {
+    /// Of a function whose operations have these effects.
+    #[must_use]
+    pub fn new(func: &'a Func, registry: &'a Registry, effects: &Effects<'_>) -> Site<'a> {
+        let open = |v: Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
+        let numbers = match func.values.ids().any(open) {
+            true => StandIns::for_func(func, registry),
+            false => Some(StandIns::new(2)),
+        };
+        let mut site = Site {
+            func,
+            registry,
+            roots: SideTable::new(Value::from_index(0)),
+            uses: SideTable::new(Vec::new()),
+            whole: SideTable::new(false),
+            known: known_values(func, registry, effects),
+            layouts: SideTable::new(None),
+            parts: SideTable::new(Rc::from([])),
+            parents: SideTable::new(None),
+            numbers,
+        };
+        site.read(effects);
+        site
+    }
+
+    fn read(&mut self, effects: &Effects<'_>) {
+        let func = self.func;
+        let live = live_ops(func, effects);
+        for &arg in &func.args {
+            self.roots[arg] = arg;
+            self.layout_of(arg);
+        }
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let view = self.registry.structure(&data.name) == Structure::View;
+            for &result in &data.results {
+                self.layout_of(result);
+                self.roots[result] = match (view, data.operands.first()) {
+                    (true, Some(&operand)) => self.roots[operand],
+                    _ => result,
+                };
+            }
+            self.read_parts(op);
+            if view || !live[op] {
+                continue;
+            }
+            let wants = self.wants_whole(op);
+            for (port, &operand) in data.operands.iter().enumerate() {
+                let root = self.roots[operand];
+                self.uses[root].push((op, port, operand));
+                self.whole[root] |= wants;
+            }
+        }
+        for &result in &func.results {
+            let root = self.roots[result];
+            self.whole[root] = true;
+        }
+    }
+
+    fn read_parts(&mut self, op: Op) {
+        let data = &self.func.ops[op];
+        let Some(decl) = self.registry.get(&data.name) else {
+            return;
+        };
+        let known = |i: usize| in_place::constant(self.func, *data.operands.get(i)?);
+        let parts = decl.parts(&self.func.op_ref(op), &known);
+        for part in &parts {
+            let ends = (part.part, part.part.value(data), part.whole.value(data));
+            if let (Port::Result(_), Some(result), Some(whole)) = ends {
+                self.parents[result] = Some(self.roots[whole]);
+            }
+        }
+        self.parts[op] = Rc::from(parts);
+    }
+
+    fn layout_of(&mut self, value: Value) {
+        let Some(ty) = self.func.ty(value).as_tensor() else {
+            return;
+        };
+        let shape = match ty.shape() {
+            Some(shape) => Some(shape),
+            None => self.numbers.as_mut().and_then(|numbers| {
+                let named = |dim: &Dim| (*dim != Dim::Unknown).then(|| numbers.number(dim))?;
+                ty.dims.iter().map(named).collect()
+            }),
+        };
+        let layout =
+            shape.and_then(|shape| Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok());
+        self.layouts[value] = layout.map(Rc::new);
+    }
+
+    /// Whether an operation wants its operands in buffers of their own: nothing is known of it, or it runs functions.
+    pub(crate) fn wants_whole(&self, op: Op) -> bool {
+        let data = &self.func.ops[op];
+        let decl = self.registry.get(&data.name);
+        let class = decl.map(|decl| decl.freedom(&self.func.op_ref(op)).class);
+        let converts = self.registry.structure(&data.name) == Structure::Convert;
+        data.props.symbols().next().is_some()
+            || (!converts && matches!(class, None | Some(FreedomClass::Barrier)))
+    }
+
+    /// The value whose buffer this one looks at.
+    #[must_use]
+    pub fn root(&self, value: Value) -> Value {
+        self.roots[value]
+    }
+
+    /// The readers of the buffer of a root.
+    #[must_use]
+    pub fn uses(&self, root: Value) -> &[Use] {
+        &self.uses[root]
+    }
+
+    /// Whether the caller, a function that is run or an operation of which nothing is known wants the buffer of a root.
+    #[must_use]
+    pub fn is_wanted_whole(&self, root: Value) -> bool {
+        self.whole[root]
+    }
+
+    /// Whether a value is a constant, or computed of these alone.
+    #[must_use]
+    pub fn is_known(&self, value: Value) -> bool {
+        self.known[value]
+    }
+
+    /// The layout of a value; a number stands for each of its sizes that has only a name.
+    #[must_use]
+    pub fn layout(&self, value: Value) -> Option<&Layout> {
+        self.layouts[value].as_deref()
+    }
+
+    /// The buffer of a root where it has one of its own.
+    #[must_use]
+    pub fn own(&self, root: Value) -> Option<Spread> {
+        Some(Spread::of(self.layout(root)?.positions()))
+    }
+
+    /// The operation that computes the root's buffer.
+    #[must_use]
+    pub fn writer(&self, root: Value) -> Option<(Op, usize)> {
+        match self.func.values[root].def {
+            ValueDef::Arg(_) => None,
+            ValueDef::Result(op, number) => Some((op, number)),
+        }
+    }
+
+    /// Whether the row of an operation takes parts at all.
+    #[must_use]
+    pub fn has_parts(&self, target: &Target, op: Op) -> bool {
+        let decl = self.registry.get(&self.func.ops[op].name);
+        let row = decl.and_then(|decl| target.row(decl.family_of(&self.func.op_ref(op))));
+        row.is_some_and(|row| row.parts.is_some())
+    }
+
+    /// The parts at the ports of an operation.
+    #[must_use]
+    pub fn parts(&self, op: Op) -> Rc<[Part]> {
+        Rc::clone(&self.parts[op])
+    }
+
+    /// The root that a value is a part of, by a split or its like.
+    #[must_use]
+    pub fn parent(&self, value: Value) -> Option<Value> {
+        self.parents[value]
+    }
+
+    /// Where the compact buffer of the part at a port lies, given where the whole's does.
+    pub fn spread(&mut self, op: Op, part: &Part, whole: &Spread) -> Option<Spread> {
+        let data = &self.func.ops[op];
+        let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
+        let picks = self.picks(part)?;
+        let (large, small) = (self.layout(large)?, self.layout(small)?);
+        // A part lies in the memory space of the whole.
+        (large.space() == small.space())
+            .then(|| whole.part(large, small, &picks))
+            .flatten()
+    }
+
+    /// A number for a size.
+    pub(crate) fn number(&mut self, dim: &Dim) -> Option<u64> {
+        self.numbers.as_mut()?.number(dim)
+    }
+
+    pub(crate) fn picks(&mut self, part: &Part) -> Option<Vec<Pick>> {
+        let numbers = self.numbers.as_mut()?;
+        let pick = |along: &optc_ir::Along| {
+            let start = match along.start.as_constant() {
+                Some(n) => u64::try_from(n).ok()?,
+                None => numbers.number(&Dim::of_size(&along.start))?,
+            };
+            Some(Pick {
+                from: along.from,
+                start,
+                step: along.step,
+            })
+        };
+        part.dims.iter().map(pick).collect()
+    }
+
+    /// Whether two parts of one whole have no element in common: along some dimension they are apart.
+    pub fn apart(&mut self, a: (Op, &Part), b: (Op, &Part)) -> bool {
+        let (Some(p), Some(q)) = (self.box_of(a.0, a.1), self.box_of(b.0, b.1)) else {
+            return false;
+        };
+        let beside =
+            |((low, high), (from, to)): (&(u64, u64), &(u64, u64))| high < from || to < low;
+        p.len() == q.len() && p.iter().zip(&q).any(beside)
+    }
+
+    /// The first and last index in each dimension of the whole.
+    fn box_of(&mut self, op: Op, part: &Part) -> Option<Vec<(u64, u64)>> {
+        let small = part.part.value(&self.func.ops[op])?;
+        let shape = self.layout(small)?.shape().to_vec();
+        let picks = self.picks(part)?;
+        let ends = |pick: &Pick| {
+            let last = pick.from.map_or(Some(0), |d| shape[d].checked_sub(1))?;
+            let far = i64::try_from(last).ok()?.checked_mul(pick.step)?;
+            let end = pick.start.checked_add_signed(far)?;
+            Some((pick.start.min(end), pick.start.max(end)))
+        };
+        picks.iter().map(ends).collect()
+    }
+}
+
+/// Whether digits, major to minor, are one stretch of even steps.
+pub(crate) fn one_run<'s>(digits: impl Iterator<Item = &'s Stride>) -> bool {
+    let digits: Vec<&Stride> = digits.collect();
+    digits.windows(2).all(|pair| {
+        let below = i64::try_from(pair[1].count).ok();
+        below.and_then(|n| n.checked_mul(pair[1].stride)) == Some(pair[0].stride)
+    })
+}

@@ -1,0 +1,183 @@
+//! Results that have no bytes: their readers read the operands where they lie.
+
+use indexmap::IndexMap;
+use optc_check::parts::Site;
+use optc_check::pieces::{Pieces, Whole, takes_pieces};
+use optc_ir::op::part::Port;
+use optc_ir::{Op, Part, Value};
+use optc_layout::Spread;
+use optc_target::Target;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is read in pieces, and where it lies.
+#[derive(Clone, Default)]
+pub(super) struct Gathered {
+    /// The operations whose result lies in its operands.
+    pub(super) ops: BTreeSet<Op>,
+    /// Where the roots lie that are in pieces: results of these operations, and parts of such.
+    values: IndexMap<Value, Pieces>,
+    /// Of each of these the operation that joins the pieces.
+    origin: IndexMap<Value, Op>,
+    /// The values whose buffers have pieces.
+    bases: BTreeSet<Value>,
+}
+
+impl Gathered {
+    /// Whether a root is in pieces.
+    pub(super) fn is_in_pieces(&self, root: Value) -> bool {
+        self.values.contains_key(&root)
+    }
+
+    /// Whether the buffer of a root has pieces, which stay where they are.
+    pub(super) fn holds(&self, root: Value) -> bool {
+        self.bases.contains(&root)
+    }
+
+    /// Those of its operations that have pieces in common, themselves or by others, with one that is among these or is joined of, or
+    /// cut into, what they copy.
+    pub(super) fn families(&self, site: &Site<'_>, copying: &BTreeSet<Op>) -> BTreeSet<Op> {
+        let mut family: BTreeMap<Op, Op> = self.ops.iter().map(|&op| (op, op)).collect();
+        let first = |family: &BTreeMap<Op, Op>, op: Op| {
+            let mut at = op;
+            while let Some(&up) = family.get(&at).filter(|&&up| up != at) {
+                at = up;
+            }
+            at
+        };
+        let mut wanted = BTreeSet::new();
+        let mut readers: BTreeMap<Value, Op> = BTreeMap::new();
+        for &op in &self.ops {
+            let data = &site.func.ops[op];
+            let pieces = data.results.first().and_then(|r| self.values.get(r));
+            for &base in pieces.iter().flat_map(|pieces| &pieces.bases) {
+                let other = *readers.entry(base).or_insert(op);
+                let (a, b) = (first(&family, op), first(&family, other));
+                family.insert(a.max(b), a.min(b));
+            }
+            for &operand in &data.operands {
+                let root = site.root(operand);
+                let cut = site
+                    .func
+                    .def_op(root)
+                    .filter(|_| site.parent(root).is_some());
+                if cut.is_some_and(|cut| copying.contains(&cut)) {
+                    wanted.insert(op);
+                }
+            }
+            let cutters = data.results.iter().flat_map(|&result| site.uses(result));
+            if copying.contains(&op) || cutters.into_iter().any(|(by, ..)| copying.contains(by)) {
+                wanted.insert(op);
+            }
+        }
+        let wanted: BTreeSet<Op> = wanted.into_iter().map(|op| first(&family, op)).collect();
+        let all = self.ops.iter().copied();
+        all.filter(|&op| wanted.contains(&first(&family, op)))
+            .collect()
+    }
+}
+
+/// The results that all readers take in pieces, of all operations or of some: the largest set, as each asks what its readers
+/// are.
+pub(super) fn gather(site: &mut Site<'_>, target: &Target, of: Option<&BTreeSet<Op>>) -> Gathered {
+    let func = site.func;
+    let may = |op: &Op| {
+        let may = of.is_none_or(|of| of.contains(op));
+        let result = func.ops[*op].results.first();
+        let free = result.is_some_and(|&r| !site.is_known(r) && !site.is_wanted_whole(r));
+        may && free && site.has_parts(target, *op) && site.joins(*op).is_some()
+    };
+    let mut ops: BTreeSet<Op> = func.body.iter().copied().filter(may).collect();
+    for _ in 0..MOST_ROUNDS {
+        let mut found = Gathered {
+            ops: ops.clone(),
+            ..Gathered::default()
+        };
+        let refused = attempt(site, target, &mut found);
+        if refused.is_empty() {
+            return found;
+        }
+        ops.retain(|op| !refused.contains(op));
+    }
+    Gathered::default()
+}
+
+/// How often those are left out that cannot be in pieces, as others are not: in each round all that are found.
+const MOST_ROUNDS: usize = 64;
+
+/// Where results of these operations lie, and which of them cannot.
+fn attempt(site: &mut Site<'_>, target: &Target, found: &mut Gathered) -> BTreeSet<Op> {
+    let func = site.func;
+    let mut refused = BTreeSet::new();
+    for &op in &func.body {
+        let data = &func.ops[op];
+        if found.ops.contains(&op) {
+            let values = &found.values;
+            let known = |root: Value| values.get(&root).cloned();
+            match site.gathered(op, &known, &mut whole) {
+                Ok(pieces) => {
+                    found.bases.extend(&pieces.bases);
+                    found.values.insert(data.results[0], pieces);
+                    found.origin.insert(data.results[0], op);
+                }
+                Err(_) => {
+                    refused.insert(op);
+                }
+            }
+            continue;
+        }
+        if !site.has_parts(target, op) {
+            continue;
+        }
+        for part in site.parts(op).iter() {
+            let ends = (part.part, part.part.value(data), part.whole.value(data));
+            let (Port::Result(_), Some(result), Some(large)) = ends else {
+                continue;
+            };
+            let root = site.root(large);
+            if let Some(pieces) = found.values.get(&root)
+                && let Some(cut) = site.cut(op, part, pieces)
+                && let Some(&origin) = found.origin.get(&root)
+            {
+                found.values.insert(result, cut);
+                found.origin.insert(result, origin);
+            }
+        }
+    }
+    for (&root, pieces) in &found.values {
+        let mut taken = !site.is_wanted_whole(root) && !site.is_known(root);
+        for (reader, port, view) in site.uses(root).to_vec() {
+            let results = &func.ops[reader].results;
+            let in_pieces =
+                !results.is_empty() && results.iter().all(|r| found.values.contains_key(r));
+            taken &= in_pieces
+                || site
+                    .viewed(view, pieces)
+                    .is_some_and(|seen| takes_pieces(site, target, reader, port, &seen).is_ok());
+        }
+        if let Some(&origin) = found.origin.get(&root).filter(|_| !taken) {
+            refused.insert(origin);
+        }
+    }
+    refused
+}
+
+/// Where a value lies that is a piece: in a buffer of its own, or a part of one.
+fn whole(site: &mut Site<'_>, root: Value) -> Result<Whole, String> {
+    let mut parts: Vec<(Op, Part)> = Vec::new();
+    let mut base = root;
+    while let (Some(parent), Some((op, number))) = (site.parent(base), site.writer(base)) {
+        let all = site.parts(op);
+        let part = all.iter().find(|p| p.part == Port::Result(number));
+        parts.push((op, part.ok_or("is cut as no part")?.clone()));
+        base = parent;
+    }
+    if site.writer(base).is_none() || site.is_known(base) || site.is_wanted_whole(base) {
+        return Err("has a buffer that is not the function's own".to_owned());
+    }
+    let mut spread: Option<Spread> = site.own(base);
+    for (op, part) in parts.into_iter().rev() {
+        spread = spread.and_then(|spread| site.spread(op, &part, &spread));
+    }
+    let spread = spread.ok_or("does not lie evenly")?;
+    Ok(Whole { spread, base })
+}
