@@ -3,8 +3,8 @@
 //! that are rounded to integers.
 //!
 //! The sum runs where the element-wise step does and writes where that does, as in [`crate::begin`]: no step between may have written
-//! what it reads, and the result lies beside that. Every other operand of the step is one number that is known. What is made of floats lies as they
-//! would, since the order in which they are summed may depend on it.
+//! what it reads, and the result lies beside that. Every other operand of the step is one number that is known. What is made of floats is one loop over
+//! them, as several cost more here than in a step of their own, and lies as they would, since the order in which they are summed may depend on it.
 
 use crate::element::Kind;
 use crate::ops::{Chain, Finish, From, Kernel, Link, Site, pieces};
@@ -123,6 +123,10 @@ fn joined(
         Some(Link { from, ..link })
     });
     let finish = Finish::of(own.kind()?, links.collect::<Option<_>>()?, numbers)?;
+    // Several loops over floats cost more beside the sums than in a step of their own; integers are narrowed by them.
+    if own.kind() == Some(Kind::F32) && result.kind() == Some(Kind::F32) && !finish.is_one_loop() {
+        return None;
+    }
     for &operand in sum.operands {
         let slot = site.slot(operand)?;
         let written =

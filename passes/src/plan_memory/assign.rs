@@ -522,7 +522,7 @@ mod tests {
                     let member = buffer(next(9) * 64, first, last);
                     places.push((blocks.len(), whole.bytes));
                     whole.bytes += member.bytes;
-                    first += next(8) as usize;
+                    first = last.min(first + next(8) as usize);
                     buffers.push(member);
                 }
                 blocks.push(whole);

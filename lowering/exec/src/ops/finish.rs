@@ -43,6 +43,11 @@ impl Finish {
         })
     }
 
+    /// Whether all operations are one loop.
+    pub(crate) fn is_one_loop(&self) -> bool {
+        self.rescale.is_some()
+    }
+
     /// The type of the sums.
     pub(crate) fn sums(&self) -> Kind {
         self.kinds[0]
