@@ -39,7 +39,9 @@ pub fn images(seed: u64) -> String {
                 lines.joined(&others);
             }
             5 => {
-                let groups: Vec<usize> = (2..channels).filter(|g| channels % g == 0).collect();
+                let groups: Vec<usize> = (2..channels)
+                    .filter(|g| channels.is_multiple_of(*g))
+                    .collect();
                 if let Some(&groups) = groups.get(below(groups.len().max(1))) {
                     lines.shuffled(recent, groups);
                 }
