@@ -207,6 +207,18 @@ fn small_models_give_the_numbers_of_the_reference() {
     }
 }
 
+/// The steps of a program after some passes, which computes what the reference does.
+fn steps_of(text: &str, passes: &str) -> Vec<StepProfile> {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(text);
+    let after = planned(&module, passes, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    for seed in 0..4 {
+        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+    profiled(&module, &after, &registry).steps
+}
+
 /// What a run of a planned program does, on inputs and poisoned memory.
 fn profiled(module: &Module, after: &Module, registry: &Registry) -> optc_exec::Profile {
     profiled_with(module, after, registry, &poisoned(false))
@@ -795,14 +807,7 @@ func.func @main(%x: tensor<4x16x12xf32>, %w: tensor<12x20xf32>, %b: tensor<20xf3
 
 #[test]
 fn sums_begin_with_what_lies_in_other_places() {
-    let registry = Arc::new(optc_ops::registry());
-    let module = parse(ACROSS);
-    let after = planned(&module, FOLD, &target("cpu"), &registry);
-    let after = after.unwrap_or_else(|d| panic!("{d}"));
-    for seed in 0..4 {
-        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
-    }
-    let steps = profiled(&module, &after, &registry).steps;
+    let steps = steps_of(ACROSS, FOLD);
     let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
     let sums = kernels.iter().filter(|&&step| step == ("add", "contract"));
     assert_eq!(sums.count(), 2, "{kernels:?}");
@@ -836,14 +841,7 @@ func.func @main(%x: tensor<4x33x49xf32>, %t: tensor<40x37xf32, {order = [1, 0]}>
 
 #[test]
 fn what_rows_are_rounded_to_is_all_they_write() {
-    let registry = Arc::new(optc_ops::registry());
-    let module = parse(ROUNDED);
-    let after = planned(&module, PLAN, &target("cpu"), &registry);
-    let after = after.unwrap_or_else(|d| panic!("{d}"));
-    for seed in 0..4 {
-        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
-    }
-    let steps = profiled(&module, &after, &registry).steps;
+    let steps = steps_of(ROUNDED, PLAN);
     let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
     let rows = kernels.iter().filter(|&&step| step == ("quantize", "rows"));
     assert_eq!(rows.count(), 4, "{kernels:?}");
@@ -922,14 +920,7 @@ fn made_of_floats() -> String {
 
 #[test]
 fn what_is_made_of_sums_of_floats_is_one_step() {
-    let registry = Arc::new(optc_ops::registry());
-    let module = parse(&made_of_floats());
-    let after = planned(&module, PLAN, &target("cpu"), &registry);
-    let after = after.unwrap_or_else(|d| panic!("{d}"));
-    for seed in 0..4 {
-        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
-    }
-    let steps = profiled(&module, &after, &registry).steps;
+    let steps = steps_of(&made_of_floats(), PLAN);
     let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
     let wanted = [
         ("relu", "contract"),
@@ -971,14 +962,7 @@ func.func @main(%q: tensor<3x60x33xf32>, %k: tensor<3x33x70xf32>, %t: tensor<3x3
 
 #[test]
 fn operands_of_products_are_multiplied_as_they_are_brought() {
-    let registry = Arc::new(optc_ops::registry());
-    let module = parse(MULTIPLIED);
-    let after = planned(&module, PLAN, &target("cpu"), &registry);
-    let after = after.unwrap_or_else(|d| panic!("{d}"));
-    for seed in 0..4 {
-        agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
-    }
-    let steps = profiled(&module, &after, &registry).steps;
+    let steps = steps_of(MULTIPLIED, PLAN);
     let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
     // What another operation reads as well is a step.
     let muls = kernels.iter().filter(|(op, _)| *op == "mul");

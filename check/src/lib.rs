@@ -20,6 +20,7 @@ pub mod padding;
 pub mod parts;
 pub mod pieces;
 mod ports;
+mod reader;
 mod runs;
 mod site;
 mod slower;

@@ -5,9 +5,8 @@
 //! who that is; [`takes`] says whether the row of a target lets it.
 
 use crate::codes;
-use crate::labels;
 use crate::pieces::{Pieces, Whole, takes_pieces};
-use crate::site::one_run;
+use crate::reader::Reader;
 pub use crate::site::{Site, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
@@ -36,48 +35,23 @@ pub fn takes(
     let strides = spread
         .strides(layout)
         .ok_or("its elements do not lie evenly there")?;
-    let decl = site
-        .registry
-        .get(&data.name)
-        .ok_or("nothing is known of it")?;
-    if site.registry.structure(&data.name) == Structure::Convert {
-        return Ok(());
-    }
-    let row = target.row(decl.family_of(&site.func.op_ref(op)));
-    let parts = row.and_then(|row| row.parts);
-    let (Some(row), Some(parts)) = (row, parts) else {
-        return Err("its row takes no parts of larger values".to_owned());
-    };
-    let freedom = decl.freedom(&site.func.op_ref(op));
-    let n_operands = freedom.operands.len();
     let at = match port {
         Port::Operand(n) => n,
-        Port::Result(n) => n_operands + n,
+        Port::Result(n) => site.func.ops[op].operands.len() + n,
     };
-    let of_port = labels::labels_of(&freedom, at);
-    let label = |stride: &Stride| of_port.get(stride.dim).copied().flatten();
-    match parts {
+    let Some(reader) = Reader::of(site, target, op, at)? else {
+        return Ok(());
+    };
+    match reader.parts {
         Parts::Leading => {
-            let batch =
-                |s: &&Stride| label(s).is_some_and(|l| freedom.labels[l].role == Role::Batch);
+            let batch = |s: &&Stride| reader.own_role(s.dim) == Some(Role::Batch);
             let torn = |s: &&Stride| i64::try_from(s.compact) != Ok(s.stride);
             match strides.iter().filter(|s| !batch(s)).any(|s| torn(&s)) {
                 true => Err("it is not in one piece beside the batch".to_owned()),
                 false => Ok(()),
             }
         }
-        Parts::Any => {
-            let whole = row.take.iter().flat_map(|a| &a.one_run);
-            for &role in whole {
-                let of_role = strides.iter().filter(|s| {
-                    label(s).is_some_and(|l| labels::role(&freedom, l, n_operands) == role)
-                });
-                if !one_run(of_role) {
-                    return Err(format!("{} is in no one run there", role.name()));
-                }
-            }
-            Ok(())
-        }
+        Parts::Any => reader.finds_runs(&strides),
     }
 }
 

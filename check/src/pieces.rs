@@ -5,10 +5,10 @@
 //! an element lies is a sum of what each of its indices adds. A view that rearranges this dimension alone, and a part of
 //! it, are in pieces again. Sizes and strides decide; no element is enumerated.
 
-use crate::labels;
-use crate::site::{Site, one_run};
+use crate::reader::Reader;
+use crate::site::Site;
 use optc_ir::op::part::Port;
-use optc_ir::{Op, Part, Structure, Value, ValueDef};
+use optc_ir::{Op, Part, Value, ValueDef};
 use optc_layout::{Pick, Spread, Stride};
 use optc_target::{Parts, Target};
 use std::ops::Range;
@@ -300,40 +300,22 @@ pub fn takes_pieces(
     operand: usize,
     pieces: &Pieces,
 ) -> Result<(), String> {
-    let data = &site.func.ops[op];
-    let decl = site
-        .registry
-        .get(&data.name)
-        .ok_or("nothing is known of it")?;
-    if site.registry.structure(&data.name) == Structure::Convert {
+    let Some(reader) = Reader::of(site, target, op, operand)? else {
         return Ok(());
-    }
-    let of = site.func.op_ref(op);
-    let row = target.row(decl.family_of(&of));
-    let row = row.filter(|row| row.parts == Some(Parts::Any));
-    let row = row.ok_or("its row takes no parts of larger values")?;
-    let freedom = decl.freedom(&of);
-    let n_operands = freedom.operands.len();
-    let roles = labels::labels_of(&freedom, operand);
-    let role = |dim: usize| {
-        let label = roles.get(dim).copied().flatten()?;
-        Some(labels::role(&freedom, label, n_operands))
     };
-    let own = role(pieces.dim).ok_or("the dimension of the pieces is none of its loops")?;
-    let runs: Vec<_> = row.take.iter().flat_map(|a| &a.one_run).copied().collect();
-    if !row.pieces.contains(&own) || runs.contains(&own) {
+    if reader.parts != Parts::Any {
+        return Err("its row takes no parts of larger values".to_owned());
+    }
+    let own = reader
+        .role(pieces.dim)
+        .ok_or("the dimension of the pieces is none of its loops")?;
+    if !reader.row.pieces.contains(&own) || reader.runs().any(|wanted| wanted == own) {
         return Err(format!("its row takes no pieces along {}", own.name()));
     }
     if !pieces.beside.iter().any(|s| s.stride == 1) {
         return Err("no elements of a piece are one run there".to_owned());
     }
-    for wanted in runs {
-        let of_role = pieces.beside.iter().filter(|s| role(s.dim) == Some(wanted));
-        if !one_run(of_role) {
-            return Err(format!("{} is in no one run there", wanted.name()));
-        }
-    }
-    Ok(())
+    reader.finds_runs(&pieces.beside)
 }
 
 #[cfg(test)]

@@ -117,9 +117,13 @@ pub fn validate(
         Effects::of_module(&left, registry),
         Effects::of_module(&right, registry),
     );
+    let mut functions: IndexMap<&str, &Func> = IndexMap::new();
+    for func in &right.funcs {
+        functions.entry(&func.name).or_insert(func);
+    }
     let mut diags = Vec::new();
     for ((a, b), stated) in left.funcs.iter().zip(&right.funcs).zip(&witness.funcs) {
-        let proved = Proof::new(a, b, &right, registry, (&effects.0, &effects.1))
+        let proved = Proof::new(a, b, &functions, registry, (&effects.0, &effects.1))
             .and_then(|mut proof| proof.run(stated));
         diags.extend(proved.err().map(|diag| *diag));
     }
@@ -343,7 +347,7 @@ struct Proof<'a> {
     right: Walk<'a>,
     numbers: Numbers,
     effects: (&'a Effects<'a>, &'a Effects<'a>),
-    folded: &'a Module,
+    functions: &'a IndexMap<&'a str, &'a Func>,
 }
 
 impl<'a> Proof<'a> {
@@ -351,7 +355,7 @@ impl<'a> Proof<'a> {
     fn new(
         a: &'a Func,
         b: &'a Func,
-        folded: &'a Module,
+        functions: &'a IndexMap<&'a str, &'a Func>,
         registry: &'a Registry,
         effects: (&'a Effects<'a>, &'a Effects<'a>),
     ) -> Result<Proof<'a>, Box<Diagnostic>> {
@@ -374,14 +378,14 @@ impl<'a> Proof<'a> {
             right,
             numbers,
             effects,
-            folded,
+            functions,
         })
     }
 
     /// Whether an operation of the folded program and the functions that it runs have one layout for each value that they share,
     /// and one order where a port has the values of all rounds.
     fn agrees(&self, op: Op) -> bool {
-        let of_name = |name: &str| self.folded.funcs.iter().find(|f| *f.name == *name);
+        let of_name = |name: &str| self.functions.get(name).copied();
         let Some(site) = Site::of(self.right.func, op, self.registry, of_name) else {
             return false;
         };
@@ -396,16 +400,12 @@ impl<'a> Proof<'a> {
                 let Some((whole, value)) = site.value(joint.place) else {
                     return false;
                 };
-                let Some(axis) = joint.axis else {
+                if joint.axis.is_none() {
                     return same_layout(func, first, whole, value);
-                };
+                }
                 // Rounds read and write their parts; only an order can be another one.
                 match (&order, order_of(whole, value)) {
-                    (Some(order), Some(whole)) => {
-                        let rest = whole.iter().filter(|&&dim| dim != axis);
-                        let rest = rest.map(|&dim| dim - usize::from(axis < dim));
-                        rest.eq(order.iter().copied())
-                    }
+                    (Some(order), Some(whole)) => joint.of_one_round(&whole) == *order,
                     _ => true,
                 }
             };

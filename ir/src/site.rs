@@ -1,8 +1,9 @@
 //! Operations that run functions, and the values that they share with these.
 
-use crate::module::{Func, Op, Value};
+use crate::module::{Func, Module, Op, Value};
 use crate::op::{Control, Joint, Place, Registry};
 use crate::types::TensorType;
+use indexmap::IndexMap;
 
 /// An operation that runs functions of the module, with these.
 #[derive(Clone, Debug)]
@@ -46,6 +47,29 @@ impl<'m> Site<'m> {
         places
             .all(|joint| site.value(joint.place).is_some())
             .then_some(site)
+    }
+
+    /// The operations of a module that run functions which nothing else names, in order.
+    #[must_use]
+    pub fn alone(module: &'m Module, registry: &Registry) -> Vec<Site<'m>> {
+        let mut by_name: IndexMap<&str, &Func> = IndexMap::new();
+        let mut named: IndexMap<&str, usize> = IndexMap::new();
+        for func in &module.funcs {
+            by_name.entry(&func.name).or_insert(func);
+            let symbols = |&op: &Op| func.ops[op].props.symbols();
+            for name in func.body.iter().flat_map(symbols) {
+                *named.entry(name).or_default() += 1;
+            }
+        }
+        let alone = |func: &&Func| named.get(&*func.name) == Some(&1);
+        let mut sites = Vec::new();
+        for func in &module.funcs {
+            for &op in &func.body {
+                let site = Site::of(func, op, registry, |name| by_name.get(name).copied());
+                sites.extend(site.filter(|site| site.functions.iter().all(alone)));
+            }
+        }
+        sites
     }
 
     /// The value at a port, and the function that it is a value of.

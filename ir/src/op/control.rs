@@ -205,3 +205,15 @@ pub struct Joint {
     /// Of a port that holds the values of all rounds, the dimension along which they follow one another.
     pub axis: Option<usize>,
 }
+
+impl Joint {
+    /// The dimensions of the value of one round, in the order of those at the port: without that along which rounds follow one another.
+    #[must_use]
+    pub fn of_one_round(&self, order: &[usize]) -> Vec<usize> {
+        let Some(axis) = self.axis else {
+            return order.to_vec();
+        };
+        let rest = order.iter().filter(|&&dim| dim != axis);
+        rest.map(|&dim| dim - usize::from(axis < dim)).collect()
+    }
+}

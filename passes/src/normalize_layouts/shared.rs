@@ -39,27 +39,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn of(module: &Module, registry: &Registry) -> Shared {
         let mut shared = Shared::default();
-        let mut named: FxHashMap<&str, usize> = FxHashMap::default();
-        let mut by_name: FxHashMap<&str, &Func> = FxHashMap::default();
-        for func in &module.funcs {
-            by_name.entry(&func.name).or_insert(func);
-            for &op in &func.body {
-                for name in func.ops[op].props.symbols() {
-                    *named.entry(name).or_default() += 1;
-                }
-            }
-        }
-        for func in &module.funcs {
-            for &op in &func.body {
-                let site = Site::of(func, op, registry, |name| by_name.get(name).copied());
-                let alone = |site: &Site<'_>| {
-                    let mut functions = site.functions.iter();
-                    functions.all(|f| named.get(&*f.name) == Some(&1))
-                };
-                if let Some(site) = site.filter(alone) {
-                    shared.add(&site);
-                }
-            }
+        for site in Site::alone(module, registry) {
+            shared.add(&site);
         }
         shared
     }
@@ -153,18 +134,14 @@ fn lies_as_one(site: &Site<'_>, class: &[Joint]) -> bool {
         return known(&first.dims) && types.iter().all(alike);
     }
     let parts = |(joint, ty): (&Joint, &&TensorType)| -> Option<(Vec<Dim>, Vec<usize>)> {
-        let (mut dims, mut order) = (ty.dims.clone(), ty.notation.order(ty.rank())?);
+        let (mut dims, order) = (ty.dims.clone(), ty.notation.order(ty.rank())?);
         if let Some(axis) = joint.axis {
             // Only a scan says along which dimension its rounds are.
             let anywhere = !matches!(site.control, Control::Rounds { .. });
             let fits = axis < dims.len() && (anywhere || order.first() == Some(&axis));
             fits.then(|| dims.remove(axis))?;
-            order.retain(|&dim| dim != axis);
-            for dim in &mut order {
-                *dim -= usize::from(axis < *dim);
-            }
         }
-        Some((dims, order))
+        Some((dims, joint.of_one_round(&order)))
     };
     let mut all = class.iter().zip(&types).map(parts);
     let Some(Some(first)) = all.next() else {

@@ -43,66 +43,49 @@ pub(crate) fn lay_out(
     cx: &PassContext,
     shared: &Shared,
 ) -> Result<Laid, Box<Diagnostic>> {
-    let mut named: FastMap<&str, usize> = FastMap::default();
-    let mut numbers: FastMap<&str, usize> = FastMap::default();
-    for (number, func) in module.funcs.iter().enumerate() {
-        numbers.entry(&func.name).or_insert(number);
-        for &op in &func.body {
-            for name in func.ops[op].props.symbols() {
-                *named.entry(name).or_default() += 1;
-            }
-        }
-    }
-    let of_name = |name: &str| numbers.get(name).map(|&number| &module.funcs[number]);
     let mut sites = Sites {
         all: module.funcs.iter().map(|_| Vec::new()).collect(),
         at: FastMap::default(),
-        numbers: numbers.clone(),
+        numbers: FastMap::default(),
     };
-    let mut holds: DiGraphMap<usize, ()> = DiGraphMap::new();
     for (number, func) in module.funcs.iter().enumerate() {
-        for &op in &func.body {
-            let Some(site) = Site::of(func, op, &cx.registry, of_name) else {
-                continue;
-            };
-            let alone = |f: &&Func| named.get(&*f.name) == Some(&1);
-            let shares = Shares::of(site);
-            if !shares.site.functions.iter().all(alone) || shares.classes.is_empty() {
-                continue;
-            }
-            for inner in &shares.site.functions {
-                holds.add_edge(numbers[&*inner.name], number, ());
-            }
-            sites.at.insert((number, op), sites.all[number].len());
-            sites.all[number].push(shares);
+        sites.numbers.entry(&func.name).or_insert(number);
+    }
+    let mut holds: DiGraphMap<usize, ()> = DiGraphMap::new();
+    for site in Site::alone(module, &cx.registry) {
+        let shares = Shares::of(site);
+        if shares.classes.is_empty() {
+            continue;
         }
+        let number = sites.numbers[&*shares.site.func.name];
+        for inner in &shares.site.functions {
+            holds.add_edge(sites.numbers[&*inner.name], number, ());
+        }
+        let own = &mut sites.all[number];
+        sites.at.insert((number, shares.site.op), own.len());
+        own.push(shares);
     }
     // What runs itself has no innermost function.
     let Ok(order) = toposort(&holds, None) else {
         return Ok(Laid::default());
     };
     let mut functions = Functions::new(module);
-    for &number in &order {
+    for number in order {
         let own = &sites.all[number];
-        if !own.is_empty() {
-            let mut around = Around {
-                cx,
-                shared,
-                func: &module.funcs[number],
-                functions: &mut functions,
-            };
-            around.choose(own)?;
+        if own.is_empty() {
+            continue;
         }
-    }
-    let is_run = |number: usize| holds.neighbors(number).next().is_some();
-    for &number in order.iter().filter(|&&number| !is_run(number)) {
         let mut around = Around {
             cx,
             shared,
             func: &module.funcs[number],
             functions: &mut functions,
         };
-        around.lay_out_together(number, &sites)?;
+        around.choose(own)?;
+        let is_run = holds.neighbors(number).next().is_some();
+        if !is_run {
+            around.lay_out_together(number, &sites)?;
+        }
     }
     Ok(functions.laid)
 }
@@ -200,21 +183,27 @@ impl Around<'_, '_> {
         cx.boundary.clone_from(&self.cx.boundary);
         let shared = &mut self.shared.clone();
         let found = together::choices(self.func, sites, &mut cx, shared, self.functions);
-        let Some(found) = found else { return Ok(()) };
-        let before = self.whole(number, sites)?;
-        let own = found.iter().map(|&(function, site, _)| {
-            let shares = &sites.all[function][site];
-            (shares, shares.noted(&self.functions.laid))
+        let mut found = found.unwrap_or_default();
+        let of_site = |function: usize, site: usize| &sites.all[function][site];
+        let mut own = Vec::with_capacity(found.len());
+        found.retain(|(function, site, choice)| {
+            let noted = of_site(*function, *site).noted(&self.functions.laid);
+            let differs = noted != *choice;
+            own.extend(differs.then_some(noted));
+            differs
         });
-        let own: Vec<_> = own.collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let before = self.whole(number, sites)?;
         for (function, site, choice) in &found {
-            sites.all[*function][*site].note(choice, &mut self.functions.laid);
+            of_site(*function, *site).note(choice, &mut self.functions.laid);
         }
         // What cannot be folded so is no better.
         let better = self.whole(number, sites).is_ok_and(|after| after < before);
         if !better {
-            for (shares, choice) in own {
-                shares.note(&choice, &mut self.functions.laid);
+            for ((function, site, _), noted) in found.iter().zip(&own) {
+                of_site(*function, *site).note(noted, &mut self.functions.laid);
             }
         }
         Ok(())

@@ -42,17 +42,11 @@ impl<'m> Shares<'m> {
             return Some(vec![notation.clone(); class.len()]);
         }
         let order = notation.order(self.ty(from.place).rank())?;
-        let parts: Vec<usize> = match from.axis {
-            None => order.clone(),
-            Some(axis) => {
-                let outermost = order.first() == Some(&axis);
-                if !outermost && matches!(self.site.control, Control::Rounds { .. }) {
-                    return None;
-                }
-                let rest = order.iter().filter(|&&dim| dim != axis);
-                rest.map(|&dim| dim - usize::from(axis < dim)).collect()
-            }
-        };
+        let outermost = from.axis.is_none_or(|axis| order.first() == Some(&axis));
+        if !outermost && matches!(self.site.control, Control::Rounds { .. }) {
+            return None;
+        }
+        let parts = from.of_one_round(&order);
         let notation = |joint: &Joint| match (joint.axis, from.axis) {
             (None, _) => Notation::of_order(parts.clone()),
             (Some(_), Some(_)) => Notation::of_order(order.clone()),

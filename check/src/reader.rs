@@ -1,0 +1,80 @@
+//! What the row of a target lets an operation read or write that is spread out in a larger buffer.
+
+use crate::labels;
+use crate::site::{Site, one_run};
+use optc_ir::{Freedom, Op, Role, Structure};
+use optc_layout::Stride;
+use optc_target::{Parts, PortRole, Row, Target};
+
+/// What an operation takes at a port of what is spread out in another buffer.
+pub(crate) struct Reader<'t> {
+    pub(crate) row: &'t Row,
+    pub(crate) parts: Parts,
+    freedom: Freedom,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// Of an operation whose row takes parts; `None` of a conversion, which takes all.
+    pub(crate) fn of(
+        site: &Site<'_>,
+        target: &'t Target,
+        op: Op,
+        at: usize,
+    ) -> Result<Option<Reader<'t>>, String> {
+        let data = &site.func.ops[op];
+        let decl = site
+            .registry
+            .get(&data.name)
+            .ok_or("nothing is known of it")?;
+        if site.registry.structure(&data.name) == Structure::Convert {
+            return Ok(None);
+        }
+        let of = site.func.op_ref(op);
+        let row = target.row(decl.family_of(&of));
+        let parts = row.and_then(|row| Some((row, row.parts?)));
+        let (row, parts) = parts.ok_or("its row takes no parts of larger values")?;
+        Ok(Some(Reader {
+            row,
+            parts,
+            freedom: decl.freedom(&of),
+            at,
+        }))
+    }
+
+    fn label(&self, dim: usize) -> Option<usize> {
+        let labels = labels::labels_of(&self.freedom, self.at);
+        labels.get(dim).copied().flatten()
+    }
+
+    /// The role that the operation itself gives a dimension of the port.
+    pub(crate) fn own_role(&self, dim: usize) -> Option<Role> {
+        self.label(dim).map(|label| self.freedom.labels[label].role)
+    }
+
+    /// What a dimension of the port is to the rows of targets.
+    pub(crate) fn role(&self, dim: usize) -> Option<PortRole> {
+        let n_operands = self.freedom.operands.len();
+        let label = self.label(dim)?;
+        Some(labels::role(&self.freedom, label, n_operands))
+    }
+
+    /// The roles whose dimensions have to be one run.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = PortRole> {
+        self.row.take.iter().flat_map(|a| &a.one_run).copied()
+    }
+
+    /// Whether digits are the runs that the row wants.
+    ///
+    /// # Errors
+    /// The text says which dimension is none.
+    pub(crate) fn finds_runs(&self, digits: &[Stride]) -> Result<(), String> {
+        for wanted in self.runs() {
+            let of_role = digits.iter().filter(|s| self.role(s.dim) == Some(wanted));
+            if !one_run(of_role) {
+                return Err(format!("{} is in no one run there", wanted.name()));
+            }
+        }
+        Ok(())
+    }
+}
