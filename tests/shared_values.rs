@@ -5,7 +5,7 @@ use optc_check::Stats;
 use optc_interp::{EquivalenceOptions, RandomSource, equivalent};
 use optc_ir::{Module, Registry};
 use optc_passes::Boundary;
-use optc_tests::check::{parse, run_passes};
+use optc_tests::check::{parse, run_passes, small_bindings};
 use std::sync::Arc;
 
 const RANK: usize = 4;
@@ -282,5 +282,43 @@ func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: {t}, %c: tensor<
         let text = optc_ir::text::print(&after);
         assert_eq!(Stats::of(&after, &registry).movement_bytes, 0, "{text}");
         assert_eq!(same_meaning(&module, &after, &registry), Ok(()));
+    }
+}
+
+/// Sizes with names are no obstacle: functions declare the layout that is chosen.
+#[test]
+fn functions_of_named_sizes_have_layouts_of_their_own() {
+    let registry = Arc::new(optc_ops::registry());
+    let x = r#"tensor<?x3x?xf32, {dims = ["B", 3, "S"]}>"#;
+    let t = r#"tensor<?x?x3xf32, {dims = ["S", "B", 3]}>"#;
+    let module = parse(&format!(
+        r#"
+func.func @main(%c: tensor<i1>, %x: {x}) -> {x} {{
+  %t = "hbir.transpose"(%x) <{{perm = [2, 0, 1]}}> : ({x}) -> {t}
+  %u = "hbir.opaque"(%c, %t, %t) <{{kind = "If", domain = "", effect = "pure", captures = 2, onnx.then_branch = @yes, onnx.else_branch = @no}}> : (tensor<i1>, {t}, {t}) -> {t}
+  %y = "hbir.transpose"(%u) <{{perm = [1, 2, 0]}}> : ({t}) -> {x}
+  return %y : {x}
+}}
+func.func private @yes(%a: {t}) -> {t} {{
+  %0 = "hbir.exp"(%a) : ({t}) -> {t}
+  return %0 : {t}
+}}
+func.func private @no(%a: {t}) -> {t} {{
+  %0 = "hbir.tanh"(%a) : ({t}) -> {t}
+  return %0 : {t}
+}}"#
+    ));
+    let options = EquivalenceOptions {
+        bindings: small_bindings(&module),
+        ..EquivalenceOptions::default()
+    };
+    for passes in ["view-fold", "view-fold,normalize-layouts"] {
+        let after = folded(&module, passes, "onnx", &registry);
+        let text = optc_ir::text::print(&after);
+        assert_eq!(Stats::of(&after, &registry).movement_ops, 0, "{text}");
+        assert_eq!(text.contains("order ="), passes == "view-fold", "{text}");
+        let data = RandomSource;
+        let same = equivalent(&module, &after, &registry, &data, &data, &options);
+        assert!(same.is_ok(), "{same:?}\n{text}");
     }
 }

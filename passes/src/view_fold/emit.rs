@@ -15,7 +15,7 @@ use optc_ir::size::SizeTable;
 use optc_ir::{
     Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
 };
-use optc_layout::Notation;
+use optc_layout::{Layout, Notation};
 use optc_ops::{LayoutConvert, Reshape, Subview, View};
 use optc_target::{Row, Target};
 use std::sync::Arc;
@@ -166,18 +166,19 @@ impl Output<'_, '_> {
         if !pinned {
             return self.spelled(value, layout);
         }
-        match declared.as_tensor().map(TensorType::layout) {
-            Some(Some(Ok(l))) => {
-                let space = self.e.graph.groups[self.member(value).group].space;
-                let chosen = self.e.layouts.get(layout);
-                let kept =
-                    l.space() == space && l.in_space(0).is_ok_and(|l| l.same_function(chosen));
-                match kept {
-                    true => declared.clone(),
-                    false => self.spelled(value, layout),
-                }
-            }
-            _ => declared.clone(),
+        let of_tensor = |ty: &TensorType| {
+            let shape = &self.e.graph.shapes[value];
+            Layout::new(ty.notation.clone(), shape, ty.dtype.bits())
+        };
+        let Some(Ok(l)) = declared.as_tensor().map(of_tensor) else {
+            return declared.clone();
+        };
+        let space = self.e.graph.groups[self.member(value).group].space;
+        let chosen = self.e.layouts.get(layout);
+        let kept = l.space() == space && l.in_space(0).is_ok_and(|l| l.same_function(chosen));
+        match kept {
+            true => declared.clone(),
+            false => self.spelled(value, layout),
         }
     }
 

@@ -143,8 +143,8 @@ pub(super) fn is_outer(place: Place) -> bool {
     matches!(place, Place::Operand(_) | Place::Result(_))
 }
 
-/// Whether the ports of a class have one type, of more than one element, and every size is known but that of the
-/// rounds.
+/// Whether the ports of a class have one type, of more than one element, and every size is known or has a name but that of
+/// the rounds.
 fn fits(site: &Site<'_>, class: &[Joint]) -> bool {
     let parts = |joint: &Joint| -> Option<(Vec<Dim>, String)> {
         let ty = site.tensor(joint.place)?;
@@ -159,9 +159,8 @@ fn fits(site: &Site<'_>, class: &[Joint]) -> bool {
         ty.is_some_and(|ty| !ty.dims.iter().all(Dim::is_one))
     };
     let first = class.first().and_then(parts);
-    // A boundary is written with sizes that have names in the layout that it declares.
     let known = first
         .as_ref()
-        .is_some_and(|(dims, _)| dims.iter().all(|dim| dim.fixed().is_some()));
+        .is_some_and(|(dims, _)| !dims.contains(&Dim::Unknown));
     known && class.iter().all(|joint| parts(joint) == first) && class.iter().any(orders)
 }
