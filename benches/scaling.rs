@@ -29,6 +29,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The allocator of `optc`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
 const MODEL: &str = "--model";

@@ -1,7 +1,7 @@
 //! A layout: where each element lies in a linear buffer, and how that is written.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::LayoutError;
 use crate::modes::Mode;
@@ -24,7 +24,8 @@ pub struct Layout {
 #[derive(Debug)]
 struct Inner {
     placement: Placement,
-    notation: Notation,
+    /// Of a function that came as modes, made when it is asked for.
+    notation: OnceLock<Notation>,
 }
 
 impl Deref for Layout {
@@ -53,6 +54,10 @@ impl Layout {
     /// A function under a notation that is known to mean it.
     pub(crate) fn from_parts(placement: Placement, notation: Notation) -> Self {
         let placement = placement.with_splits(notation.splits());
+        Self::of_inner(placement, OnceLock::from(notation))
+    }
+
+    fn of_inner(placement: Placement, notation: OnceLock<Notation>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 placement,
@@ -115,13 +120,18 @@ impl Layout {
         elem_bits: u32,
         modes: &[Mode],
     ) -> Result<Layout, LayoutError> {
-        Self::written(Placement::from_modes(shape, elem_bits, modes)?, None)
+        let placement = Placement::from_modes(shape, elem_bits, modes)?;
+        Ok(Self::of_inner(placement, OnceLock::new()))
     }
 
     /// How the layout is written.
     #[must_use]
     pub fn notation(&self) -> &Notation {
-        &self.inner.notation
+        let Inner {
+            placement,
+            notation,
+        } = &*self.inner;
+        notation.get_or_init(|| of_modes(placement))
     }
 
     /// Buffer size in bytes of the largest part, where an XLA layout splits a dimension over several
@@ -198,4 +208,11 @@ impl Layout {
     pub fn notation_hint(&self) -> Option<String> {
         self.notation().written()?.mistake(self.shape())
     }
+}
+
+/// The notation of a function that came as modes: digits write all of these.
+fn of_modes(placement: &Placement) -> Notation {
+    let found = simplest(placement, None);
+    debug_assert!(found.is_ok(), "{found:?} for {placement:?}");
+    found.unwrap_or(Notation::RowMajor)
 }

@@ -6,7 +6,7 @@
 mod support;
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation, NotationKind, ViewMap, deduce, is_view, propagate};
+use optc_layout::{Layout, Mode, Notation, NotationKind, ViewMap, deduce, is_view, propagate};
 use support::{Case, Rng, random_case, random_shape};
 
 /// Cases a test runs, more when asked for.
@@ -132,6 +132,43 @@ fn other_notations_and_modes() {
             case.text
         );
     }
+}
+
+/// Whatever modes there are, digits that pad and that do not divide one another among them, are written.
+#[test]
+fn modes_are_written() {
+    let mut rng = Rng::new(31);
+    let mut padded = 0;
+    for _ in 0..cases(4000) {
+        let shape = random_shape(&mut rng, 4, 12, 3000);
+        let mut modes = Vec::new();
+        for (dim, &size) in shape.iter().enumerate() {
+            let mut domain = size;
+            while 1 < domain {
+                let div = 1 + rng.below(domain - 1);
+                let count = domain.div_ceil(div);
+                let extent = count + rng.below(8).saturating_sub(5);
+                modes.push(Mode {
+                    dim,
+                    div,
+                    count,
+                    extent,
+                });
+                domain = div;
+            }
+        }
+        for i in (1..modes.len()).rev() {
+            modes.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        let layout = Layout::from_modes(&shape, 8, &modes)
+            .unwrap_or_else(|error| panic!("{error}: {modes:?} of {shape:?}"));
+        let positions = modes.iter().map(|m| m.extent).product::<u64>();
+        let stored = if layout.elements() == 0 { 0 } else { positions };
+        assert_eq!(layout.positions(), stored, "{modes:?} of {shape:?}");
+        padded += u64::from(0 < layout.elements() && layout.elements() < positions);
+        check_text(&layout);
+    }
+    assert!(cases(4000) / 4 < padded, "{padded} are padded");
 }
 
 /// The table of notations: what one writes is read as the same function, and every other notation

@@ -172,7 +172,7 @@ proptest! {
         let mode = |&(dim, div, count, extent): &(usize, u64, u64, u64)| Mode { dim, div, count, extent };
         let modes: Vec<Mode> = list.iter().map(mode).collect();
         if let Ok(layout) = Layout::from_modes(&shape, 8, &modes) {
-            let _ = (layout.modes(), layout.function_hash());
+            let _ = (layout.modes(), layout.function_hash(), layout.notation().to_string());
         }
     }
 }

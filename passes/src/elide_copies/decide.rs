@@ -73,11 +73,14 @@ impl Elided {
 
 /// Decides which copies of a function go on a target, with results that are read in pieces where that copies less.
 pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Target) -> Elided {
-    let stored = elide_stored(func, known, target, BTreeSet::new());
+    if !takes_any(target) {
+        return Elided::default();
+    }
+    let mut site = Site::new(func, known.0, known.1);
+    let stored = decide(&mut site, target, BTreeSet::new(), Gathered::default());
     if stored.copying.is_empty() || target.families.values().all(|row| row.pieces.is_empty()) {
         return stored;
     }
-    let mut site = Site::new(func, known.0, known.1);
     let all = gather(&mut site, target, None);
     // Results that nobody has to copy stay in one piece, unless they are pieces of some that are copied.
     let wanted = all.families(&site, &stored.copying);
@@ -85,7 +88,7 @@ pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Targ
         return stored;
     }
     let some = gather(&mut site, target, Some(&wanted));
-    let found = decide(site, target, BTreeSet::new(), some);
+    let found = decide(&mut site, target, BTreeSet::new(), some);
     match found.cost() < stored.cost() && holds(func, known, target, &found) {
         true => found,
         false => stored,
@@ -111,15 +114,20 @@ pub(crate) fn elide_stored(
     target: &Target,
     copied: BTreeSet<(Op, Port)>,
 ) -> Elided {
-    if target.families.values().all(|row| row.parts.is_none()) {
+    if !takes_any(target) {
         return Elided::default();
     }
-    let site = Site::new(func, registry, effects);
-    decide(site, target, copied, Gathered::default())
+    let mut site = Site::new(func, registry, effects);
+    decide(&mut site, target, copied, Gathered::default())
+}
+
+/// Whether an operation takes parts on a target.
+fn takes_any(target: &Target) -> bool {
+    target.families.values().any(|row| row.parts.is_some())
 }
 
 fn decide(
-    site: Site<'_>,
+    site: &mut Site<'_>,
     target: &Target,
     copied: BTreeSet<(Op, Port)>,
     gathered: Gathered,
@@ -157,8 +165,8 @@ enum Refused {
     Here,
 }
 
-struct Decision<'a> {
-    site: Site<'a>,
+struct Decision<'a, 'f> {
+    site: &'a mut Site<'f>,
     target: &'a Target,
     /// Where each root's buffer lies; `None` where it does not lie evenly.
     spread: SideTable<Value, Option<Spread>>,
@@ -175,8 +183,8 @@ struct Decision<'a> {
     gathered: Gathered,
 }
 
-impl Decision<'_> {
-    fn func(&self) -> &Func {
+impl<'f> Decision<'_, 'f> {
+    fn func(&self) -> &'f Func {
         self.site.func
     }
 
@@ -273,7 +281,7 @@ impl Decision<'_> {
             .filter(|&(reader, port, _)| (reader, Port::Operand(port)) != (op, part.part));
         for (reader, port, _) in others {
             let taken = spread.as_ref().is_some_and(|spread| {
-                takes(&self.site, self.target, reader, Port::Operand(port), spread).is_ok()
+                takes(self.site, self.target, reader, Port::Operand(port), spread).is_ok()
             });
             if !taken {
                 return Err(Refused::Here);
@@ -295,8 +303,8 @@ impl Decision<'_> {
         }
         let port = Port::Result(number);
         let taken = match (spread, structure) {
-            (Some(spread), _) => takes(&self.site, self.target, op, port, spread).is_ok(),
-            (None, _) => writes_pieces(&self.site, self.target, op).is_ok(),
+            (Some(spread), _) => takes(self.site, self.target, op, port, spread).is_ok(),
+            (None, _) => writes_pieces(self.site, self.target, op).is_ok(),
         };
         match (taken, self.has_parts(op) || structure == Structure::Convert) {
             (true, _) => Ok(()),
@@ -445,7 +453,7 @@ impl Decision<'_> {
         let spread = spread.ok_or(Refused::Here)?;
         for (reader, port, _) in self.site.uses(result).to_vec() {
             let port = Port::Operand(port);
-            takes(&self.site, self.target, reader, port, &spread).map_err(|_| Refused::Here)?;
+            takes(self.site, self.target, reader, port, &spread).map_err(|_| Refused::Here)?;
         }
         self.spread[result] = Some(spread);
         Ok(())

@@ -46,7 +46,11 @@ impl Eliminate for Cost {
         };
         let packed = |factor: &Factor| {
             let words = factor.table.iter().map(|&c| packing.pack(c));
-            innermost_of(words.collect(), &factor.vars, domains, var)
+            let words: Vec<u64> = words.collect();
+            match factor.vars.last() == Some(&var) {
+                true => words,
+                false => innermost_of(&words, &factor.vars, domains, var),
+            }
         };
         let terms = factors.iter().map(|f| Cow::Owned(packed(f)));
         let sums = Walk::new(domains, var, scope, factors, terms).run();
@@ -95,7 +99,7 @@ struct Sums<W> {
 
 /// The sums without the bytes, and without the tie breaker, that all allowed ones have in common; what is not allowed is of
 /// the first state.
-fn less_common(mut sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
+fn less_common(sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
     let allowed = sums.table.iter().filter(|&&w| w < u64::NEVER);
     let least = allowed.fold(None, |least: Option<[u64; 2]>, &word| {
         let [bytes, tie] = packing.parts(word);
@@ -103,16 +107,15 @@ fn less_common(mut sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
         Some([b.min(bytes), t.min(tie)])
     });
     let common = least.map_or(0, |parts| packing.joined(parts));
-    for (word, best) in sums.table.iter_mut().zip(&mut sums.best) {
-        if *word < u64::NEVER {
-            *word -= common;
-        } else {
-            (*word, *best) = (u64::NEVER, 0);
-        }
-    }
+    let words = sums.table.iter();
+    let rest = |&word: &u64| match word < u64::NEVER {
+        true => word - common,
+        false => u64::NEVER,
+    };
+    let state = |(&word, &best): (&u64, &u32)| if word < u64::NEVER { best } else { 0 };
     Reduced {
-        table: sums.table.into(),
-        best: sums.best.into(),
+        table: words.clone().map(rest).collect(),
+        best: words.zip(&sums.best).map(state).collect(),
         common,
     }
 }
@@ -246,14 +249,17 @@ impl<'a, W: Term> Walk<'a, W> {
         let (n, moves) = (self.n, self.begins[at]..self.begins[at + 1]);
         for _ in 0..self.extents[at] {
             let (before, after) = self.sums.split_at_mut((at + 1) * n);
-            let sums = &mut after[..n];
-            sums.copy_from_slice(&before[at * n..]);
-            for &(_, term, _, is_last) in &self.moves[moves.clone()] {
-                if is_last {
-                    let Addend { words, base } = &self.terms[term];
-                    plus_all(sums, &words[*base..*base + n]);
-                }
+            let (before, sums) = (&before[at * n..], &mut after[..n]);
+            let last = self.moves[moves.clone()].iter().filter(|m| m.3);
+            let mut complete = last.map(|&(_, term, ..)| {
+                let Addend { words, base } = &self.terms[term];
+                &words[*base..*base + n]
+            });
+            match complete.next() {
+                None => sums.copy_from_slice(before),
+                Some(words) => sum_all(sums, before, words),
             }
+            complete.for_each(|words| plus_all(sums, words));
             self.walk(at + 1);
             for &(_, term, stride, _) in &self.moves[moves.clone()] {
                 self.terms[term].base += stride;
@@ -280,9 +286,7 @@ impl<'a, W: Term> Walk<'a, W> {
                 [] => least_of(before.iter().copied()),
                 [last] => least_of(before.iter().zip(words(last)).map(|(a, b)| a.and(*b))),
                 [first, between @ .., last] => {
-                    for (sum, (a, b)) in own.iter_mut().zip(before.iter().zip(words(first))) {
-                        *sum = a.and(*b);
-                    }
+                    sum_all(own, before, words(first));
                     between.iter().for_each(|m| plus_all(own, words(m)));
                     least_of(own.iter().zip(words(last)).map(|(a, b)| a.and(*b)))
                 }
@@ -310,6 +314,12 @@ impl<W> Sums<W> {
     }
 }
 
+fn sum_all<W: Term>(sums: &mut [W], a: &[W], b: &[W]) {
+    for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+        *sum = a.and(*b);
+    }
+}
+
 fn plus_all<W: Term>(sums: &mut [W], words: &[W]) {
     for (sum, &word) in sums.iter_mut().zip(words) {
         *sum = sum.and(word);
@@ -320,41 +330,28 @@ fn plus_all<W: Term>(sums: &mut [W], words: &[W]) {
 fn innermost<'a, W: Term>(factor: &'a Factor<W>, domains: &[usize], var: usize) -> Cow<'a, [W]> {
     match factor.vars.last() == Some(&var) {
         true => Cow::Borrowed(&factor.table),
-        false => Cow::Owned(innermost_of(
-            factor.table.to_vec(),
-            &factor.vars,
-            domains,
-            var,
-        )),
+        false => Cow::Owned(innermost_of(&factor.table, &factor.vars, domains, var)),
     }
 }
 
-/// The same of the words of a table over these variables.
-fn innermost_of<W: Term>(
-    mut words: Vec<W>,
-    vars: &[usize],
-    domains: &[usize],
-    var: usize,
-) -> Vec<W> {
+/// The same of the words of a table over these variables, another one of which is innermost.
+fn innermost_of<W: Term>(words: &[W], vars: &[usize], domains: &[usize], var: usize) -> Vec<W> {
     let n = domains[var];
     let Some(at) = vars.iter().position(|&v| v == var) else {
-        let each = words.into_iter();
-        return each.flat_map(|w| std::iter::repeat_n(w, n)).collect();
+        let each = words.iter();
+        return each.flat_map(|&w| std::iter::repeat_n(w, n)).collect();
     };
     let inner: usize = vars[at + 1..].iter().map(|&v| domains[v]).product();
-    if inner == 1 {
-        return words;
-    }
-    let mut chunk = vec![W::default(); inner * n];
-    for words in words.chunks_exact_mut((inner * n).max(1)) {
-        chunk.copy_from_slice(words);
-        for (s, row) in chunk.chunks_exact(inner.max(1)).enumerate() {
+    let mut all = vec![W::default(); words.len()];
+    let size = (inner * n).max(1);
+    for (to, from) in all.chunks_exact_mut(size).zip(words.chunks_exact(size)) {
+        for (s, row) in from.chunks_exact(inner.max(1)).enumerate() {
             for (i, &word) in row.iter().enumerate() {
-                words[i * n + s] = word;
+                to[i * n + s] = word;
             }
         }
     }
-    words
+    all
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use optc_cli::{Streams, run_command};
 use std::io::{BufWriter, stderr, stdin, stdout};
 use std::process::ExitCode;
 
+/// A fold makes and drops many short lists on two threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     optc_cli::logging::start(std::env::args());
     optc_cli::terminal::start(std::env::args());
