@@ -15,7 +15,7 @@ pub const MAX_FILE_BYTES: u64 = 1 << 31;
 /// ends stops with well below 1 GB in memory.
 pub const MAX_STREAM_BYTES: u64 = 1 << 29;
 
-/// The most bytes by which the buffer of an input grows at once.
+/// The most bytes of a piece of an input whose length nobody says.
 const MAX_STEP: u64 = 1 << 26;
 
 /// Reads a file whole.
@@ -36,7 +36,8 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
         ));
     }
     // A file that grows, or whose length is not known, as under `/proc`, is a stream.
-    read_bounded(&name, file, meta.len().max(MAX_STREAM_BYTES))
+    let said = if meta.is_file() { meta.len() } else { 0 };
+    read_bounded(&name, file, said, said.max(MAX_STREAM_BYTES))
 }
 
 /// Reads a file of text whole.
@@ -54,30 +55,54 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
 /// `io-read` where it cannot be read, `input-too-large` where it gives more than
 /// [`MAX_STREAM_BYTES`].
 pub fn read_stream(name: &str, source: impl Read) -> Result<Vec<u8>, Error> {
-    read_bounded(name, source, MAX_STREAM_BYTES)
+    read_bounded(name, source, 0, MAX_STREAM_BYTES)
 }
 
-fn read_bounded(name: &str, mut source: impl Read, limit: u64) -> Result<Vec<u8>, Error> {
+/// Reads what is said to have so many bytes, and may have `limit`. What has more comes in pieces that are joined at its end:
+/// a buffer that grew would be there twice.
+fn read_bounded(
+    name: &str,
+    mut source: impl Read,
+    said: u64,
+    limit: u64,
+) -> Result<Vec<u8>, Error> {
     let failed = |e: io::Error| Error::io("read", Path::new(name), &e);
-    let mut bytes = Vec::new();
+    let with_room = |room: u64| {
+        let mut bytes = Vec::new();
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let made = bytes.try_reserve_exact(room);
+        made.map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+        Ok(bytes)
+    };
+    let (mut pieces, mut found) = (Vec::new(), 0u64);
     loop {
-        let found = bytes.len() as u64;
         if limit < found {
             return Err(too_large(name, &format!("more than {limit} bytes"), limit));
         }
-        let step = found.clamp(1 << 16, MAX_STEP).min(limit + 1 - found);
-        let room = usize::try_from(step).unwrap_or(usize::MAX);
-        bytes
-            .try_reserve_exact(room)
-            .map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+        let step = match found {
+            0 => said.saturating_add(1).max(1 << 16),
+            _ => found.min(MAX_STEP),
+        };
+        let step = step.min(limit + 1 - found);
+        let mut piece: Vec<u8> = with_room(step)?;
         let read = (&mut source)
             .take(step)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
-        if (read as u64) < step {
-            return Ok(bytes);
+            .read_to_end(&mut piece)
+            .map_err(failed)? as u64;
+        found += read;
+        pieces.push(piece);
+        if read < step {
+            break;
         }
     }
+    let mut pieces = pieces.into_iter();
+    let mut whole = pieces.next().unwrap_or_default();
+    if 0 < pieces.len() {
+        let first = std::mem::replace(&mut whole, with_room(found)?);
+        whole.extend_from_slice(&first);
+    }
+    pieces.for_each(|piece| whole.extend_from_slice(&piece));
+    Ok(whole)
 }
 
 fn too_large(name: &str, found: &str, limit: u64) -> Error {
@@ -108,12 +133,24 @@ mod tests {
     fn a_stream_is_read_up_to_its_limit() {
         for limit in [0, 1, 65_535, 65_536, 1_000_000] {
             let mut endless = Endless(0);
-            let error = read_bounded("s", &mut endless, limit).unwrap_err();
+            let error = read_bounded("s", &mut endless, 0, limit).unwrap_err();
             assert_eq!(error.code(), "input-too-large");
             assert_eq!(endless.0, limit + 1);
             let mut zeros = Endless(0);
             let whole = (&mut zeros).take(limit);
-            assert_eq!(read_bounded("s", whole, limit).unwrap().len() as u64, limit);
+            assert_eq!(
+                read_bounded("s", whole, 0, limit).unwrap().len() as u64,
+                limit
+            );
+        }
+    }
+
+    #[test]
+    fn pieces_are_joined_in_order_whatever_is_said() {
+        let all: Vec<u8> = (0..300_000u32).map(|i| (i / 7) as u8).collect();
+        for said in [0, 1, 65_536, 299_999, 300_000, 400_000] {
+            let whole = read_bounded("s", &all[..], said, 1_000_000).unwrap();
+            assert_eq!(whole, all, "{said}");
         }
     }
 }

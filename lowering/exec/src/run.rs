@@ -63,7 +63,7 @@ impl Executable {
             self.argument_keys.iter().map(|k| inputs.get(k)).collect();
         let mut profile = Profile::default();
         // What is mapped anew for each run costs more than some steps do.
-        let fresh = self.options.poison || self.options.skip_moves;
+        let fresh = self.options.poison;
         let spare = self.spare.take().filter(|_| !fresh);
         let mut memory = match spare {
             Some(memory) => memory,
