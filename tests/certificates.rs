@@ -1,7 +1,7 @@
 //! Certificates of folds: every fold of the cases has one that is accepted, and no program that computes
 //! something else has one.
 
-use optc_check::{Certificate, Digest, validate};
+use optc_check::{Certificate, Digest, Witness, validate};
 use optc_ir::{Module, Registry, text, verify};
 use optc_passes::Boundary;
 use optc_target::Target;
@@ -243,5 +243,97 @@ fn hostile_certificates_are_refused() {
             validate(&original, &ran.module, &bad.witness, &registry).is_err(),
             "{line}"
         );
+    }
+}
+
+/// What the folded program computes several times is the same operation of the same operands each time.
+#[test]
+fn what_is_computed_several_times_is_computed_alike() {
+    let registry = Arc::new(optc_ops::registry());
+    let source = r#"
+func.func @main(%x: tensor<3x5xsi8>, %y: tensor<3x5xsi8>, %s: tensor<f32>) -> (tensor<3x5xf32>, tensor<5x3xf32>) {
+  %0 = "hbir.dequantize"(%x, %s) : (tensor<3x5xsi8>, tensor<f32>) -> tensor<3x5xf32>
+  %1 = "hbir.dequantize"(%y, %s) : (tensor<3x5xsi8>, tensor<f32>) -> tensor<3x5xf32>
+  %2 = "hbir.sub"(%0, %1) : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  %3 = "hbir.transpose"(%2) <{perm = [1, 0]}> : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  return %2, %3 : tensor<3x5xf32>, tensor<5x3xf32>
+}"#;
+    let original = text::parse(source).expect("it reads");
+    let boundary = Boundary::default();
+    let ran = run_passes(&original, "view-fold", "cpu", &boundary, &registry).expect("folds");
+    let witness = ran.certificate(&original).witness;
+    let accepts =
+        |module: &Module, witness: &Witness| validate(&original, module, witness, &registry);
+    assert!(accepts(&ran.module, &witness).is_ok());
+    let runs = |name: &str| {
+        let func = &ran.module.funcs[0];
+        let names = func.body.iter().map(|&op| &*func.ops[op].name);
+        names.filter(|other| *other == name).count()
+    };
+    assert_eq!((runs("hbir.dequantize"), runs("hbir.sub")), (4, 2));
+    let func = &ran.module.funcs[0];
+    for &op in &func.body {
+        let name = &func.ops[op].name;
+        if !matches!(&**name, "hbir.dequantize" | "hbir.sub") {
+            continue;
+        }
+        // Another operation, other operands, the same ones in another order, and no word of it.
+        let mut other = ran.module.clone();
+        other.funcs[0].ops[op].name = match &**name {
+            "hbir.sub" => "hbir.add".into(),
+            _ => "hbir.mul".into(),
+        };
+        assert!(accepts(&other, &witness).is_err(), "{name} is another one");
+        let mut other = ran.module.clone();
+        match &**name {
+            "hbir.sub" => other.funcs[0].ops[op].operands.swap(0, 1),
+            _ => {
+                let given = other.funcs[0].ops[op].operands[0];
+                let ty = other.funcs[0].ty(given).clone();
+                let alike = |v: &optc_ir::Value| *v != given && *other.funcs[0].ty(*v) == ty;
+                let all: Vec<optc_ir::Value> = other.funcs[0].values.ids().collect();
+                let wrong = *all.iter().find(|v| alike(v)).expect("there are two");
+                other.funcs[0].ops[op].operands[0] = wrong;
+            }
+        }
+        assert!(accepts(&other, &witness).is_err(), "{name} of others");
+    }
+    for at in 0..witness.funcs[0].operations.len() {
+        let mut less = witness.clone();
+        less.funcs[0].operations.remove(at);
+        assert!(
+            accepts(&ran.module, &less).is_err(),
+            "pair {at} is not stated"
+        );
+    }
+}
+
+/// What draws numbers or does more than give results is never there twice.
+#[test]
+fn what_is_not_pure_is_computed_once() {
+    let registry = optc_ops::registry();
+    for (effect, accepted) in [
+        ("pure", true),
+        ("random", false),
+        ("read", false),
+        ("write", false),
+    ] {
+        let op = |result: &str| {
+            format!(
+                "  {result} = \"hbir.opaque\"(%x) <{{kind = \"F\", domain = \"d\", effect = \"{effect}\"}}> : (tensor<5xf32>) -> tensor<5xf32>\n"
+            )
+        };
+        let program = |ops: &str, second: &str| {
+            let text = format!(
+                "func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {{\n{ops}  return %0, {second} : tensor<5xf32>, tensor<5xf32>\n}}\n"
+            );
+            text::parse(&text).expect("it reads")
+        };
+        let original = program(&op("%0"), "%0");
+        let twice = program(&(op("%0") + &op("%1")), "%1");
+        let mut witness = Witness::in_step(&original, &twice, &registry);
+        witness.funcs[0].operations = vec![(0, 0), (0, 1)];
+        let verdict = validate(&original, &twice, &witness, &registry);
+        assert_eq!(verdict.is_ok(), accepted, "{effect}: {verdict:?}");
     }
 }

@@ -9,7 +9,7 @@
 //!    of the same sizes in the same memory spaces, and of each operand the same element map of the same source;
 //! 3. a rearrangement is one more step of a map, a conversion none, and maps are compared as functions;
 //! 4. operations that do more than give results stand for each other one to one and in order; what is pure may
-//!    stand for several, or be left out where nothing reads it;
+//!    stand for several, be there several times, or be left out where nothing reads it;
 //! 5. the function returns the same values, and every live value is where the witness says, in that layout.
 //!
 //! Views are legal and shapes agree by [`verify`](optc_ir::verify::verify), which must have accepted both; that the target
@@ -34,6 +34,7 @@ use optc_ir::{
 use optc_layout::ViewMap;
 use optc_ops::Subview;
 use optc_target::Target;
+use std::borrow::Cow;
 
 /// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
 /// accepts the result, it moves the bytes that are stated, and the witness proves it.
@@ -137,7 +138,7 @@ fn mismatch(message: String) -> Diagnostic {
 /// Where a value's elements come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// This argument or computed value of the folded function.
+    /// This argument or computed value of the folded function, or one that is proved to be computed alike.
     Computed(Value),
     /// The constant with this number in [`Numbers`].
     Constant(usize),
@@ -345,6 +346,8 @@ struct Proof<'a> {
     registry: &'a Registry,
     left: Walk<'a>,
     right: Walk<'a>,
+    /// Of a value of the folded function that is computed more than once, the first one that is proved to be the same.
+    first: SideTable<Value, Option<Value>>,
     numbers: Numbers,
     effects: (&'a Effects<'a>, &'a Effects<'a>),
     functions: &'a IndexMap<&'a str, &'a Func>,
@@ -376,6 +379,7 @@ impl<'a> Proof<'a> {
             registry,
             left: Walk::new(a, registry),
             right,
+            first: SideTable::new(None),
             numbers,
             effects,
             functions,
@@ -426,10 +430,13 @@ impl<'a> Proof<'a> {
         self.arguments()?;
         let pairs = self.pairs(stated)?;
         for &op in &a.body {
-            match (self.left.kinds.of(op), pairs[op]) {
-                (Kind::Compute, Some(by)) => self.stands_for(op, by)?,
-                // Whatever reads a result of it finds nothing known.
-                (Kind::Compute, None) => {}
+            match self.left.kinds.of(op) {
+                // Whatever reads a result of an operation that nothing stands for finds nothing known.
+                Kind::Compute => {
+                    for &by in &pairs[op] {
+                        self.stands_for(op, by)?;
+                    }
+                }
                 _ => self.left.follow(op, &mut self.numbers)?,
             }
         }
@@ -455,11 +462,12 @@ impl<'a> Proof<'a> {
         Ok(())
     }
 
-    /// Of each operation of the original the one that the witness names. What does more than give results is
+    /// Of each operation of the original those that the witness names. What does more than give results is
     /// in both functions once, in one order.
-    fn pairs(&self, stated: &FuncWitness) -> Result<SideTable<Op, Option<Op>>, Box<Diagnostic>> {
+    fn pairs(&self, stated: &FuncWitness) -> Result<SideTable<Op, Vec<Op>>, Box<Diagnostic>> {
         let (a, b) = (self.left.func, self.right.func);
-        let mut pairs: SideTable<Op, Option<Op>> = SideTable::new(None);
+        let mut pairs: SideTable<Op, Vec<Op>> = SideTable::new(Vec::new());
+        let mut stated_once: IndexSet<(usize, usize)> = IndexSet::new();
         for &(x, y) in &stated.operations {
             let (Some(&op), Some(&by)) = (a.body.get(x), b.body.get(y)) else {
                 let message = format!(
@@ -468,12 +476,13 @@ impl<'a> Proof<'a> {
                 );
                 return Err(Box::new(mismatch(message)));
             };
-            if pairs[op].replace(by).is_some() {
+            if !stated_once.insert((x, y)) {
                 let message = format!("operation {x} of @{} is stated twice", a.name);
                 return Err(Box::new(
                     mismatch(message).at(a.ops[op].span, "the original"),
                 ));
             }
+            pairs[op].push(by);
         }
         let effectful = |walk: &Walk<'_>, effects: &Effects<'_>| -> Vec<Op> {
             let stays = |op: &Op| {
@@ -483,8 +492,8 @@ impl<'a> Proof<'a> {
         };
         let left = effectful(&self.left, self.effects.0);
         let right = effectful(&self.right, self.effects.1);
-        let wanted = left.iter().map(|&op| pairs[op]);
-        if !wanted.eq(right.iter().map(|&op| Some(op))) {
+        let wanted = left.iter().map(|&op| &pairs[op][..]);
+        if !wanted.eq(right.iter().map(std::slice::from_ref)) {
             let message = format!(
                 "@{}: the operations that do more than give results are not the original's, one to one and in order",
                 a.name
@@ -536,7 +545,14 @@ impl<'a> Proof<'a> {
             if !same_type(a, u, b, v) {
                 return refuse(format!("result {i} of `{}` is of another type", q.name));
             }
-            self.left.start(u, Source::Computed(v), &mut self.numbers);
+            match &self.left.seen[u] {
+                // It is computed once more, of the same operands.
+                Some(Seen {
+                    source: Source::Computed(first),
+                    ..
+                }) => self.first[v] = Some(*first).filter(|first| *first != v),
+                _ => self.left.start(u, Source::Computed(v), &mut self.numbers),
+            }
         }
         Ok(())
     }
@@ -596,9 +612,24 @@ impl<'a> Proof<'a> {
     fn same(&self, u: Value, v: Value) -> bool {
         same_type(self.left.func, u, self.right.func, v)
             && match (&self.left.seen[u], &self.right.seen[v]) {
-                (Some(x), Some(y)) => x.same(y),
+                (Some(x), Some(y)) => x.same(&self.known(y)),
                 _ => false,
             }
+    }
+
+    /// What is seen of a value of the folded function, from the first one that is computed so.
+    fn known<'s>(&self, seen: &'s Seen) -> Cow<'s, Seen> {
+        let first = match seen.source {
+            Source::Computed(value) => self.first[value],
+            Source::Constant(_) | Source::Reshaped(_) => None,
+        };
+        match first {
+            None => Cow::Borrowed(seen),
+            Some(first) => Cow::Owned(Seen {
+                source: Source::Computed(first),
+                ..seen.clone()
+            }),
+        }
     }
 }
 

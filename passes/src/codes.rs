@@ -57,6 +57,20 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "put the function in place of its calls before `view-fold`, with the pass `inline`",
     );
+    COMPUTED_TWICE = Code::command(
+        "computed-twice",
+        "remark: a cheap value that is read in several orders is computed once for each of them, which moves fewer bytes than converting it",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xbf16>) -> (tensor<5x6xf32>, tensor<6x5xf32>) {
+  %0 = "hbir.cast"(%x) <{to = f32}> : (tensor<5x6xbf16>) -> tensor<5x6xf32>
+  %1 = "hbir.transpose"(%0) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  return %0, %1 : tensor<5x6xf32>, tensor<6x5xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --remarks in.ir",
+        "nothing; the rule `compute-twice` off (`--pass=view-fold{rules=…}`, a list without it) computes it once",
+    );
     CONSTANT_CONVERSION = Code::command(
         "constant-conversion",
         "remark: a constant is wanted in another layout than it is stored in; it is written out once, at compile time",

@@ -3,7 +3,8 @@
 //! It knows nothing of digits, views or search: a buffer is a list that says which element of a value
 //! stands at each position. An element-wise operation runs over its index space in some order;
 //! each operand must lie in the order in which it is then read. A value that is wanted in an order
-//! that it was not written in is converted, once for each such order. A concat, a slice or a pad runs over
+//! that it was not written in is converted, once for each such order. An element-wise operation may run several times, each time
+//! in another order, where that is asked about. A concat, a slice or a pad runs over
 //! the longest of its values; the others lie in the order that their elements have there, which must
 //! be an order of digits.
 
@@ -25,8 +26,8 @@ pub(crate) struct Stored {
 const LIMIT: usize = 200_000;
 
 /// The least movement bytes, or nothing if there are too many combinations or the program is not
-/// made of reshapes, transposes and element-wise operations.
-pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
+/// made of reshapes, transposes and element-wise operations, each of which may run so often.
+pub(crate) fn least_bytes(module: &Module, free_boundary: bool, most_runs: usize) -> Option<u64> {
     let func = &module.funcs[0];
     let stored = store(func)?;
     let compute: Vec<Op> = func
@@ -35,12 +36,22 @@ pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
         .copied()
         .filter(|&op| !is_rearrangement(func, op))
         .collect();
-    let orders: Vec<Vec<Order>> = compute.iter().map(|&op| orders_of(func, op)).collect();
-    let combinations = orders
-        .iter()
-        .try_fold(1usize, |n, o| n.checked_mul(o.len()))?;
-    if LIMIT < combinations {
-        return None;
+    let runs = |&op: &Op| {
+        let most = match parts(func, op) {
+            Some(_) => 1,
+            None => most_runs,
+        };
+        sets(&orders_of(func, op), most)
+    };
+    let mut combinations = 1usize;
+    let mut runs_of: Vec<Vec<Vec<Order>>> = Vec::new();
+    for op in &compute {
+        let all = runs(op)?;
+        combinations = combinations.checked_mul(all.len())?;
+        if LIMIT < combinations {
+            return None;
+        }
+        runs_of.push(all);
     }
     let program = Program {
         func,
@@ -49,14 +60,35 @@ pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
         free_boundary,
     };
     let mut least = u64::MAX;
-    let mut at = vec![0usize; orders.len()];
+    let mut at = vec![0usize; runs_of.len()];
     loop {
-        let chosen: Vec<&Order> = at.iter().zip(&orders).map(|(&i, o)| &o[i]).collect();
+        let chosen: Vec<&[Order]> = at.iter().zip(&runs_of).map(|(&i, o)| &o[i][..]).collect();
         least = least.min(program.bytes(&chosen));
-        if !advance(&mut at, &orders) {
+        if !advance(&mut at, &runs_of) {
             return Some(least);
         }
     }
+}
+
+/// The sets of at least one and at most so many orders; nothing where there are too many.
+fn sets(orders: &[Order], most: usize) -> Option<Vec<Vec<Order>>> {
+    let mut all: Vec<Vec<usize>> = (0..orders.len()).map(|i| vec![i]).collect();
+    let mut begin = 0;
+    for _ in 1..most {
+        let end = all.len();
+        for at in begin..end {
+            let last = all[at].last().copied().unwrap_or(0);
+            for next in last + 1..orders.len() {
+                all.push([&all[at][..], &[next]].concat());
+            }
+            if LIMIT < all.len() {
+                return None;
+            }
+        }
+        begin = end;
+    }
+    let of = |set: Vec<usize>| set.into_iter().map(|i| orders[i].clone()).collect();
+    Some(all.into_iter().map(of).collect())
 }
 
 /// The orders an operation may run in.
@@ -141,7 +173,7 @@ pub(crate) fn induced(order: &Order, places: &[usize]) -> Order {
     all
 }
 
-fn advance(at: &mut [usize], orders: &[Vec<Order>]) -> bool {
+fn advance(at: &mut [usize], orders: &[Vec<Vec<Order>>]) -> bool {
     for (digit, choices) in at.iter_mut().zip(orders) {
         *digit += 1;
         if *digit < choices.len() {
@@ -196,6 +228,7 @@ fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
         "hbir.sub",
         "hbir.mul",
         "hbir.max",
+        "hbir.cast",
     ];
     for &op in &func.body {
         let data = &func.ops[op];
@@ -336,11 +369,12 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Bytes converted if each computing operation runs in the order given.
-    fn bytes(&self, orders: &[&Order]) -> u64 {
+    /// Bytes converted if each computing operation runs in each of the orders given.
+    fn bytes(&self, orders: &[&[Order]]) -> u64 {
         let mut wanted: IndexMap<Value, IndexSet<Order>> = IndexMap::new();
-        let mut written: IndexMap<Value, Order> = IndexMap::new();
-        for (&op, &order) in self.compute.iter().zip(orders) {
+        let mut written: IndexMap<Value, IndexSet<Order>> = IndexMap::new();
+        let runs = self.compute.iter().zip(orders);
+        for (op, order) in runs.flat_map(|(&op, orders)| orders.iter().map(move |o| (op, o))) {
             let parts = parts(self.func, op);
             for (i, &operand) in self.func.ops[op].operands.iter().enumerate() {
                 let stored = &self.stored[&operand];
@@ -355,11 +389,13 @@ impl Program<'_> {
                 Some(parts) => induced(order, &parts[parts.len() - 1]),
                 None => order.clone(),
             };
-            written.insert(self.func.ops[op].results[0], own);
+            let result = self.func.ops[op].results[0];
+            written.entry(result).or_default().insert(own);
         }
         if !self.free_boundary {
             for &arg in &self.func.args {
-                written.insert(arg, self.stored[&arg].map.clone());
+                let order = self.stored[&arg].map.clone();
+                written.entry(arg).or_default().insert(order);
             }
             for result in &self.func.results {
                 let stored = &self.stored[result];
@@ -371,7 +407,7 @@ impl Program<'_> {
         }
         let cost = |(root, orders): (&Value, &IndexSet<Order>)| {
             let extra = match written.get(root) {
-                Some(order) => orders.iter().filter(|o| *o != order).count(),
+                Some(written) => orders.iter().filter(|o| !written.contains(*o)).count(),
                 None => orders.len().saturating_sub(1),
             };
             extra as u64 * 2 * size_of(self.func, *root)

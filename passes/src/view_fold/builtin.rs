@@ -51,6 +51,13 @@ pub(super) const CONSTANT_ANY_LAYOUT: RuleInfo<'static> = RuleInfo {
     summary: "a constant is written in the layout that its readers want, at compile time",
 };
 
+/// The rule that cheap values are computed once for each order; it acts on the program, once its layouts are chosen.
+pub(super) const COMPUTE_TWICE: RuleInfo<'static> = RuleInfo {
+    name: "compute-twice",
+    equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o)), beside ew(x, y)",
+    summary: "what an element-wise operation or a broadcast gives is computed again in another order, where that converts fewer bytes",
+};
+
 /// The rules about operations, in the order in which they are tried.
 pub(super) const BUILTIN: &[Builtin] = &[
     Builtin {
@@ -231,7 +238,7 @@ pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
     BUILTIN
         .iter()
         .map(info)
-        .chain([CONSTANT_ANY_LAYOUT])
+        .chain([CONSTANT_ANY_LAYOUT, COMPUTE_TWICE])
         .collect()
 }
 

@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub(crate) struct Emitted {
     pub(crate) func: Func,
     pub(crate) conversions: Vec<Conversion>,
+    /// Storage groups that are converted at run time, to which layouts, and the values that are.
+    pub(crate) turned: Vec<(Group, LayoutId, Value)>,
     /// Why each new value is as it is.
     pub(crate) why: Vec<(Value, String)>,
     /// Operations of the old function and what stands for them.
@@ -56,6 +58,7 @@ struct Output<'e, 'a> {
     /// A member converted on its own.
     direct: FastMap<(Value, LayoutId), Value>,
     conversions: Vec<Conversion>,
+    turned: Vec<(Group, LayoutId, Value)>,
     conversion_of: FastMap<Value, usize>,
     why: Vec<(Value, String)>,
     operations: Vec<(Op, Op)>,
@@ -84,6 +87,7 @@ impl<'a> Emitter<'a> {
             views: FastMap::default(),
             direct: FastMap::default(),
             conversions: Vec::new(),
+            turned: Vec::new(),
             conversion_of: FastMap::default(),
             why: Vec::new(),
             operations: Vec::new(),
@@ -103,6 +107,7 @@ impl<'a> Emitter<'a> {
         Emitted {
             func: out.new,
             conversions: out.conversions,
+            turned: out.turned,
             why: out.why,
             operations: out.operations,
             held: out.held,
@@ -428,6 +433,9 @@ impl Output<'_, '_> {
             self.single(LayoutConvert::NAME, source, AttrDict::new(), ty, loc)
         };
         self.note_conversion(value, root, known, from, layout, reader);
+        if !known {
+            self.turned.push((group, layout, value));
+        }
         self.copies.insert((group, layout), value);
         value
     }

@@ -16,8 +16,8 @@
 //! 4. Variable elimination, past its limits an integer programme, chooses one layout a group and one
 //!    form an operation, with the fewest bytes converted (`choose`, `solve`, `integer`); what no choice goes
 //!    below is computed apart (`bound`).
-//! 5. The choice is written down (`emit`) and compared with the naive lowering on the whole
-//!    program; it is never worse.
+//! 5. The choice is written down (`emit`), cheap values once for each order that they are read in where that costs less
+//!    (`twice`), and compared with the naive lowering on the whole program; it is never worse.
 //!
 //! # Soundness
 //! 1. A `view` is emitted only where [`optc_layout::propagate`] gives the result's layout, which is exact.
@@ -43,6 +43,7 @@ use crate::codes;
 mod accepts;
 mod alternatives;
 mod asked;
+mod attempt;
 mod bound;
 mod builtin;
 mod chain;
@@ -53,6 +54,7 @@ mod draft;
 mod emit;
 mod ends;
 mod explain;
+mod folded;
 mod function;
 mod groups;
 mod integer;
@@ -84,6 +86,7 @@ mod solve;
 mod ties;
 mod tiled;
 mod totals;
+mod twice;
 mod weigh;
 
 use crate::bufferize::{self, MAX_LIVE};
@@ -206,10 +209,17 @@ impl Pass for ViewFold {
         let mut total = Totals::default();
         let mut functions = Functions::new(module);
         functions.laid = control::lay_out(module, cx, &shared)?;
+        let mut all = Vec::with_capacity(module.funcs.len());
+        for func in &module.funcs {
+            all.push(fold(func, &functions, cx, &mut shared)?);
+        }
+        let all = twice::if_cheaper(all, limit, cx);
         let mut funcs = Vec::with_capacity(module.funcs.len());
-        for (index, func) in module.funcs.iter().enumerate() {
-            let folded = fold(func, &functions, cx, &mut shared)?;
-            total.add(index, &folded, &sizes);
+        for ((index, func), folded) in module.funcs.iter().enumerate().zip(all) {
+            let witness = folded.witness(func, &cx.registry);
+            total.add(index, &folded, witness, &sizes);
+            twice::remark(func, &folded, cx);
+            shared.rules.ran_twice(&folded.repeated);
             funcs.push(folded.func);
         }
         let kept = module.funcs.iter().find(|f| functions.keeps_boundary(f));

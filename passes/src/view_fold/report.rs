@@ -11,7 +11,7 @@ use optc_target::Target;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
     /// No program in any layouts the target admits moves, copies and pads fewer bytes, nor these and what it repeats in
-    /// memory together.
+    /// memory together, which computes each value once, or as often as this one does.
     Optimal,
     /// None does among the candidate layouts and forms.
     OptimalInCandidates,
@@ -41,7 +41,8 @@ pub struct FoldReport {
     /// Movement, copy and padding bytes of the result.
     pub bytes_after: u64,
     /// No choice of layouts that the target admits moves and copies fewer bytes than this, the
-    /// boundaries of called functions being as they are declared.
+    /// boundaries of called functions being as they are declared, and each value being computed once, or as often as in the
+    /// result.
     pub lower_bound_bytes: u64,
     /// The three figures above as polynomials in the program's unknown sizes, by name; `None` where a
     /// layout has no polynomial.

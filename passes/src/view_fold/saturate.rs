@@ -13,7 +13,9 @@
 //! only the base form, every port in its default layout, is there.
 
 use super::accepts::default_layout;
-use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port};
+use super::builtin::{
+    BUILTIN, COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port,
+};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
@@ -28,6 +30,7 @@ use egg::{
 };
 use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::Op;
 use optc_ir::entity::EntityId;
 use optc_target::Accept;
 use std::borrow::Cow;
@@ -374,6 +377,8 @@ pub(crate) struct RuleSet {
     /// Whether all of them are on.
     pub(crate) all: bool,
     pub(crate) constants: bool,
+    /// Whether cheap values may be computed several times.
+    pub(crate) twice: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
     known: FastMap<ModeKey, Arc<Forms>>,
@@ -426,11 +431,11 @@ impl RuleSet {
             let rewrite = Rewrite::new(name, at, apply)?;
             searched.push((rule, rewrite));
         }
-        let constants = on(CONSTANT_ANY_LAYOUT.name);
         Ok(RuleSet {
             rules: searched,
             all,
-            constants,
+            constants: on(CONSTANT_ANY_LAYOUT.name),
+            twice: on(COMPUTE_TWICE.name),
             fired: IndexMap::new(),
             unsaturated: 0,
             known: FastMap::default(),
@@ -444,9 +449,19 @@ impl RuleSet {
             rules: on.cloned().collect(),
             all: false,
             constants: self.constants,
+            twice: self.twice,
             fired: IndexMap::new(),
             unsaturated: 0,
             known: FastMap::default(),
+        }
+    }
+
+    /// Counts operations that run more than once, each with how often.
+    pub(super) fn ran_twice(&mut self, repeated: &[(Op, usize)]) {
+        let more: usize = repeated.iter().map(|(_, times)| times - 1).sum();
+        if more != 0 {
+            let fired = self.fired.entry(COMPUTE_TWICE.name.to_owned()).or_default();
+            *fired += more as u64;
         }
     }
 

@@ -1,15 +1,15 @@
 //! Sums over the functions of a module, and the report that is made of them.
 
 use super::conversion::Conversion;
-use super::function::Folded;
+use super::folded::Folded;
 use super::report::{FoldReport, Proof};
 use super::shared::Tally;
 use crate::codes;
 use crate::elide_copies::{Left, Repeats};
 use crate::pass::PassContext;
-use optc_check::Witness;
 use optc_check::amount::{Amount, amount};
 use optc_check::stats::{Stats, fixed_movement};
+use optc_check::{FuncWitness, Witness};
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Diagnostic, Module, Value};
 
@@ -55,7 +55,14 @@ impl Totals {
         sum
     }
 
-    pub(crate) fn add(&mut self, index: usize, folded: &Folded, sizes: &SizeTable) {
+    /// Adds the fold of a function; its witness is the module's, in the order of functions.
+    pub(crate) fn add(
+        &mut self,
+        index: usize,
+        folded: &Folded,
+        witness: FuncWitness,
+        sizes: &SizeTable,
+    ) {
         self.naive.add(&folded.naive, sizes);
         self.naive.add(&folded.naive_padding, sizes);
         self.naive_padding.add(&folded.naive_padding, sizes);
@@ -76,7 +83,7 @@ impl Totals {
         self.alternatives
             .extend(weighed.map(|(v, lines)| (index, *v, lines.clone())));
         self.freed.push(folded.freed);
-        self.witness.funcs.push(folded.witness.clone());
+        self.witness.funcs.push(witness);
     }
 
     /// Adds to naive lowering what operations move by themselves, and checks that the result moves no more.

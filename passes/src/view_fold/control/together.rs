@@ -3,7 +3,8 @@
 //! The program is for the search alone: nothing runs it. What is one value at several ports (an argument, what a round gives for the
 //! next one, the result) goes through sums, whose operands and results lie alike; a part of what has all rounds is gathered from it.
 
-use super::super::function::{Folded, fold};
+use super::super::folded::Folded;
+use super::super::function::fold;
 use super::super::groups::Functions;
 use super::super::maps::FastMap;
 use super::super::shared::Shared;
@@ -243,10 +244,9 @@ impl<'m> Merge<'_, 'm> {
 
     /// The choices that a folded program stands for.
     fn read(&self, folded: &Folded) -> Vec<(usize, usize, Choice)> {
-        let pairs = folded.witness.operations.iter().copied();
-        let by: FastMap<usize, usize> = pairs.collect();
+        let by: FastMap<Op, Op> = folded.operations.iter().copied().collect();
         let notation = |mark: &Mark| {
-            let &op = folded.func.body.get(*by.get(&mark.body)?)?;
+            let &op = by.get(self.func.body.get(mark.body)?)?;
             let data = &folded.func.ops[op];
             let values = match mark.joint.axis {
                 Some(_) => &data.operands,

@@ -1,0 +1,692 @@
+//! Computes cheap values once for each order that they are read in, where that moves fewer bytes than converting them.
+//!
+//! A conversion that stays of what a cheap operation gives (element-wise, a broadcast) may be read from the operation once more,
+//! of operands in that order: those that are there in it cost nothing, those that a cheap operation gives are computed once more
+//! themselves where that is less, and what is left is converted. Conversions that together save bytes so are gone from a second
+//! program, in which each such value has a copy of its own for the readers of each conversion; copies that want one layout are
+//! one. That program is folded as any other, and taken if it costs less than the one it came from.
+
+use super::attempt::{Attempt, attempt};
+use super::folded::Folded;
+use super::groups::{Functions, Group, NodeKind};
+use super::layouts::LayoutId;
+use super::maps::{FastMap, FastSet};
+use super::shared::Shared;
+use crate::codes;
+use crate::elide_copies;
+use crate::names::name_of;
+use crate::pass::PassContext;
+use optc_check::stats::{Stats, changes_space};
+use optc_ir::size::SizeTable;
+use optc_ir::{Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, Type, Value};
+use optc_ops::View;
+
+/// How often copies are looked for in what the last ones led to.
+const MOST_ROUNDS: usize = 4;
+
+/// Values that are converted for one that is computed once more; with more it is converted itself.
+const MOST_SOURCES: usize = 8;
+
+/// How often conversions are looked at again that may be worth it beside those that are.
+const MOST_LOOKS: usize = 16;
+
+/// The families of operations that may run once more: what they compute costs less than what they read and write.
+const CHEAP: &[&str] = &["elementwise", "broadcast"];
+
+/// A function some of whose values are computed several times.
+pub(super) struct Twice {
+    pub(super) func: Func,
+    /// Operations that run once more, with the one of the function that it was made of.
+    pub(super) ops: FastMap<Op, Op>,
+    /// Their results, and views of them.
+    pub(super) values: FastMap<Value, Value>,
+}
+
+impl Twice {
+    /// The operation of the function before.
+    pub(super) fn op(&self, op: Op) -> Op {
+        self.ops.get(&op).copied().unwrap_or(op)
+    }
+
+    /// The value of the function before.
+    pub(super) fn value(&self, value: Value) -> Value {
+        self.values.get(&value).copied().unwrap_or(value)
+    }
+
+    /// Says of a fold of the function with copies what it is of the one before, and what that saves.
+    pub(super) fn name(&self, folded: &mut Folded, saved: u64) {
+        for (old, _) in &mut folded.operations {
+            *old = self.op(*old);
+        }
+        for (old, _) in &mut folded.held {
+            *old = self.value(*old);
+        }
+        for conversion in &mut folded.conversions {
+            conversion.of = self.value(conversion.of);
+            let readers = conversion.readers.iter_mut().flatten();
+            readers.for_each(|reader| *reader = self.op(*reader));
+        }
+        let times = times(&folded.operations);
+        let new: FastMap<Op, Op> = folded.operations.iter().map(|&(a, b)| (b, a)).collect();
+        for (value, text) in &mut folded.why {
+            let op = folded.func.def_op(*value).and_then(|op| new.get(&op));
+            if let Some(times) = op.and_then(|op| times.get(op)) {
+                *text += &format!(
+                    "; computed {times} times, once for each order: with all that it computes so the function costs {saved} bytes less"
+                );
+            }
+        }
+        folded.repeated = times.into_iter().collect();
+        folded.saved = saved;
+    }
+}
+
+/// The operations that run several times, each with how often, by what stands for operations.
+fn times(operations: &[(Op, Op)]) -> FastMap<Op, usize> {
+    let mut times: FastMap<Op, usize> = FastMap::default();
+    for (old, _) in operations {
+        *times.entry(*old).or_default() += 1;
+    }
+    times.retain(|_, times| 1 < *times);
+    times
+}
+
+/// A function that computes values several times and costs less than `first`, with its fold; nothing where none was found.
+pub(super) fn cheaper(
+    func: &Func,
+    first: &Attempt,
+    (functions, cx): (&Functions<'_>, &PassContext),
+    shared: &mut Shared,
+) -> Option<(Twice, Attempt)> {
+    let mut best: Option<(Twice, Attempt)> = None;
+    for _ in 0..MOST_ROUNDS {
+        let (before, folded) = match &best {
+            Some((twice, folded)) => (&twice.func, folded),
+            None => (func, first),
+        };
+        let Some(plan) = Plan::of(before, folded, cx, shared) else {
+            break;
+        };
+        let mut twice = plan.carry_out(before);
+        if let Some((last, _)) = &best {
+            twice.compose(last);
+        }
+        // Layouts of functions with unknown sizes are forgotten when another one begins.
+        let mut tables = shared.clone();
+        let Some(found) = twice.fold((functions, cx), &mut tables) else {
+            break;
+        };
+        if saved(&folded.emitted.func, &found.emitted.func, cx) == 0 {
+            break;
+        }
+        *shared = tables;
+        best = Some((twice, found));
+    }
+    best
+}
+
+/// Bytes that a folded function costs less than another one.
+pub(super) fn saved(before: &Func, after: &Func, cx: &PassContext) -> u64 {
+    cost(before, cx).saturating_sub(cost(after, cx))
+}
+
+/// Bytes of a folded function: what is moved, padded, copied and repeated, and what takes longer.
+fn cost(func: &Func, cx: &PassContext) -> u64 {
+    let mut module = Module {
+        funcs: vec![func.clone()],
+        ..Module::default()
+    };
+    module.attrs.set("hbir.target", Attr::str(&cx.target.name));
+    module_cost(&module, cx)
+}
+
+/// The same of a module.
+pub(super) fn module_cost(module: &Module, cx: &PassContext) -> u64 {
+    let sizes = SizeTable::new(&cx.bindings);
+    let stats = Stats::on(module, &cx.registry, &sizes, &cx.target);
+    let moved = stats.layout_bytes().saturating_add(stats.copy_bytes);
+    moved.saturating_add(stats.expand_bytes)
+}
+
+/// The folds of a module's functions as they are, or, where the module costs as much without once copies have gone that need not
+/// be made, or fits its limit of memory only so, without values that are computed several times.
+pub(super) fn if_cheaper(
+    all: Vec<Folded>,
+    limit: Option<u64>,
+    cx: &mut PassContext,
+) -> Vec<Folded> {
+    if all.iter().all(|folded| folded.once.is_none()) {
+        return all;
+    }
+    let with = all.iter().map(|folded| folded.func.clone()).collect();
+    let without = all.iter().map(|folded| match &folded.once {
+        Some(once) => once.func.clone(),
+        None => folded.func.clone(),
+    });
+    let without = without.collect();
+    let mut cost = |funcs: Vec<Func>| {
+        let mut module = Module {
+            funcs,
+            ..Module::default()
+        };
+        module.attrs.set("hbir.target", Attr::str(&cx.target.name));
+        let said = cx.remarks.len();
+        let fits = elide_copies::run_on(&mut module, limit, cx);
+        cx.remarks.truncate(said);
+        fits.map_or(u64::MAX, |_| module_cost(&module, cx))
+    };
+    if cost(with) < cost(without) {
+        return all;
+    }
+    let once = |folded: Folded| match folded.once {
+        Some(once) => *once,
+        None => folded,
+    };
+    all.into_iter().map(once).collect()
+}
+
+/// Remarks on what is computed several times.
+pub(super) fn remark(func: &Func, folded: &Folded, cx: &mut PassContext) {
+    for &(op, times) in &folded.repeated {
+        let value = func.ops[op].results[0];
+        let message = format!(
+            "{} is computed {times} times, once for each order that it is read in",
+            name_of(func, value)
+        );
+        let diag = Diagnostic::remark(codes::COMPUTED_TWICE, message);
+        let diag = diag.at(func.ops[op].span, "this operation");
+        cx.remarks.push(diag.note(format!(
+            "@{} costs {} bytes less with all that it computes so",
+            func.name, folded.saved
+        )));
+    }
+}
+
+/// Whether an operation may run once more.
+fn is_cheap(func: &Func, op: Op, registry: &Registry) -> bool {
+    let (data, op_ref) = (&func.ops[op], func.op_ref(op));
+    let family = registry.get(&data.name).map(|decl| decl.family_of(&op_ref));
+    let known = |value: &Value| {
+        let ty = func.ty(*value).as_tensor();
+        ty.is_some_and(|ty| !ty.dims.contains(&Dim::Unknown))
+    };
+    family.is_some_and(|family| CHEAP.contains(&family))
+        && registry.effect(&op_ref).is_pure()
+        && data.results.len() == 1
+        && data.props.symbols().next().is_none()
+        && data.operands.iter().chain(&data.results).all(known)
+        && !changes_space(func, op, registry)
+}
+
+/// What a storage group may lie in.
+type Key = (Group, LayoutId);
+
+/// Ports of the operation that gives a group, and what is wanted there.
+type Wanted = Vec<(usize, Key)>;
+
+/// How a group comes to lie in a layout.
+#[derive(Clone)]
+enum Way {
+    /// It does.
+    There,
+    Converted,
+    Computed(Wanted),
+}
+
+/// What is converted, with its bytes.
+type Sources = Vec<(Key, u64)>;
+
+/// A conversion in whose place a value may be computed.
+struct Instead {
+    key: Key,
+    bytes: u64,
+    wanted: Wanted,
+    sources: Sources,
+}
+
+impl Instead {
+    /// Bytes of what is converted for it besides what is converted in any case.
+    fn more(&self, paid: &FastSet<Key>) -> u64 {
+        let more = self.sources.iter().filter(|(key, _)| !paid.contains(key));
+        more.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+}
+
+/// Which values are computed once more, and for which readers.
+struct Plan<'a> {
+    folded: &'a Attempt,
+    ways: FastMap<Key, Way>,
+    /// By operation and port, or as a result of the function.
+    readers: FastMap<(Op, usize), Key>,
+    returns: FastMap<usize, Key>,
+}
+
+impl<'a> Plan<'a> {
+    /// Nothing where no copies save bytes.
+    fn of(
+        func: &Func,
+        folded: &'a Attempt,
+        cx: &PassContext,
+        shared: &mut Shared,
+    ) -> Option<Plan<'a>> {
+        let mut finder = Finder {
+            func,
+            registry: &cx.registry,
+            folded,
+            shared,
+            known: FastMap::default(),
+        };
+        let turned = &folded.emitted.turned;
+        let all: Vec<Instead> = turned
+            .iter()
+            .filter_map(|&(group, layout, _)| finder.instead((group, layout)))
+            .collect();
+        let mut chosen = worthwhile(all);
+        if chosen.is_empty() {
+            return None;
+        }
+        let ways = finder.known.into_iter();
+        let mut plan = Plan {
+            folded,
+            ways: ways.map(|(key, (way, _))| (key, way)).collect(),
+            readers: FastMap::default(),
+            returns: FastMap::default(),
+        };
+        let unread = plan.read_by(func, &chosen);
+        chosen.retain(|instead| !unread.contains(&instead.key));
+        let keys: FastSet<Key> = chosen.iter().map(|instead| instead.key).collect();
+        plan.readers.retain(|_, key| keys.contains(key));
+        plan.returns.retain(|_, key| keys.contains(key));
+        let computed = chosen.into_iter();
+        plan.ways
+            .extend(computed.map(|instead| (instead.key, Way::Computed(instead.wanted))));
+        let any = !plan.readers.is_empty() || !plan.returns.is_empty();
+        any.then_some(plan)
+    }
+
+    /// Finds who reads the conversions; those that something else reads as well.
+    fn read_by(&mut self, func: &Func, chosen: &[Instead]) -> FastSet<Key> {
+        let emitted = &self.folded.emitted;
+        let graph = &self.folded.graph;
+        let keys: FastSet<Key> = chosen.iter().map(|instead| instead.key).collect();
+        let turned = emitted.turned.iter();
+        let by_value: FastMap<Value, Key> = turned
+            .map(|&(group, layout, value)| (value, (group, layout)))
+            .filter(|(_, key)| keys.contains(key))
+            .collect();
+        let new = &emitted.func;
+        let read = |old: Value, value: Value| {
+            let mut at = value;
+            while let Some(op) = new.def_op(at)
+                && &*new.ops[op].name == View::NAME
+            {
+                at = new.ops[op].operands[0];
+            }
+            let key = by_value.get(&at).copied()?;
+            (graph.member(old)?.group == key.0).then_some(key)
+        };
+        let mut found: FastSet<(Key, Option<Op>)> = FastSet::default();
+        for &(old, made) in &emitted.operations {
+            let operands = func.ops[old].operands.iter().zip(&new.ops[made].operands);
+            for (port, (&before, &after)) in operands.enumerate() {
+                if let Some(key) = read(before, after) {
+                    self.readers.insert((old, port), key);
+                    found.insert((key, Some(old)));
+                }
+            }
+        }
+        for (i, (&before, &after)) in func.results.iter().zip(&new.results).enumerate() {
+            if let Some(key) = read(before, after) {
+                self.returns.insert(i, key);
+                found.insert((key, None));
+            }
+        }
+        let mut unread = FastSet::default();
+        for conversion in &emitted.conversions {
+            let result = new.ops[conversion.op].results.first();
+            let Some(&key) = result.and_then(|value| by_value.get(value)) else {
+                continue;
+            };
+            let mut readers = conversion.readers.iter();
+            if !readers.all(|reader| found.contains(&(key, *reader))) {
+                unread.insert(key);
+            }
+        }
+        unread
+    }
+
+    /// The function with the copies, each in front of the first operation that reads it.
+    fn carry_out(&self, func: &Func) -> Twice {
+        let mut copier = Copier {
+            plan: self,
+            twice: Twice {
+                func: func.clone(),
+                ops: FastMap::default(),
+                values: FastMap::default(),
+            },
+            made: FastMap::default(),
+        };
+        copier.twice.func.body = Vec::with_capacity(func.body.len());
+        for &op in &func.body {
+            for (port, &value) in func.ops[op].operands.iter().enumerate() {
+                if let Some(&key) = self.readers.get(&(op, port)) {
+                    let copy = copier.copy(func, value, key);
+                    copier.twice.func.ops[op].operands[port] = copy;
+                }
+            }
+            copier.twice.func.body.push(op);
+        }
+        for (i, &value) in func.results.iter().enumerate() {
+            if let Some(&key) = self.returns.get(&i) {
+                copier.twice.func.results[i] = copier.copy(func, value, key);
+            }
+        }
+        copier.twice.drop_unread();
+        copier.twice
+    }
+}
+
+/// The conversions that are worth it: each by itself, or together with others that want the same values converted.
+fn worthwhile(all: Vec<Instead>) -> Vec<Instead> {
+    let mut paid: FastSet<Key> = FastSet::default();
+    let (mut chosen, mut left) = (Vec::new(), all);
+    for _ in 0..MOST_LOOKS {
+        let (more, rest): (Vec<Instead>, Vec<Instead>) = left
+            .into_iter()
+            .partition(|instead| instead.more(&paid) < instead.bytes);
+        left = rest;
+        if more.is_empty() {
+            break;
+        }
+        let sources = more.iter().flat_map(|instead| &instead.sources);
+        paid.extend(sources.map(|(key, _)| *key));
+        chosen.extend(more);
+    }
+    // What is left saves nothing by itself; those that share all that they want converted may.
+    let mut alike: FastMap<Vec<Key>, Vec<Instead>> = FastMap::default();
+    for instead in left {
+        let mut keys: Vec<Key> = instead.sources.iter().map(|(key, _)| *key).collect();
+        keys.retain(|key| !paid.contains(key));
+        alike.entry(keys).or_default().push(instead);
+    }
+    for (_, together) in alike {
+        let saved = together
+            .iter()
+            .fold(0u64, |sum, instead| sum.saturating_add(instead.bytes));
+        if together
+            .first()
+            .is_some_and(|first| first.more(&paid) < saved)
+        {
+            chosen.extend(together);
+        }
+    }
+    chosen
+}
+
+/// Finds how groups may come to lie in layouts.
+struct Finder<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    folded: &'a Attempt,
+    shared: &'a mut Shared,
+    known: FastMap<Key, (Way, Sources)>,
+}
+
+impl Finder<'_> {
+    /// What may stand in the place of a conversion, if that converts no more bytes.
+    fn instead(&mut self, key: Key) -> Option<Instead> {
+        let wanted = self.wanted(key)?;
+        for &(_, operand) in &wanted {
+            self.find(operand);
+        }
+        let sources = self.sources(&wanted)?;
+        let bytes = self.converted(key);
+        let instead = Instead {
+            key,
+            bytes,
+            wanted,
+            sources,
+        };
+        (instead.more(&FastSet::default()) <= bytes).then_some(instead)
+    }
+
+    fn converted(&self, (group, layout): Key) -> u64 {
+        let layouts = &self.shared.layouts;
+        let produced = self.folded.choice.groups[group].produced;
+        let from = layouts.bytes(self.folded.candidates[group][produced]);
+        from.saturating_add(layouts.bytes(layout))
+    }
+
+    /// Whether a group lies in a layout already.
+    fn is_there(&self, (group, layout): Key) -> bool {
+        let all = &self.folded.candidates[group];
+        let state = self.folded.choice.groups[group];
+        let at = all.iter().position(|&l| l == layout);
+        at.is_some_and(|at| at == state.produced || state.extras & (1u64 << at) != 0)
+    }
+
+    /// What the cheap operation that gives a group wants at its operands to give it in a layout; nothing where there is none,
+    /// or where no views lead to that.
+    fn wanted(&mut self, (group, layout): Key) -> Option<Wanted> {
+        let graph = &self.folded.graph;
+        let (node, port) = graph.groups[group].producer?;
+        let node = &graph.nodes[node];
+        let (NodeKind::Op(op), Some(id)) = (&node.kind, node.signature) else {
+            return None;
+        };
+        if !is_cheap(self.func, *op, self.registry) {
+            return None;
+        }
+        let Shared {
+            layouts,
+            signatures,
+            ..
+        } = &mut *self.shared;
+        let transfers = signatures.transfers(layouts, id, port, layout);
+        let mut wanted = Vec::new();
+        for (port, data) in node.ports.iter().enumerate().filter(|(_, p)| !p.is_result) {
+            let member = graph.member(data.value)?;
+            let longer = graph.shapes[data.value].iter().filter(|&&n| 1 < n).count();
+            // What has one order only lies in it.
+            if longer < 2 || graph.groups[member.group].is_known() {
+                continue;
+            }
+            let there = transfers.iter().find(|(other, _)| *other == port);
+            let root = graph.at_root(layouts, data.value, there?.1)?;
+            wanted.push((port, (member.group, root)));
+        }
+        Some(wanted)
+    }
+
+    /// Finds out how a group comes to lie in a layout, and with it those that it is computed of.
+    fn find(&mut self, key: Key) {
+        let mut open = vec![(key, false)];
+        while let Some((key, is_ready)) = open.pop() {
+            if self.known.contains_key(&key) {
+                continue;
+            }
+            let found = match self.is_there(key) {
+                true => (Way::There, Vec::new()),
+                false => {
+                    let bytes = self.converted(key);
+                    let wanted = self.wanted(key);
+                    if let Some(wanted) = wanted.as_ref().filter(|_| !is_ready) {
+                        open.push((key, true));
+                        open.extend(wanted.iter().map(|&(_, operand)| (operand, false)));
+                        continue;
+                    }
+                    let sources = wanted.as_ref().and_then(|wanted| self.sources(wanted));
+                    let less = sources.filter(|all| {
+                        let sum = all.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+                        sum < bytes
+                    });
+                    match (wanted, less) {
+                        (Some(wanted), Some(sources)) => (Way::Computed(wanted), sources),
+                        _ => (Way::Converted, vec![(key, bytes)]),
+                    }
+                }
+            };
+            self.known.insert(key, found);
+        }
+    }
+
+    /// What is converted for these operands; nothing where that is too much to say.
+    fn sources(&self, wanted: &Wanted) -> Option<Sources> {
+        let mut all: Sources = Vec::new();
+        for (_, operand) in wanted {
+            let (_, sources) = self.known.get(operand)?;
+            for source in sources {
+                if !all.contains(source) {
+                    all.push(*source);
+                }
+            }
+        }
+        (all.len() <= MOST_SOURCES).then_some(all)
+    }
+}
+
+/// Makes the copies of a plan.
+struct Copier<'p, 'a> {
+    plan: &'p Plan<'a>,
+    twice: Twice,
+    made: FastMap<(Value, Key), Value>,
+}
+
+impl Copier<'_, '_> {
+    /// A value of a group that lies in a layout, computed for it.
+    fn copy(&mut self, func: &Func, value: Value, key: Key) -> Value {
+        let mut open = vec![(value, key, false)];
+        while let Some((value, key, is_ready)) = open.pop() {
+            if self.made.contains_key(&(value, key)) {
+                continue;
+            }
+            let sources = self.operands(func, value, key);
+            let (Some(op), Some(sources)) = (func.def_op(value), sources) else {
+                self.made.insert((value, key), value);
+                continue;
+            };
+            if !is_ready {
+                open.push((value, key, true));
+                open.extend(sources.iter().map(|&(_, v, k)| (v, k, false)));
+                continue;
+            }
+            let data = &func.ops[op];
+            let mut operands = data.operands.clone();
+            for (port, value, key) in sources {
+                operands[port] = self.made.get(&(value, key)).copied().unwrap_or(value);
+            }
+            let types = data.results.iter().map(|&v| func.ty(v).clone()).collect();
+            let (name, props, loc) = (data.name.clone(), data.props.clone(), data.loc.clone());
+            let new = &mut self.twice.func;
+            let made = new.make_op(name, operands, props, types, loc);
+            new.ops[made].attrs = data.attrs.clone();
+            new.ops[made].span = data.span;
+            new.body.push(made);
+            self.twice.ops.insert(made, op);
+            let results = &self.twice.func.ops[made].results;
+            let results = results.iter().zip(&data.results);
+            self.twice.values.extend(results.map(|(&a, &b)| (a, b)));
+            let result = self.twice.func.ops[made].results[0];
+            self.made.insert((value, key), result);
+        }
+        self.made.get(&(value, key)).copied().unwrap_or(value)
+    }
+
+    /// The operands that have copies of their own where a value is computed once more: ports, values and what they lie in.
+    /// Nothing where the value is read as it is.
+    fn operands(&self, func: &Func, value: Value, key: Key) -> Option<Vec<(usize, Value, Key)>> {
+        let Some(Way::Computed(wanted)) = self.plan.ways.get(&key) else {
+            return None;
+        };
+        let operands = &func.ops[func.def_op(value)?].operands;
+        if self.plan.folded.graph.groups[key.0].root != value {
+            return Some(vec![(0, *operands.first()?, key)]);
+        }
+        let wanted = wanted.iter();
+        let wanted = wanted.map(|&(port, key)| Some((port, *operands.get(port)?, key)));
+        wanted.collect()
+    }
+}
+
+impl Twice {
+    /// Names what copies of copies were made of.
+    fn compose(&mut self, last: &Twice) {
+        for op in self.ops.values_mut() {
+            *op = last.op(*op);
+        }
+        for value in self.values.values_mut() {
+            *value = last.value(*value);
+        }
+        self.ops.extend(last.ops.iter().map(|(&a, &b)| (a, b)));
+        let values = last.values.iter().map(|(&a, &b)| (a, b));
+        self.values.extend(values);
+    }
+
+    /// Folds the function; copies that come out alike are joined, and what is left is folded again.
+    fn fold(
+        &mut self,
+        (functions, cx): (&Functions<'_>, &PassContext),
+        tables: &mut Shared,
+    ) -> Option<Attempt> {
+        loop {
+            let folded = attempt(&self.func, functions, cx, tables).ok()?;
+            if !self.join(&folded) {
+                return Some(folded);
+            }
+        }
+    }
+
+    /// Joins operations that compute the same of the same; whether there are any.
+    fn join(&mut self, folded: &Attempt) -> bool {
+        let new = &folded.emitted.func;
+        let named = folded.emitted.operations.iter();
+        let named: Vec<(Op, Op)> = named.map(|&(old, made)| (self.op(old), made)).collect();
+        let repeated = times(&named);
+        let mut first: FastMap<(Op, &[Value], &Type), Op> = FastMap::default();
+        let mut instead: FastMap<Value, Value> = FastMap::default();
+        for &(old, made) in &folded.emitted.operations {
+            let of = self.op(old);
+            if !repeated.contains_key(&of) {
+                continue;
+            }
+            let data = &new.ops[made];
+            let key = (of, &data.operands[..], new.ty(data.results[0]));
+            let known = *first.entry(key).or_insert(old);
+            if known != old {
+                let result = |op: Op| self.func.ops[op].results[0];
+                instead.insert(result(old), result(known));
+            }
+        }
+        if instead.is_empty() {
+            return false;
+        }
+        let other = |value: &mut Value| {
+            if let Some(&known) = instead.get(value) {
+                *value = known;
+            }
+        };
+        for &op in &self.func.body {
+            self.func.ops[op].operands.iter_mut().for_each(other);
+        }
+        self.func.results.iter_mut().for_each(other);
+        self.drop_unread();
+        true
+    }
+
+    /// Copies that nothing reads go, and what they were made of.
+    fn drop_unread(&mut self) {
+        let copied: FastSet<Op> = self.ops.iter().flat_map(|(&a, &b)| [a, b]).collect();
+        let mut read: FastSet<Value> = self.func.results.iter().copied().collect();
+        let mut body = Vec::with_capacity(self.func.body.len());
+        for &op in self.func.body.iter().rev() {
+            let data = &self.func.ops[op];
+            if copied.contains(&op) && !data.results.iter().any(|v| read.contains(v)) {
+                continue;
+            }
+            read.extend(data.operands.iter().copied());
+            body.push(op);
+        }
+        body.reverse();
+        self.func.body = body;
+    }
+}
