@@ -847,6 +847,94 @@ fn what_rows_are_rounded_to_is_all_they_write() {
     assert_eq!(rows.count(), 4, "{kernels:?}");
 }
 
+/// Convolutions of each channel of bytes, channels last and rows last, by weights that are known and that are not, with what is made of their sums:
+/// bytes of both types, floats, and what is no one loop.
+fn made_of_channels(dtype: &str) -> String {
+    let last = ", {order = [0, 2, 3, 1]}";
+    let all = [
+        (
+            last,
+            70,
+            "9x12",
+            "dilations = [1, 2], pads = [1, 2, 1, 2], strides = [2, 1]",
+            "5x12",
+        ),
+        (
+            "",
+            5,
+            "9x34",
+            "dilations = [2, 1], pads = [2, 1, 2, 1], strides = [1, 2]",
+            "9x17",
+        ),
+        (
+            last,
+            19,
+            "9x12",
+            "dilations = [1, 1], pads = [0, 0, 0, 0], strides = [1, 1]",
+            "7x10",
+        ),
+        (
+            "",
+            3,
+            "9x34",
+            "dilations = [1, 1], pads = [1, 1, 1, 1], strides = [1, 1]",
+            "9x34",
+        ),
+    ];
+    let (mut arguments, mut values, mut types) = (Vec::new(), Vec::new(), Vec::new());
+    let mut text = String::new();
+    for (name, value) in [("scale", "0.3"), ("step", "0.7")] {
+        text += &format!(
+            "  %{name} = \"hbir.constant\"() <{{value = dense<{value}> : tensor<f32>}}> : () -> tensor<f32>\n"
+        );
+    }
+    for (n, (order, channels, size, attrs, made)) in all.into_iter().enumerate() {
+        let image = format!("tensor<2x{channels}x{size}x{dtype}{order}>");
+        let weights = format!("tensor<{channels}x1x3x3x{dtype}>");
+        arguments.push(format!("%x{n}: {image}, %w{n}: {weights}"));
+        text += &format!(
+            "  %k{n} = \"hbir.constant\"() <{{value = dense<93> : {weights}}}> : () -> {weights}\n"
+        );
+        let of = |dtype: &str| format!("tensor<2x{channels}x{made}x{dtype}{order}>");
+        let (sums, floats) = (of("si32"), of("f32"));
+        for (k, to) in ["si8", "ui8", "f32", "si8"].into_iter().enumerate() {
+            let (v, by) = (format!("%v{n}_{k}"), if k < 2 { "w" } else { "k" });
+            text += &format!(
+                "  {v}a = \"hbir.conv\"(%x{n}, %{by}{n}) <{{{attrs}, group = {channels}, to = si32}}> : ({image}, {weights}) -> {sums}\n"
+            );
+            text += &format!(
+                "  {v}b = \"hbir.dequantize\"({v}a, %scale) : ({sums}, tensor<f32>) -> {floats}\n"
+            );
+            types.push(of(to));
+            if to == "f32" {
+                values.push(format!("{v}b"));
+                continue;
+            }
+            let then = if k == 3 { "tanh" } else { "relu" };
+            text += &format!("  {v}c = \"hbir.{then}\"({v}b) : ({floats}) -> {floats}\n");
+            text += &format!(
+                "  {v}d = \"hbir.quantize\"({v}c, %step) <{{to = {to}}}> : ({floats}, tensor<f32>) -> {}\n",
+                of(to)
+            );
+            values.push(format!("{v}d"));
+        }
+    }
+    let [arguments, values, types] = [arguments, values, types].map(|list| list.join(", "));
+    format!("func.func @main({arguments}) -> ({types}) {{\n{text}  return {values} : {types}\n}}\n")
+}
+
+#[test]
+fn what_is_made_of_bytes_of_channels_is_one_step() {
+    for dtype in ["si8", "ui8"] {
+        let steps = steps_of(&made_of_channels(dtype), "bufferize,plan-memory");
+        let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
+        let made = kernels
+            .iter()
+            .filter(|step| step.1 == "depthwise" && step.0 != "conv");
+        assert_eq!(made.count(), 16, "{kernels:?}");
+    }
+}
+
 /// Sums of floats with what is made of them alone: of one block of terms and of several, in lines and across them, of convolutions of
 /// each kind, with norms of known means before it; and several operations on floats, which are a step of their own.
 fn made_of_floats() -> String {

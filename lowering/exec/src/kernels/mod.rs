@@ -9,10 +9,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod channels;
 mod matrix;
 mod portable;
 pub(crate) mod product;
 mod runs;
+pub(crate) mod softmax;
 mod streams;
 mod taps;
 #[cfg(target_arch = "x86_64")]

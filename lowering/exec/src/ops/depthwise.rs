@@ -2,7 +2,8 @@
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::isa::Isa;
-use crate::kernels::product::{self, Byte, PLACES, Quad, Weights};
+use crate::kernels::channels::{self, Positions, Reads};
+use crate::kernels::product::{self, Byte, Narrow, PLACES, Quad, Weights};
 use crate::kernels::{Taps, vectorized};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
@@ -26,8 +27,8 @@ const LINES: usize = 8;
 /// The most products of integers of 8 bits that `f32` adds up without rounding.
 const MOST_EXACT: usize = 256;
 
-/// A convolution of one channel a group. Floats are multiplied as `f32`, and so are integers of 8 bits along channels; along rows these are
-/// multiplied four rows of the kernel at once.
+/// A convolution of one channel a group. Floats are multiplied as `f32`; integers of 8 bits four at once: of four rows of the kernel
+/// along rows, and of four places of it along channels, where the machine has such products, and else as `f32`.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     kinds: [Kind; 2],
@@ -38,10 +39,18 @@ pub(crate) struct Depthwise {
     reach: [(i64, i64); 4],
     /// Whether channels are neighbours in the operand and in the result.
     channels: bool,
-    /// The weights of each position of the kernel, channels together.
-    packed: Vec<f32>,
+    packed: Packed,
     /// What is done with sums before they are written.
     finish: Option<Finish>,
+}
+
+/// The weights of a constant, the channels of a position of the kernel together.
+#[derive(Debug)]
+enum Packed {
+    Nothing,
+    Floats(Vec<f32>),
+    Signed(channels::Places<i8>),
+    Unsigned(channels::Places<u8>),
 }
 
 /// What all channels of a plane share.
@@ -112,20 +121,49 @@ impl Depthwise {
             slides,
             reach,
             channels,
-            packed: Vec::new(),
+            packed: Packed::Nothing,
             finish,
         };
         if let Some(weights) = weights.filter(|_| channels) {
-            let weights = numbers(kinds[0], weights).ok()?;
-            if made.inside(2, weights.len()) {
-                made.packed = made.by_taps(&weights);
-            }
+            made.packed = made.pack(weights).unwrap_or(Packed::Nothing);
         }
         Some(made)
     }
 
     pub(crate) fn own_bytes(&self) -> usize {
-        size_of_val(&self.packed[..])
+        match &self.packed {
+            Packed::Nothing => 0,
+            Packed::Floats(weights) => size_of_val(&weights[..]),
+            Packed::Signed(weights) => weights.bytes(),
+            Packed::Unsigned(weights) => weights.bytes(),
+        }
+    }
+
+    /// The weights of a constant.
+    fn pack(&self, weights: &[u8]) -> Option<Packed> {
+        if !self.inside(2, weights.len() / self.kinds[0].size()) {
+            return None;
+        }
+        let bytes = match self.kinds[0] {
+            Kind::I8 => self.places(elements(weights).ok()?).map(Packed::Signed),
+            Kind::U8 => self.places(elements(weights).ok()?).map(Packed::Unsigned),
+            _ => None,
+        };
+        bytes.or_else(|| {
+            let weights = numbers(self.kinds[0], weights).ok()?;
+            Some(Packed::Floats(self.by_taps(&weights)))
+        })
+    }
+
+    /// The weights of bytes that are summed four at once, if they are.
+    fn places<B: Byte>(&self, weights: &[B]) -> Option<channels::Places<B>> {
+        self.beside()?;
+        let w = &self.tables[2];
+        let count = w[4].len();
+        channels::Places::of(w[3].len() * count, w[0].len(), |place, channel| {
+            let at = w[3][place / count] + w[4][place % count] + w[0][channel];
+            weights[(self.base[2] + at) as usize]
+        })
     }
 
     fn inside(&self, k: usize, n: usize) -> bool {
@@ -199,11 +237,17 @@ impl Depthwise {
             return Err("an element lies outside of its buffer".to_owned());
         }
         if self.channels {
-            let own = match self.packed.is_empty() {
-                true => self.by_taps(&numbers(self.kinds[0], w)?),
-                false => Vec::new(),
+            if E::whole_channels(self, out, x, w, bias, team)? {
+                return Ok(());
+            }
+            let own = match &self.packed {
+                Packed::Floats(_) => Vec::new(),
+                _ => self.by_taps(&numbers(self.kinds[0], w)?),
             };
-            let weights = if own.is_empty() { &self.packed } else { &own };
+            let weights = match &self.packed {
+                Packed::Floats(weights) => weights,
+                _ => &own,
+            };
             let floats = (E::floats(x), bias.map(T::floats), self.beside());
             if let (Some(x), None | Some(Some(_)), Some(beside)) = floats
                 && O::floats(&[]).is_some()
@@ -304,6 +348,12 @@ impl Depthwise {
         if let (Some(finish), Ok(sums)) = (&self.finish, bytemuck::try_cast_slice_mut(sums)) {
             finish.all(parts, sums);
         }
+    }
+
+    /// What sums of integers become where they are made.
+    fn narrow<O>(&self) -> Option<Narrow> {
+        let narrow = self.finish.as_ref()?.narrow()?;
+        (narrow.size() == size_of::<O>()).then_some(narrow)
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -452,14 +502,14 @@ impl Depthwise {
                 let place = &mut out[to..to + count];
                 let whole = count / CHANNELS * CHANNELS;
                 for at in (0..whole).step_by(CHANNELS) {
-                    channels::<_, _, CHANNELS>(&mut sums, x, w, &start, &taps, at);
+                    some_channels::<_, _, CHANNELS>(&mut sums, x, w, &start, &taps, at);
                 }
                 let eights = count / 8 * 8;
                 for at in (whole..eights).step_by(8) {
-                    channels::<_, _, 8>(&mut sums, x, w, &start, &taps, at);
+                    some_channels::<_, _, 8>(&mut sums, x, w, &start, &taps, at);
                 }
                 for at in eights..count {
-                    channels::<_, _, 1>(&mut sums, x, w, &start, &taps, at);
+                    some_channels::<_, _, 1>(&mut sums, x, w, &start, &taps, at);
                 }
                 self.made(&mut parts, &mut sums);
                 let all = place.iter_mut().zip(&sums);
@@ -563,6 +613,7 @@ impl Depthwise {
         let mut lines: Vec<Quad<E>> = vec![[E::zeroed(); QUAD]; LINES * groups * width];
         let mut taps: Vec<Weights<E>> = Vec::new();
         let mut parts = self.parts();
+        let narrow = self.narrow::<O>().filter(|_| together);
         let long = columns.output.next_multiple_of(PLACES);
         let mut sums = vec![0i32; LINES * long];
         for (n, g) in pairs(yt[0].len(), yt[1].len())
@@ -603,18 +654,111 @@ impl Depthwise {
                 }
                 for (o, taps) in taps.iter().enumerate() {
                     let own = lines.chunks_exact(groups * width).take(some.len());
+                    let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
+                    if let Some(narrow) = narrow.filter(|_| taps.narrows()) {
+                        for (r, line) in some.clone().zip(own) {
+                            let to = (to + yt[3][r]) as usize;
+                            taps.narrowed(line, &mut out[to..to + columns.output], &narrow);
+                        }
+                        continue;
+                    }
                     for (line, sums) in own.zip(sums.chunks_exact_mut(long)) {
                         taps.sums(line, sums);
                     }
                     self.made(&mut parts, &mut sums[..some.len() * long]);
                     for (r, found) in some.clone().zip(sums.chunks_exact(long)) {
                         let found = &found[..columns.output];
-                        let to = start_of + yt[0][n] + yt[1][g] + yt[2][o] + yt[3][r];
-                        self.write(out, (to, together), found, |sum| O::of(bytemuck::cast(sum)));
+                        let to = (to + yt[3][r], together);
+                        self.write(out, to, found, |sum| O::of(bytemuck::cast(sum)));
                     }
                 }
             }
         }
+    }
+
+    /// Bytes along channels, four places of the kernel at once; whether the machine has that.
+    fn bytes_along_channels<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+        &self,
+        out: &mut [O],
+        x: &[E],
+        known: Option<&channels::Places<E>>,
+        w: &[u8],
+        bias: Option<&[T]>,
+        team: &Team,
+    ) -> Result<bool, String> {
+        let own = match known {
+            None => self.places(elements::<E>(w)?),
+            Some(_) => None,
+        };
+        let (Some(weights), Some([_, step])) = (known.or(own.as_ref()), self.beside()) else {
+            return Ok(false);
+        };
+        let count = self.tables[1][1].len();
+        let begin = |channel: usize| {
+            let at = |bias: &[T]| bias[(self.base[3] + self.tables[3][1][channel]) as usize].read();
+            bias.map_or(0, |bias| bytemuck::cast(at(bias)))
+        };
+        let begins = weights.begins((0..count).map(begin));
+        let narrow = self.narrow::<O>();
+        let direct = narrow.is_some() || self.finish.is_none() && size_of::<O>() == 4;
+        let [yt, xt, _, _] = &self.tables;
+        let [rows, columns] = &self.slides;
+        // The columns that the kernel reads for a row, padding too.
+        let reach = (columns.kernel - 1) * columns.dilation;
+        let width = (columns.output - 1) * columns.stride + reach + 1;
+        let places = pairs(rows.kernel, columns.kernel);
+        let places: Vec<usize> = places
+            .map(|(kr, kc)| kr * width + kc * columns.dilation)
+            .collect();
+        self.shared(out, team, |share, out| {
+            let base = self.base[0] - share.places.start as i64;
+            let mut lines: Vec<Option<usize>> = Vec::with_capacity(rows.kernel * width);
+            let mut parts = self.parts();
+            let mut sums = vec![0i32; if direct { 0 } else { columns.output * count }];
+            let units = pairs(yt[0].len(), rows.output).take(share.units.end);
+            for (n, r) in units.skip(share.units.start) {
+                let from = self.base[1] + xt[0][n];
+                lines.clear();
+                for kr in 0..rows.kernel {
+                    let row = rows.reads(r, kr).map(|i| from + xt[3][i]);
+                    lines.extend((0..width).map(|at| {
+                        let column = at.checked_sub(columns.low).and_then(|j| xt[4].get(j))?;
+                        Some((row? + column) as usize)
+                    }));
+                }
+                let reads = Reads {
+                    columns: &lines,
+                    places: &places,
+                    stride: columns.stride,
+                };
+                let to = (base + yt[0][n] + yt[3][r]) as usize;
+                let positions = |step: usize| Positions {
+                    count: columns.output,
+                    step,
+                };
+                if direct {
+                    let to = (&mut out[to..], positions(step));
+                    weights.line(x, &begins, &reads, to, narrow.as_ref());
+                    continue;
+                }
+                let own = (&mut sums[..], positions(count));
+                weights.line(x, &begins, &reads, own, None);
+                if let Some(finish) = &self.finish {
+                    finish.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
+                }
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        for (c, sums) in sums.chunks_exact(count).enumerate() {
+                            let to = out[to + c * step..][..count].iter_mut();
+                            to.zip(sums)
+                                .for_each(|(to, &sum)| *to = O::of(bytemuck::cast(sum)));
+                        }
+                    },
+                );
+            }
+        })?;
+        Ok(true)
     }
 
     /// Fills the rows of a padded plane, so many elements apart, with those of an operand that begin at some place, its columns
@@ -735,7 +879,7 @@ fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// Sums of some channels from `at` on.
 #[inline(always)]
-fn channels<E: Float, T: Float, const N: usize>(
+fn some_channels<E: Float, T: Float, const N: usize>(
     out: &mut [T],
     x: &[E],
     w: &[f32],
@@ -776,6 +920,19 @@ pub(crate) trait Float: Element {
     fn floats_mut(list: &mut [Self]) -> Option<&mut [f32]> {
         let _ = list;
         None
+    }
+
+    /// Convolves channels that are neighbours without making `f32` of them; whether that was done.
+    fn whole_channels<T: Float, O: Element<Number = T::Number>>(
+        of: &Depthwise,
+        out: &mut [O],
+        x: &[Self],
+        w: &[u8],
+        bias: Option<&[T]>,
+        team: &Team,
+    ) -> Result<bool, String> {
+        let _ = (of, out, x, w, bias, team);
+        Ok(false)
     }
 
     /// Convolves rows of planes of such elements.
@@ -830,7 +987,7 @@ impl Float for f32 {
 }
 
 macro_rules! integers {
-    ($($element:ty, [$($along:item)?];)*) => {$(
+    ($($element:ty, [$($along:item)*];)*) => {$(
         impl Float for $element {
             #[inline(always)]
             fn float(self) -> f32 {
@@ -840,15 +997,30 @@ macro_rules! integers {
             fn with(sum: f32, start: $element) -> $element {
                 <$element>::of((sum as i32).wrapping_add(start.read()))
             }
-            $($along)?
+            $($along)*
         }
     )*};
 }
 
 macro_rules! bytes {
-    ($($element:ty),*) => {
+    ($($element:ty, $packed:ident;)*) => {
         integers! {
             $($element, [
+                fn whole_channels<T: Float, O: Element<Number = T::Number>>(
+                    of: &Depthwise,
+                    out: &mut [O],
+                    x: &[Self],
+                    w: &[u8],
+                    bias: Option<&[T]>,
+                    team: &Team,
+                ) -> Result<bool, String> {
+                    let known = match &of.packed {
+                        Packed::$packed(weights) => Some(weights),
+                        _ => None,
+                    };
+                    of.bytes_along_channels(out, x, known, w, bias, team)
+                }
+
                 #[inline(always)]
                 fn along_rows<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
@@ -865,7 +1037,7 @@ macro_rules! bytes {
     };
 }
 
-bytes!(i8, u8);
+bytes!(i8, Signed; u8, Unsigned;);
 integers! { i32, []; }
 
 /// Elements as `f32`.

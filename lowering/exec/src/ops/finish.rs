@@ -80,6 +80,11 @@ impl Finish {
         self.rescale?.narrow()
     }
 
+    /// The same of floats.
+    pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
+        self.rescale?.narrow_floats()
+    }
+
     /// Bytes that [`parts`](Finish::parts) take.
     pub(crate) fn scratch(&self) -> usize {
         (self.kinds.len() + self.links.len()) * size_of::<Part>()

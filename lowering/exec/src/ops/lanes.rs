@@ -2,7 +2,8 @@
 //! on every machine.
 
 use crate::element::{Element, Number};
-use crate::kernels::prefetch;
+use crate::kernels::product::Narrow;
+use crate::kernels::{prefetch, softmax};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
 use crate::ops::math::{greater, lesser, power};
@@ -40,6 +41,9 @@ pub(crate) trait Put<T> {
     /// Whether they are written as they are.
     const PLAIN: bool;
 
+    /// How bytes are made of floats, where it is that.
+    fn narrow(&self) -> Option<Narrow>;
+
     /// Sets numbers to what is made of them: the numbers of elements, whatever they are.
     fn make(&mut self, numbers: &mut [f32]);
 
@@ -53,6 +57,10 @@ pub(crate) struct Plain;
 
 impl<E: Element<Number = f32>> Put<E> for Plain {
     const PLAIN: bool = true;
+
+    fn narrow(&self) -> Option<Narrow> {
+        None
+    }
 
     #[inline(always)]
     fn make(&mut self, _: &mut [f32]) {}
@@ -72,6 +80,10 @@ pub(crate) struct Made<'a> {
 
 impl<T: Element> Put<T> for Made<'_> {
     const PLAIN: bool = false;
+
+    fn narrow(&self) -> Option<Narrow> {
+        self.finish.narrow_floats()
+    }
 
     #[inline(always)]
     fn make(&mut self, numbers: &mut [f32]) {
@@ -142,12 +154,41 @@ fn powers(row: &mut [f32], most: f32) {
 }
 
 /// The softmax of some rows of `n` neighbours each, which begin where `begins` says, in what is written and in what is read; by way of lines
-/// of as many vectors as each row fills. What waits for all of a row, its greatest and its sum, is found of several at once.
+/// of as many vectors as each row fills.
 ///
 /// # Panics
 /// A row lies outside of what is read or written, or there are too few lines.
 #[inline(always)]
 pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
+    source: &[E],
+    out: &mut [T],
+    begins: [[usize; 2]; R],
+    n: usize,
+    lines: &mut [f32],
+    put: &mut P,
+) {
+    if let Some(source) = f32::same(source)
+        && let Some(mut to) = rows(out, put)
+        && softmax::softmaxes(source, &mut to, begins, n, lines)
+    {
+        return;
+    }
+    in_eights(source, out, begins, n, lines, put);
+}
+
+/// Elements of rows that may be written by the widest vectors.
+#[inline(always)]
+fn rows<'a, T: Element, P: Put<T>>(out: &'a mut [T], put: &P) -> Option<softmax::Rows<'a>> {
+    if P::PLAIN {
+        return try_cast_slice_mut(out).ok().map(softmax::Rows::Floats);
+    }
+    let bytes = try_cast_slice_mut(out).ok().filter(|_| size_of::<T>() == 1);
+    Some(softmax::Rows::Bytes(bytes?, put.narrow()?))
+}
+
+/// The same in vectors of 8 numbers. What waits for all of a row, its greatest and its sum, is found of several at once.
+#[inline(always)]
+fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     source: &[E],
     out: &mut [T],
     begins: [[usize; 2]; R],
@@ -596,5 +637,138 @@ pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32;
             ReduceKind::SumSquare => sums(tile, |_, x| x * x).map(|sum| sum as f32),
             _ => sums(tile, |_, x| x).map(|sum| sum as f32),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Kind;
+    use crate::ops::links::{Code, From, Link};
+
+    /// Rows of several lengths, with what is in them besides numbers near one another.
+    fn rows(n: usize) -> Vec<f32> {
+        let mut bits = 1u32;
+        let mut next = || {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (bits >> 8) as f32 / (1 << 24) as f32
+        };
+        let mut all: Vec<f32> = (0..4 * n).map(|_| next() * 12.0 - 6.0).collect();
+        all[n..2 * n].iter_mut().for_each(|x| *x *= 40.0);
+        all[2 * n] = f32::NEG_INFINITY;
+        all[3 * n..][..n].fill(-0.0);
+        all
+    }
+
+    /// Rows without a bit that differs from what loops over 8 numbers give.
+    fn check<T: Element, P: Put<T>>(source: &[f32], n: usize, mut put: impl FnMut() -> P) {
+        let begins: [[usize; 2]; 4] = std::array::from_fn(|r| [(3 - r) * (n + 3), r * n]);
+        let mut lines = vec![0f32; 4 * n.next_multiple_of(softmax::WIDE)];
+        let mut made = [(); 3].map(|()| vec![T::zeroed(); 4 * n + 9]);
+        let [wide, alone, eights] = &mut made;
+        softmaxes(source, wide, begins, n, &mut lines, &mut put());
+        in_eights(source, eights, begins, n, &mut lines, &mut put());
+        for begin in begins {
+            softmaxes(source, alone, [begin], n, &mut lines, &mut put());
+        }
+        let bits = |list: &[T]| -> Vec<u8> { cast_slice(list).to_vec() };
+        let none = |list: &[T]| -> Vec<bool> {
+            match bytemuck::try_cast_slice::<T, f32>(list) {
+                Ok(floats) if size_of::<T>() == 4 => floats.iter().map(|x| x.is_nan()).collect(),
+                _ => vec![false; list.len()],
+            }
+        };
+        for found in [&*wide, &*alone] {
+            assert_eq!(none(found), none(eights), "{n}");
+            let kept = found.iter().zip(&*eights).zip(none(eights));
+            for ((a, b), none) in kept {
+                assert!(none || bits(&[*a]) == bits(&[*b]), "{n}: {a:?} and {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_vectors_give_the_same_softmax() {
+        let link = |code, kind, from| Link { code, kind, from };
+        let operand = From::Operand;
+        let rounds = |divisor: f32, plus: Option<u32>, relu: bool| {
+            let mut links = Vec::new();
+            let last = |links: &[Link]| match links.len() {
+                0 => operand(0),
+                n => From::Code(n - 1),
+            };
+            if relu {
+                links.push(link(Code::Relu, Kind::F32, [operand(0); 2]));
+            }
+            links.push(link(Code::Div, Kind::F32, [last(&links), operand(1)]));
+            let mut numbers = vec![(Kind::F32, divisor.to_bits())];
+            let kind = if plus.is_some() { Kind::U8 } else { Kind::I8 };
+            links.push(match plus {
+                None => link(Code::Round, kind, [last(&links); 2]),
+                Some(plus) => {
+                    numbers.push((kind, plus));
+                    link(Code::RoundPlus, kind, [last(&links), operand(2)])
+                }
+            });
+            Finish::of(Kind::F32, links, numbers).expect("they are few")
+        };
+        for n in (1..70).chain([127, 128, 197, 300]) {
+            let mut source = rows(n);
+            for special in [
+                None,
+                Some(f32::NAN),
+                Some(f32::INFINITY),
+                Some(f32::NEG_INFINITY),
+            ] {
+                if let Some(special) = special {
+                    source[n / 2] = special;
+                    source[n..2 * n].fill(special);
+                }
+                check::<f32, Plain>(&source, n, || Plain);
+                for (divisor, plus, relu) in [
+                    (1.0 / 128.0, None, false),
+                    (1.0 / 127.0, None, true),
+                    (1.0 / 255.0, Some(3), false),
+                    (1e-6, Some(0), true),
+                    (f32::INFINITY, None, false),
+                    (-1.0 / 64.0, Some(200), false),
+                ] {
+                    let finish = rounds(divisor, plus, relu);
+                    let made = || Made {
+                        finish: &finish,
+                        parts: finish.parts(),
+                    };
+                    match plus {
+                        None => check::<i8, _>(&source, n, made),
+                        Some(_) => check::<u8, _>(&source, n, made),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_outside_of_their_buffers_are_refused() {
+        let (source, mut lines) = (vec![0f32; 40], vec![0f32; 64]);
+        let run = |begin: [usize; 2], n: usize, lines: usize, room: &mut [f32]| {
+            let work = std::panic::AssertUnwindSafe(|| {
+                let mut to = vec![0f32; 40];
+                let mut to = softmax::Rows::Floats(&mut to);
+                softmax::softmaxes(&source, &mut to, [begin], n, &mut room[..lines])
+            });
+            std::panic::catch_unwind(work).is_ok()
+        };
+        assert!(run([0, 0], 40, 48, &mut lines));
+        assert!(run([7, 3], 33, 48, &mut lines));
+        for (begin, n, room) in [
+            ([0, 1], 40, 48),
+            ([1, 0], 40, 48),
+            ([0, 0], 41, 48),
+            ([usize::MAX, 0], 2, 16),
+            ([0, 0], 40, 47),
+            ([0, 0], usize::MAX, 64),
+        ] {
+            assert!(!run(begin, n, room, &mut lines), "{begin:?} {n} {room}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 //! machines without such an instruction too. All are within a few units of the last place of
 //! the largest result near them.
 
+use crate::kernels::softmax::powers::{FACTORS, LEAST, LN_2, ROUND};
+
 /// `e^x`; 0 where it is below `2^-125`.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
@@ -11,7 +13,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     // Half of the power of two, so that the greatest has an exponent.
     let half = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
     let found = near * half * 2.0;
-    let found = if x < -86.6 { 0.0 } else { found };
+    let found = if x < LEAST { 0.0 } else { found };
     if 88.722_84 < x { f32::INFINITY } else { found }
 }
 
@@ -21,26 +23,18 @@ pub(crate) fn power(x: f32) -> f32 {
     let (near, shifted) = near(x);
     // The least that is not 0 is above `2^-125`.
     let whole = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    if x < -86.6 { 0.0 } else { near * whole }
+    if x < LEAST { 0.0 } else { near * whole }
 }
 
 /// `e` to what is left of a number when the whole powers of two are taken out, and the number of these in the lowest bits of another one.
 #[inline(always)]
 fn near(x: f32) -> (f32, f32) {
-    // Adding it rounds to a whole number, whose bits are the lowest.
-    const ROUND: f32 = 12_582_912.0;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
-    let rest = whole.mul_add(2.121_944_4e-4, whole.mul_add(-0.693_359_4, x));
-    let mut sum = 1.987_569_1e-4f32;
-    for factor in [
-        1.398_199_9e-3,
-        8.333_452e-3,
-        4.166_579_6e-2,
-        1.666_666_6e-1,
-        0.5,
-    ] {
-        sum = sum.mul_add(rest, factor);
+    let rest = whole.mul_add(LN_2[1], whole.mul_add(LN_2[0], x));
+    let mut sum = FACTORS[0];
+    for factor in &FACTORS[1..] {
+        sum = sum.mul_add(rest, *factor);
     }
     (sum.mul_add(rest * rest, rest) + 1.0, shifted)
 }

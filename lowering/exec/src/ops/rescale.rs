@@ -114,6 +114,13 @@ impl Rescale {
         Narrow::of(self.scale?, self.least, round.divisor, round.plus, ends)
     }
 
+    /// The same of floats, where they are rounded.
+    pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
+        let round = self.round.filter(|_| self.scale.is_none())?;
+        let ends = [round.low, round.high];
+        Narrow::of(1.0, self.least, round.divisor, round.plus, ends)
+    }
+
     /// Sets numbers, `i32` if they have a scale and `f32` if not, to what is made of them, here or elsewhere.
     #[inline(always)]
     pub(crate) fn run(&self, numbers: impl Numbers) {

@@ -5,7 +5,7 @@
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::vectorized;
+use crate::kernels::{softmax, vectorized};
 use crate::memory::{In, Slot};
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
@@ -225,7 +225,8 @@ impl Kernel for Rows {
 
     fn scratch(&self) -> Scratch {
         // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
-        let numbers = self.reads.len() * (2 + AT_ONCE + LANES) + 3 * LANES + self.writes.len() * 2;
+        let lines = LANES + AT_ONCE * (self.reads.len() + LANES);
+        let numbers = self.reads.len() * (2 + LANES) + lines + self.writes.len() * 2;
         let beside = match self.together {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
@@ -310,7 +311,8 @@ impl Kernel for Rows {
 
 /// The longest rows of which several are brought side by side: alone they fill no vectors.
 const SHORT: usize = 24;
-/// The longest rows of which some are brought to lines at once for softmax: what is done once a row is a part of the work.
+/// The longest rows of which some are brought to lines at once for softmax, but by the widest vectors: what is done once a row is a part of the
+/// work.
 const SOME: usize = 256;
 /// As many as are.
 const AT_ONCE: usize = 4;
@@ -418,7 +420,11 @@ impl Rows {
         let n = self.reads.len();
         let (together, written) = (self.together, even(writes));
         let mut row = vec![0f32; n];
-        let mut line = vec![0f32; AT_ONCE * n.next_multiple_of(lanes::SUMS)];
+        let mut lines = vec![0f32; LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE)];
+        // Lines begin where lines of the cache do.
+        let first_line = lines.as_ptr().align_offset(64).min(LANES);
+        let lines = &mut lines[first_line..];
+        let some = if softmax::is_wide() { usize::MAX } else { SOME };
         let mut tile = vec![[0f32; LANES]; n];
         let mut beside = Beside::default();
         let mut first = rows.start;
@@ -462,14 +468,14 @@ impl Rows {
                 let (read, write) = (self.reads[0], writes[0]);
                 let places = |[to, from]: [i64; 2]| [(to + write) as usize, (from + read) as usize];
                 match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
-                    Some(begins) if n <= SOME => {
+                    Some(begins) if n <= some => {
                         let begins = begins.map(places);
-                        lanes::softmaxes(source, out, begins, n, &mut line, put);
+                        lanes::softmaxes(source, out, begins, n, lines, put);
                         first += AT_ONCE;
                     }
                     _ => {
                         let begins = [places([to, from])];
-                        lanes::softmaxes(source, out, begins, n, &mut line, put);
+                        lanes::softmaxes(source, out, begins, n, lines, put);
                         first += 1;
                     }
                 }

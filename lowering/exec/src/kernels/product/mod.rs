@@ -20,6 +20,8 @@ use std::fmt::Debug;
 
 pub(crate) use narrow::{Narrow, Narrowed, inverse};
 pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in, turn_quads, weave};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use vectors::{Bytes, narrow_sums};
 
 /// The most columns of a panel.
 pub(crate) const MOST_COLUMNS: usize = 32;
@@ -141,6 +143,33 @@ impl<B: Byte> Weights<B> {
             list,
             begin,
             dots,
+        }
+    }
+
+    /// Whether what sums become is written without them.
+    pub(crate) fn narrows(&self) -> bool {
+        self.dots
+    }
+
+    /// Sets each place to what its sum becomes, where [`narrows`](Weights::narrows) says so.
+    ///
+    /// # Panics
+    /// The line is too short for whole [`PLACES`], elements are not of the size of what sums become, or the machine has no such products.
+    pub(crate) fn narrowed<T: Pod>(&self, line: &[Quad<B>], to: &mut [T], narrow: &Narrow) {
+        let room = line.len().checked_sub(self.behind);
+        let whole = to.len().next_multiple_of(PLACES);
+        let fits = room.is_some_and(|n| whole <= n);
+        assert!(fits && self.dots, "each place has quads");
+        assert_eq!(
+            narrow.size(),
+            size_of::<T>(),
+            "elements are what sums become"
+        );
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let to = (to.as_mut_ptr().cast(), to.len());
+            // SAFETY: the line was compared just now, all places are elements of the size that is written, and the machine has the instructions.
+            unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, narrow) };
         }
     }
 
@@ -443,7 +472,23 @@ mod tests {
                 let mut sums = [7; 64];
                 let mut found = Weights::of(taps.clone(), i32::MAX - 3);
                 found.sums(&line, &mut sums);
-                if found.dots {
+                if found.narrows() {
+                    let narrow = Narrow::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
+                    let narrow = narrow.expect("all are finite");
+                    let scaled = Narrow::scaled(0.5, f32::NEG_INFINITY).expect("it is finite");
+                    for n in [0, 1, 15, 16, 17, 28, 32, 33, 48, 64] {
+                        let (mut bytes, mut floats) = ([99u8; 65], [-1f32; 65]);
+                        found.narrowed(&line, &mut bytes[..n], &narrow);
+                        found.narrowed(&line, &mut floats[..n], &scaled);
+                        for (place, &sum) in sums.iter().enumerate() {
+                            let wanted = match place < n {
+                                true => (narrow.of_sum(sum), scaled.scaled_sum(sum)),
+                                false => (99, -1.0),
+                            };
+                            assert_eq!((bytes[place], floats[place]), wanted, "{n} {place}");
+                        }
+                        assert_eq!((bytes[64], floats[64]), (99, -1.0));
+                    }
                     (found.dots, found.begin) = (false, i32::MAX - 3);
                     let mut plain = [8; 64];
                     found.sums(&line, &mut plain);

@@ -1,6 +1,6 @@
 //! Products with vectors of 32 and 64 bytes.
 
-use super::narrow::{Narrowed, ROUNDED};
+use super::narrow::{Narrow, Narrowed, ROUNDED};
 use std::arch::x86_64::*;
 
 /// Eight rows of eight elements, turned.
@@ -454,12 +454,64 @@ products!(
     |to, sums, first| narrow_sums(to, sums, first)
 );
 
+/// How bytes are made of scaled numbers, none of which is no number.
+#[derive(Debug)]
+pub(crate) struct Bytes<'a> {
+    of: &'a Narrow,
+    least: __m512,
+    by: __m512,
+    ends: [__m512; 2],
+    near: [__m512; 2],
+}
+
+impl Bytes<'_> {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn of(of: &Narrow) -> Bytes<'_> {
+        let all = |x: f32| _mm512_set1_ps(x);
+        Bytes {
+            of,
+            least: all(of.least),
+            by: all(of.by),
+            ends: [all(of.low), all(of.high)],
+            near: [all(-ROUNDED), all(ROUNDED)],
+        }
+    }
+
+    /// Scaled numbers that are at least as much as there has to be.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn held(&self, scaled: __m512) -> __m512 {
+        _mm512_max_ps(self.least, scaled)
+    }
+
+    /// Such numbers, divided and rounded.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn rounded(&self, held: __m512) -> __m128i {
+        let within =
+            |x: __m512, [low, high]: [__m512; 2]| _mm512_min_ps(_mm512_max_ps(x, low), high);
+        let divided = match self.of.divides {
+            true => _mm512_div_ps(held, self.by),
+            false => _mm512_mul_ps(held, self.by),
+        };
+        let whole = match self.of.plus {
+            None => divided,
+            Some(plus) => {
+                let near = _mm512_cvtps_epi32(within(divided, self.near));
+                _mm512_add_ps(_mm512_cvtepi32_ps(near), _mm512_set1_ps(plus))
+            }
+        };
+        _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(within(whole, self.ends)))
+    }
+}
+
 /// Writes what sums become, from a row on.
 ///
 /// # Safety
 /// There are as many rows as of sums, with the columns of these.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn narrow_sums<const M: usize, const C: usize>(
+pub(crate) unsafe fn narrow_sums<const M: usize, const C: usize>(
     to: Narrowed<'_>,
     sums: &[[__m512i; C]; M],
     first: usize,
@@ -470,10 +522,8 @@ unsafe fn narrow_sums<const M: usize, const C: usize>(
         _mm512_or_si512(bits, _mm512_abs_epi32(sum))
     });
     let exact = _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(1 << 24)) == u16::MAX;
-    let [scale, least, by] = [of.scale, of.least, of.by].map(|x| _mm512_set1_ps(x));
-    let [low, high] = [of.low, of.high].map(|x| _mm512_set1_ps(x));
-    let held = |x: __m512, low: __m512, high: __m512| _mm512_min_ps(_mm512_max_ps(x, low), high);
-    let rounded = [-ROUNDED, ROUNDED].map(|x| _mm512_set1_ps(x));
+    let scale = _mm512_set1_ps(of.scale);
+    let bytes = Bytes::of(of);
     let numbers = |sums: __m512i| -> [i32; 16] {
         let mut all = [0; 16];
         // SAFETY: there is room for all.
@@ -489,7 +539,7 @@ unsafe fn narrow_sums<const M: usize, const C: usize>(
             let scaled = match exact {
                 true => {
                     let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
-                    _mm512_max_ps(least, scaled)
+                    bytes.held(scaled)
                 }
                 false => {
                     let scaled = numbers(sums).map(|sum| of.scaled_sum(sum));
@@ -502,18 +552,7 @@ unsafe fn narrow_sums<const M: usize, const C: usize>(
                 unsafe { _mm512_mask_storeu_ps(row.cast::<f32>().add(c * 16), mask, scaled) };
                 continue;
             }
-            let divided = match of.divides {
-                true => _mm512_div_ps(scaled, by),
-                false => _mm512_mul_ps(scaled, by),
-            };
-            let whole = match of.plus {
-                None => divided,
-                Some(plus) => {
-                    let near = _mm512_cvtps_epi32(held(divided, rounded[0], rounded[1]));
-                    _mm512_add_ps(_mm512_cvtepi32_ps(near), _mm512_set1_ps(plus))
-                }
-            };
-            let found = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(held(whole, low, high)));
+            let found = bytes.rounded(scaled);
             // SAFETY: as above.
             unsafe {
                 let to = row.add(c * 16);
@@ -603,7 +642,8 @@ any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
 
 /// The sums of a line and, for each of its places, of the products of some quads from it on; on each machine the same.
 pub(super) mod along {
-    use super::super::{Byte, Quad};
+    use super::super::{Byte, Narrow, Narrowed, Quad};
+    use super::narrow_sums;
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -633,5 +673,67 @@ pub(super) mod along {
             // SAFETY: there are 16 places.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), sum) };
         }
+    }
+
+    /// What the sums become, of as many places as `to` has.
+    ///
+    /// # Safety
+    /// As for [`dots`], of a multiple of 16 places that is not less; `to` has so many elements of the size of what sums become.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(in super::super) unsafe fn narrowed<B: Byte>(
+        line: &[Quad<B>],
+        taps: &[(usize, Quad<B>)],
+        begin: i32,
+        (to, count): (*mut u8, usize),
+        narrow: &Narrow,
+    ) {
+        let size = narrow.size();
+        let mut at = 0;
+        // SAFETY: the caller's promises; two vectors are read only where there are places of the second one.
+        unsafe {
+            while at < count {
+                let to = (to.add(at * size), count - at);
+                let from = line.as_ptr().add(at);
+                if 16 < count - at {
+                    some::<B, 2>(from, taps, begin, to, narrow);
+                } else {
+                    some::<B, 1>(from, taps, begin, to, narrow);
+                }
+                at += 32;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`narrowed`], of `C` vectors of places.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn some<B: Byte, const C: usize>(
+        from: *const Quad<B>,
+        taps: &[(usize, Quad<B>)],
+        begin: i32,
+        (to, columns): (*mut u8, usize),
+        by: &Narrow,
+    ) {
+        let mut sums = [[_mm512_set1_epi32(begin); C]];
+        for &(at, weights) in taps {
+            let weights = _mm512_set1_epi32(bytemuck::cast(weights));
+            for (c, sum) in sums[0].iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                let quads = unsafe { _mm512_loadu_si512(from.add(at + c * 16).cast()) };
+                *sum = match B::SIGNED {
+                    true => _mm512_dpbusd_epi32(*sum, quads, weights),
+                    false => _mm512_dpbusd_epi32(*sum, weights, quads),
+                };
+            }
+        }
+        let rows = [to];
+        let to = Narrowed {
+            by,
+            rows: &rows,
+            columns,
+        };
+        // SAFETY: there is a row with these columns.
+        unsafe { narrow_sums(to, &sums, 0) };
     }
 }
