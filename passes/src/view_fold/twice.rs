@@ -7,10 +7,12 @@
 //! one. That program is folded as any other, and taken if it costs less than the one it came from.
 
 use super::attempt::{Attempt, attempt};
+use super::bound;
 use super::folded::Folded;
 use super::groups::{Functions, Group, NodeKind};
 use super::layouts::LayoutId;
 use super::maps::{FastMap, FastSet};
+use super::problem::movement;
 use super::shared::Shared;
 use crate::codes;
 use crate::elide_copies;
@@ -29,6 +31,9 @@ const MOST_SOURCES: usize = 8;
 
 /// How often conversions are looked at again that may be worth it beside those that are.
 const MOST_LOOKS: usize = 16;
+
+/// Of a function of many groups, the part of its bytes that copies save at least: one of so many.
+const LEAST_SHARE: u64 = 16;
 
 /// The families of operations that may run once more: what they compute costs less than what they read and write.
 const CHEAP: &[&str] = &["elementwise", "broadcast"];
@@ -282,7 +287,7 @@ impl<'a> Plan<'a> {
             .filter_map(|&(group, layout, _)| finder.instead((group, layout)))
             .collect();
         let mut chosen = worthwhile(all);
-        if chosen.is_empty() {
+        if chosen.is_empty() || !is_worth_a_fold(&chosen, folded) {
             return None;
         }
         let ways = finder.known.into_iter();
@@ -384,6 +389,19 @@ impl<'a> Plan<'a> {
         copier.twice.drop_unread();
         copier.twice
     }
+}
+
+/// Whether conversions that go save so much that the function is folded once more for it: one of many groups takes long.
+fn is_worth_a_fold(chosen: &[Instead], folded: &Attempt) -> bool {
+    if folded.graph.groups.len() <= bound::MANY_GROUPS {
+        return true;
+    }
+    let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0u64, u64::saturating_add);
+    let gone = sum(&mut chosen.iter().map(|instead| instead.bytes));
+    let sources = chosen.iter().flat_map(|instead| &instead.sources);
+    let sources: FastMap<Key, u64> = sources.copied().collect();
+    let saved = gone.saturating_sub(sum(&mut sources.into_values()));
+    movement(folded.choice.cost) / LEAST_SHARE <= saved
 }
 
 /// The conversions that are worth it: each by itself, or together with others that want the same values converted.

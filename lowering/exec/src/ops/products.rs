@@ -12,7 +12,7 @@ use crate::isa::Isa;
 use crate::kernels::product::{
     self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad,
 };
-use crate::kernels::vectorized;
+use crate::kernels::{prefetch, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Scratch, within};
@@ -45,6 +45,11 @@ const MOST_ROWS: usize = 1024;
 const BESIDE: usize = 1 << 18;
 /// With so few rows, columns are read where they lie.
 const FEW_ROWS: usize = 48;
+/// The most elements of an operand of a small product, and as many products as there have to be, for the next one's to be asked for.
+const SMALL: usize = 8192;
+const MANY: u64 = 8;
+/// The bytes of a line of the cache.
+const CACHE_LINE: usize = 64;
 /// The most rows whose sums are begun, multiplied and brought to their places before others are: those of a panel stay in the
 /// first cache.
 const SOME_ROWS: usize = 96;
@@ -90,6 +95,9 @@ pub(crate) struct Products {
     /// Whether elements are multiplied as they lie in the buffer.
     direct: bool,
     micro: Micro,
+    /// Of many small products, elements of the left and of the right operand, one in each line of the cache: those of the next product are asked
+    /// for before it is made.
+    asked: [Vec<i64>; 2],
 }
 
 /// What is multiplied of elements in a buffer.
@@ -362,6 +370,11 @@ pub(crate) fn typed(
                 typed.pack(side, elements(constant).ok()?);
             }
         }
+        for (k, side) in [LEFT, RIGHT].into_iter().enumerate() {
+            if constants[k].is_none() {
+                typed.of.asked[k] = typed.of.lines_of(side, size_of::<E>());
+            }
+        }
         Some(Box::new(typed))
     }
     match (from, to) {
@@ -449,7 +462,35 @@ impl Products {
             scales: [None; 2],
             direct,
             micro,
+            asked: [Vec::new(), Vec::new()],
         })
+    }
+
+    /// Elements of an operand, of so many bytes each, that one of many small products reads, one in each line of the cache.
+    fn lines_of(&self, side: usize, size: usize) -> Vec<i64> {
+        let lanes = if side == self.sides().0 {
+            &self.rows
+        } else {
+            &self.columns
+        };
+        let count: u64 = self.batch.iter().map(|l| l.extent as u64).product();
+        let few = lanes.len().saturating_mul(self.terms.len()) <= SMALL;
+        if count < MANY || !few || self.window.is_some() {
+            return Vec::new();
+        }
+        let offsets = lanes
+            .iter()
+            .flat_map(|lane| self.terms.iter().map(|t| lane[side] + t[side]));
+        let mut offsets: Vec<i64> = offsets.collect();
+        offsets.sort_unstable();
+        let step = (CACHE_LINE / size) as i64;
+        let mut last = None;
+        offsets.retain(|&at| {
+            let new = last.is_none_or(|last: i64| last + step <= at);
+            last = if new { Some(at) } else { last };
+            new
+        });
+        offsets
     }
 
     /// The operands whose elements are rows and columns.
@@ -565,14 +606,25 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         match self.shares(team) {
             None => {
                 let mut work = Work::new(self, given);
+                let mut before: Option<[i64; 4]> = None;
                 walk(&self.of.batch, self.of.base, &mut |at| {
-                    work.product(out, at, all.clone());
+                    if let Some(before) = before.replace(at) {
+                        work.ask(at);
+                        work.product(out, before, all.clone());
+                    }
                 });
+                if let Some(last) = before {
+                    work.product(out, last, all.clone());
+                }
                 Ok(())
             }
             Some(Shares::Batch(begins, shares)) => team.share(out, &shares, |share, out| {
                 let mut work = Work::new(self, given);
-                for begin in &begins[share.units.clone()] {
+                let own = &begins[share.units.clone()];
+                for (i, begin) in own.iter().enumerate() {
+                    if let Some(next) = own.get(i + 1) {
+                        work.ask(*next);
+                    }
                     work.product(out, less(*begin, share), all.clone());
                 }
                 Ok(())
@@ -933,6 +985,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             self.given.left
         } else {
             self.given.right
+        }
+    }
+
+    /// Asks for what a product reads, before it is made.
+    fn ask(&self, at: [i64; 4]) {
+        for (side, asked) in [LEFT, RIGHT].into_iter().zip(&self.of.asked) {
+            let from = self.operand(side);
+            asked
+                .iter()
+                .for_each(|offset| prefetch(from, (at[side] + offset) as usize));
         }
     }
 
