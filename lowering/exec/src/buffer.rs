@@ -1,11 +1,10 @@
 //! Buffers of bytes that begin at a line of the cache, and elements in them.
 
 use crate::access::Access;
+use crate::kernels::CACHE_LINE;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{DType, EvalError, Tensor};
 
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
 /// Bytes of what memory is made of.
 const UNIT: usize = 16;
 /// What memory holds before it is written, where that is asked for: as `f32` a number that is none.
@@ -23,12 +22,12 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// A buffer of so many bytes, poisoned or 0; `None` where there is not so much memory.
     pub(crate) fn new(bytes: usize, poisoned: bool) -> Option<Buffer> {
-        let count = bytes.div_ceil(UNIT).checked_add(LINE / UNIT)?;
+        let count = bytes.div_ceil(UNIT).checked_add(CACHE_LINE / UNIT)?;
         let mut units = Vec::new();
         units.try_reserve_exact(count).ok()?;
         units.resize(count, if poisoned { POISON } else { 0 });
         let address = units.as_ptr().addr();
-        let skip = address.next_multiple_of(LINE).saturating_sub(address) / UNIT;
+        let skip = address.next_multiple_of(CACHE_LINE).saturating_sub(address) / UNIT;
         Some(Buffer { units, skip, bytes })
     }
 
@@ -136,7 +135,7 @@ mod tests {
     fn buffers_begin_at_a_line_and_are_poisoned() {
         let mut buffer = Buffer::new(100, true).expect("there is memory");
         assert_eq!(buffer.bytes().len(), 100);
-        assert_eq!(buffer.bytes().as_ptr().addr() % LINE, 0);
+        assert_eq!(buffer.bytes().as_ptr().addr() % CACHE_LINE, 0);
         let number = f32::from_le_bytes([
             buffer.bytes()[0],
             buffer.bytes()[1],

@@ -20,6 +20,14 @@ pub(crate) enum Steps<const K: usize> {
 }
 
 impl<const K: usize> Loop<K> {
+    /// Whether a step adds something to the offset of a value.
+    pub(crate) fn moves(&self, value: usize) -> bool {
+        match &self.steps {
+            Steps::Strides(strides) => strides[value] != 0,
+            Steps::Listed(list) => list.iter().any(|offsets| offsets[value] != 0),
+        }
+    }
+
     pub(crate) fn at(&self, step: usize) -> [i64; K] {
         match &self.steps {
             Steps::Strides(strides) => strides.map(|stride| stride * step as i64),

@@ -37,10 +37,9 @@ pub(crate) fn fold(
         true => twice::cheaper(func, &first, (functions, cx), shared),
         false => None,
     };
-    let Some((twice, again)) = found else {
+    let Some((twice, again, saved)) = found else {
         return Ok(finished(func, first, functions, cx, shared));
     };
-    let saved = twice::saved(&first.emitted.func, &again.emitted.func, cx);
     let again = Attempt {
         naive: first.naive.clone(),
         naive_padding: first.naive_padding.clone(),

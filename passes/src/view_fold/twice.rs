@@ -96,14 +96,16 @@ fn times(operations: &[(Op, Op)]) -> FastMap<Op, usize> {
     times
 }
 
-/// A function that computes values several times and costs less than `first`, with its fold; nothing where none was found.
+/// A function that computes values several times and costs less than `first`, with its fold and the bytes that it costs less;
+/// nothing where none was found.
 pub(super) fn cheaper(
     func: &Func,
     first: &Attempt,
     (functions, cx): (&Functions<'_>, &PassContext),
     shared: &mut Shared,
-) -> Option<(Twice, Attempt)> {
+) -> Option<(Twice, Attempt, u64)> {
     let mut best: Option<(Twice, Attempt)> = None;
+    let mut costs: Option<[u64; 2]> = None;
     for _ in 0..MOST_ROUNDS {
         let (before, folded) = match &best {
             Some((twice, folded)) => (&twice.func, folded),
@@ -121,32 +123,36 @@ pub(super) fn cheaper(
         let Some(found) = twice.fold((functions, cx), &mut tables) else {
             break;
         };
-        if saved(&folded.emitted.func, &found.emitted.func, cx) == 0 {
+        let [once, least] = costs.unwrap_or_else(|| [cost(&first.emitted.func, cx); 2]);
+        let now = cost(&found.emitted.func, cx);
+        if least <= now {
             break;
         }
+        costs = Some([once, now]);
         *shared = tables;
         best = Some((twice, found));
     }
-    best
-}
-
-/// Bytes that a folded function costs less than another one.
-pub(super) fn saved(before: &Func, after: &Func, cx: &PassContext) -> u64 {
-    cost(before, cx).saturating_sub(cost(after, cx))
+    let ((twice, found), [once, least]) = best.zip(costs)?;
+    Some((twice, found, once - least))
 }
 
 /// Bytes of a folded function: what is moved, padded, copied and repeated, and what takes longer.
 fn cost(func: &Func, cx: &PassContext) -> u64 {
+    module_cost(&laid(vec![func.clone()], cx), cx)
+}
+
+/// A module of folded functions.
+fn laid(funcs: Vec<Func>, cx: &PassContext) -> Module {
     let mut module = Module {
-        funcs: vec![func.clone()],
+        funcs,
         ..Module::default()
     };
     module.attrs.set("hbir.target", Attr::str(&cx.target.name));
-    module_cost(&module, cx)
+    module
 }
 
 /// The same of a module.
-pub(super) fn module_cost(module: &Module, cx: &PassContext) -> u64 {
+fn module_cost(module: &Module, cx: &PassContext) -> u64 {
     let sizes = SizeTable::new(&cx.bindings);
     let stats = Stats::on(module, &cx.registry, &sizes, &cx.target);
     let moved = stats.layout_bytes().saturating_add(stats.copy_bytes);
@@ -170,11 +176,7 @@ pub(super) fn if_cheaper(
     });
     let without = without.collect();
     let mut cost = |funcs: Vec<Func>| {
-        let mut module = Module {
-            funcs,
-            ..Module::default()
-        };
-        module.attrs.set("hbir.target", Attr::str(&cx.target.name));
+        let mut module = laid(funcs, cx);
         let said = cx.remarks.len();
         let fits = elide_copies::run_on(&mut module, limit, cx);
         cx.remarks.truncate(said);

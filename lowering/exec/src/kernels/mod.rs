@@ -131,6 +131,17 @@ pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     unsafe { to.write_bytes(0, len) }
 }
 
+/// The bytes of a line of the cache.
+pub(crate) const CACHE_LINE: usize = 64;
+
+/// Asks for the lines of the cache that so many elements lie in, from one on.
+#[inline(always)]
+pub(crate) fn prefetch_run<E>(list: &[E], from: usize, count: usize) {
+    for at in (0..count).step_by(CACHE_LINE / size_of::<E>()) {
+        prefetch(list, from + at);
+    }
+}
+
 /// Asks for the line of the cache that an element lies in before it is needed; there need not be one at this place.
 #[inline(always)]
 pub(crate) fn prefetch<E>(list: &[E], at: usize) {

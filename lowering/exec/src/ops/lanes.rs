@@ -3,7 +3,7 @@
 
 use crate::element::{Element, Number};
 use crate::kernels::product::Narrow;
-use crate::kernels::{prefetch, softmax};
+use crate::kernels::{prefetch_run, softmax};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
 use crate::ops::math::{greater, lesser, power};
@@ -363,16 +363,12 @@ impl Places<'_> {
 
     #[inline(always)]
     fn ask<E>(&self, list: &[E], first: i64) {
-        for at in (0..self.rows).step_by(CACHE_LINE / size_of::<E>()) {
-            prefetch(list, first as usize + at);
-        }
+        prefetch_run(list, first as usize, self.rows);
     }
 }
 
 /// Elements of a row that are asked for before they are needed: the machine does not see by itself where the next ones lie.
 const AHEAD: usize = 12;
-/// The bytes of a line of the cache.
-const CACHE_LINE: usize = 64;
 
 /// Numbers of rows that stay in the second cache.
 const ROOM: usize = 192 << 10;

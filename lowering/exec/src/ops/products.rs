@@ -12,7 +12,7 @@ use crate::isa::Isa;
 use crate::kernels::product::{
     self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad,
 };
-use crate::kernels::{prefetch, vectorized};
+use crate::kernels::{CACHE_LINE, prefetch, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Scratch, within};
@@ -48,8 +48,6 @@ const FEW_ROWS: usize = 48;
 /// The most elements of an operand of a small product, and as many products as there have to be, for the next one's to be asked for.
 const SMALL: usize = 8192;
 const MANY: u64 = 8;
-/// The bytes of a line of the cache.
-const CACHE_LINE: usize = 64;
 /// The most rows whose sums are begun, multiplied and brought to their places before others are: those of a panel stay in the
 /// first cache.
 const SOME_ROWS: usize = 96;
@@ -475,7 +473,9 @@ impl Products {
         };
         let count: u64 = self.batch.iter().map(|l| l.extent as u64).product();
         let few = lanes.len().saturating_mul(self.terms.len()) <= SMALL;
-        if count < MANY || !few || self.window.is_some() {
+        // What all products read has been there since the first one.
+        let moves = self.batch.iter().any(|l| l.moves(side));
+        if count < MANY || !few || !moves || self.window.is_some() {
             return Vec::new();
         }
         let offsets = lanes

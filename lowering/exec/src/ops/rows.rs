@@ -5,7 +5,7 @@
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::{softmax, vectorized};
+use crate::kernels::{CACHE_LINE, softmax, vectorized};
 use crate::memory::{In, Slot};
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
@@ -422,7 +422,7 @@ impl Rows {
         let mut row = vec![0f32; n];
         let mut lines = vec![0f32; LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE)];
         // Lines begin where lines of the cache do.
-        let first_line = lines.as_ptr().align_offset(64).min(LANES);
+        let first_line = lines.as_ptr().align_offset(CACHE_LINE).min(LANES);
         let lines = &mut lines[first_line..];
         let some = if softmax::is_wide() { usize::MAX } else { SOME };
         let mut tile = vec![[0f32; LANES]; n];

@@ -2,7 +2,7 @@
 
 use super::{Byte, Quad};
 use crate::element::Element;
-use crate::kernels::prefetch;
+use crate::kernels::prefetch_run;
 use half::{bf16, f16};
 
 /// What is brought side by side.
@@ -304,10 +304,7 @@ const AHEAD: usize = 6;
 #[inline(always)]
 fn ask<E: Cell>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize) {
     if let Some(next) = terms.get(term + AHEAD) {
-        let at = (first + next) as usize;
-        for line in (0..count * size_of::<E>()).step_by(64) {
-            prefetch(from, at + line / size_of::<E>());
-        }
+        prefetch_run(from, (first + next) as usize, count);
     }
 }
 
