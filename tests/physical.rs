@@ -16,6 +16,7 @@ use optc_tests::check::{cases, parse, small_bindings, target, words};
 use optc_tests::images::images;
 use optc_tests::layout_bound::{Numbers, blocks};
 use optc_tests::paths::{files, root};
+use optc_tests::tokens::tokens;
 use optc_tests::{Profile, program};
 use std::sync::Arc;
 
@@ -155,12 +156,12 @@ fn concats(module: &Module) -> usize {
     ops.filter(|data| &*data.name == "hbir.concat").count()
 }
 
-#[test]
-fn images_in_pieces_give_the_numbers_of_the_reference() {
+/// Runs programs of a generator, of which at least one in so many is read in pieces, and of these one in so many moves nothing.
+fn runs_in_pieces(generator: impl Fn(u64) -> String, [part, still]: [u64; 2]) {
     let registry = Arc::new(optc_ops::registry());
     let (mut all, mut idle) = (0, 0);
     for seed in 0..cases(120) {
-        let module = parse(&images(seed));
+        let module = parse(&generator(seed));
         for passes in ["canonicalize,elide-copies,bufferize,plan-memory", FOLD] {
             let after = planned(&module, passes, &target("cpu"), &registry);
             let after = after.unwrap_or_else(|e| panic!("{passes} seed {seed}: {e}"));
@@ -181,9 +182,19 @@ fn images_in_pieces_give_the_numbers_of_the_reference() {
     }
     // The generator is worth nothing where few of its programs have pieces.
     assert!(
-        cases(120) <= 4 * all && all <= 2 * idle,
+        cases(120) <= part * all && all <= still * idle,
         "{idle} of {all} move nothing"
     );
+}
+
+#[test]
+fn images_in_pieces_give_the_numbers_of_the_reference() {
+    runs_in_pieces(images, [4, 2]);
+}
+
+#[test]
+fn tokens_in_pieces_give_the_numbers_of_the_reference() {
+    runs_in_pieces(tokens, [2, 12]);
 }
 
 #[test]

@@ -1,31 +1,62 @@
 //! Values without bytes: they lie in those of others, one after another along one dimension, as an operation that is
 //! `in_pieces` says of its operands.
 //!
-//! Along that dimension elements lie anywhere; beside it all pieces have the same digits with the same strides, so that where
-//! an element lies is a sum of what each of its indices adds. A view that rearranges this dimension alone, and a part of
-//! it, are in pieces again. Sizes and strides decide; no element is enumerated.
+//! Along that dimension elements lie anywhere; beside it all pieces have the same digits with the same strides. What is joined
+//! of pieces again, along another dimension, lies anywhere along both, and so does what a view makes of these, so that where an
+//! element lies is what all its indices along such dimensions together give, and what each digit beside them adds. A part
+//! of a value in pieces is in pieces, too. Sizes and strides decide; no element is enumerated.
 
 use crate::reader::Reader;
 use crate::site::Site;
 use optc_ir::op::part::Port;
 use optc_ir::{Op, Part, Value, ValueDef};
 use optc_layout::{Pick, Spread, Stride};
-use optc_target::{Parts, Target};
+use optc_target::{Parts, PortRole, Target};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Where a value lies that is in pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
-    /// The dimension along which they follow one another.
-    pub dim: usize,
-    /// The digits of the other dimensions, the same in all pieces.
+    /// The dimensions along which elements lie anywhere.
+    pub dims: BTreeSet<usize>,
+    /// The digits of the other dimensions, the same in all pieces, major to minor.
     pub beside: Vec<Stride>,
+    /// Elements that are neighbours along one of the dimensions.
+    pub run: Option<Run>,
     /// The values whose buffers the pieces are in, in the order in which they come first.
     pub bases: Vec<Value>,
 }
 
+/// From each multiple of a number of elements on, as many are neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The dimension along which they are.
+    pub dim: usize,
+    /// How many, at least 2.
+    pub elements: u64,
+}
+
+impl Run {
+    /// With at most as many elements as divide this number.
+    fn within(self, n: u64) -> Option<Run> {
+        let elements = gcd(self.elements, n);
+        (1 < elements).then_some(Run { elements, ..self })
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
 /// The most buffers that one value lies in.
 const MOST_BASES: usize = 1024;
+
+/// The fewest bits of a run of elements where no digit beside the pieces is one.
+const LEAST_RUN: u64 = 256;
 
 /// Of a piece that has bytes: where it lies, and the value whose buffer that is.
 #[derive(Clone, Debug)]
@@ -37,108 +68,235 @@ pub struct Whole {
 }
 
 impl Pieces {
-    /// The same beside, whatever buffers these are.
-    fn is_like(&self, other: &Pieces) -> bool {
-        let sorted = |pieces: &Pieces| {
-            let digit = |s: &Stride| (s.dim, s.div, s.count, s.stride);
-            let mut digits: Vec<_> = pieces.beside.iter().map(digit).collect();
-            digits.sort_unstable();
-            digits
-        };
-        self.dim == other.dim && sorted(self) == sorted(other)
+    /// A value by itself, as a piece of what is joined along a dimension.
+    fn of(strides: Vec<Stride>, dim: usize, base: Value) -> Pieces {
+        let unit = |s: &&Stride| s.dim == dim && s.stride == 1 && s.div == 1;
+        let run = strides.iter().find(unit).map(|s| Run {
+            dim,
+            elements: s.count,
+        });
+        Pieces {
+            dims: BTreeSet::from([dim]),
+            beside: strides.into_iter().filter(|s| s.dim != dim).collect(),
+            run,
+            bases: vec![base],
+        }
     }
 
-    /// With the dimensions that were at these places now at those.
-    fn renumbered(&self, dim: usize, dims: &[(usize, usize)]) -> Option<Pieces> {
-        let moved = |s: &Stride| {
-            let (_, to) = dims.iter().find(|(from, _)| *from == s.dim)?;
-            Some(Stride { dim: *to, ..*s })
+    /// The same with more dimensions along which elements lie anywhere.
+    fn along(mut self, dims: &BTreeSet<usize>) -> Pieces {
+        self.dims.extend(dims);
+        self.beside.retain(|s| !dims.contains(&s.dim));
+        self
+    }
+
+    /// The dimensions that others cut otherwise, or in which they lie with other strides.
+    fn differing(&self, other: &Pieces) -> BTreeSet<usize> {
+        let digits = |pieces: &Pieces| -> BTreeSet<(usize, u64, u64, i64)> {
+            let digit = |s: &Stride| (s.dim, s.div, s.count, s.stride);
+            pieces.beside.iter().map(digit).collect()
         };
+        let (own, others) = (digits(self), digits(other));
+        let dims = own.symmetric_difference(&others).map(|&(dim, ..)| dim);
+        dims.chain(self.dims.union(&other.dims).copied()).collect()
+    }
+
+    /// The same seen through a reshape: dimensions that are cut or joined lie anywhere where one of them did.
+    fn reshaped(self, from: &[u64], to: &[u64]) -> Option<Pieces> {
+        let mut pieces = Pieces {
+            dims: BTreeSet::new(),
+            beside: Vec::new(),
+            run: None,
+            bases: self.bases,
+        };
+        for (old, new) in blocks(from, to)? {
+            let long = |d: &usize| to[*d] != 1;
+            let beside: Vec<&Stride> = self
+                .beside
+                .iter()
+                .filter(|s| old.contains(&s.dim))
+                .collect();
+            let anywhere = old.clone().any(|d| self.dims.contains(&d));
+            let digits = match anywhere {
+                true => None,
+                false => recut(&beside, (from, old.clone()), (to, new.clone())),
+            };
+            if let Some(digits) = digits {
+                pieces.beside.extend(digits);
+                continue;
+            }
+            pieces.dims.extend(new.clone().filter(long));
+            let last = |dims: Range<usize>, shape: &[u64]| dims.rev().find(|&d| shape[d] != 1);
+            if let Some(run) = self.run
+                && last(old, from) == Some(run.dim)
+                && let Some(dim) = last(new, to)
+            {
+                pieces.run = Run { dim, ..run }.within(to[dim]);
+            }
+        }
+        pieces.beside.sort_by_key(|s| std::cmp::Reverse(s.compact));
+        Some(pieces)
+    }
+
+    /// The same with dimension `perm[i]` at place `i`.
+    fn transposed(mut self, perm: &[usize]) -> Option<Pieces> {
+        let place = |d: usize| perm.iter().position(|&from| from == d);
+        self.dims = self
+            .dims
+            .into_iter()
+            .map(place)
+            .collect::<Option<BTreeSet<usize>>>()?;
+        for digit in &mut self.beside {
+            digit.dim = place(digit.dim)?;
+        }
+        if let Some(run) = &mut self.run {
+            run.dim = place(run.dim)?;
+        }
+        Some(self)
+    }
+
+    /// Seen through a reshape, a transpose and a reshape.
+    fn through(&self, from: &[u64], middle: &[u64], perm: &[usize], to: &[u64]) -> Option<Pieces> {
+        let turned: Option<Vec<u64>> = perm.iter().map(|&d| middle.get(d).copied()).collect();
+        let pieces = self.clone().reshaped(from, middle)?.transposed(perm)?;
+        pieces.reshaped(&turned?, to)
+    }
+
+    /// The part that has some indices along each dimension.
+    fn cut(&self, picks: &[Pick], whole: &[u64], part: &[u64]) -> Option<Pieces> {
+        let mut run = None;
+        let (mut dims, mut beside) = (BTreeSet::new(), Vec::new());
+        for (d, pick) in picks.iter().enumerate() {
+            let own: Vec<&Stride> = self.beside.iter().filter(|s| s.dim == d).collect();
+            if let Some(at) = pick.from {
+                let n = part.get(at).copied()?;
+                let all = pick.start == 0 && pick.step == 1 && Some(&n) == whole.get(d);
+                match own[..] {
+                    _ if n == 1 => {}
+                    _ if self.dims.contains(&d) => {
+                        dims.insert(at);
+                    }
+                    _ if all => beside.extend(own.iter().map(|s| Stride { dim: at, ..**s })),
+                    [digit] if digit.div == 1 && Some(&digit.count) == whole.get(d) => {
+                        beside.push(Stride {
+                            dim: at,
+                            count: n,
+                            stride: digit.stride.checked_mul(pick.step)?,
+                            ..*digit
+                        });
+                    }
+                    _ => {
+                        dims.insert(at);
+                    }
+                }
+            }
+            if let Some(own) = self.run.filter(|run| run.dim == d)
+                && let Some(at) = pick.from.filter(|_| pick.step == 1)
+            {
+                let n = part.get(at).copied()?;
+                run = Run { dim: at, ..own }.within(gcd(pick.start, n));
+            }
+        }
+        let read = |d: usize| picks.iter().any(|pick| pick.from == Some(d));
+        if (0..part.len()).any(|d| part[d] != 1 && !read(d)) {
+            return None;
+        }
+        beside.sort_by_key(|s| std::cmp::Reverse(s.compact));
         Some(Pieces {
-            dim,
-            beside: self.beside.iter().map(moved).collect::<Option<_>>()?,
+            dims,
+            beside,
+            run,
             bases: self.bases.clone(),
         })
     }
-
-    /// Seen through a reshape, a transpose and a reshape that rearrange nothing but the dimension of the pieces.
-    fn through(&self, from: &[u64], middle: &[u64], perm: &[usize], to: &[u64]) -> Option<Pieces> {
-        let (&n, inner) = from.get(self.dim..)?.split_first()?;
-        let long =
-            |dims: &[u64]| -> Vec<u64> { dims.iter().copied().filter(|&d| d != 1).collect() };
-        let (outer, inner) = (long(&from[..self.dim]), long(inner));
-        let cut = located(middle, (&outer, n, &inner))?;
-        let class = |p: usize| usize::from(cut.start <= p) + usize::from(cut.end <= p);
-        let moved: Vec<usize> = perm
-            .iter()
-            .copied()
-            .filter(|&p| middle.get(p) != Some(&1))
-            .collect();
-        let kept = moved.windows(2).all(|pair| {
-            let (a, b) = (class(pair[0]), class(pair[1]));
-            a < b || a == b && (a == 1 || pair[0] < pair[1])
-        });
-        let again = located(to, (&outer, n, &inner))?;
-        let mut own = again.clone().filter(|&d| to[d] != 1);
-        let (Some(dim), None, true) = (own.next(), own.next(), kept) else {
-            return None;
-        };
-        let places = |dims: &[u64], own: usize| -> Vec<usize> {
-            let others = (0..dims.len()).filter(|&d| d != own && dims[d] != 1);
-            others.collect()
-        };
-        let dims: Vec<(usize, usize)> = places(from, self.dim)
-            .into_iter()
-            .zip(places(to, dim))
-            .collect();
-        self.renumbered(dim, &dims)
-    }
-
-    /// The part that has some indices along the dimension of the pieces, and all of the others.
-    fn cut(&self, picks: &[Pick], whole: &[u64], part: &[u64]) -> Option<Pieces> {
-        let mut dims = Vec::with_capacity(picks.len());
-        let mut dim = None;
-        for (d, pick) in picks.iter().enumerate() {
-            let all = pick.from.is_some_and(|at| {
-                pick.start == 0 && pick.step == 1 && part.get(at) == whole.get(d)
-            });
-            match pick.from {
-                Some(at) if d == self.dim => dim = Some(at),
-                Some(at) if all => dims.push((d, at)),
-                _ if whole.get(d) == Some(&1) => {}
-                _ => return None,
-            }
-        }
-        let read = |d: usize| Some(d) == dim || dims.iter().any(|&(_, to)| to == d);
-        let repeats = (0..part.len()).any(|d| part[d] != 1 && !read(d));
-        self.renumbered(dim?, &dims).filter(|_| !repeats)
-    }
 }
 
-/// The dimensions of a shape whose product is `n`, between outer and inner ones; ones count nowhere.
-fn located(shape: &[u64], (outer, n, inner): (&[u64], u64, &[u64])) -> Option<Range<usize>> {
-    if n < 2 {
+/// The least ranges of dimensions of two shapes, one after another, that have as many elements; `None` without elements, or
+/// where the shapes have not as many.
+fn blocks(from: &[u64], to: &[u64]) -> Option<Vec<(Range<usize>, Range<usize>)>> {
+    if from.contains(&0) || to.contains(&0) {
         return None;
     }
-    let mut at = 0;
-    let mut skip = |wanted: u64| {
-        while shape.get(at) == Some(&1) {
-            at += 1;
+    let mut blocks = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while i < from.len() || j < to.len() {
+        let (a, b) = (i, j);
+        let (mut p, mut q) = (1u64, 1u64);
+        if from.get(i) == Some(&1) {
+            i += 1;
+        } else if to.get(j) == Some(&1) {
+            j += 1;
+        } else {
+            (p, q) = (*from.get(i)?, *to.get(j)?);
+            (i, j) = (i + 1, j + 1);
         }
-        at += 1;
-        shape.get(at - 1) == Some(&wanted)
-    };
-    if !outer.iter().all(|&wanted| skip(wanted)) {
-        return None;
+        while p != q {
+            let (shape, at, product) = match p < q {
+                true => (from, &mut i, &mut p),
+                false => (to, &mut j, &mut q),
+            };
+            *product = product.checked_mul(*shape.get(*at)?)?;
+            *at += 1;
+        }
+        blocks.push((a..i, b..j));
     }
-    let start = at;
-    let mut product = 1u64;
-    while product < n {
-        product = product.checked_mul(*shape.get(at)?)?;
-        at += 1;
+    Some(blocks)
+}
+
+/// The digits of some dimensions as those of others with as many elements; `None` where one would have to be cut unevenly.
+fn recut(
+    digits: &[&Stride],
+    (from, old): (&[u64], Range<usize>),
+    (to, new): (&[u64], Range<usize>),
+) -> Option<Vec<Stride>> {
+    // The digits as they count the elements, minor to major.
+    let mut all: Vec<Stride> = Vec::with_capacity(digits.len());
+    for d in old.rev() {
+        let mut own: Vec<Stride> = digits.iter().filter(|s| s.dim == d).map(|s| **s).collect();
+        own.sort_by_key(|s| s.div);
+        let mut div = 1u64;
+        for digit in &own {
+            if digit.div != div {
+                return None;
+            }
+            div = div.checked_mul(digit.count)?;
+        }
+        if div != from[d] {
+            return None;
+        }
+        all.extend(own);
     }
-    let rest = shape.get(at..)?.iter().copied().filter(|&d| d != 1);
-    (product == n && rest.eq(inner.iter().copied())).then_some(start..at)
+    let mut all = all.into_iter();
+    let mut rest: Option<Stride> = None;
+    let mut out = Vec::new();
+    for dim in new.rev() {
+        let mut div = 1;
+        let mut left = to[dim];
+        while 1 < left {
+            let digit = rest.take().or_else(|| all.next())?;
+            let count = gcd(digit.count, left);
+            if count != digit.count.min(left) {
+                return None;
+            }
+            out.push(Stride {
+                dim,
+                div,
+                count,
+                ..digit
+            });
+            let by = i64::try_from(count).ok()?;
+            if count < digit.count {
+                rest = Some(Stride {
+                    count: digit.count / count,
+                    compact: digit.compact.checked_mul(count)?,
+                    stride: digit.stride.checked_mul(by)?,
+                    ..digit
+                });
+            }
+            (div, left) = (div * count, left / count);
+        }
+    }
+    Some(out)
 }
 
 impl Site<'_> {
@@ -213,7 +371,7 @@ impl Site<'_> {
         let dim = self
             .joins(op)
             .ok_or("its operands are not all there is of its result, one after another")?;
-        let mut found: Option<Pieces> = None;
+        let mut all: Vec<(Pieces, u64)> = Vec::new();
         for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
             let fault = |why: &str| format!("operand {number} {why}");
             let root = self.root(value);
@@ -225,28 +383,37 @@ impl Site<'_> {
                         return Err(fault("lies in a buffer whose size is not known"));
                     }
                     let strides = self.layout(value).and_then(|layout| spread.strides(layout));
-                    strides.map(|strides| Pieces {
-                        dim,
-                        beside: strides.into_iter().filter(|s| s.dim != dim).collect(),
-                        bases: vec![base],
-                    })
+                    strides.map(|strides| Pieces::of(strides, dim, base))
                 }
             };
             let own =
                 own.ok_or_else(|| fault("does not lie evenly beside the joined dimension"))?;
-            match &mut found {
-                None if own.dim == dim => found = Some(own),
-                Some(first) if first.is_like(&own) => {
-                    for base in own.bases {
-                        if !first.bases.contains(&base) {
-                            first.bases.push(base);
-                        }
-                    }
-                }
-                None | Some(_) => {
-                    return Err(fault(
-                        "lies otherwise than the first one, beside the joined dimension",
-                    ));
+            let length = self.layout(value).map_or(1, |layout| layout.shape()[dim]);
+            all.push((own, length));
+        }
+        let Some(((first, _), others)) = all.split_first() else {
+            return Err("it has no operand".to_owned());
+        };
+        let mut dims = &first.dims | &BTreeSet::from([dim]);
+        for (own, _) in others {
+            dims.extend(first.differing(own));
+        }
+        let mut found: Option<Pieces> = None;
+        for (own, length) in all {
+            let run = own.run.and_then(|run| match run.dim == dim {
+                true => run.within(length),
+                false => Some(run),
+            });
+            let own = own.along(&dims);
+            let Some(first) = &mut found else {
+                found = Some(Pieces { run, ..own });
+                continue;
+            };
+            let both = first.run.zip(run).filter(|(a, b)| a.dim == b.dim);
+            first.run = both.and_then(|(a, b)| a.within(b.elements));
+            for base in own.bases {
+                if !first.bases.contains(&base) {
+                    first.bases.push(base);
                 }
             }
         }
@@ -306,13 +473,36 @@ pub fn takes_pieces(
     if reader.parts != Parts::Any {
         return Err("its row takes no parts of larger values".to_owned());
     }
-    let own = reader
-        .role(pieces.dim)
-        .ok_or("the dimension of the pieces is none of its loops")?;
-    if !reader.row.pieces.contains(&own) || reader.runs().any(|wanted| wanted == own) {
+    let roles: BTreeSet<Option<PortRole>> = pieces.dims.iter().map(|&d| reader.role(d)).collect();
+    let [Some(own)] = roles.into_iter().collect::<Vec<_>>()[..] else {
+        return Err("the dimensions of the pieces are none of its loops, or several".to_owned());
+    };
+    if !reader.row.pieces.contains(&own) {
         return Err(format!("its row takes no pieces along {}", own.name()));
     }
-    if !pieces.beside.iter().any(|s| s.stride == 1) {
+    if 1 < pieces.dims.len() && !reader.is_elementwise() && !reader.reads_lines(site, op) {
+        return Err("it takes pieces along one dimension alone".to_owned());
+    }
+    let bits = site.func.ops[op]
+        .operands
+        .get(operand)
+        .and_then(|&v| site.layout(v))
+        .map_or(0, |layout| u64::from(layout.elem_bits()));
+    let run = pieces
+        .run
+        .filter(|run| LEAST_RUN <= run.elements.saturating_mul(bits));
+    let wants_run = reader.runs().any(|wanted| wanted == own);
+    let mixed = pieces
+        .beside
+        .iter()
+        .any(|s| reader.role(s.dim) == Some(own));
+    if wants_run && (run.is_none() || mixed) {
+        return Err(format!(
+            "{} is in runs that are too short there",
+            own.name()
+        ));
+    }
+    if run.is_none() && !pieces.beside.iter().any(|s| s.stride == 1) {
         return Err("no elements of a piece are one run there".to_owned());
     }
     reader.finds_runs(&pieces.beside)
@@ -322,55 +512,146 @@ pub fn takes_pieces(
 mod tests {
     use super::*;
 
-    fn pieces(dim: usize, beside: &[usize]) -> Pieces {
-        let digit = |&dim: &usize| Stride {
+    fn digit(dim: usize, count: u64, stride: i64) -> Stride {
+        Stride {
             dim,
             div: 1,
-            count: 2,
-            compact: 1,
-            stride: 7,
-        };
+            count,
+            compact: stride.unsigned_abs(),
+            stride,
+        }
+    }
+
+    /// Pieces along the middle one of three dimensions.
+    fn pieces() -> Pieces {
         Pieces {
-            dim,
-            beside: beside.iter().map(digit).collect(),
+            dims: BTreeSet::from([1]),
+            beside: vec![digit(0, 2, 900), digit(2, 5, 1)],
+            run: None,
             bases: Vec::new(),
+        }
+    }
+
+    fn with(dims: &[usize], beside: &[Stride]) -> Pieces {
+        Pieces {
+            dims: dims.iter().copied().collect(),
+            beside: beside.to_vec(),
+            ..pieces()
         }
     }
 
     #[test]
     fn shuffles_of_the_dimension_are_in_pieces() {
-        let own = pieces(1, &[0, 2]);
         // A shuffle, under dimensions of one.
-        let seen = own.through(&[2, 6, 5], &[2, 2, 3, 5], &[0, 2, 1, 3], &[2, 6, 5]);
-        assert_eq!(seen, Some(pieces(1, &[0, 2])));
-        let seen = own.through(&[2, 6, 5], &[2, 1, 6, 5], &[1, 0, 2, 3], &[1, 2, 1, 6, 5]);
-        assert_eq!(seen, Some(pieces(3, &[1, 4])));
-        // Another dimension is cut, comes in between, or is joined.
+        let seen = pieces().through(&[2, 6, 5], &[2, 2, 3, 5], &[0, 2, 1, 3], &[2, 6, 5]);
+        assert_eq!(seen, Some(pieces()));
+        let seen = pieces().through(&[2, 6, 5], &[2, 1, 6, 5], &[1, 0, 2, 3], &[1, 2, 1, 6, 5]);
+        let moved = [digit(1, 2, 900), digit(4, 5, 1)];
+        assert_eq!(seen, Some(with(&[3], &moved)));
+    }
+
+    #[test]
+    fn what_is_joined_with_a_dimension_of_pieces_lies_anywhere() {
+        let through = |middle: &[u64], perm: &[usize], to: &[u64]| {
+            pieces().through(&[2, 6, 5], middle, perm, to)
+        };
+        let lines = [digit(2, 5, 1)];
         assert_eq!(
-            own.through(&[4, 6, 5], &[2, 2, 6, 5], &[0, 1, 2, 3], &[4, 6, 5]),
-            None
+            through(&[2, 6, 5], &[1, 0, 2], &[6, 2, 5]),
+            Some(with(&[0], &[digit(1, 2, 900), lines[0]]))
         );
         assert_eq!(
-            own.through(&[2, 6, 5], &[2, 6, 5], &[1, 0, 2], &[6, 2, 5]),
-            None
+            through(&[2, 2, 3, 5], &[0, 1, 2, 3], &[2, 2, 3, 5]),
+            Some(with(&[1, 2], &[digit(0, 2, 900), digit(3, 5, 1)]))
+        );
+        let one = [digit(1, 5, 1)];
+        assert_eq!(
+            through(&[2, 6, 5], &[0, 1, 2], &[12, 5]),
+            Some(with(&[0], &one))
         );
         assert_eq!(
-            own.through(&[2, 6, 5], &[2, 2, 3, 5], &[0, 1, 2, 3], &[2, 2, 3, 5]),
-            None
+            through(&[4, 3, 5], &[0, 1, 2], &[4, 3, 5]),
+            Some(with(&[0, 1], &lines))
         );
         assert_eq!(
-            own.through(&[2, 6, 5], &[2, 6, 5], &[0, 1, 2], &[12, 5]),
-            None
+            through(&[2, 6, 5], &[0, 1, 2], &[60]),
+            Some(with(&[0], &[]))
+        );
+        assert_eq!(through(&[2, 6, 6], &[0, 1, 2], &[2, 6, 6]), None);
+    }
+
+    #[test]
+    fn digits_beside_are_cut_and_joined() {
+        let own = with(&[0], &[digit(1, 4, 6), digit(2, 6, 1)]);
+        let half = |dim, div, count, compact, stride| Stride {
+            dim,
+            div,
+            count,
+            compact,
+            stride,
+        };
+        let seen = own.clone().reshaped(&[3, 4, 6], &[3, 8, 3]);
+        let cut = [
+            half(1, 2, 4, 6, 6),
+            half(1, 1, 2, 3, 3),
+            half(2, 1, 3, 1, 1),
+        ];
+        assert_eq!(seen, Some(with(&[0], &cut)));
+        // No digit of 6 is one of 8 and more.
+        let seen = own.clone().reshaped(&[3, 4, 6], &[3, 3, 8]);
+        assert_eq!(seen, Some(with(&[0, 1, 2], &[])));
+        assert_eq!(own.reshaped(&[3, 4, 6], &[3, 4, 0]), None);
+    }
+
+    #[test]
+    fn runs_go_on_as_far_as_all_pieces_have_them() {
+        let run = |dim, elements| Run { dim, elements };
+        let own = Pieces {
+            run: Some(run(1, 32)),
+            ..with(&[1], &[digit(0, 3, 64)])
+        };
+        let of = |pieces: Option<Pieces>| pieces.expect("is in pieces").run;
+        assert_eq!(
+            of(own.clone().reshaped(&[3, 64], &[3, 4, 16])),
+            Some(run(2, 16))
+        );
+        assert_eq!(of(own.clone().reshaped(&[3, 64], &[192])), Some(run(0, 32)));
+        assert_eq!(
+            of(own.clone().reshaped(&[3, 64], &[3, 64, 1])),
+            Some(run(1, 32))
         );
         assert_eq!(
-            own.through(&[2, 6, 5], &[2, 2, 3, 5], &[1, 0, 2, 3], &[2, 6, 5]),
+            of(own.clone().reshaped(&[3, 64], &[1, 3, 8, 8])),
+            Some(run(3, 8))
+        );
+        assert_eq!(
+            of(own.through(&[3, 64], &[3, 2, 32], &[0, 2, 1], &[3, 64])),
             None
         );
+        let cut = |start, step, n| {
+            let picks = [
+                Pick {
+                    from: Some(0),
+                    start: 0,
+                    step: 1,
+                },
+                Pick {
+                    from: Some(1),
+                    start,
+                    step,
+                },
+            ];
+            of(own.cut(&picks, &[3, 64], &[3, n]))
+        };
+        assert_eq!(cut(16, 1, 48), Some(run(1, 16)));
+        assert_eq!(cut(0, 1, 64), Some(run(1, 32)));
+        assert_eq!(cut(0, 2, 32), None);
+        assert_eq!(cut(1, 1, 32), None);
     }
 
     #[test]
     fn parts_of_the_dimension_are_in_pieces() {
-        let own = pieces(1, &[0, 2]);
+        let own = pieces();
         let pick = |from: Option<usize>, start, step| Pick { from, start, step };
         let all = |d| pick(Some(d), 0, 1);
         let cut = own.cut(
@@ -378,15 +659,36 @@ mod tests {
             &[2, 6, 5],
             &[2, 3, 5],
         );
-        assert_eq!(cut, Some(pieces(1, &[0, 2])));
+        assert_eq!(cut, Some(own.clone()));
         let cut = own.cut(
-            &[all(0), all(1), pick(Some(2), 1, 1)],
+            &[all(0), all(1), pick(Some(2), 4, -2)],
             &[2, 6, 5],
-            &[2, 6, 4],
+            &[2, 6, 3],
         );
-        assert_eq!(cut, None);
+        let steps = [
+            digit(0, 2, 900),
+            Stride {
+                compact: 1,
+                ..digit(2, 3, -2)
+            },
+        ];
+        assert_eq!(cut, Some(with(&[1], &steps)));
+        // What is cut of several digits lies anywhere.
+        let digits = [
+            Stride {
+                div: 5,
+                ..digit(2, 2, 20)
+            },
+            digit(2, 5, 1),
+        ];
+        let cut = with(&[1], &digits).cut(
+            &[all(0), all(1), pick(Some(2), 3, 1)],
+            &[1, 6, 10],
+            &[1, 6, 4],
+        );
+        assert_eq!(cut, Some(with(&[1, 2], &[])));
         let cut = own.cut(&[all(0), pick(None, 3, 1), all(1)], &[2, 6, 5], &[2, 5]);
-        assert_eq!(cut, None);
+        assert_eq!(cut, Some(with(&[], &[digit(0, 2, 900), digit(1, 5, 1)])));
         // A dimension of the part that no dimension of the whole comes from repeats it.
         let cut = own.cut(&[all(0), all(1), all(2)], &[2, 6, 5], &[2, 6, 5, 3]);
         assert_eq!(cut, None);

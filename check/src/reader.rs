@@ -2,7 +2,7 @@
 
 use crate::labels;
 use crate::site::{Site, one_run};
-use optc_ir::{Freedom, Op, Role, Structure};
+use optc_ir::{Freedom, FreedomClass, Label, Op, Role, Structure};
 use optc_layout::Stride;
 use optc_target::{Parts, PortRole, Row, Target};
 
@@ -62,6 +62,43 @@ impl<'t> Reader<'t> {
     /// The roles whose dimensions have to be one run.
     pub(crate) fn runs(&self) -> impl Iterator<Item = PortRole> {
         self.row.take.iter().flat_map(|a| &a.one_run).copied()
+    }
+
+    /// Whether each element of the result is made of those at its place.
+    pub(crate) fn is_elementwise(&self) -> bool {
+        let parallel = |label: &Label| label.role == Role::Parallel;
+        self.freedom.class == FreedomClass::Ordered && self.freedom.labels.iter().all(parallel)
+    }
+
+    /// Whether what is read has a line for each index of the other dimensions together, which are the first of the result as well: a
+    /// product whose left operand lies so, and that is not repeated over a batch.
+    pub(crate) fn reads_lines(&self, site: &Site<'_>, op: Op) -> bool {
+        let (Some(own), Some(result)) = (
+            self.freedom.operands.get(self.at),
+            self.freedom.results.first(),
+        ) else {
+            return false;
+        };
+        let n_operands = self.freedom.operands.len();
+        let role =
+            |label: &Option<usize>| label.map(|l| labels::role(&self.freedom, l, n_operands));
+        let lines = own
+            .iter()
+            .take_while(|label| role(label) != Some(PortRole::K))
+            .count();
+        let (lines, summed) = own.split_at(lines);
+        let shape = site.func.ops[op]
+            .results
+            .first()
+            .and_then(|&v| site.layout(v))
+            .map(|l| l.shape());
+        let repeats = |(d, label): (usize, &Option<usize>)| {
+            role(label) == Some(PortRole::Batch) && shape.and_then(|s| s.get(d)) != Some(&1)
+        };
+        self.freedom.class == FreedomClass::Contract
+            && result.starts_with(lines)
+            && summed.iter().all(|label| role(label) == Some(PortRole::K))
+            && !lines.iter().enumerate().any(repeats)
     }
 
     /// Whether digits are the runs that the row wants.

@@ -573,7 +573,7 @@ pub struct Row {
     /// How ports may lie that are parts of larger values; none where these are copied.
     pub parts: Option<Parts>,
     /// The roles along which an operand may lie in pieces, whose elements have any places along these: one joined of values that stay where
-    /// they were written.
+    /// they were written. A role that `one_run` lists is in runs of 256 bits at least.
     pub pieces: Vec<PortRole>,
     /// Orders of single ports in which it takes longer.
     pub slower: Vec<Slower>,

@@ -11,6 +11,7 @@ pub mod mutate;
 pub mod paths;
 pub mod scale;
 pub mod tamper;
+pub mod tokens;
 pub mod transformer;
 
 pub use generate::{Profile, program};

@@ -5,6 +5,7 @@
 //! the offset of every element.
 
 use optc_layout::Layout;
+use std::ops::Range;
 
 /// The offset of each element, in elements of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +111,45 @@ impl Access {
             true => sum,
             false => self,
         }
+    }
+
+    /// Of what is no sum: a dimension, and at most so many ranges of it, of which each is a sum.
+    pub(crate) fn pieces(&self, most: usize) -> Option<(usize, Vec<Range<usize>>)> {
+        let Access::Every { shape, offsets } = self else {
+            return None;
+        };
+        (0..shape.len()).find_map(|dim| {
+            let inner: usize = shape[dim + 1..].iter().product();
+            let step = shape[dim] * inner;
+            // Whether those of two indices lie alike.
+            let alike = |i: usize, j: usize| {
+                let by = offsets[j * inner] - offsets[i * inner];
+                let blocks = offsets.chunks_exact(step);
+                blocks.into_iter().all(|block| {
+                    let (a, b) = (&block[i * inner..][..inner], &block[j * inner..][..inner]);
+                    a.iter().zip(b).all(|(a, b)| b - a == by)
+                })
+            };
+            let mut ranges: Vec<Range<usize>> = Vec::new();
+            for i in 0..shape[dim] {
+                if let Some(range) = ranges.last_mut().filter(|r| alike(r.start, i)) {
+                    range.end = i + 1;
+                } else if ranges.len() == most {
+                    return None;
+                } else {
+                    ranges.push(i..i + 1);
+                }
+            }
+            let is_sum = |range: &Range<usize>| {
+                let own = |(d, &n): (usize, &usize)| match d == dim {
+                    true => range.clone().collect(),
+                    false => (0..n).collect(),
+                };
+                let pick: Vec<Vec<usize>> = shape.iter().enumerate().map(own).collect();
+                matches!(self.picked(&pick).summed(), Access::Sum { .. })
+            };
+            (1 < ranges.len() && ranges.iter().all(is_sum)).then_some((dim, ranges))
+        })
     }
 
     /// The offsets at which the elements begin that share all indices but those from dimension `from` on, in row-major
@@ -258,9 +298,14 @@ impl Access {
         }
     }
 
-    /// Those of several values one after another along a dimension, each with what is added to its offsets; `None` where they
-    /// are no sums, or no one sum.
+    /// Those of several values one after another along a dimension, each with what is added to its offsets; `None` where
+    /// they are no values of the same extents beside it.
     pub(crate) fn joined(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
+        Access::one_sum(dim, all).or_else(|| Access::one_after_another(dim, all))
+    }
+
+    /// The same where they are sums that are one sum.
+    fn one_sum(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
         let mut found: Option<(i64, Vec<Vec<i64>>)> = None;
         for (access, by) in all {
             let (own, tables) = access.clone().moved(*by).into_sum()?;
@@ -281,6 +326,34 @@ impl Access {
         }
         let (base, tables) = found?;
         Some(Access::Sum { base, tables })
+    }
+
+    /// The same with the offset of every element.
+    fn one_after_another(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
+        let mut shape = all.first()?.0.shape();
+        let mut parts = Vec::with_capacity(all.len());
+        let mut length = 0;
+        for (access, by) in all {
+            let own = access.shape();
+            length += own.get(dim)?;
+            let beside = own.iter().zip(&shape).enumerate();
+            if own.len() != shape.len() || beside.into_iter().any(|(d, (a, b))| d != dim && a != b)
+            {
+                return None;
+            }
+            let mut offsets = Vec::with_capacity(access.count());
+            access.each(|offset| offsets.push(offset + by));
+            parts.push((own[dim..].iter().product::<usize>(), offsets));
+        }
+        shape[dim] = length;
+        let blocks: usize = shape[..dim].iter().product();
+        let mut offsets = Vec::with_capacity(shape.iter().product());
+        for block in 0..blocks {
+            for (n, part) in &parts {
+                offsets.extend(part.get(block * n..(block + 1) * n)?);
+            }
+        }
+        Some(Access::Every { shape, offsets }.summed())
     }
 
     /// Broadcast to a shape, as numpy does.
@@ -487,6 +560,21 @@ mod tests {
         };
         let (heads, tables) = rows.split(1).expect("it is a sum");
         assert_eq!((heads, tables), (vec![3, 13], vec![vec![0, 1]]));
+    }
+
+    #[test]
+    fn values_are_joined_whatever_their_strides_are() {
+        let rows = |strides: &[i64], n: usize| (Access::strided(&[2, n], strides), 0);
+        let (first, second) = (rows(&[10, 1], 3), rows(&[7, 2], 2));
+        let alike = Access::joined(1, &[first.clone(), (rows(&[10, 1], 2).0, 100)]);
+        let alike = alike.expect("they lie alike");
+        assert!(matches!(alike, Access::Sum { .. }));
+        assert_eq!(offsets(&alike), [0, 1, 2, 100, 101, 10, 11, 12, 110, 111]);
+        let other = Access::joined(1, &[first.clone(), (second.0.clone(), 50)]);
+        let other = other.expect("they have as many rows");
+        assert_eq!(offsets(&other), [0, 1, 2, 50, 52, 10, 11, 12, 57, 59]);
+        assert_eq!(other.shape(), [2, 5]);
+        assert_eq!(Access::joined(0, &[first, second]), None);
     }
 
     #[test]

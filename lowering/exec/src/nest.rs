@@ -109,20 +109,22 @@ fn is_one<const K: usize>(outer: &Loop<K>, inner: &Loop<K>) -> bool {
 /// The most pieces of a dimension that become boxes of their own.
 const MOST_PIECES: usize = 3;
 
-/// The pieces of each dimension along which all offsets go on by strides, if there are more than one and not many.
+/// The pieces of each dimension along which all offsets go on by strides, if there are more than one and not many. Of
+/// values that are no sums these are pieces which are.
 fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>> {
-    let mut all = Vec::new();
-    for access in values {
-        match access {
-            Access::Sum { tables, .. } => all.push(tables),
-            Access::Every { .. } => return None,
-        }
+    let shape = values.first()?.shape();
+    if values.iter().any(|access| access.shape() != shape) {
+        return None;
     }
-    let rank = all.iter().map(|tables| tables.len()).min()?;
+    let none: Vec<Vec<i64>> = shape.iter().map(|&n| vec![0; n]).collect();
+    let all = values.map(|access| match access {
+        Access::Sum { tables, .. } => tables,
+        Access::Every { .. } => &none,
+    });
     let listed = |l: &Loop<K>| matches!(l.steps, Steps::Listed(_));
     let along = |dim: usize| {
         let tables: [&[i64]; K] = std::array::from_fn(|k| &all[k][dim][..]);
-        let n = tables.iter().map(|t| t.len()).max().unwrap_or(0);
+        let n = shape[dim];
         if dimension(tables).iter().any(listed) {
             let get = |j: usize| tables.map(|t| t.get(j).copied().unwrap_or(0));
             let found = runs(n, get);
@@ -132,8 +134,24 @@ fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>
         }
         std::iter::once(0..n).collect()
     };
-    let dims: Vec<Vec<Range<usize>>> = (0..rank).map(along).collect();
+    let mut dims: Vec<Vec<Range<usize>>> = (0..shape.len()).map(along).collect();
+    for access in values {
+        if let Access::Every { .. } = access {
+            let (dim, ranges) = access.pieces(MOST_PIECES)?;
+            let ends = ranges.iter().map(|range| range.end);
+            dims[dim] = ends.fold(std::mem::take(&mut dims[dim]), cut);
+        }
+    }
     dims.iter().any(|pieces| 1 < pieces.len()).then_some(dims)
+}
+
+/// Ranges of which none goes over an index.
+fn cut(ranges: Vec<Range<usize>>, at: usize) -> Vec<Range<usize>> {
+    let both = |range: Range<usize>| match range.start < at && at < range.end {
+        true => vec![range.start..at, at..range.end],
+        false => vec![range],
+    };
+    ranges.into_iter().flat_map(both).collect()
 }
 
 /// The longest pieces along which offsets go on by one stride, from the first element on.
@@ -252,7 +270,7 @@ impl<const K: usize> Nest<K> {
             picks = picks.iter().flat_map(with).collect();
         }
         let nest = |pick: &Vec<Vec<usize>>| {
-            let picked = values.map(|access| access.picked(pick));
+            let picked = values.map(|access| access.picked(pick).summed());
             Nest::of(picked.each_ref())
         };
         picks.iter().map(nest).collect()
@@ -478,6 +496,29 @@ mod tests {
         let woven = value(vec![woven, vec![0, 1, 2, 3]]);
         let whole = Nest::boxes([&woven, &from]).expect("they are sums");
         assert_eq!(whole.len(), 1, "it is too many pieces");
+    }
+
+    #[test]
+    fn values_joined_of_others_are_boxes() {
+        let own = |strides: &[i64], n: usize, from: i64| (Access::strided(&[5, n], strides), from);
+        let joined = Access::joined(1, &[own(&[9, 1], 4, 0), own(&[6, 1], 3, 100)]);
+        let joined = joined.expect("they have as many rows");
+        let plain = Access::strided(&[5, 7], &[7, 1]);
+        let boxes = Nest::boxes([&plain, &joined]).expect("each is a sum");
+        let inner: Vec<usize> = boxes.iter().map(|nest| nest.inner.0).collect();
+        assert_eq!(inner, [4, 3]);
+        let mut found = vec![None; 35];
+        for nest in &boxes {
+            let (n, steps) = nest.inner;
+            nest.each(|at| {
+                for i in 0..n as i64 {
+                    found[(at[0] + i * steps[0]) as usize] = Some(at[1] + i * steps[1]);
+                }
+            });
+        }
+        let mut wanted = Vec::new();
+        joined.each(|offset| wanted.push(Some(offset)));
+        assert_eq!(found, wanted);
     }
 
     #[test]

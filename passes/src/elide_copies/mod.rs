@@ -29,8 +29,8 @@
 //! 3. From the first to the last, a slice, a split, a gather of one index or of evenly spaced ones, and a broadcast are
 //!    parts of their operand where all readers take the strides.
 //!
-//! 4. Where copies are left, a value that is joined may have no bytes: it is `in_pieces`, and its readers, through views that rearrange
-//!    the joined dimension, slices and concats along it, read its operands where they lie. That is tried for all concats that are joined
+//! 4. Where copies are left, a value that is joined may have no bytes: it is `in_pieces`, and its readers, through views,
+//!    slices and other concats, read its operands where they lie. That is tried for all concats that are joined
 //!    of, or to, one that copies; the checker of parts says whether it holds, and it stays where fewer bytes are copied.
 //!
 //! Rows say with `parts` what operations take, and with `pieces` along which dimensions. What stays a copy stays one operation that reads and writes what it did.

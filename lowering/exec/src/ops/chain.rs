@@ -28,8 +28,24 @@ pub(crate) struct Chain {
     links: Vec<Link>,
     /// The types of the operands.
     operands: Vec<Kind>,
-    nest: Nest<{ MOST_OPERANDS + 1 }>,
+    /// Several, where an operand lies in pieces that do not lie alike.
+    frames: Vec<Frame>,
+}
+
+type Loops = Nest<{ MOST_OPERANDS + 1 }>;
+
+/// Some indices of the result.
+#[derive(Debug)]
+struct Frame {
+    nest: Loops,
     block: Block,
+}
+
+impl Frame {
+    /// Whether an operand is one number, which is brought to its part once.
+    fn is_still(&self, k: usize) -> bool {
+        self.nest.is_still(k + 1)
+    }
 }
 
 /// What is done at once: some steps of a loop around the innermost one, each with some of its elements.
@@ -44,7 +60,7 @@ struct Block {
 impl Block {
     /// Takes a loop out of a nest: the one along which an operand lies that lies across the result, or, where the innermost
     /// loop is short, the next one.
-    fn of(nest: &mut Nest<{ MOST_OPERANDS + 1 }>) -> Block {
+    fn of(nest: &mut Loops) -> Block {
         let (n, inner) = nest.inner;
         let across = nest.take(|steps| {
             let mut pairs = steps.iter().zip(&inner).skip(1);
@@ -95,13 +111,21 @@ impl Chain {
             0 => target,
             _ => operands.get(k - 1).map_or(&none, |(access, _)| access),
         });
-        let mut nest = Nest::of(all)?;
-        let block = Block::of(&mut nest);
+        let sums = all
+            .iter()
+            .all(|access| matches!(access, Access::Sum { .. }));
+        let nests = match sums {
+            true => vec![Nest::of(all)?],
+            false => Nest::boxes(all)?,
+        };
+        let framed = |mut nest: Loops| {
+            let block = Block::of(&mut nest);
+            Frame { nest, block }
+        };
         Some(Chain {
             links,
             operands: operands.iter().map(|(_, kind)| *kind).collect(),
-            nest,
-            block,
+            frames: nests.into_iter().map(framed).collect(),
         })
     }
 }
@@ -118,6 +142,7 @@ enum Source<'a> {
 
 /// One run's memory.
 struct Work<'a> {
+    frame: &'a Frame,
     sources: &'a [Source<'a>],
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
@@ -152,45 +177,8 @@ impl Kernel for Chain {
         if sources.len() != self.operands.len() {
             return Err("it has another number of operands".to_owned());
         }
-        let size = self.target().size();
-        let inside = |k: usize| {
-            let own = self.operands[k].size();
-            match sources[k] {
-                Source::Beside(source) => self.nest.fits(k + 1, source.len() / own),
-                Source::Among => self.nest.fits(k + 1, out.len() / own),
-                Source::Same => own == size,
-            }
-        };
-        if !self.nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
-            return Err("an element lies outside of its buffer".to_owned());
-        }
-        // What lies elsewhere in the buffer of the result may be in the part of another thread.
-        let apart = !sources.iter().any(|s| matches!(s, Source::Among));
-        let count = self.nest.count().saturating_mul(self.block.around.0 as u64);
-        let threads = match apart {
-            true => cx
-                .team
-                .worth(count, team::ELEMENTS / self.links.len() as u64),
-            false => 1,
-        };
-        match self.shared(threads) {
-            None => self.some(&self.nest, &self.block, &sources, out),
-            Some((number, shares)) => {
-                let loops = self.nest.loops().len();
-                cx.team.share_bytes(out, size, &shares, |share, out| {
-                    let (mut nest, mut block) = (self.nest.clone(), self.block);
-                    let steps = share.units.clone();
-                    if number < loops {
-                        nest = nest.part(number, steps, share.places.start);
-                    } else {
-                        block.around.0 = steps.len();
-                        let add = block.around.1.map(|step| step * steps.start as i64);
-                        nest = nest.moved(add, share.places.start);
-                    }
-                    self.some(&nest, &block, &sources, out)
-                })
-            }
-        }
+        let mut frames = self.frames.iter();
+        frames.try_for_each(|frame| self.framed(frame, &sources, out, cx))
     }
 
     fn scratch(&self) -> Scratch {
@@ -200,6 +188,58 @@ impl Kernel for Chain {
 }
 
 impl Chain {
+    /// The elements of a frame.
+    fn framed(
+        &self,
+        frame: &Frame,
+        sources: &[Source<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
+        let Frame { nest, block } = frame;
+        let size = self.target().size();
+        let inside = |k: usize| {
+            let own = self.operands[k].size();
+            match sources[k] {
+                Source::Beside(source) => nest.fits(k + 1, source.len() / own),
+                Source::Among => nest.fits(k + 1, out.len() / own),
+                Source::Same => own == size,
+            }
+        };
+        if !nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
+            return Err("an element lies outside of its buffer".to_owned());
+        }
+        // What lies elsewhere in the buffer of the result may be in the part of another thread.
+        let apart = !sources.iter().any(|s| matches!(s, Source::Among));
+        let count = nest.count().saturating_mul(block.around.0 as u64);
+        let threads = match apart {
+            true => cx
+                .team
+                .worth(count, team::ELEMENTS / self.links.len() as u64),
+            false => 1,
+        };
+        match frame.shared(threads) {
+            None => self.some(frame, (nest, block), sources, out),
+            Some((number, shares)) => {
+                let loops = nest.loops().len();
+                cx.team.share_bytes(out, size, &shares, |share, out| {
+                    let (mut nest, mut block) = (nest.clone(), *block);
+                    let steps = share.units.clone();
+                    if number < loops {
+                        nest = nest.part(number, steps, share.places.start);
+                    } else {
+                        block.around.0 = steps.len();
+                        let add = block.around.1.map(|step| step * steps.start as i64);
+                        nest = nest.moved(add, share.places.start);
+                    }
+                    self.some(frame, (&nest, &block), sources, out)
+                })
+            }
+        }
+    }
+}
+
+impl Frame {
     /// The loop that threads share, the one around the innermost being the last, and the steps of each; blocks stay as they are.
     fn shared(&self, threads: usize) -> Option<(usize, Vec<Share>)> {
         if threads < 2 {
@@ -215,12 +255,14 @@ impl Chain {
         loops.push((around, self.block.lines));
         team::along(self.nest.base(0), &loops, threads)
     }
+}
 
-    /// The loops of a nest, which is this one or a part of it.
+impl Chain {
+    /// The loops of a nest, which is that of a frame or a part of it.
     fn some(
         &self,
-        nest: &Nest<{ MOST_OPERANDS + 1 }>,
-        block: &Block,
+        frame: &Frame,
+        (nest, block): (&Loops, &Block),
         sources: &[Source<'_>],
         out: &mut [u8],
     ) -> Result<(), String> {
@@ -228,10 +270,10 @@ impl Chain {
         for (k, source) in sources
             .iter()
             .enumerate()
-            .filter(|(k, _)| self.is_still(*k))
+            .filter(|(k, _)| frame.is_still(*k))
         {
             if let Source::Beside(source) = source {
-                let at = self.nest.base(k + 1) as usize;
+                let at = frame.nest.base(k + 1) as usize;
                 with_type!(self.operands[k], E => {
                     let part: &mut [<E as Element>::Number] = cast_slice_mut(&mut parts[k]);
                     part.fill(elements::<E>(source)?[at].read());
@@ -239,12 +281,13 @@ impl Chain {
             }
         }
         let number = |k: usize| match sources[k] {
-            Source::Beside(_) if self.is_still(k) => Some(parts[k][0]),
+            Source::Beside(_) if frame.is_still(k) => Some(parts[k][0]),
             _ => None,
         };
         let rescale = Rescale::of(&self.links, |k| self.operands[k], number);
         let rescale = rescale.filter(|(_, rescale)| rescale.scales());
         let mut work = Work {
+            frame,
             sources,
             parts,
             rescale,
@@ -270,11 +313,6 @@ impl Chain {
         self.links.last().map_or(Kind::F32, |link| link.kind)
     }
 
-    /// Whether an operand is one number, which is brought to its part once.
-    fn is_still(&self, k: usize) -> bool {
-        self.nest.is_still(k + 1)
-    }
-
     fn kind(&self, from: From) -> Kind {
         match from {
             From::Operand(k) => self.operands[k],
@@ -286,7 +324,7 @@ impl Chain {
     #[inline(always)]
     fn inner(
         &self,
-        (nest, block): (&Nest<{ MOST_OPERANDS + 1 }>, &Block),
+        (nest, block): (&Loops, &Block),
         work: &mut Work<'_>,
         out: &mut [u8],
         at: [i64; MOST_OPERANDS + 1],
@@ -340,7 +378,7 @@ impl Chain {
             let own = lattice(k + 1);
             // What is written over has the elements of the result.
             let (source, own) = match work.sources[k] {
-                Source::Beside(_) if in_place(k) || self.is_still(k) => continue,
+                Source::Beside(_) if in_place(k) || work.frame.is_still(k) => continue,
                 Source::Beside(source) => (source, own),
                 Source::Among => (&*out, own),
                 Source::Same => (&*out, lattice(0)),

@@ -24,10 +24,10 @@ pub(crate) enum Channels {
         kind: Kind,
         /// Where scale, bias, mean and variance of each channel lie.
         operands: [Vec<i64>; 4],
-        chain: Chain,
+        chain: Box<Chain>,
     },
     /// The norm, and then scale and bias over it.
-    Own { rows: Rows, chain: Chain },
+    Own { rows: Box<Rows>, chain: Box<Chain> },
 }
 
 impl Channels {
@@ -66,7 +66,8 @@ impl Channels {
             &axes,
         )?;
         let [scale, bias] = [1, 2].map(|i| per_channel(&all[i].access, &shape));
-        let chain = scaled(y, [y.clone(), scale, bias], [kind; 2])?;
+        let chain = Box::new(scaled(y, [y.clone(), scale, bias], [kind; 2])?);
+        let rows = Box::new(rows);
         Some(Channels::Own { rows, chain })
     }
 
@@ -86,7 +87,7 @@ impl Channels {
         };
         let plain = per_channel(&plain, &shape);
         let operands = [(*x.access).clone(), plain.clone(), plain];
-        let chain = scaled(&y.access, operands, [x.kind()?, Kind::F32])?;
+        let chain = Box::new(scaled(&y.access, operands, [x.kind()?, Kind::F32])?);
         Some(Channels::Given {
             epsilon,
             kind: x.kind()?,

@@ -83,13 +83,15 @@ impl Contract {
         ];
         let mut base = [0; 4];
         let mut along: Vec<Along> = vec![Default::default(); freedom.labels.len() + 1];
-        let joint = joint(&result.access, &bias)?;
+        let joint = joint(&ports)?;
         for (k, (access, labels)) in ports.into_iter().enumerate() {
-            let own = labels.get(..joint) == ports[0].1.get(..joint);
+            let own = is_joint(ports[0].1, labels, joint);
             let shared =
                 |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
             let from = if own { joint } else { 0 };
-            if !own && labels.iter().any(shared) {
+            let extents = access.shape();
+            let repeated = |(label, n): (&Option<usize>, &usize)| shared(label) && *n != 1;
+            if !own && labels.iter().zip(&extents).any(repeated) {
                 return None;
             }
             let (heads, tables) = access.split(from)?;
@@ -102,6 +104,7 @@ impl Contract {
                 match label {
                     None if table.len() == 1 => {}
                     None => return None,
+                    Some(_) if !own && shared(label) => {}
                     Some(label) => {
                         let known = &mut along.get_mut(*label)?[k];
                         if !known.is_empty() {
@@ -142,15 +145,25 @@ impl Contract {
     }
 }
 
-/// How many dimensions of a result are one loop, as its offsets or those of what it begins with are no sum along these.
-fn joint(result: &Access, begins: &Access) -> Option<usize> {
-    let all = [result, begins];
-    let whole = |access: &&Access| matches!(access, Access::Sum { .. });
-    if all.iter().all(whole) {
+/// How many dimensions of a result are one loop, as the offsets of a port are no sum along these.
+fn joint(ports: &[(&Access, &Vec<Option<usize>>); 4]) -> Option<usize> {
+    let whole = |(access, _): &(&Access, _)| matches!(access, Access::Sum { .. });
+    if ports.iter().all(whole) {
         return Some(0);
     }
-    let mut dims = 1..result.shape().len();
-    dims.find(|&from| all.iter().all(|access| access.split(from).is_some()))
+    let result = ports[0].1;
+    let mut dims = 1..result.len();
+    dims.find(|&from| {
+        ports.iter().all(|(access, labels)| {
+            let own = is_joint(result, labels, from);
+            access.split(if own { from } else { 0 }).is_some()
+        })
+    })
+}
+
+/// Whether the first dimensions of a port are those of the result that are one loop.
+fn is_joint(result: &[Option<usize>], labels: &[Option<usize>], joint: usize) -> bool {
+    labels.get(..joint) == result.get(..joint)
 }
 
 impl Kernel for Contract {

@@ -33,6 +33,18 @@ fn even(list: &[i64]) -> bool {
     list.windows(2).all(|w| w[1] == w[0] + 1)
 }
 
+/// The ranges of a list in which offsets go on by one.
+fn runs(list: &[i64]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (i, at) in list.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if list[run.start] + run.len() as i64 == *at => run.end = i + 1,
+            _ => runs.push(i..i + 1),
+        }
+    }
+    runs
+}
+
 /// Rows of elements that are worked on one after another.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
@@ -49,6 +61,8 @@ pub(crate) struct Rows {
     /// The offsets of its elements in the operand, and in the result where there is one for each.
     reads: Vec<i64>,
     writes: Vec<i64>,
+    /// Those of its elements that are neighbours in the operand, one range after another.
+    runs: Vec<Range<usize>>,
     /// Of a norm, the offsets of scale and bias along a row.
     scale: Option<Vec<i64>>,
     bias: Option<Vec<i64>>,
@@ -193,6 +207,7 @@ impl Rows {
             finish: None,
             begins,
             together: even(&reads),
+            runs: runs(&reads),
             reads,
             writes,
             scale: None,
@@ -314,6 +329,8 @@ const SHORT: usize = 24;
 /// The longest rows of which some are brought to lines at once for softmax, but by the widest vectors: what is done once a row is a part of the
 /// work.
 const SOME: usize = 256;
+/// Elements for each run of neighbours, at least, that are brought run by run.
+const FEW: usize = 4;
 /// As many as are.
 const AT_ONCE: usize = 4;
 
@@ -481,9 +498,11 @@ impl Rows {
                 }
                 continue;
             }
-            if together {
-                let at = (from + self.reads[0]) as usize;
-                widened(&source[at..at + n], &mut row);
+            if self.runs.len() * FEW <= n {
+                for run in &self.runs {
+                    let at = (from + self.reads[run.start]) as usize;
+                    widened(&source[at..at + run.len()], &mut row[run.clone()]);
+                }
             } else {
                 for (x, read) in row.iter_mut().zip(&self.reads) {
                     *x = source[(from + read) as usize].read();
