@@ -249,6 +249,8 @@ struct Sharing<'a> {
     inside: SideTable<Value, bool>,
     /// Whether a value lies in the bytes of all operands.
     pieces: SideTable<Value, bool>,
+    /// Whether pieces of some value are in the memory of a root.
+    holds_pieces: SideTable<Value, bool>,
 }
 
 impl<'a> Sharing<'a> {
@@ -266,6 +268,7 @@ impl<'a> Sharing<'a> {
             alias: SideTable::new(false),
             inside: SideTable::new(false),
             pieces: SideTable::new(false),
+            holds_pieces: SideTable::new(false),
         };
         sharing.aliases();
         sharing.insides();
@@ -417,6 +420,7 @@ impl<'a> Sharing<'a> {
                 let last = self.shared[result].last;
                 for &operand in &data.operands {
                     let root = self.root(operand);
+                    self.holds_pieces[root] = true;
                     let memory = &mut self.shared[root];
                     memory.last = memory.last.max(last);
                 }
@@ -451,6 +455,7 @@ impl<'a> Sharing<'a> {
                 let later = self.shared[result];
                 let memory = &mut self.shared[root];
                 (memory.last, memory.result) = (later.last, later.result);
+                self.holds_pieces[root] |= self.holds_pieces[result];
                 self.parent[result] = Some(root);
                 self.over[op] = Some(operand);
             }
@@ -483,6 +488,11 @@ impl<'a> Sharing<'a> {
         if let Some(own) = group(op)
             && self.func.def_op(root).and_then(group) != Some(own)
         {
+            return false;
+        }
+        // All pieces of a value are in one memory, which is not one that the caller gets.
+        let holds = self.holds_pieces[root] || self.holds_pieces[result];
+        if holds && self.shared[result].result.is_some() {
             return false;
         }
         let memory = self.shared[root];

@@ -17,7 +17,7 @@ pub fn tokens(seed: u64) -> String {
     let own = [batch, 4 + 2 * lines.below(2), 8 + 8 * lines.below(2)];
     for name in ["%x", "%y"] {
         lines.args.push(format!("{name}: {}", ty(own)));
-        let made = lines.line("exp", &[(name.to_owned(), own)], own);
+        let made = lines.line("tanh", &[(name.to_owned(), own)], own);
         lines.all.push((made, own));
     }
     for _ in 0..6 + lines.below(8) {
@@ -219,9 +219,9 @@ impl Lines {
                 self.all.push((made, of.1));
             }
             _ => {
-                let sum = "reduce axes = [2], keepdims = true, kind = \"sum\"";
-                let sum = (self.line(sum, own, [b, t, 1]), [b, t, 1]);
-                self.made("mul", &[of.clone(), sum], of.1);
+                let mean = "reduce axes = [2], keepdims = true, kind = \"mean\"";
+                let mean = (self.line(mean, own, [b, t, 1]), [b, t, 1]);
+                self.made("mul", &[of.clone(), mean], of.1);
             }
         }
     }
