@@ -6,7 +6,7 @@ use super::draft::{Columns, Draft, Written};
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
-use super::problem::{Cost, INFEASIBLE, cost, movement};
+use super::problem::{Aim, Cost, INFEASIBLE, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
 use super::signatures::Signatures;
 use super::solve::{Solution, Starts};
@@ -43,24 +43,23 @@ pub(super) struct States {
     of: SideTable<Group, Arc<[GroupState]>>,
     /// A number of what a group's states and their costs depend on.
     class: SideTable<Group, usize>,
+    /// Whether some stand for larger sets of copies.
+    has_open: bool,
 }
 
 impl States {
+    /// Whether a solution is not allowed, or has a state that stands for larger sets of copies.
+    fn says_nothing(&self, solution: &Solution) -> bool {
+        let mut states = solution.states.iter().enumerate();
+        let is_open = |(var, &state): (usize, &usize)| {
+            let of = self.of_group(Group::from_index(var)).get(state);
+            of.is_some_and(|state| state.open != 0)
+        };
+        INFEASIBLE <= solution.cost || states.any(is_open)
+    }
+
     pub(super) fn of_group(&self, group: Group) -> &[GroupState] {
         &self.of[group]
-    }
-
-    /// Whether there are states that stand for larger sets of copies.
-    fn has_open(&self, groups: usize) -> bool {
-        let mut lists = (0..groups).map(|g| self.of_group(Group::from_index(g)));
-        lists.any(|states| states.iter().any(|state| state.open != 0))
-    }
-
-    /// Whether a solution has a state that stands for larger sets of copies.
-    fn any_open(&self, groups: usize, solution: &Solution) -> bool {
-        let states = solution.states.iter().take(groups).enumerate();
-        let mut chosen = states.map(|(g, &s)| self.of[Group::from_index(g)][s]);
-        chosen.any(|state| state.open != 0)
     }
 }
 
@@ -70,13 +69,17 @@ struct Posed {
     problem: Written,
     /// The choice that is to be improved, as the states of its variables.
     near: Option<Vec<usize>>,
+    aim: Aim,
 }
 
 impl Posed {
     fn solve(&self, asked: Asked) -> Solution {
-        let near = self.near.clone();
-        let safe = &mut || None;
-        self.problem.solve(Starts { near, safe, asked })
+        self.problem.solve(Starts {
+            near: self.near.clone(),
+            safe: &mut || None,
+            asked,
+            aim: self.aim,
+        })
     }
 
     fn solved(self, asked: Asked) -> Solved {
@@ -91,6 +94,7 @@ impl Posed {
         let mut states = States {
             of: SideTable::new(Arc::new([])),
             class: self.states.class.clone(),
+            has_open: false,
         };
         let is_closed = |s: &&GroupState| s.open == 0;
         let mut stays: Vec<Vec<bool>> = Vec::with_capacity(groups);
@@ -112,6 +116,7 @@ impl Posed {
             states,
             problem: self.problem.without(&stays),
             near,
+            aim: Aim::Assignment,
         }
     }
 }
@@ -243,6 +248,7 @@ impl<'a> Search<'a> {
         let mut states = States {
             of: SideTable::new(Arc::new([])),
             class: SideTable::new(0),
+            has_open: false,
         };
         for group in self.graph.groups.ids() {
             let (class, is_new) = classes.insert_full(self.class(group, modes));
@@ -257,6 +263,7 @@ impl<'a> Search<'a> {
                 tracing::debug!(%group, "no state");
                 return None;
             }
+            states.has_open |= is_new && lists[class].iter().any(|state| state.open != 0);
             states.of[group] = lists[class].clone();
             states.class[group] = class;
         }
@@ -446,9 +453,14 @@ impl<'a> Search<'a> {
         };
         let mut ahead = self.ahead(modes, plain, &copies, early);
         for _ in 0..MOST_ROUNDS {
+            if ahead.closed.is_some() {
+                break;
+            }
             let found = ahead.open.take();
             let found = found.or_else(|| self.choose_among(modes, Some(plain), &copies));
-            let (choice, states) = found?;
+            let Some((choice, states)) = found else {
+                break;
+            };
             let stands = |g: Group| choice.groups[g].open != 0;
             if !self.graph.groups.ids().any(stands) {
                 return Some(choice);
@@ -504,25 +516,28 @@ impl<'a> Search<'a> {
         open: &Copies,
         early: &mut dyn FnMut() -> Option<Fine>,
     ) -> Ahead {
-        let groups = self.graph.groups.len();
         if !self.is_many() {
             return Ahead::default();
         }
         let Some(posed) = self.pose(modes, Some(plain), open) else {
             return Ahead::default();
         };
-        // What stands for larger sets and is not proven says nothing. Then the choice without it is needed, and where the bound was
-        // begun early this thread begins with that before it is known.
+        // Where what stands for larger sets is not proven, the choice without it is needed, and where the bound was begun early
+        // this thread begins with that before it is known.
         let closed_asked = Asked::perhaps();
-        let is_taken = AtomicBool::new(!posed.states.has_open(groups));
+        let is_taken = AtomicBool::new(!posed.states.has_open);
         let closed = || {
             let is_free = !is_taken.swap(true, Ordering::Relaxed);
-            is_free.then(|| posed.closed(groups).solved(closed_asked.clone()))
+            is_free.then(|| {
+                posed
+                    .closed(self.graph.groups.len())
+                    .solved(closed_asked.clone())
+            })
         };
         let both = || {
             let _ending = closed_asked.ending();
             let solution = posed.solve(Asked::surely());
-            let fails = !solution.proven && posed.states.any_open(groups, &solution);
+            let fails = !solution.proven && posed.states.says_nothing(&solution);
             if !fails {
                 return (solution, fails, None);
             }
@@ -590,7 +605,12 @@ impl<'a> Search<'a> {
             None => {
                 let safe = &mut || self.by_default(&posed.problem, &posed.states);
                 let (near, asked) = (None, Asked::surely());
-                posed.problem.solve(Starts { near, safe, asked })
+                posed.problem.solve(Starts {
+                    near,
+                    safe,
+                    asked,
+                    aim: posed.aim,
+                })
             }
         };
         let states = posed.states;
@@ -608,10 +628,22 @@ impl<'a> Search<'a> {
         let problem = self.problem(modes, &states).written();
         let near = plain.and_then(|plain| self.assignment(plain, modes, &states));
         Some(Posed {
+            aim: self.aim(copies, &states),
             states,
             problem,
             near,
         })
+    }
+
+    /// What a choice is asked for: without states that stand for larger sets of copies it is not said to be proven, and with
+    /// them it says nothing where it is not.
+    fn aim(&self, copies: &Copies, states: &States) -> Aim {
+        match self.layouts.is_tiled() {
+            true if copies.unread => Aim::Both,
+            false if states.has_open => Aim::Proof,
+            false if copies.open => Aim::Both,
+            _ => Aim::Assignment,
+        }
     }
 
     /// The choice that a solution stands for, with its states; nothing where it is not allowed.

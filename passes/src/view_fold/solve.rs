@@ -15,7 +15,7 @@ use super::maps::{FastMap, FastSet};
 use super::min_out::{Eliminate, Reduced};
 use super::near::Near;
 use super::problem::{
-    Cost, Factor, INFEASIBLE, Limits, Problem, Table, Vars, Word, add, movement, moves_alike,
+    Aim, Cost, Factor, INFEASIBLE, Limits, Problem, Table, Vars, Word, add, movement, moves_alike,
 };
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,8 +40,10 @@ const LIMITS: Limits = Limits {
     work: 1 << 11,
     core: 1 << 10,
     rounds: 64,
+    near: 1 << 10,
     columns: 6_000,
     nodes: 400,
+    aim: Aim::Both,
 };
 
 /// Rounds of improving one variable after another.
@@ -149,6 +151,8 @@ pub(crate) struct Starts<'a> {
     pub(crate) safe: &'a mut Later<'a>,
     /// Whether anyone asks for what is found.
     pub(crate) asked: Asked,
+    /// What is asked for. Where nothing is found, that is no assignment that is allowed.
+    pub(crate) aim: Aim,
 }
 
 /// Minimises the sum of the factors; what comes out costs no more than the starts.
@@ -186,6 +190,7 @@ fn solve_alone(problem: Problem, asked: Asked, limits: Limits) -> Solution {
         near: None,
         safe: &mut || None,
         asked,
+        aim: limits.aim,
     };
     solve_with(problem, starts, limits)
 }
@@ -208,10 +213,15 @@ fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limi
         return exact(problem, &steps, states);
     }
     let (mut bound, parts) = (state.constant.cost(problem.units), state.parts());
+    let aim = starts.aim;
+    let limits = Limits { aim, ..limits };
     let starts = [starts.near, (starts.safe)()];
     for part in parts {
         let starts = [0, 1].map(|i| starts[i].as_ref().map(|s| part.pick(s)));
         let solution = solve_part(&part.problem, starts, limits, &mut work, &mut known);
+        if aim == Aim::Proof && INFEASIBLE <= solution.cost {
+            return nothing(problem);
+        }
         bound = add(bound, solution.bound);
         part.put(&solution.states, &mut states);
     }
@@ -223,6 +233,16 @@ fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limi
         cost,
         bound,
         proven: moves_alike(bound, cost),
+    }
+}
+
+/// What is not allowed, where nothing is looked for.
+fn nothing<W: Word>(problem: &Problem<W>) -> Solution {
+    Solution {
+        states: vec![0; problem.domains.len()],
+        cost: INFEASIBLE,
+        bound: 0,
+        proven: false,
     }
 }
 
@@ -292,11 +312,24 @@ fn solve_kernels<W: Eliminate>(
         true => None,
         false => Programme::of(problem, limits).filter(|_| known.asked.is_sure()),
     };
+    let lowest = |known: &mut Known<W>| {
+        let guard = guard.min(limits.table >> 4);
+        let bounds = kernels.iter();
+        let bounds = bounds.map(|kernel| mini_buckets(&kernel.problem, guard, known));
+        bounds.fold(floor, add)
+    };
+    // Without a programme little is proven but that nothing is below what is to be improved.
+    if limits.aim == Aim::Proof && programme.is_none() {
+        let cost = near.as_ref().map(|near| evaluate(problem, near));
+        if !cost.is_some_and(|cost| moves_alike(cost, lowest(known))) {
+            return nothing(problem);
+        }
+    }
     // A bound alone needs no assignment, but a programme begins with one.
     if 0 < limits.rounds || programme.is_some() {
         for kernel in &kernels {
             let starts = [&near, &safe].map(|s| s.as_ref().map(|s| kernel.pick(s)));
-            let found = assigned(&kernel.problem, guard, limits.rounds, starts, known);
+            let found = assigned(&kernel.problem, guard, limits, starts, known);
             kernel.put(&found, &mut states);
         }
     }
@@ -320,12 +353,8 @@ fn solve_kernels<W: Eliminate>(
             }
         }
     }
-    if !moves_alike(bound, cost) {
-        let guard = guard.min(limits.table >> 4);
-        let sums = kernels
-            .iter()
-            .map(|k| mini_buckets(&k.problem, guard, known));
-        bound = bound.max(sums.fold(floor, add));
+    if limits.aim != Aim::Assignment && !moves_alike(bound, cost) {
+        bound = bound.max(lowest(known));
     }
     let bound = bound.min(cost);
     Solution {
@@ -336,11 +365,12 @@ fn solve_kernels<W: Eliminate>(
     }
 }
 
-/// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least.
+/// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least; of many variables by
+/// improving a start alone, where that is allowed.
 fn assigned<W: Eliminate>(
     problem: &Problem<W>,
     guard: usize,
-    rounds: usize,
+    limits: Limits,
     [near, safe]: [Option<Vec<usize>>; 2],
     known: &mut Known<W>,
 ) -> Vec<usize> {
@@ -348,17 +378,21 @@ fn assigned<W: Eliminate>(
         return vec![0; problem.domains.len()];
     }
     let near = near.map(|mut near| {
-        around(problem, guard, rounds, &mut near, None, known);
+        around(problem, guard, limits.rounds, &mut near, None, known);
         (evaluate(problem, &near), near)
     });
+    let near = match near {
+        Some((cost, near)) if limits.near < near.len() && cost < INFEASIBLE => return near,
+        near => near,
+    };
     let other = near.as_ref().map(|(cost, _)| *cost);
     let mut states = fixed(problem, guard, known);
     improve(problem, &mut states);
-    around(problem, guard, rounds, &mut states, other, known);
+    around(problem, guard, limits.rounds, &mut states, other, known);
     let mut cost = evaluate(problem, &states);
     if let Some(safe) = safe.filter(|s| evaluate(problem, s) < cost) {
         states = safe;
-        around(problem, guard, rounds, &mut states, other, known);
+        around(problem, guard, limits.rounds, &mut states, other, known);
         cost = evaluate(problem, &states);
     }
     match near {
@@ -999,6 +1033,66 @@ mod tests {
             assert!(solution.bound <= least);
             assert!(!solution.proven || movement(solution.cost) == movement(least));
         }
+    }
+
+    #[test]
+    fn a_proof_is_found_or_nothing_and_an_assignment_is_the_same_without_one() {
+        let small = |aim, columns| Limits {
+            columns,
+            aim,
+            ..SMALL
+        };
+        let mut seed = 0xA076_1D64_78BD_642F;
+        let mut found = [0, 0, 0];
+        for round in 0..600 {
+            let problem = problem(&mut seed);
+            let least = brute(&problem);
+            let columns = if round % 2 == 0 { 0 } else { LIMITS.columns };
+            let [both, proof, assignment] = [Aim::Both, Aim::Proof, Aim::Assignment]
+                .map(|aim| solve_alone(problem.clone(), Asked::surely(), small(aim, columns)));
+            match proof.cost < INFEASIBLE {
+                true => assert_eq!(proof.states, both.states),
+                false => assert!(!proof.proven || least == INFEASIBLE),
+            }
+            assert!(!proof.proven || movement(proof.cost) == movement(least));
+            assert_eq!(assignment.states, both.states);
+            assert!(assignment.bound <= both.bound);
+            found[0] += usize::from(proof.proven);
+            found[1] += usize::from(!proof.proven);
+            found[2] += usize::from(assignment.bound < both.bound);
+        }
+        assert!(found.iter().all(|&n| 20 < n), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_near_is_improved_alone_where_there_are_many_variables() {
+        let limits = Limits {
+            near: 0,
+            columns: 0,
+            ..SMALL
+        };
+        let mut seed = 0xE703_7ED1_A0B4_28DB;
+        let (mut better, mut dearer) = (0, 0);
+        for _ in 0..400 {
+            let problem = problem(&mut seed);
+            let state = |&n: &usize| (random(&mut seed) % n as u64) as usize;
+            let near: Vec<usize> = problem.domains.iter().map(state).collect();
+            let before = evaluate(&problem, &near);
+            let starts = Starts {
+                near: Some(near),
+                safe: &mut || None,
+                asked: Asked::surely(),
+                aim: Aim::Both,
+            };
+            let solution = solve_with(problem.clone(), starts, limits);
+            assert!(solution.cost <= before && solution.bound <= brute(&problem));
+            better += usize::from(solution.cost < before);
+            dearer += usize::from(brute(&problem) < solution.cost);
+        }
+        assert!(
+            200 < better && 0 < dearer,
+            "{better} better, {dearer} dearer"
+        );
     }
 
     /// Groups that each feed all later nodes, as dense blocks have them: width `n`.

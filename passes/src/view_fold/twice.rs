@@ -58,6 +58,12 @@ impl Twice {
         self.values.get(&value).copied().unwrap_or(value)
     }
 
+    /// Whether an operation runs several times: where none does, it is the function before.
+    fn repeats(&self) -> bool {
+        let mut seen: FastSet<Op> = FastSet::default();
+        !self.func.body.iter().all(|&op| seen.insert(self.op(op)))
+    }
+
     /// Says of a fold of the function with copies what it is of the one before, and what that saves.
     pub(super) fn name(&self, folded: &mut Folded, saved: u64) {
         for (old, _) in &mut folded.operations {
@@ -115,6 +121,9 @@ pub(super) fn cheaper(
             break;
         };
         let mut twice = plan.carry_out(before);
+        if !twice.repeats() {
+            break;
+        }
         if let Some((last, _)) = &best {
             twice.compose(last);
         }
@@ -708,5 +717,37 @@ impl Twice {
         }
         body.reverse();
         self.func.body = body;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_ir::text;
+
+    #[test]
+    fn a_program_repeats_something_only_where_an_operation_is_there_twice() {
+        let source = "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+            %0 = \"hbir.exp\"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+            %1 = \"hbir.exp\"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+            %2 = \"hbir.neg\"(%1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+            return %2 : tensor<2x3xf32>
+        }";
+        let module = text::parse(source).expect("the program is well formed");
+        let func = module.funcs.into_iter().next().expect("it has a function");
+        let [first, copy] = [func.body[0], func.body[1]];
+        let mut twice = Twice {
+            func,
+            ops: FastMap::default(),
+            values: FastMap::default(),
+        };
+        twice.ops.insert(copy, first);
+        assert!(twice.repeats());
+        twice.drop_unread();
+        assert_eq!(twice.func.body.len(), 2);
+        assert!(
+            !twice.repeats(),
+            "the copy is in the place of what it is of"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::choose::{Copies, States};
 use super::groups::{Group, Node};
-use super::problem::{INFEASIBLE, Problem, Table, movement};
+use super::problem::{Aim, INFEASIBLE, Problem, Table, movement};
 use super::search::{Modes, Search};
 use super::solve::{Starts, solve};
 use optc_ir::entity::{EntityId, SideTable};
@@ -68,6 +68,7 @@ impl Scales {
             near: None,
             safe: &mut || None,
             asked: Asked::surely(),
+            aim: Aim::Both,
         };
         let found = solve(&held, starts);
         (found.cost < INFEASIBLE).then(|| Weight {
