@@ -7,7 +7,9 @@
 
 use crate::element::Kind;
 use crate::memory::Slot;
-use crate::ops::{CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors};
+use crate::ops::{
+    Bytes, CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors,
+};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::{Add, Mul};
@@ -26,8 +28,13 @@ pub(crate) enum Begun {
 }
 
 /// Joins contractions to the additions, and convolutions to the norms, that alone read them, and to contractions what multiplies their operands.
-/// `kernels` are the names of the steps' own; `site` is at any operation of the function.
-pub(crate) fn begin(steps: &[Op], kernels: &[Option<&str>], site: Site<'_>) -> Vec<Begun> {
+/// `kernels` are the names of the steps' own, `bytes` what is multiplied in place of operands; `site` is at any operation of the function.
+pub(crate) fn begin(
+    steps: &[Op],
+    kernels: &[Option<&str>],
+    bytes: &IndexMap<Op, Bytes>,
+    site: Site<'_>,
+) -> Vec<Begun> {
     let number: IndexMap<Op, usize> = steps.iter().enumerate().map(|(i, &op)| (op, i)).collect();
     let mut readers: IndexMap<Value, Option<Op>> = IndexMap::new();
     let mut reads = |value: Value, op: Option<Op>| {
@@ -69,7 +76,7 @@ pub(crate) fn begin(steps: &[Op], kernels: &[Option<&str>], site: Site<'_>) -> V
         }
         let sum = near.and_then(|to| {
             let sum = match contracts {
-                true => added(steps, &begun, (at, to), scales, site),
+                true => added(steps, &begun, (at, to), (scales, bytes.get(&op)), site),
                 false => normed(steps, &begun, (at, to), site),
             };
             Some((sum?, to))
@@ -134,7 +141,7 @@ fn scaled(
         [_, _, start] => Some(site.slot(start)?),
         _ => return None,
     };
-    let contract = Contract::to(&of, result, start, None, scales)?;
+    let contract = Contract::to(&of, result, start, None, scales, None)?;
     Some((Box::new(contract), read(operands, scales)))
 }
 
@@ -152,7 +159,7 @@ fn added(
     steps: &[Op],
     begun: &[Begun],
     (at, to): (usize, usize),
-    scales: Scaled,
+    (scales, bytes): (Scaled, Option<&Bytes>),
     site: Site<'_>,
 ) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
     let func = site.func;
@@ -174,6 +181,9 @@ fn added(
     let exact = begins.range() == result.range() && begins.access == result.access;
     let same = site.slot(product)?.access.shape() == result.access.shape();
     let mut operands = read(&own.operands, scales);
+    if let Some(bytes) = bytes {
+        bytes.read(&mut operands);
+    }
     let stays = stays(steps, begun, (at, to), (&operands, result), site);
     if !same || begins.overlaps(result) && !exact || !stays {
         return None;
@@ -182,7 +192,7 @@ fn added(
         op: steps[at],
         ..site
     };
-    let contract = Contract::to(&of, result, Some(begins), None, scales)?;
+    let contract = Contract::to(&of, result, Some(begins), None, scales, bytes)?;
     operands.push(start);
     Some((Box::new(contract), operands))
 }

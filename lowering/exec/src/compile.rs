@@ -3,7 +3,8 @@
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
-use crate::join::{Job, joined};
+use crate::job::Job;
+use crate::join::joined;
 use crate::memory::{Memory, Slot, Storage};
 use crate::ops::{self, Kernel, Scratch, Site};
 use crate::team::Team;

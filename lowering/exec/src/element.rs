@@ -37,6 +37,12 @@ pub(crate) trait Number: Element<Number = Self> + PartialOrd {
 
     /// The sum, which wraps around.
     fn plus(self, other: Self) -> Self;
+
+    /// The difference, which wraps around.
+    fn less(self, other: Self) -> Self;
+
+    /// The product with a whole number, which wraps around.
+    fn times(self, other: i32) -> Self;
 }
 
 impl Number for f32 {
@@ -44,12 +50,32 @@ impl Number for f32 {
     fn plus(self, other: f32) -> f32 {
         self + other
     }
+
+    #[inline(always)]
+    fn less(self, other: f32) -> f32 {
+        self - other
+    }
+
+    #[inline(always)]
+    fn times(self, other: i32) -> f32 {
+        self * other as f32
+    }
 }
 
 impl Number for i32 {
     #[inline(always)]
     fn plus(self, other: i32) -> i32 {
         self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn less(self, other: i32) -> i32 {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn times(self, other: i32) -> i32 {
+        self.wrapping_mul(other)
     }
 }
 

@@ -6,10 +6,15 @@
 //! what it reads, and the result lies beside that. Every other operand of the step is one number that is known. What is made of floats is one loop over
 //! them, as several cost more here than in a step of their own, and lies as they would, since the order in which they are summed may depend on it.
 
+use crate::access::Access;
 use crate::element::Kind;
-use crate::ops::{Chain, Finish, From, Kernel, Link, Site, pieces};
+use crate::memory::Slot;
+use crate::ops::{Chain, Code, Finish, From, Kernel, Link, Scale, Site, pieces};
 use indexmap::IndexMap;
 use optc_ir::{Op, Value};
+
+/// The number of an operand that stands for what sums are scaled to.
+const SUMS: usize = usize::MAX;
 
 /// The most steps between a sum and what is made of it.
 const FAR: usize = 64;
@@ -104,29 +109,6 @@ fn joined(
         return None;
     }
     // The sums are the first operand of what is done, the numbers follow.
-    let (mut numbers, mut places) = (Vec::new(), Vec::with_capacity(step.operands.len()));
-    for &operand in step.operands {
-        if operand == summed {
-            places.push(0);
-            continue;
-        }
-        numbers.push(site.number(operand)?);
-        places.push(numbers.len());
-    }
-    let moved = |from: From| match from {
-        From::Operand(k) => places.get(k).map(|&place| From::Operand(place)),
-        From::Code(i) => Some(From::Code(i)),
-    };
-    let links = links.into_iter().map(|link| {
-        let [a, b] = link.from;
-        let from = [moved(a)?, moved(b)?];
-        Some(Link { from, ..link })
-    });
-    let finish = Finish::of(own.kind()?, links.collect::<Option<_>>()?, numbers)?;
-    // Several loops over floats cost more beside the sums than in a step of their own; integers are narrowed by them.
-    if own.kind() == Some(Kind::F32) && result.kind() == Some(Kind::F32) && !finish.is_one_loop() {
-        return None;
-    }
     for &operand in sum.operands {
         let slot = site.slot(operand)?;
         let written =
@@ -135,6 +117,140 @@ fn joined(
             return None;
         }
     }
-    let kernel = sum.kernel?.finished(&site, sum.operands, result, finish)?;
+    let values = (summed, own, result);
+    let scale = scale(&links, step.operands, values, site);
+    let scaled = scale.and_then(|(scale, done)| {
+        let links = behind(&links, done)?;
+        finishing(step.operands, values, (Some(scale), links), site)
+    });
+    let plain = || finishing(step.operands, values, (None, links.clone()), site);
+    let kernel = |finish: Finish| sum.kernel?.finished(&site, sum.operands, result, finish);
+    let kernel = scaled
+        .and_then(kernel)
+        .or_else(|| plain().and_then(kernel))?;
     Some((kernel, sum.operands.to_vec()))
+}
+
+/// What an element-wise step with these operations does with sums, that are scaled first or not.
+fn finishing(
+    operands: &[Value],
+    (summed, own, result): (Value, &Slot, &Slot),
+    (scale, links): (Option<Scale>, Vec<Link>),
+    site: Site<'_>,
+) -> Option<Finish> {
+    // The sums are the first operand of what is done, the numbers follow.
+    let used = |k: usize| links.iter().any(|l| l.from.contains(&From::Operand(k)));
+    let (mut numbers, mut places) = (Vec::new(), Vec::with_capacity(operands.len()));
+    for (k, &operand) in operands.iter().enumerate() {
+        if scale.is_some() && operand == summed && used(k) {
+            return None;
+        }
+        if operand == summed || scale.is_some() && !used(k) {
+            places.push(0);
+            continue;
+        }
+        numbers.push(site.number(operand)?);
+        places.push(numbers.len());
+    }
+    let moved = |from: From| match from {
+        From::Operand(SUMS) => Some(From::Operand(0)),
+        From::Operand(k) => places.get(k).map(|&place| From::Operand(place)),
+        From::Code(i) => Some(From::Code(i)),
+    };
+    let links = links.into_iter().map(|link| {
+        let [a, b] = link.from;
+        let from = [moved(a)?, moved(b)?];
+        Some(Link { from, ..link })
+    });
+    let links = links.collect::<Option<_>>()?;
+    let finish = match scale {
+        Some(scale) => Finish::scaled(scale, links, numbers)?,
+        None => Finish::of(own.kind()?, links, numbers)?,
+    };
+    // Several loops over floats cost more beside the sums than in a step of their own; integers are narrowed by them.
+    let floats = own.kind() == Some(Kind::F32) && result.kind() == Some(Kind::F32);
+    (!floats || finish.is_one_loop()).then_some(finish)
+}
+
+/// What sums of integers are multiplied by as floats, and what is added then, where these are constants; and how many operations do so.
+fn scale(
+    links: &[Link],
+    operands: &[Value],
+    (summed, own, result): (Value, &Slot, &Slot),
+    site: Site<'_>,
+) -> Option<(Scale, usize)> {
+    let operand = |from: From| match from {
+        From::Operand(k) => operands.get(k).copied(),
+        From::Code(_) => None,
+    };
+    let cast = links.first()?;
+    let floats = |link: &&Link| link.kind == Kind::F32;
+    let whole = cast.code == Code::Cast && own.kind() == Some(Kind::I32);
+    if !floats(&cast) || !whole || operand(cast.from[0]) != Some(summed) {
+        return None;
+    }
+    // The other operand of one that does something with what was made before.
+    let other = |at: usize, code: Code| {
+        let link = links.get(at).filter(floats).filter(|l| l.code == code)?;
+        let before = From::Code(at - 1);
+        let other = match link.from {
+            [a, b] if a == before && b != before => b,
+            [a, b] if b == before && a != before => a,
+            _ => return None,
+        };
+        operand(other).and_then(|value| constants(value, site))
+    };
+    let factors = other(1, Code::Mul)?;
+    let terms = other(2, Code::Add);
+    let done = 2 + usize::from(terms.is_some());
+    let terms = terms.unwrap_or_else(|| (Vec::new(), vec![-0.0]));
+    let (shape, count) = match factors.1.len() < terms.1.len() {
+        true => (&terms.0, terms.1.len()),
+        false => (&factors.0, factors.1.len()),
+    };
+    let each = |(own, list): &(Vec<usize>, Vec<f32>)| match list[..] {
+        [one] => Some(vec![one; count]),
+        _ => (own == shape).then(|| list.clone()),
+    };
+    let values = each(&factors)?.into_iter().zip(each(&terms)?);
+    let mut strides = vec![1; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim] * shape[dim] as i64;
+    }
+    let access = Access::strided(shape, &strides).broadcast(&result.access.shape());
+    let values = values.map(|(factor, term)| [factor, term]).collect();
+    Some((Scale { values, access }, done))
+}
+
+/// The elements of a constant of floats with its shape, if all are finite.
+fn constants(value: Value, site: Site<'_>) -> Option<(Vec<usize>, Vec<f32>)> {
+    let slot = site.slot(value)?;
+    let bytes = site.known(value)?.get(slot.range())?;
+    let floats: &[f32] = bytemuck::try_cast_slice(bytes).ok()?;
+    if slot.kind() != Some(Kind::F32) {
+        return None;
+    }
+    let mut list = Vec::with_capacity(slot.access.count());
+    slot.access.each(|at| {
+        let found = usize::try_from(at).ok().and_then(|at| floats.get(at));
+        list.extend(found.filter(|x| x.is_finite()));
+    });
+    let whole = list.len() == slot.access.count() && !list.is_empty();
+    whole.then(|| (slot.access.shape(), list))
+}
+
+/// The operations behind the first ones, of which only the last is read, in the place of the first operand.
+fn behind(links: &[Link], done: usize) -> Option<Vec<Link>> {
+    let moved = |from: From| match from {
+        From::Code(i) if i + 1 < done => None,
+        From::Code(i) if i + 1 == done => Some(From::Operand(SUMS)),
+        From::Code(i) => Some(From::Code(i - done)),
+        From::Operand(k) => Some(From::Operand(k)),
+    };
+    let rest = links.iter().skip(done).map(|link| {
+        let [a, b] = link.from;
+        let from = [moved(a)?, moved(b)?];
+        Some(Link { from, ..*link })
+    });
+    rest.collect()
 }

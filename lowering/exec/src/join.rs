@@ -1,29 +1,19 @@
 //! Operations with their kernels, and which of them become one.
 
 use crate::begin::{Begun, begin};
+use crate::bytes::in_bytes;
 use crate::finish::{Finished, Known, finish};
 use crate::fuse::{Fused, fuse};
-use crate::memory::Slot;
-use crate::ops::{CONTRACT, Kernel, Orders, Site, order_of};
-use optc_ir::{Op, Value};
-
-/// One operation, or several that are one.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) op: Op,
-    /// None of one that is not run by a kernel.
-    pub(crate) kernel: Option<Box<dyn Kernel>>,
-    /// What it reads: of several operations, the operands of all.
-    pub(crate) operands: Vec<Value>,
-    /// Bytes of its operands and results.
-    pub(crate) bytes: u64,
-}
+use crate::job::Job;
+use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
+use indexmap::IndexMap;
+use optc_ir::Op;
 
 /// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become.
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
-    let begun = begin(&ops, &names, site).into_iter();
+    let begun = begin(&ops, &names, &IndexMap::new(), site).into_iter();
     let order = |(begun, job): (Begun, &&Job)| match (begun, &job.kernel) {
         (Begun::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
         (Begun::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
@@ -36,16 +26,18 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
 
 /// The jobs, a contraction and what is added to it as one, a convolution and the norm of it, element-wise ones that follow one another, and what is made of sums.
 pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
+    let (jobs, bytes) = in_bytes(jobs, site);
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(Job::name).collect();
-    let begun = begin(&ops, &names, site);
+    let begun = begin(&ops, &names, &bytes, site);
     for (job, begun) in jobs.into_iter().zip(begun) {
         match begun {
             Begun::Gone => continue,
             Begun::Stays => {
-                kernels.push(job.name().is_some());
+                // What brings bytes to a place is not what its operation does.
+                kernels.push(job.name().is_some_and(|name| name != Copied::NAME));
                 made.push(job);
             }
             Begun::Sum(kernel, operands) => {
@@ -83,20 +75,4 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
         Finished::Sum(kernel, operands) => Some(job.with(kernel, operands, site)),
     });
     jobs.collect()
-}
-
-impl Job {
-    /// The name of its kernel.
-    fn name(&self) -> Option<&'static str> {
-        self.kernel.as_ref().map(|kernel| kernel.name())
-    }
-
-    /// The job with the work of several.
-    fn with(mut self, kernel: Box<dyn Kernel>, operands: Vec<Value>, site: Site<'_>) -> Job {
-        let all = operands.iter().chain(&site.func.ops[self.op].results);
-        self.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
-        self.kernel = Some(kernel);
-        self.operands = operands;
-        self
-    }
 }

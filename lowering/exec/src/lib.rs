@@ -40,6 +40,7 @@
 mod access;
 mod begin;
 mod buffer;
+mod bytes;
 mod cache;
 mod codes;
 mod compile;
@@ -48,6 +49,7 @@ mod element;
 mod finish;
 mod fuse;
 mod isa;
+mod job;
 mod join;
 mod kernels;
 mod memory;

@@ -271,6 +271,7 @@ mod vectors {
                 Some(by) => {
                     let rows: [*mut u8; P] = from_fn(place);
                     let to = Narrowed {
+                        scales: None,
                         by,
                         rows: &rows,
                         columns: there,

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
+use crate::ops::bytes::Bytes;
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site};
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
@@ -24,6 +25,8 @@ pub(crate) struct Contract {
     /// The operation that it is.
     op: Op,
     scales: Scaled,
+    /// What is multiplied in place of its operands.
+    bytes: Option<Bytes>,
 }
 
 impl Contract {
@@ -36,9 +39,21 @@ impl Contract {
         }
         let start = data.operands.get(2).map(|&v| site.slot(v));
         match start {
-            Some(start) => Contract::to(site, result, Some(start?), None, [None; 2]),
-            None => Contract::to(site, result, None, None, [None; 2]),
+            Some(start) => Contract::to(site, result, Some(start?), None, [None; 2], None),
+            None => Contract::to(site, result, None, None, [None; 2], None),
         }
+    }
+
+    /// The same with bytes in place of operands.
+    pub(crate) fn in_bytes(site: &Site<'_>, bytes: &Bytes) -> Option<Contract> {
+        let data = site.data();
+        let result = site.slot(*data.results.first()?)?;
+        let start = match data.operands[..] {
+            [_, _] => None,
+            [_, _, start] if &*data.name == Linear::NAME => Some(site.slot(start)?),
+            _ => return None,
+        };
+        Contract::to(site, result, start, None, [None; 2], Some(bytes))
     }
 
     /// The contraction at a site with its sums at another place, added to a value that broadcasts to them, or finished before they
@@ -49,6 +64,7 @@ impl Contract {
         start: Option<&Slot>,
         finish: Option<Finish>,
         scales: Scaled,
+        bytes: Option<&Bytes>,
     ) -> Option<Contract> {
         let mut all = site.all()?;
         for (slot, scale) in all.iter_mut().zip(scales) {
@@ -56,8 +72,17 @@ impl Contract {
                 *slot = site.slot(value)?;
             }
         }
-        let kinds = [all[0].kind()?, result.kind()?];
-        let same = all[1].kind() == Some(kinds[0]);
+        let operands = [0, 1].map(|side| {
+            let other = bytes.and_then(|bytes| bytes.access(side));
+            other.unwrap_or(&all[side].access)
+        });
+        let own = if bytes.is_some() {
+            Kind::I8
+        } else {
+            all[0].kind()?
+        };
+        let kinds = [own, result.kind()?];
+        let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
         let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
         if !same || start.is_some_and(|start| start.kind() != Some(sums)) {
             return None;
@@ -75,74 +100,95 @@ impl Contract {
             Some(start) => start.access.broadcast(&shape),
             None => Access::none(&shape),
         };
-        let ports = [
-            (&*result.access, labels),
-            (&*all[0].access, &freedom.operands[0]),
-            (&*all[1].access, &freedom.operands[1]),
-            (&bias, labels),
-        ];
-        let mut base = [0; 4];
-        let mut along: Vec<Along> = vec![Default::default(); freedom.labels.len() + 1];
-        let joint = joint(&ports)?;
-        for (k, (access, labels)) in ports.into_iter().enumerate() {
-            let own = is_joint(ports[0].1, labels, joint);
-            let shared =
-                |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
-            let from = if own { joint } else { 0 };
-            let extents = access.shape();
-            let repeated = |(label, n): (&Option<usize>, &usize)| shared(label) && *n != 1;
-            if !own && labels.iter().zip(&extents).any(repeated) {
-                return None;
-            }
-            let (heads, tables) = access.split(from)?;
-            base[k] = *heads.first()?;
-            if 0 < from {
-                let heads = heads.iter().map(|at| at - base[k]);
-                along[freedom.labels.len()][k] = heads.collect();
-            }
-            for (table, label) in tables.iter().zip(&labels[from..]) {
-                match label {
-                    None if table.len() == 1 => {}
-                    None => return None,
-                    Some(_) if !own && shared(label) => {}
-                    Some(label) => {
-                        let known = &mut along.get_mut(*label)?[k];
-                        if !known.is_empty() {
-                            return None;
-                        }
-                        known.clone_from(table);
-                    }
-                }
-            }
-        }
-        for along in &mut along {
-            let n = along.iter().map(Vec::len).max().unwrap_or(0);
-            for table in along.iter_mut().filter(|t| t.len() != n) {
-                // A dimension of extent 1 runs with a longer one.
-                if 1 < table.len() {
-                    return None;
-                }
-                *table = vec![0; n];
-            }
-        }
-        along.retain(|a| !a[0].is_empty());
         let constant = |k: usize| site.constant(k).filter(|_| scales[k].is_none());
-        let constants = [0, 1].map(constant);
+        let constants = match bytes {
+            Some(bytes) => bytes.constants(),
+            None => [0, 1].map(constant),
+        };
         let known = constants.map(|c| c.is_some());
         let by = scales.map(|scale| scale.map(|(_, by)| by));
         if kinds[0] != Kind::F32 && by.iter().any(Option::is_some) {
             return None;
         }
-        let mut products = Products::of(base, &along, known, kinds[0])?;
+        let made = |begins: &Access| {
+            let ports = [
+                (&*result.access, labels),
+                (operands[0], &freedom.operands[0]),
+                (operands[1], &freedom.operands[1]),
+                (begins, labels),
+            ];
+            loops(ports, freedom.labels.len(), known, kinds[0])
+        };
+        let mut products = made(&bias)?;
         products.scales = by;
+        products.centred = bytes.map(Bytes::centred);
+        let finish = finish.map(|finish| {
+            let along = finish.scale().and_then(|scale| made(&scale.access));
+            (finish, along)
+        });
         let products = products::typed(products, kinds, constants, finish)?;
         Some(Contract {
             products,
             biased: start.is_some(),
             op: site.op,
             scales,
+            bytes: bytes.cloned(),
         })
     }
+}
+
+/// The loops of a contraction of which the dimensions of the result, of both operands and of what it begins with have these labels.
+fn loops(
+    ports: [(&Access, &Vec<Option<usize>>); 4],
+    count: usize,
+    known: [bool; 2],
+    kind: Kind,
+) -> Option<Products> {
+    let mut base = [0; 4];
+    let mut along: Vec<Along> = vec![Default::default(); count + 1];
+    let joint = joint(&ports)?;
+    for (k, (access, labels)) in ports.into_iter().enumerate() {
+        let own = is_joint(ports[0].1, labels, joint);
+        let shared = |label: &Option<usize>| label.is_some() && ports[0].1[..joint].contains(label);
+        let from = if own { joint } else { 0 };
+        let extents = access.shape();
+        let repeated = |(label, n): (&Option<usize>, &usize)| shared(label) && *n != 1;
+        if !own && labels.iter().zip(&extents).any(repeated) {
+            return None;
+        }
+        let (heads, tables) = access.split(from)?;
+        base[k] = *heads.first()?;
+        if 0 < from {
+            let heads = heads.iter().map(|at| at - base[k]);
+            along[count][k] = heads.collect();
+        }
+        for (table, label) in tables.iter().zip(&labels[from..]) {
+            match label {
+                None if table.len() == 1 => {}
+                None => return None,
+                Some(_) if !own && shared(label) => {}
+                Some(label) => {
+                    let known = &mut along.get_mut(*label)?[k];
+                    if !known.is_empty() {
+                        return None;
+                    }
+                    known.clone_from(table);
+                }
+            }
+        }
+    }
+    for along in &mut along {
+        let n = along.iter().map(Vec::len).max().unwrap_or(0);
+        for table in along.iter_mut().filter(|t| t.len() != n) {
+            // A dimension of extent 1 runs with a longer one.
+            if 1 < table.len() {
+                return None;
+            }
+            *table = vec![0; n];
+        }
+    }
+    along.retain(|a| !a[0].is_empty());
+    Products::of(base, &along, known, kind)
 }
 
 /// How many dimensions of a result are one loop, as the offsets of a port are no sum along these.
@@ -190,12 +236,14 @@ impl Kernel for Contract {
             op: self.op,
             ..*site
         };
-        let contract = Contract::to(&own, result, start, Some(finish), self.scales)?;
+        let bytes = self.bytes.as_ref();
+        let contract = Contract::to(&own, result, start, Some(finish), self.scales, bytes)?;
         Some(Box::new(contract))
     }
 
     fn own_bytes(&self) -> usize {
-        self.products.packed_bytes()
+        let bytes = self.bytes.as_ref().map_or(0, Bytes::own_bytes);
+        self.products.packed_bytes() + bytes
     }
 
     fn scratch(&self) -> Scratch {
@@ -212,6 +260,10 @@ impl Kernel for Contract {
         let [In::Bytes(left), In::Bytes(right), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
+        let (operands, zeros) = match &self.bytes {
+            Some(bytes) => bytes.given([left, right])?,
+            None => ([*left, *right], [0; 2]),
+        };
         let start = match (self.biased, rest) {
             (true, [In::Bytes(values)]) => Begins::Values(values),
             // A residual at the place of the sum.
@@ -219,6 +271,6 @@ impl Kernel for Contract {
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => Begins::Zero,
         };
-        self.products.run(out, left, right, start, cx.team)
+        self.products.run(out, operands, zeros, start, cx.team)
     }
 }

@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::nest::dimension;
+use crate::ops::bytes::Bytes;
 use crate::ops::channels::{Factors, picked, places_of};
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
@@ -28,6 +29,8 @@ pub(crate) struct Convolution {
     op: Op,
     /// Weights and a bias of its own, by which a norm is done.
     own: Option<Arc<Own>>,
+    /// What is multiplied in place of its operands.
+    bytes: Option<Bytes>,
 }
 
 /// The weights and the bias of a convolution with a norm after it, where the weights lie and one number a channel.
@@ -88,14 +91,20 @@ impl Convolution {
 
     pub(crate) fn of(site: &Site<'_>) -> Option<Convolution> {
         let result = site.slot(*site.data().results.first()?)?;
-        Convolution::to(site, result, None, None)
+        Convolution::to(site, result, None, None, None)
+    }
+
+    /// The same with bytes in place of operands, unless each channel is convolved by itself.
+    pub(crate) fn in_bytes(site: &Site<'_>, bytes: &Bytes) -> Option<Convolution> {
+        let result = site.slot(*site.data().results.first()?)?;
+        Convolution::to(site, result, None, None, Some(bytes))
     }
 
     /// The convolution at a site with its sums, multiplied by factors and added to terms, at another place.
     pub(crate) fn normed(site: &Site<'_>, result: &Slot, by: Factors) -> Option<Convolution> {
         let own = Own::of(site, &by)?;
         let floats = result.kind() == Some(Kind::F32);
-        Convolution::to(site, result, None, Some(Arc::new(own))).filter(|_| floats)
+        Convolution::to(site, result, None, Some(Arc::new(own)), None).filter(|_| floats)
     }
 
     /// The convolution at a site with its sums at another place, or finished before they are written; by weights of its own, if it has some.
@@ -104,36 +113,57 @@ impl Convolution {
         result: &Slot,
         finish: Option<Finish>,
         own: Option<Arc<Own>>,
+        bytes: Option<&Bytes>,
     ) -> Option<Convolution> {
         let data = site.data();
         if &*data.name != Conv::NAME {
             return None;
         }
         let all = site.all()?;
-        let kinds = [all[0].kind()?, result.kind()?];
+        let kind = if bytes.is_some() {
+            Kind::I8
+        } else {
+            all[0].kind()?
+        };
+        let kinds = [kind, result.kind()?];
         let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
         let biased = data.operands.len() == 3;
-        let same = all[1].kind() == Some(kinds[0]);
+        let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
         if !same || biased && own.is_none() && all[2].kind() != Some(sums) {
             return None;
         }
         let begins = begins(site, result, own.as_deref())?;
-        let places = places(site, result, &begins)?;
+        let places_of = |begins: &Access| places(site, result, begins, bytes);
+        let places = places_of(&begins)?;
         let weights = own.as_ref().map(|own| cast_slice(&own.weights));
-        let constants = [site.constant(0), weights.or(site.constant(1))];
+        let constants = match bytes {
+            Some(bytes) => bytes.constants(),
+            None => [site.constant(0), weights.or(site.constant(1))],
+        };
         let op = site.op;
+        let scale = finish.as_ref().and_then(Finish::scale);
         if let Some(found) = Depthwise::of(&places, kinds, constants[1], finish.clone()) {
+            if bytes.is_some() || scale.is_some() {
+                return None;
+            }
             let work = Work::Depthwise(Box::new(found));
             return Some(Convolution {
                 work,
                 biased,
                 op,
                 own,
+                bytes: None,
             });
         }
         let known = constants.map(|c| c.is_some());
         let work = match whole(&places, known, kinds[0]) {
-            Some(products) => Work::Whole(products::typed(products, kinds, constants, finish)?),
+            Some(mut products) => {
+                products.centred = bytes.map(Bytes::centred);
+                let along =
+                    scale.and_then(|scale| whole(&places_of(&scale.access)?, known, kinds[0]));
+                let finish = finish.map(|finish| (finish, along));
+                Work::Whole(products::typed(products, kinds, constants, finish)?)
+            }
             None if kinds == [Kind::F32; 2] && finish.is_none() => {
                 let taps = taps(&places, known)?.into_iter();
                 let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
@@ -149,6 +179,7 @@ impl Convolution {
             biased,
             op,
             own,
+            bytes: bytes.cloned(),
         })
     }
 }
@@ -171,7 +202,12 @@ fn begins(site: &Site<'_>, result: &Slot, own: Option<&Own>) -> Option<Access> {
     Some(bias.broadcast(&shape))
 }
 
-fn places(site: &Site<'_>, result: &Slot, begins: &Access) -> Option<Places> {
+fn places(
+    site: &Site<'_>,
+    result: &Slot,
+    begins: &Access,
+    bytes: Option<&Bytes>,
+) -> Option<Places> {
     let of = site.func.op_ref(site.op);
     let conv = Conv::of(&of).ok()?;
     if conv.transposed {
@@ -179,7 +215,10 @@ fn places(site: &Site<'_>, result: &Slot, begins: &Access) -> Option<Places> {
     }
     let all = site.all()?;
     let group = usize::try_from(conv.groups().ok()?).ok()?;
-    let (x, w) = (&*all[0].access, &*all[1].access);
+    let [x, w] = [0, 1].map(|side| {
+        let other = bytes.and_then(|bytes| bytes.access(side));
+        other.unwrap_or(&all[side].access)
+    });
     let y = &*result.access;
     let grouped = |access: &Access, dim: usize| {
         let mut shape = access.shape();
@@ -456,7 +495,8 @@ impl Kernel for Convolution {
             op: self.op,
             ..*site
         };
-        let convolution = Convolution::to(&own, result, Some(finish), self.own.clone())?;
+        let bytes = self.bytes.as_ref();
+        let convolution = Convolution::to(&own, result, Some(finish), self.own.clone(), bytes)?;
         Some(Box::new(convolution))
     }
 
@@ -476,11 +516,13 @@ impl Kernel for Convolution {
         let own = self.own.as_ref().map_or(0, |own| {
             size_of_val(&own.weights[..]) + size_of_val(&own.bias[..])
         });
-        own + match &self.work {
-            Work::Whole(products) => products.packed_bytes(),
-            Work::Taps { .. } => 0,
-            Work::Depthwise(work) => work.own_bytes(),
-        }
+        let bytes = self.bytes.as_ref().map_or(0, Bytes::own_bytes);
+        own + bytes
+            + match &self.work {
+                Work::Whole(products) => products.packed_bytes(),
+                Work::Taps { .. } => 0,
+                Work::Depthwise(work) => work.own_bytes(),
+            }
     }
 
     fn scratch(&self) -> Scratch {
@@ -504,21 +546,25 @@ impl Kernel for Convolution {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
+        let ([x, w], zeros) = match &self.bytes {
+            Some(bytes) => bytes.given([x, w])?,
+            None => ([*x, *w], [0; 2]),
+        };
         let (w, bias) = match (&self.own, self.biased, rest) {
             (Some(own), ..) => (cast_slice(&own.weights), Some(cast_slice(&own.bias))),
-            (None, true, [In::Bytes(bias)]) => (*w, Some(*bias)),
+            (None, true, [In::Bytes(bias)]) => (w, Some(*bias)),
             (None, true, _) => return Err("the bias is written over".to_owned()),
-            (None, false, _) => (*w, None),
+            (None, false, _) => (w, None),
         };
         let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {
-            Work::Whole(products) => products.run(out, x, w, start, cx.team),
+            Work::Whole(products) => products.run(out, [x, w], zeros, start, cx.team),
             Work::Depthwise(work) => work.run(out, x, w, bias, cx.team),
             Work::Taps { taps, fill } => {
                 let values = bias.map_or(Ok(&[0.0][..]), floats)?;
                 fill.run(values, floats_mut(out)?)?;
                 taps.iter()
-                    .try_for_each(|tap| tap.run(out, x, w, Begins::Result, cx.team))
+                    .try_for_each(|tap| tap.run(out, [x, w], zeros, Begins::Result, cx.team))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What is done with sums, or with the elements of a row, before they are written: operations of which every other operand is one number.
 
+use crate::access::Access;
 use crate::element::Kind;
 use crate::kernels::{product::Narrow, vectorized};
 use crate::ops::links::{
@@ -8,13 +9,25 @@ use crate::ops::links::{
 use crate::ops::rescale::Rescale;
 use bytemuck::cast_slice_mut;
 use half::{bf16, f16};
+use std::sync::Arc;
 
 /// The most lines of sums that operations are done to at once.
 const MOST_LINES: usize = 16;
 
+/// What sums of integers are multiplied by as `f32`, and what is added then; each is rounded.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    /// Factors and terms.
+    pub(crate) values: Arc<[[f32; 2]]>,
+    /// Which of them each sum has.
+    pub(crate) access: Access,
+}
+
 /// What is done with sums before they are written: operations of which every other operand is one number.
 #[derive(Clone, Debug)]
 pub(crate) struct Finish {
+    /// What is done to sums first, and by whom these are made: everything else is done to floats then.
+    scale: Option<Arc<Scale>>,
     links: Vec<Link>,
     /// The types of the operands, the sums first, and the numbers of the others.
     kinds: Vec<Kind>,
@@ -36,11 +49,44 @@ impl Finish {
         let found = Rescale::of(&links, |k| kinds[k], number);
         let rescale = found.filter(|found| found.0 == 0).map(|found| found.1);
         fits.then_some(Finish {
+            scale: None,
             links,
             kinds,
             numbers,
             rescale,
         })
+    }
+
+    /// Sums that are scaled, and operations on these if there are any.
+    pub(crate) fn scaled(
+        scale: Scale,
+        links: Vec<Link>,
+        numbers: Vec<(Kind, u32)>,
+    ) -> Option<Finish> {
+        let rest = match links.is_empty() {
+            false => Finish::of(Kind::F32, links, numbers)?,
+            true => Finish {
+                scale: None,
+                links,
+                kinds: vec![Kind::F32],
+                numbers: Vec::new(),
+                rescale: None,
+            },
+        };
+        Some(Finish {
+            scale: Some(Arc::new(scale)),
+            ..rest
+        })
+    }
+
+    /// What sums are scaled by before anything else is done.
+    pub(crate) fn scale(&self) -> Option<&Scale> {
+        self.scale.as_deref()
+    }
+
+    /// The factors and terms by which they are.
+    pub(crate) fn scales(&self) -> Option<&[[f32; 2]]> {
+        Some(&self.scale.as_ref()?.values)
     }
 
     /// Whether all operations are one loop.
@@ -50,7 +96,10 @@ impl Finish {
 
     /// The type of the sums.
     pub(crate) fn sums(&self) -> Kind {
-        self.kinds[0]
+        match self.scale {
+            Some(_) => Kind::I32,
+            None => self.kinds[0],
+        }
     }
 
     /// Sets sums to what is made of them, as numbers.
@@ -77,6 +126,13 @@ impl Finish {
 
     /// The same before sums are written, where that can be done.
     pub(crate) fn narrow(&self) -> Option<Narrow> {
+        if self.scale.is_some() {
+            return match self.rescale {
+                None if self.links.is_empty() => Narrow::scaled(1.0, f32::NEG_INFINITY),
+                None => None,
+                Some(rescale) => rescale.narrow_scaled(),
+            };
+        }
         self.rescale?.narrow()
     }
 
@@ -110,6 +166,9 @@ impl Finish {
         vectorized(
             #[inline(always)]
             || {
+                if self.links.is_empty() {
+                    return;
+                }
                 if let Some(rescale) = &self.rescale {
                     return places.for_each(|place| rescale.run(&mut sums[place..place + used]));
                 }
@@ -142,6 +201,9 @@ impl Finish {
             #[inline(always)]
             || {
                 let lines = PART / used.max(1);
+                if self.links.is_empty() {
+                    return;
+                }
                 if let Some(rescale) = &self.rescale {
                     match used == width {
                         true => sums.chunks_mut(PART).for_each(|sums| rescale.run(sums)),

@@ -1,5 +1,6 @@
 //! Kernels, by the family of the operation.
 
+mod bytes;
 mod chain;
 mod channels;
 mod contract;
@@ -23,16 +24,17 @@ mod select;
 mod slide;
 mod window;
 
+pub(crate) use bytes::{Bytes, Copied, Made, Side};
 pub(crate) use chain::Chain;
 pub(crate) use channels::known_factors;
 pub(crate) use contract::{CONTRACT, Contract, Scaled};
 pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
-pub(crate) use finish::Finish;
+pub(crate) use finish::{Finish, Scale};
 pub(crate) use kernel::{
     Kernel, Orders, Scratch, Site, aliased, named_back, order_of, part, renamed, shape,
 };
-pub(crate) use links::{From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use links::{Code, From, Link, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use copy::Copy;

@@ -10,7 +10,8 @@
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::isa::Isa;
 use crate::kernels::product::{
-    self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad,
+    self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad, Scales,
+    TURNED_ZERO,
 };
 use crate::kernels::{CACHE_LINE, prefetch, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
@@ -58,6 +59,8 @@ pub(crate) struct Operands<'a, E, T: Element> {
     pub(crate) left: &'a [E],
     pub(crate) right: &'a [E],
     pub(crate) start: Start<'a, T>,
+    /// What the bytes of both are less, as they lie in the buffer.
+    pub(crate) zeros: [u8; 2],
 }
 
 /// What products are added to.
@@ -90,12 +93,31 @@ pub(crate) struct Products {
     pub(crate) window: Option<Window>,
     /// What elements of the left and of the right operand, which are `f32` and no constant, are multiplied by first.
     pub(crate) scales: [Option<f32>; 2],
+    /// Of bytes that are multiplied less a number.
+    pub(crate) centred: Option<Centred>,
     /// Whether elements are multiplied as they lie in the buffer.
     direct: bool,
     micro: Micro,
     /// Of many small products, elements of the left and of the right operand, one in each line of the cache: those of the next product are asked
     /// for before it is made.
     asked: [Vec<i64>; 2],
+}
+
+/// Bytes of the left and of the right operand that are multiplied less a number, with or without a sign. Bytes without one are read as if they had
+/// one: their highest bit is turned, which makes them and what they are less 128 less.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Centred {
+    pub(crate) unsigned: [bool; 2],
+    /// What they are less, as it lies in the buffer, if it is known.
+    pub(crate) zeros: [Option<u8>; 2],
+}
+
+/// What sums are multiplied by, and what is added then, of each row or of each column.
+#[derive(Debug)]
+enum Spread {
+    Rows(Vec<[f32; 2]>),
+    /// Of some columns at once.
+    Columns(Vec<[[f32; MOST_COLUMNS]; 2]>),
 }
 
 /// What is multiplied of elements in a buffer.
@@ -113,8 +135,20 @@ pub(crate) trait Source: Cell {
         None
     }
 
-    /// The factors of terms side by side, `width` of each term.
-    fn multiplied(list: &[Self], width: usize, to: &mut [Self::Factor]);
+    /// An element that is this byte.
+    fn of_byte(byte: u8) -> Self {
+        let _ = byte;
+        Self::zeroed()
+    }
+
+    /// The sum of the bytes of some factors of a row, each less a byte.
+    fn total(factors: impl Iterator<Item = Self::Factor>, less: u8) -> Self::Number {
+        let _ = (factors, less);
+        Self::Number::zeroed()
+    }
+
+    /// The factors of terms side by side, `width` of each term; what is left of the last ones is `rest`.
+    fn multiplied(list: &[Self], width: usize, rest: Self, to: &mut [Self::Factor]);
 
     /// Multiplies factors by a number, which is done with `f32` alone.
     fn scale(factors: &mut [Self::Factor], by: f32) {
@@ -151,7 +185,7 @@ macro_rules! direct {
                 Some(list)
             }
 
-            fn multiplied(list: &[$element], _: usize, to: &mut [$element]) {
+            fn multiplied(list: &[$element], _: usize, _: $element, to: &mut [$element]) {
                 to.copy_from_slice(list);
             }
 
@@ -179,7 +213,7 @@ macro_rules! floats {
             const TOGETHER: usize = 1;
 
             #[inline(always)]
-            fn multiplied(list: &[$element], _: usize, to: &mut [f32]) {
+            fn multiplied(list: &[$element], _: usize, _: $element, to: &mut [f32]) {
                 to.iter_mut().zip(list).for_each(|(to, x)| *to = x.read());
             }
         }
@@ -194,18 +228,37 @@ macro_rules! bytes {
             type Factor = Quad<$element>;
             const TOGETHER: usize = 4;
 
+            fn of_byte(byte: u8) -> $element {
+                byte as $element
+            }
+
             #[inline(always)]
-            fn multiplied(list: &[$element], width: usize, to: &mut [Quad<$element>]) {
+            fn total(factors: impl Iterator<Item = Quad<$element>>, less: u8) -> i32 {
+                let less = 4 * i32::from(less);
+                let bytes = |quad: Quad<$element>| quad.map(|byte| i32::from(byte as u8));
+                factors.fold(0, |sum, quad| {
+                    let [a, b, c, d] = bytes(quad);
+                    sum + (a + b + c + d - less)
+                })
+            }
+
+            #[inline(always)]
+            fn multiplied(
+                list: &[$element],
+                width: usize,
+                last: $element,
+                to: &mut [Quad<$element>],
+            ) {
                 if width == 1 {
                     let (quads, rest) = list.as_chunks::<4>();
                     to.iter_mut().zip(quads).for_each(|(to, quad)| *to = *quad);
                     if !rest.is_empty() {
                         to[quads.len()] =
-                            std::array::from_fn(|k| rest.get(k).copied().unwrap_or(0));
+                            std::array::from_fn(|k| rest.get(k).copied().unwrap_or(last));
                     }
                     return;
                 }
-                let zeros = [0; MOST_COLUMNS];
+                let zeros = [last; MOST_COLUMNS];
                 for (to, four) in to.chunks_exact_mut(width).zip(list.chunks(4 * width)) {
                     let mut lines = four.chunks_exact(width);
                     let lines = std::array::from_fn(|_| lines.next().unwrap_or(&zeros[..width]));
@@ -242,8 +295,12 @@ pub(crate) struct Typed<E: Source, T> {
     packed: IndexMap<i64, Vec<E::Factor>>,
     /// The rows of a constant, in groups of as many as a kernel has at once.
     packed_rows: IndexMap<i64, Vec<E::Factor>>,
+    /// The sums of these, each less what is known that they are less, block by block.
+    totals: IndexMap<i64, Vec<E::Number>>,
     /// What is done with sums before they are written.
     finish: Option<Finish>,
+    /// What sums are scaled by before that.
+    spread: Option<Spread>,
     target: PhantomData<T>,
 }
 
@@ -270,8 +327,8 @@ pub(crate) trait Multiply: Debug + Send + Sync {
     fn run(
         &self,
         out: &mut [u8],
-        left: &[u8],
-        right: &[u8],
+        operands: [&[u8]; 2],
+        zeros: [u8; 2],
         start: Begins<'_>,
         team: &Team,
     ) -> Result<(), String>;
@@ -287,7 +344,8 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
 
     fn packed_bytes(&self) -> usize {
         let all = self.packed.values().chain(self.packed_rows.values());
-        all.map(|panels| size_of_val(&panels[..])).sum()
+        let totals = self.totals.values().map(|list| size_of_val(&list[..]));
+        all.map(|panels| size_of_val(&panels[..])).sum::<usize>() + totals.sum::<usize>()
     }
 
     fn scratch(&self) -> Scratch {
@@ -316,8 +374,8 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
     fn run(
         &self,
         out: &mut [u8],
-        left: &[u8],
-        right: &[u8],
+        [left, right]: [&[u8]; 2],
+        zeros: [u8; 2],
         start: Begins<'_>,
         team: &Team,
     ) -> Result<(), String> {
@@ -333,6 +391,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
             left: elements::<E>(left)?,
             right: elements::<E>(right)?,
             start,
+            zeros,
         };
         self.multiply(elements_mut(out)?, given, team)
     }
@@ -349,18 +408,26 @@ pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
     constants: [Option<&[u8]>; 2],
-    finish: Option<Finish>,
+    finish: Option<(Finish, Option<Products>)>,
 ) -> Option<Box<dyn Multiply>> {
     fn made<E: Source, T: Cell<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
-        finish: Option<Finish>,
+        finish: Option<(Finish, Option<Products>)>,
     ) -> Option<Box<dyn Multiply>> {
+        let spread = match &finish {
+            Some((finish, along)) if finish.scales().is_some() => {
+                Some(Spread::of(&of, along.as_ref()?, finish)?)
+            }
+            _ => None,
+        };
         let mut typed = Typed::<E, T> {
             of,
             packed: IndexMap::new(),
             packed_rows: IndexMap::new(),
-            finish,
+            totals: IndexMap::new(),
+            finish: finish.map(|(finish, _)| finish),
+            spread,
             target: PhantomData,
         };
         for (side, constant) in [LEFT, RIGHT].into_iter().zip(constants) {
@@ -458,6 +525,7 @@ impl Products {
             reach,
             window: None,
             scales: [None; 2],
+            centred: None,
             direct,
             micro,
             asked: [Vec::new(), Vec::new()],
@@ -491,6 +559,27 @@ impl Products {
             new
         });
         offsets
+    }
+
+    /// Whether bytes of an operand have no sign and are read as if they had.
+    fn turns(&self, side: usize) -> bool {
+        self.centred.is_some_and(|c| c.unsigned[side - LEFT])
+    }
+
+    /// What the bytes of rows are less, with the highest bit turned, and what those of columns are, given what both are less as it lies in the buffer.
+    fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
+        if self.centred.is_none() {
+            return (TURNED_ZERO, 0);
+        }
+        let turned = |side: usize| match self.turns(side) {
+            true => zeros[side - LEFT],
+            false => zeros[side - LEFT] ^ TURNED_ZERO,
+        };
+        let (rows, columns) = self.sides();
+        (
+            turned(rows),
+            i32::from(turned(columns)) - i32::from(TURNED_ZERO),
+        )
     }
 
     /// The operands whose elements are rows and columns.
@@ -562,6 +651,10 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         if 2 * constant.len().max(1 << 12) < whole * E::TOGETHER * offsets.len() {
             return;
         }
+        let known = self.of.centred.and_then(|c| c.zeros[side - LEFT]);
+        let rest = E::of_byte(known.unwrap_or(0));
+        let turns = as_rows != self.of.turns(side);
+        let (zero, _) = self.of.zeros([known.unwrap_or(0); 2]);
         let mut made = IndexMap::new();
         for offset in offsets {
             let mut all = vec![E::Factor::zeroed(); whole];
@@ -573,12 +666,25 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
                     cells.resize(terms.len() * width, E::zeroed());
                     product::pack(constant, &lanes, &terms, &mut cells, width);
                     let size = terms.len().div_ceil(E::TOGETHER) * width;
-                    E::multiplied(&cells, width, &mut all[at..at + size]);
+                    E::multiplied(&cells, width, rest, &mut all[at..at + size]);
                     at += size;
                 }
             }
-            if as_rows {
+            if turns {
                 E::rows(&mut all);
+            }
+            if as_rows && self.of.centred.is_some() {
+                let mut totals = Vec::new();
+                let mut at = 0;
+                for factors in steps::<E>(&self.of.blocks()) {
+                    for row in 0..lanes.len() {
+                        let from = at + row / width * factors * width + row % width;
+                        let own = all[from..].iter().step_by(width).take(factors);
+                        totals.push(E::total(own.copied(), zero));
+                    }
+                    at += lanes.len().div_ceil(width) * factors * width;
+                }
+                self.totals.insert(offset, totals);
             }
             made.insert(offset, all);
         }
@@ -874,6 +980,7 @@ fn filled<E: Source>(
     to: &mut [E::Factor],
     cells: &mut Vec<u32>,
     (terms, width): (usize, usize),
+    rest: E,
     fill: impl FnOnce(&mut [E]),
 ) {
     if E::DIRECT {
@@ -884,7 +991,7 @@ fn filled<E: Source>(
     fill(cells);
     vectorized(
         #[inline(always)]
-        || E::multiplied(cells, width, to),
+        || E::multiplied(cells, width, rest, to),
     );
 }
 
@@ -948,6 +1055,10 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     /// What the sums of each row, or of each column, begin with.
     row_starts: Vec<E::Number>,
     column_starts: [E::Number; MOST_COLUMNS],
+    /// What the bytes of rows are less, their highest bit turned, and what those of columns are.
+    less: (u8, i32),
+    /// What is added to the sums of each row, as columns are less something.
+    more: Vec<E::Number>,
 }
 
 impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
@@ -977,7 +1088,41 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             narrowed: Vec::new(),
             row_starts: Vec::new(),
             column_starts: [E::Number::zeroed(); MOST_COLUMNS],
+            less: of.zeros(given.zeros),
+            more: Vec::new(),
         }
+    }
+
+    /// The element of an operand that is multiplied as 0.
+    fn nothing(&self, side: usize) -> E {
+        E::of_byte(self.given.zeros[side - LEFT])
+    }
+
+    /// Finds what is added to the sums of a block of rows, where columns are less something; their factors are so many, a step apart.
+    fn totals(&mut self, base: i64, rows: &Range<usize>, number: usize, step: usize) {
+        let (zero, less) = self.less;
+        self.more.clear();
+        if less == 0 {
+            return;
+        }
+        let factors = self.blocks[number].len().div_ceil(E::TOGETHER);
+        let all = self.of.rows.len();
+        let known = self.typed.totals.get(&base);
+        let known = known.map(|list| &list[number * all..][rows.clone()]);
+        let left = &self.left;
+        let total = |i: usize| match known {
+            Some(list) => list[i],
+            // SAFETY: `bring` has made a pointer for each row to as many factors, so far apart.
+            None => E::total(
+                (0..factors).map(|at| unsafe { *left[i].add(at * step) }),
+                zero,
+            ),
+        };
+        let more = &mut self.more;
+        vectorized(
+            #[inline(always)]
+            || more.extend((0..rows.len()).map(|i| total(i).times(-less))),
+        );
     }
 
     fn operand(&self, side: usize) -> &'a [E] {
@@ -1020,6 +1165,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         for number in 0..self.blocks.len() {
             let block = self.blocks[number].clone();
             let left_step = self.bring(at[side], rows.clone(), number);
+            self.totals(at[side], &rows, number, left_step);
             let factors = block.len().div_ceil(E::TOGETHER);
             for first in (0..of.columns.len()).step_by(width) {
                 let columns = first..(first + width).min(of.columns.len());
@@ -1091,6 +1237,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                             &Panel {
                                 left: &self.left[from..from + some.len()],
                                 left_step,
+                                zero: self.less.0,
+                                more: self
+                                    .more
+                                    .get(from..from + some.len())
+                                    .filter(|m| !m.is_empty()),
                                 right,
                                 right_step,
                                 terms: factors,
@@ -1098,6 +1249,12 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                 adds,
                                 narrow: narrow.as_ref().map(|by| Narrowed {
                                     by,
+                                    scales: self.typed.spread.as_ref().map(|spread| match spread {
+                                        Spread::Rows(list) => Scales::Rows(&list[some.clone()]),
+                                        Spread::Columns(list) => {
+                                            Scales::Columns(&list[first / width])
+                                        }
+                                    }),
                                     rows: &self.narrowed,
                                     columns: columns.len(),
                                 }),
@@ -1113,6 +1270,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                             give::<T, T>(out, cast_slice(&self.spare.narrowed), &panel, of);
                         }
                         continue;
+                    }
+                    if let Some(spread) = &self.typed.spread {
+                        self.scale(spread, out, &panel, beside);
                     }
                     match &self.typed.finish {
                         Some(finish) if beside => {
@@ -1160,14 +1320,14 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     /// Results of no terms.
     fn begin_all(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         let of = self.of;
-        for row in &of.rows[rows] {
-            for column in &of.columns {
+        for (i, row) in rows.clone().zip(&of.rows[rows]) {
+            for (j, column) in of.columns.iter().enumerate() {
                 let from = at[START] + row[START] + column[START];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = self.finished(E::Number::zeroed()),
+                    Start::Zero => *to = self.finished(E::Number::zeroed(), (i, j)),
                     Start::Values(start) => *to = start[from as usize],
-                    Start::Sums(start) => *to = self.finished(start[from as usize]),
+                    Start::Sums(start) => *to = self.finished(start[from as usize], (i, j)),
                     Start::Result => {}
                 }
             }
@@ -1180,6 +1340,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let (side, _) = of.sides();
         let (source, block) = (self.operand(side), self.blocks[number].clone());
         self.left.clear();
+        let (rest, turns) = (self.nothing(side), !of.turns(side));
         let window = of.window.as_ref().filter(|w| w.side == side);
         if let Some(factors) = E::factors(source).filter(|_| self.direct) {
             let term = of.terms[block.start][side];
@@ -1221,12 +1382,14 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             let lines = window.lines(block.clone(), &of.terms);
             for (row, to) in rows.zip(slab.chunks_exact_mut(factors)) {
                 let base = base + of.rows[row][side];
-                filled(to, cells, (block.len(), 1), |to| {
-                    window.row(source, base, row, &lines, to);
+                filled(to, cells, (block.len(), 1), rest, |to| {
+                    window.row(source, base, row, &lines, rest, to);
                 });
                 self.left.push(to.as_ptr());
             }
-            turned::<E>(slab);
+            if turns {
+                turned::<E>(slab);
+            }
             return 1;
         }
         if neighbours {
@@ -1235,9 +1398,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 || {
                     for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
                         let at = (base + of.rows[row][side] + terms[0]) as usize;
-                        E::multiplied(&source[at..at + terms.len()], 1, to);
+                        E::multiplied(&source[at..at + terms.len()], 1, rest, to);
                     }
-                    E::rows(slab);
+                    if turns {
+                        E::rows(slab);
+                    }
                 },
             );
             if let Some(by) = of.scales[side - LEFT] {
@@ -1253,8 +1418,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 for (first, group) in groups {
                     let some = first..(first + width).min(rows.end);
                     let offsets = [&of.rows[..], &of.terms[..]];
-                    filled(group, cells, (block.len(), width), |to| {
-                        window.pack(source, base, (some, block.clone()), offsets, to, width);
+                    filled(group, cells, (block.len(), width), rest, |to| {
+                        let lists = (some, block.clone());
+                        window.pack(source, base, lists, offsets, (to, rest), width);
                     });
                 }
             }
@@ -1271,14 +1437,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         #[inline(always)]
                         || {
                             for (cells, to) in all.zip(slab.chunks_exact_mut(size)) {
-                                E::multiplied(cells, width, to);
+                                E::multiplied(cells, width, rest, to);
                             }
                         },
                     );
                 }
             }
         }
-        turned::<E>(slab);
+        if turns {
+            turned::<E>(slab);
+        }
         if let Some(by) = of.scales[side - LEFT] {
             E::scale(slab, by);
         }
@@ -1293,17 +1461,19 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     fn columns(&mut self, base: i64, columns: Range<usize>, block: Range<usize>) {
         let of = self.of;
         let (_, side) = of.sides();
-        let source = self.operand(side);
+        let (source, rest) = (self.operand(side), self.nothing(side));
         let width = of.micro.columns;
         let Spare { panel, cells, .. } = &mut self.spare;
         let factors = block.len().div_ceil(E::TOGETHER);
         let panel: &mut [E::Factor] = &mut cast_slice_mut(panel)[..factors * width];
         let size = (block.len(), width);
         match of.window.as_ref().filter(|w| w.side == side) {
-            Some(window) => filled(panel, cells, size, |to| {
-                let offsets = [&of.columns[..], &of.terms[..]];
-                window.pack(source, base, (columns, block), offsets, to, width);
-            }),
+            Some(window) => {
+                filled(panel, cells, size, rest, |to| {
+                    let offsets = [&of.columns[..], &of.terms[..]];
+                    window.pack(source, base, (columns, block), offsets, (to, rest), width);
+                });
+            }
             None => {
                 let mut starts = [0i64; MOST_COLUMNS];
                 let mut terms = [0i64; TERMS];
@@ -1317,15 +1487,18 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 if let Some(&start) = terms.first().filter(|_| even(terms.iter().copied(), 1))
                     && E::turned(source, starts, (start, terms.len()), panel, width)
                 {
-                    return;
-                }
-                filled(panel, cells, size, |to| {
-                    product::pack(source, starts, terms, to, width);
-                });
-                if let Some(by) = of.scales[side - LEFT] {
-                    E::scale(panel, by);
+                } else {
+                    filled(panel, cells, size, rest, |to| {
+                        product::pack(source, starts, terms, to, width);
+                    });
+                    if let Some(by) = of.scales[side - LEFT] {
+                        E::scale(panel, by);
+                    }
                 }
             }
+        }
+        if of.turns(side) {
+            turned::<E>(panel);
         }
     }
 
@@ -1403,13 +1576,63 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         finish.lines(&mut self.parts, sums, places, columns.len());
     }
 
+    /// Scales the sums of a panel, beside or where the result is.
+    fn scale(&mut self, spread: &Spread, out: &mut [T], panel: &Panels, beside: bool) {
+        let (rows, columns) = (panel.rows.clone(), panel.columns.clone());
+        let list = &self.of.rows[rows.clone()];
+        let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
+        let own: &mut [u32] = match beside {
+            true => &mut self.spare.beside[panel.beside..],
+            false => match E::Number::same_mut(out) {
+                Some(sums) => cast_slice_mut(sums),
+                None => return,
+            },
+        };
+        let ones = std::iter::zip(rows.clone(), list);
+        vectorized(
+            #[inline(always)]
+            || {
+                for (i, (row, at)) in ones.enumerate() {
+                    let place = match beside {
+                        true => i * MOST_COLUMNS,
+                        false => (first + at[RESULT]) as usize,
+                    };
+                    let sums = &mut own[place..place + columns.len()];
+                    let scaled = |sum: u32, [scale, plus]: [f32; 2]| {
+                        (sum.cast_signed() as f32 * scale + plus).to_bits()
+                    };
+                    match spread {
+                        Spread::Rows(list) => {
+                            sums.iter_mut()
+                                .for_each(|sum| *sum = scaled(*sum, list[row]));
+                        }
+                        Spread::Columns(list) => {
+                            let [scales, plus] = &list[columns.start / self.of.micro.columns];
+                            let all = sums.iter_mut().zip(scales.iter().zip(plus));
+                            all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
+                        }
+                    }
+                }
+            },
+        );
+    }
+
     /// A sum as what is written.
-    fn finished(&mut self, sum: E::Number) -> T {
+    fn finished(&mut self, sum: E::Number, (row, column): (usize, usize)) -> T {
         let Some(finish) = &self.typed.finish else {
             return T::of(sum);
         };
         let mut sum = [sum];
-        finish.run(&mut self.parts, cast_slice_mut(&mut sum), 1, 1);
+        let sums: &mut [u32] = cast_slice_mut(&mut sum);
+        if let Some(spread) = &self.typed.spread {
+            let width = self.of.micro.columns;
+            let [scale, plus] = match spread {
+                Spread::Rows(list) => list[row],
+                Spread::Columns(list) => list[column / width].map(|list| list[column % width]),
+            };
+            sums[0] = (sums[0].cast_signed() as f32 * scale + plus).to_bits();
+        }
+        finish.run(&mut self.parts, sums, 1, 1);
         T::of(sum[0])
     }
 
@@ -1475,6 +1698,44 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             #[inline(always)]
             || fetched(from, beside, panel.at[side], side, [rows, columns]),
         );
+    }
+}
+
+impl Spread {
+    /// The factors and the terms of a step with sums, of rows or of columns, as products have them whose sums begin with what these are.
+    fn of(of: &Products, along: &Products, finish: &Finish) -> Option<Spread> {
+        let values = finish.scales()?;
+        let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
+        };
+        let alike = same(&of.rows, &along.rows)
+            && same(&of.columns, &along.columns)
+            && of.swapped == along.swapped;
+        if !alike || along.batch.iter().any(|l| l.moves(START)) {
+            return None;
+        }
+        let number = |at: &[i64; 4]| {
+            let at = usize::try_from(along.base[START] + at[START]).ok()?;
+            values.get(at).copied()
+        };
+        if along.columns.iter().all(|at| at[START] == 0) {
+            return Some(Spread::Rows(
+                along.rows.iter().map(number).collect::<Option<_>>()?,
+            ));
+        }
+        if along.rows.iter().any(|at| at[START] != 0) {
+            return None;
+        }
+        let mut all = Vec::new();
+        for columns in along.columns.chunks(of.micro.columns) {
+            let mut two = [[0.0; MOST_COLUMNS]; 2];
+            for (i, column) in columns.iter().enumerate() {
+                let [scale, plus] = number(column)?;
+                (two[0][i], two[1][i]) = (scale, plus);
+            }
+            all.push(two);
+        }
+        Some(Spread::Columns(all))
     }
 }
 

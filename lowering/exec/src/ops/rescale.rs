@@ -114,6 +114,14 @@ impl Rescale {
         Narrow::of(self.scale?, self.least, round.divisor, round.plus, ends)
     }
 
+    /// The same of floats that sums are scaled to.
+    pub(crate) fn narrow_scaled(&self) -> Option<Narrow> {
+        match self.round {
+            None if self.scale.is_none() => Narrow::scaled(1.0, self.least),
+            _ => self.narrow_floats(),
+        }
+    }
+
     /// The same of floats, where they are rounded.
     pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
         let round = self.round.filter(|_| self.scale.is_none())?;

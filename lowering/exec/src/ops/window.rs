@@ -87,26 +87,26 @@ impl Window {
         runs
     }
 
-    /// Brings terms of positions side by side, 0 where there is nothing; both have their offsets.
+    /// Brings terms of positions side by side, `rest` where there is nothing; both have their offsets.
     pub(crate) fn pack<E: Cell>(
         &self,
         source: &[E],
         base: i64,
         (positions, block): (Range<usize>, Range<usize>),
         [offsets, terms]: [&[[i64; 4]]; 2],
-        to: &mut [E],
+        (to, rest): (&mut [E], E),
         width: usize,
     ) {
         let runs = self.runs(&positions, offsets);
         if positions.len() < width {
-            to.fill(E::zeroed());
+            to.fill(rest);
         }
         for (to, term) in to.chunks_exact_mut(width).zip(block) {
             let by = &self.terms[term];
             let offset = base + terms[term][self.side];
             for run in &runs {
                 let to = &mut to[run.first..run.first + run.count];
-                self.run(source, run, by, offset + run.offset, to);
+                self.run(source, run, by, offset + run.offset, (to, rest));
             }
         }
     }
@@ -142,13 +142,14 @@ impl Window {
         lines
     }
 
-    /// Brings the terms of a position side by side, 0 where there is nothing; `base` is its offset.
+    /// Brings the terms of a position side by side, `rest` where there is nothing; `base` is its offset.
     pub(crate) fn row<E: Cell>(
         &self,
         source: &[E],
         base: i64,
         position: usize,
         lines: &[Line],
+        rest: E,
         to: &mut [E],
     ) {
         let place = &self.positions[position];
@@ -157,15 +158,15 @@ impl Window {
             let to = &mut to[line.first..line.first + line.taps * line.width];
             let outside = |d: usize| !(0..self.sizes[d]).contains(&(place[d] + line.by[d]));
             if (0..DIMS - 1).any(outside) {
-                to.fill(E::zeroed());
+                to.fill(rest);
                 continue;
             }
             let first = place[DIMS - 1] + line.by[DIMS - 1];
             let low = ((-first).max(0) as usize).min(line.taps);
             let high = ((size - first).max(0) as usize).clamp(low, line.taps);
             let at = base + line.offset + (low * line.width) as i64;
-            to[..low * line.width].fill(E::zeroed());
-            to[high * line.width..].fill(E::zeroed());
+            to[..low * line.width].fill(rest);
+            to[high * line.width..].fill(rest);
             let to = &mut to[low * line.width..high * line.width];
             if !to.is_empty() {
                 to.copy_from_slice(&source[at as usize..at as usize + to.len()]);
@@ -174,10 +175,17 @@ impl Window {
     }
 
     #[inline]
-    fn run<E: Cell>(&self, source: &[E], run: &Run, by: &[i32; DIMS], offset: i64, to: &mut [E]) {
+    fn run<E: Cell>(
+        &self,
+        source: &[E],
+        run: &Run,
+        by: &[i32; DIMS],
+        offset: i64,
+        (to, rest): (&mut [E], E),
+    ) {
         let outside = |d: usize| !(0..self.sizes[d]).contains(&(run.place[d] + by[d]));
         if (0..DIMS - 1).any(outside) {
-            return to.fill(E::zeroed());
+            return to.fill(rest);
         }
         let size = self.sizes[DIMS - 1];
         let first = run.place[DIMS - 1] + by[DIMS - 1];
@@ -189,8 +197,8 @@ impl Window {
         let low = low.div_ceil(self.step as usize).min(run.count);
         let high = ((size - first).max(0) as usize).div_ceil(self.step as usize);
         let high = high.clamp(low, run.count);
-        to[..low].fill(E::zeroed());
-        to[high..].fill(E::zeroed());
+        to[..low].fill(rest);
+        to[high..].fill(rest);
         taken(
             source,
             offset + low as i64 * self.stride,

@@ -2,7 +2,8 @@
 
 use super::group::Group;
 use super::sketch::{Lies, Sketch};
-use crate::join::{Job, joined, products};
+use crate::job::Job;
+use crate::join::{joined, products};
 use crate::memory::{Slot, Storage};
 use crate::ops::{self, CONTRACT, Kernel, Orders, Scratch, Site, order_of};
 use indexmap::{IndexMap, IndexSet};

@@ -18,7 +18,8 @@ mod run;
 mod sketch;
 mod window;
 
-use crate::join::{Job, joined, products};
+use crate::job::Job;
+use crate::join::{joined, products};
 use crate::memory::Slot;
 use crate::ops::{Orders, Scratch, Site, order_of};
 use form::{Form, form};

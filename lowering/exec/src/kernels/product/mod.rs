@@ -18,7 +18,7 @@ use crate::isa::Isa;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-pub(crate) use narrow::{Narrow, Narrowed, inverse};
+pub(crate) use narrow::{Narrow, Narrowed, Scales, inverse};
 pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in, turn_quads, weave};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use vectors::{Bytes, narrow_sums};
@@ -97,6 +97,9 @@ macro_rules! bytes {
 }
 
 bytes!(i8: true, u8: false);
+
+/// A byte that is 0 with its highest bit turned.
+pub(crate) const TURNED_ZERO: u8 = 0x80;
 
 /// Four terms of a column, or of a row, whose highest bits are turned then.
 pub(crate) type Quad<B> = [B; 4];
@@ -214,10 +217,16 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// The sum and a product.
     fn multiplied(self, other: Self, sum: Self::Sum) -> Self::Sum;
 
+    /// Of bytes, a factor of a row that is this one everywhere.
+    fn everywhere(byte: u8) -> Option<Self> {
+        let _ = byte;
+        None
+    }
+
     /// Computes a panel.
     ///
     /// # Safety
-    /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows` and rows of bytes if there are these; `out` may then
+    /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows`, of `more` and rows of bytes if there are these; `out` may then
     /// have none unless they are added to. Each row of `left` has `terms` factors `left_step` apart that can be read;
     /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
     /// written, which overlap neither one another nor what is read, or so have the rows of [`Narrowed`] for as many columns as it says, and
@@ -232,6 +241,10 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) left: &'a [*const F],
     /// From one term of a row to the next.
     pub(crate) left_step: usize,
+    /// Of bytes, what the factors of rows are multiplied less, its highest bit turned as theirs: [`TURNED_ZERO`] of what is 0.
+    pub(crate) zero: u8,
+    /// Of bytes, what is added to the sums of each row besides.
+    pub(crate) more: Option<&'a [F::Sum]>,
     /// The columns of the first term.
     pub(crate) right: *const F,
     /// From one term of the columns to the next.
@@ -259,7 +272,7 @@ pub(crate) enum Adds<'a, S> {
 }
 
 macro_rules! factors {
-    ($($factor:ty: $sum:ty, $narrow:ident, $wide:ident, $multiplied:expr;)*) => {$(
+    ($($factor:ty: $sum:ty, $narrow:ident, $wide:ident, $multiplied:expr $(, $everywhere:expr)?;)*) => {$(
         impl Factor for $factor {
             type Sum = $sum;
 
@@ -267,6 +280,13 @@ macro_rules! factors {
             fn multiplied(self, other: $factor, sum: $sum) -> $sum {
                 $multiplied(self, other, sum)
             }
+
+            $(
+                #[inline(always)]
+                fn everywhere(byte: u8) -> Option<$factor> {
+                    Some($everywhere(byte))
+                }
+            )?
 
             unsafe fn panel(micro: Micro, panel: &Panel<'_, $factor>) {
                 // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
@@ -287,8 +307,8 @@ macro_rules! factors {
 factors! {
     f32: f32, narrow, wide, |a: f32, b: f32, sum: f32| sum + a * b;
     i32: i32, narrow_whole, wide_whole, |a: i32, b: i32, sum: i32| sum.wrapping_add(a.wrapping_mul(b));
-    Quad<i8>: i32, narrow_signed, any_signed, products_of;
-    Quad<u8>: i32, narrow_unsigned, any_unsigned, products_of;
+    Quad<i8>: i32, narrow_signed, any_signed, products_of, |byte: u8| [byte.cast_signed(); 4];
+    Quad<u8>: i32, narrow_unsigned, any_unsigned, products_of, |byte| [byte; 4];
 }
 
 #[cfg(test)]
@@ -319,6 +339,8 @@ mod tests {
                         narrow: None,
                         left: &starts,
                         left_step: 1,
+                        zero: TURNED_ZERO,
+                        more: None,
                         right: right.as_ptr(),
                         right_step: micro.columns,
                         terms,
@@ -401,6 +423,8 @@ mod tests {
                 let panel = Panel {
                     left: &left,
                     left_step: 1,
+                    zero: TURNED_ZERO,
+                    more: None,
                     right: columns.as_ptr(),
                     right_step: 32,
                     terms: 3,
@@ -408,6 +432,7 @@ mod tests {
                     adds: Adds::Rows(&starts),
                     narrow: Some(Narrowed {
                         by: &narrow,
+                        scales: None,
                         rows: &out,
                         columns: columns_there,
                     }),
@@ -423,6 +448,7 @@ mod tests {
                     .collect();
                 let narrow_to = Narrowed {
                     by: &scaled,
+                    scales: None,
                     rows: &places,
                     columns: columns_there,
                 };
@@ -507,6 +533,64 @@ mod tests {
         let ends = |i: usize| [0x80u8, 0xFF, 0x7F, 0x00, 0x80, 0x80, 0x13][i * i % 11 % 7];
         check(ends);
         check(|i| ends(i).cast_signed());
+    }
+
+    /// Sums of rows less a byte, with all instructions, against sums of 64 bits that wrap around.
+    fn check_less(terms: usize, zero: u8, left: impl Fn(usize) -> u8, right: impl Fn(usize) -> i8) {
+        for isa in Isa::available() {
+            let micro = Micro::of(isa);
+            let rows = 14;
+            // The highest bits are as kernels have them.
+            let quad = |i: usize| std::array::from_fn(|k| left(i * 4 + k).cast_signed());
+            let all: Vec<Quad<i8>> = (0..rows * terms).map(quad).collect();
+            let quad = |i: usize| std::array::from_fn(|k| right(i * 4 + k));
+            let columns: Vec<Quad<i8>> = (0..terms * micro.columns).map(quad).collect();
+            let more: Vec<i32> = (0..rows as i32).map(|i| (i - 3) << 20).collect();
+            let mut out = vec![0i32; rows * micro.columns];
+            let places = out.chunks_mut(micro.columns).map(<[i32]>::as_mut_ptr);
+            let places: Vec<*mut i32> = places.collect();
+            let starts: Vec<*const Quad<i8>> = all.chunks(terms).map(<[_]>::as_ptr).collect();
+            let panel = Panel {
+                narrow: None,
+                left: &starts,
+                left_step: 1,
+                zero,
+                more: Some(&more),
+                right: columns.as_ptr(),
+                right_step: micro.columns,
+                terms,
+                out: &places,
+                adds: Adds::Nothing,
+                half: false,
+            };
+            // SAFETY: all rows, terms and columns are in the lists, and places are those of a list of as many rows.
+            unsafe { Factor::panel(micro, &panel) };
+            for (i, &found) in out.iter().enumerate() {
+                let (row, column) = (i / micro.columns, i % micro.columns);
+                let mut sum = i64::from(more[row]);
+                for t in 0..terms {
+                    let own = all[row * terms + t];
+                    let other = columns[t * micro.columns + column];
+                    for (a, b) in own.into_iter().zip(other) {
+                        sum += (i64::from(a.cast_unsigned()) - i64::from(zero)) * i64::from(b);
+                    }
+                }
+                assert_eq!(found, sum as i32, "{isa:?} {zero} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_less_any_byte() {
+        for zero in [0, 1, 127, 128, 255] {
+            check_less(9, zero, |i| (i * 97) as u8, |i| (i * i * 31) as i8);
+            for (left, right) in [(255, -128), (0, -128), (255, 127), (128, -1)] {
+                check_less(25, zero, |_| left, |_| right);
+            }
+        }
+        // A hundred thousand terms, the most that are added up of these do not fit in 32 bits.
+        check_less(25_000, 0, |_| 255, |_| -128);
+        check_less(25_000, 255, |i| (i % 2) as u8, |_| 127);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What sums of integers are before they are written, as `f32` or as bytes: scaled, and divided and rounded.
 
+use super::MOST_COLUMNS;
+
 /// A sum times a scale, at least `least`, and, of bytes, divided and rounded to the nearest whole number, ties to even, plus a whole number, at
 /// least and at most as much as its type has. All are finite, so that none is no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,10 +91,21 @@ impl Narrow {
     }
 }
 
+/// What sums, as `f32`, are multiplied by and then added to before anything else, each of both rounded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scales<'a> {
+    /// Of each row a factor and a term.
+    Rows(&'a [[f32; 2]]),
+    /// The factors and the terms of all columns.
+    Columns(&'a [[f32; MOST_COLUMNS]; 2]),
+}
+
 /// Where what sums of a panel become is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Narrowed<'a> {
     pub(crate) by: &'a Narrow,
+    /// What sums are scaled by in its place.
+    pub(crate) scales: Option<Scales<'a>>,
     /// Where each row begins.
     pub(crate) rows: &'a [*mut u8],
     /// The columns that there are; what the others become is not written.

@@ -1,6 +1,6 @@
 //! Products of numbers in arrays.
 
-use super::{Adds, Factor, Panel};
+use super::{Adds, Factor, Panel, TURNED_ZERO};
 use crate::element::Number;
 use bytemuck::Zeroable;
 
@@ -36,6 +36,8 @@ unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
 
 unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, first: usize) {
     let mut sums = [[F::Sum::zeroed(); N]; M];
+    let zero = F::everywhere(panel.zero).filter(|_| panel.zero != TURNED_ZERO);
+    let mut less = [F::Sum::zeroed(); N];
     for term in 0..panel.terms {
         // SAFETY: `right` has this term, `right_step` apart, with all columns.
         let columns: [F; N] = unsafe {
@@ -51,6 +53,18 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
             for (sum, column) in sums.iter_mut().zip(columns) {
                 *sum = factor.multiplied(column, *sum);
             }
+        }
+        if let Some(zero) = zero {
+            for (less, column) in less.iter_mut().zip(columns) {
+                *less = zero.multiplied(column, *less);
+            }
+        }
+    }
+    for (i, sums) in sums.iter_mut().enumerate() {
+        let more = panel.more.map_or(F::Sum::zeroed(), |more| more[first + i]);
+        if zero.is_some() || panel.more.is_some() {
+            let all = sums.iter_mut().zip(less);
+            all.for_each(|(sum, less)| *sum = sum.less(less).plus(more));
         }
     }
     for (i, mut sums) in sums.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Products with vectors of 32 and 64 bytes.
 
-use super::narrow::{Narrow, Narrowed, ROUNDED};
+use super::narrow::{Narrow, Narrowed, ROUNDED, Scales};
 use std::arch::x86_64::*;
 
 /// Eight rows of eight elements, turned.
@@ -147,8 +147,8 @@ macro_rules! products {
             #[allow(unused_imports, reason = "some products alone have types of the crate or more functions")]
             use super::{super::{Adds, Panel, Quad}, *};
 
-            /// A row of what rows of zeros are, where these add to sums: that is taken off.
-            const TURNED: Option<$factor> = $turned;
+            /// A row of a byte everywhere, by which columns add to sums what is taken off.
+            const TURNED: Option<fn(u8) -> $factor> = $turned;
 
             /// # Safety
             /// As for `Factor::panel`, on a machine that has these vectors.
@@ -170,8 +170,8 @@ macro_rules! products {
                 let mut begin = [$zero(); C];
                 // SAFETY: the terms of the right panel are there; rows `at..at + M` are, by the length that was compared.
                 unsafe {
-                    if let Some(row) = TURNED {
-                        let (mut right, row) = (panel.right, ($splat)(row));
+                    if let Some(row) = TURNED.filter(|_| panel.zero != 0) {
+                        let (mut right, row) = (panel.right, ($splat)(row(panel.zero)));
                         for _ in 0..panel.terms {
                             for c in 0..C {
                                 let column = $load(right.add(c * $lanes).cast());
@@ -207,6 +207,14 @@ macro_rules! products {
                         None => [[$zero(); C]; M],
                         Some(_) => [begin; M],
                     };
+                    if let Some(more) = panel.more.filter(|_| TURNED.is_some()) {
+                        for i in 0..M {
+                            let more = [*more.get_unchecked(first + i); $lanes];
+                            for c in 0..C {
+                                sums[i][c] = $add(sums[i][c], $load(more.as_ptr().cast()));
+                            }
+                        }
+                    }
                     let mut right = panel.right;
                     let mut at = 0;
                     for _ in 0..panel.terms {
@@ -348,7 +356,7 @@ products!(
     |a, b, sum| narrow_quads(narrow_positive(a), narrow_both(b), sum),
     _mm256_add_epi32,
     [1, 2, 3],
-    Some([-128; 4]),
+    Some(|byte| [byte.cast_signed(); 4]),
     |a, b| _mm256_sub_epi32(a, b),
     false,
     |_, _, _| ()
@@ -368,7 +376,7 @@ products!(
     |a, b, sum| narrow_quads(narrow_both(a), narrow_positive(b), sum),
     _mm256_add_epi32,
     [1, 2, 3],
-    Some([128; 4]),
+    Some(|byte| [byte; 4]),
     |a, b| _mm256_sub_epi32(a, b),
     false,
     |_, _, _| ()
@@ -388,7 +396,7 @@ products!(
     |a, b, sum| wide_quads(wide_positive(a), wide_both(b), sum),
     _mm512_add_epi32,
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some([-128; 4]),
+    Some(|byte| [byte.cast_signed(); 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
     |to, sums, first| narrow_sums(to, sums, first)
@@ -408,7 +416,7 @@ products!(
     |a, b, sum| wide_quads(wide_both(a), wide_positive(b), sum),
     _mm512_add_epi32,
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some([128; 4]),
+    Some(|byte| [byte; 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
     |to, sums, first| narrow_sums(to, sums, first)
@@ -428,7 +436,7 @@ products!(
     |a, b, sum| _mm512_dpbusd_epi32(sum, a, b),
     _mm512_add_epi32,
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some([-128; 4]),
+    Some(|byte| [byte.cast_signed(); 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
     |to, sums, first| narrow_sums(to, sums, first)
@@ -448,7 +456,7 @@ products!(
     |a, b, sum| _mm512_dpbusd_epi32(sum, b, a),
     _mm512_add_epi32,
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some([128; 4]),
+    Some(|byte| [byte; 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
     |to, sums, first| narrow_sums(to, sums, first)
@@ -524,6 +532,21 @@ pub(crate) unsafe fn narrow_sums<const M: usize, const C: usize>(
     let exact = _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(1 << 24)) == u16::MAX;
     let scale = _mm512_set1_ps(of.scale);
     let bytes = Bytes::of(of);
+    let by = |row: usize, c: usize| -> Option<[__m512; 2]> {
+        match to.scales? {
+            // SAFETY: the caller has as many numbers as rows.
+            Scales::Rows(list) => unsafe {
+                Some(list.get_unchecked(row).map(|x| _mm512_set1_ps(x)))
+            },
+            // SAFETY: there are as many as columns.
+            Scales::Columns(list) => unsafe {
+                Some(
+                    list.each_ref()
+                        .map(|x| _mm512_loadu_ps(x.as_ptr().add(c * 16))),
+                )
+            },
+        }
+    };
     let numbers = |sums: __m512i| -> [i32; 16] {
         let mut all = [0; 16];
         // SAFETY: there is room for all.
@@ -536,12 +559,16 @@ pub(crate) unsafe fn narrow_sums<const M: usize, const C: usize>(
         for (c, &sums) in sums.iter().enumerate() {
             let there = to.columns.saturating_sub(c * 16).min(16);
             let mask = ((1u32 << there) - 1) as u16;
-            let scaled = match exact {
-                true => {
+            let scaled = match by(first + i, c) {
+                Some([scale, plus]) => {
+                    let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
+                    bytes.held(_mm512_add_ps(scaled, plus))
+                }
+                None if exact => {
                     let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
                     bytes.held(scaled)
                 }
-                false => {
+                None => {
                     let scaled = numbers(sums).map(|sum| of.scaled_sum(sum));
                     // SAFETY: there are 16.
                     unsafe { _mm512_loadu_ps(scaled.as_ptr()) }
@@ -730,6 +757,7 @@ pub(super) mod along {
         let rows = [to];
         let to = Narrowed {
             by,
+            scales: None,
             rows: &rows,
             columns,
         };

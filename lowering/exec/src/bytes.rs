@@ -1,0 +1,227 @@
+//! Products of integers of 32 bits that are made of bytes multiply these, and what made the integers is left out if nobody else reads them.
+//!
+//! The bytes are read where they lie if they are still there when the product is computed: no step between may have written there, and the
+//! result lies beside them. If not, or if a number is taken off that is not known, they are brought to the place of the integers
+//! where these would have been made, if all that reads these multiplies bytes.
+
+use crate::job::Job;
+use crate::ops::{Bytes, CONTRACT, Contract, Convolution, Copied, Kernel, Made, Side, Site};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Op, Structure, Value};
+
+/// The steps of a function and what they read.
+struct Steps<'a> {
+    site: Site<'a>,
+    ops: Vec<Op>,
+    number: IndexMap<Op, usize>,
+    /// Products of bytes, if these can be read.
+    products: IndexMap<Op, Bytes>,
+}
+
+/// The jobs with products of bytes, and what these read.
+pub(crate) fn in_bytes(mut jobs: Vec<Job>, site: Site<'_>) -> (Vec<Job>, IndexMap<Op, Bytes>) {
+    let mut steps = Steps {
+        site,
+        ops: jobs.iter().map(|job| job.op).collect(),
+        number: jobs
+            .iter()
+            .enumerate()
+            .map(|(i, job)| (job.op, i))
+            .collect(),
+        products: IndexMap::new(),
+    };
+    for job in &jobs {
+        if let Some(bytes) = is_product(job)
+            .then(|| Bytes::of(&steps.at(job.op)))
+            .flatten()
+        {
+            steps.products.insert(job.op, bytes);
+        }
+    }
+    if steps.products.is_empty() {
+        return (jobs, IndexMap::new());
+    }
+    let mut before: IndexSet<Op> = IndexSet::new();
+    let (found, copies) = loop {
+        let all: Vec<Op> = steps.products.keys().copied().collect();
+        let (mut found, mut copies) = (IndexMap::new(), IndexMap::new());
+        for &op in &all {
+            let mut own = Vec::new();
+            let kernel = steps.placed(op, &mut own).and_then(|bytes| {
+                let name = jobs[*steps.number.get(&op)?].name();
+                let kernel = kernel(&steps.at(op), &bytes, name)?;
+                Some((bytes, kernel))
+            });
+            if let Some(made) = kernel {
+                found.insert(op, made);
+                copies.extend(own);
+            }
+        }
+        // What is no product of bytes after all may read what others would have copied to.
+        let refused: Vec<Op> = all
+            .into_iter()
+            .filter(|op| !found.contains_key(op))
+            .collect();
+        refused
+            .iter()
+            .for_each(|op| drop(steps.products.shift_remove(op)));
+        if refused.is_empty() {
+            break (found, copies);
+        }
+    };
+    let mut products = IndexMap::new();
+    for (op, (bytes, kernel)) in found {
+        for side in &bytes.sides {
+            if let Side::Value(made) = side {
+                before.extend(made.path.iter().copied());
+            }
+        }
+        steps.replace(&mut jobs, op, |read| bytes.read(read), kernel);
+        products.insert(op, bytes);
+    }
+    for (op, (copied, values)) in copies {
+        before.shift_remove(&op);
+        steps.replace(&mut jobs, op, |read| *read = values, Box::new(copied));
+    }
+    let gone = unread(&jobs, &before, site);
+    jobs.retain(|job| !gone.contains(&job.op));
+    (jobs, products)
+}
+
+fn is_product(job: &Job) -> bool {
+    let name = job.name();
+    name == Some(CONTRACT) || name.is_some_and(|name| Convolution::NAMES.contains(&name))
+}
+
+fn kernel(site: &Site<'_>, bytes: &Bytes, name: Option<&str>) -> Option<Box<dyn Kernel>> {
+    if name == Some(CONTRACT) {
+        let contract = Contract::in_bytes(site, bytes)?;
+        return Some(Box::new(contract));
+    }
+    let convolution = Convolution::in_bytes(site, bytes)?;
+    Some(Box::new(convolution))
+}
+
+/// Bytes that a step copies in the place of its work.
+type Copies = Vec<(Op, (Copied, Vec<Value>))>;
+
+impl<'a> Steps<'a> {
+    fn at(&self, op: Op) -> Site<'a> {
+        Site { op, ..self.site }
+    }
+
+    /// Gives the job of an operation another kernel, and what it reads.
+    fn replace(
+        &self,
+        jobs: &mut [Job],
+        op: Op,
+        read: impl FnOnce(&mut Vec<Value>),
+        kernel: Box<dyn Kernel>,
+    ) {
+        if let Some(job) = self.number.get(&op).and_then(|&at| jobs.get_mut(at)) {
+            let mut operands = job.operands.clone();
+            read(&mut operands);
+            job.set(kernel, operands, self.site);
+        }
+    }
+
+    /// The product of an operation with the places of the bytes that it reads.
+    fn placed(&self, op: Op, copies: &mut Copies) -> Option<Bytes> {
+        let mut bytes = self.products.get(&op)?.clone();
+        let at = *self.number.get(&op)?;
+        let operands = self.site.func.ops[op].operands.iter();
+        for (side, &operand) in bytes.sides.iter_mut().zip(operands) {
+            let Side::Value(made) = side else { continue };
+            let (&last, &first) = (made.path.first()?, made.path.last()?);
+            let known = !made.is_less_of_value();
+            if known && self.stays(made.value, first, at) && !self.meets(made.value, op) {
+                continue;
+            }
+            let to = *self.number.get(&last)?;
+            let all = self.site.func.ops[last].results.iter();
+            let alone = all.copied().all(|value| self.multiplied_alone(value, made));
+            let own = self.site.slot(operand)?;
+            let whole = self.site.slot(*self.site.func.ops[last].results.first()?)?;
+            let same = own.storage == whole.storage && own.range() == whole.range();
+            if !alone || !same {
+                return None;
+            }
+            made.copied = true;
+            if self.stays(made.value, first, to) {
+                copies.push((last, Copied::of(&self.at(last), made, true, true)?));
+                continue;
+            }
+            // What is between writes over the bytes: they are brought to their place before, where that is the same.
+            let cast = *self.site.func.ops[first].results.first()?;
+            let place = self.site.slot(cast)?;
+            let exact = place.storage == whole.storage && place.range() == whole.range();
+            let mut others = self.site.func.body.iter().filter(|op| **op != last);
+            let reads = |op: &Op| self.site.func.ops[*op].operands.contains(&cast);
+            let read = self.site.func.results.contains(&cast) || others.any(reads);
+            if !exact || read || first == last || !self.stays(cast, first, to) {
+                return None;
+            }
+            copies.push((first, Copied::of(&self.at(first), made, true, false)?));
+            copies.push((last, Copied::of(&self.at(last), made, false, true)?));
+        }
+        Some(bytes)
+    }
+
+    /// Whether the bytes of a value are not written from a step to another one.
+    fn stays(&self, value: Value, from: Op, to: usize) -> bool {
+        let (slot, from) = (self.site.slot(value), self.number.get(&from));
+        let (Some(slot), Some(&from)) = (slot, from) else {
+            return false;
+        };
+        let between = self.ops.get(from + 1..to).unwrap_or_default();
+        from <= to && !between.iter().any(|&op| self.site.writes(op, slot))
+    }
+
+    /// Whether an operation writes bytes of a value.
+    fn meets(&self, value: Value, op: Op) -> bool {
+        self.site
+            .slot(value)
+            .is_none_or(|slot| self.site.writes(op, slot))
+    }
+
+    /// Whether products alone read a value, as what is made of these bytes.
+    fn multiplied_alone(&self, value: Value, made: &Made) -> bool {
+        let func = self.site.func;
+        let reads = |op: &&Op| func.ops[**op].operands.contains(&value);
+        let alone = |&op: &Op| {
+            let data = &func.ops[op];
+            if let Some(bytes) = self.products.get(&op) {
+                let mut sides = data.operands.iter().enumerate();
+                return sides.all(|(i, &operand)| match bytes.sides.get(i) {
+                    Some(Side::Value(own)) => operand != value || own.value == made.value,
+                    _ => operand != value,
+                });
+            }
+            let view = self.site.registry.structure(&data.name) == Structure::View;
+            let mut results = data.results.iter();
+            view && results.all(|&result| self.multiplied_alone(result, made))
+        };
+        !func.results.contains(&value) && func.body.iter().filter(reads).all(alone)
+    }
+}
+
+/// The operations of some whose results nobody reads.
+fn unread(jobs: &[Job], of: &IndexSet<Op>, site: Site<'_>) -> IndexSet<Op> {
+    let func = site.func;
+    let jobs: IndexMap<Op, &Job> = jobs.iter().map(|job| (job.op, job)).collect();
+    let mut read: IndexSet<Value> = func.results.iter().copied().collect();
+    let mut gone = IndexSet::new();
+    for &op in func.body.iter().rev() {
+        let data = &func.ops[op];
+        let needed = data.results.is_empty() || data.results.iter().any(|v| read.contains(v));
+        match jobs.get(&op) {
+            Some(_) if !needed && of.contains(&op) => {
+                gone.insert(op);
+            }
+            Some(job) => read.extend(job.operands.iter().copied()),
+            None if needed => read.extend(data.operands.iter().copied()),
+            None => {}
+        }
+    }
+    gone
+}

@@ -1,0 +1,366 @@
+//! Operands of products that are integers of 32 bits made of bytes less a number: the bytes are multiplied, where they lie.
+//!
+//! An operand is one that is cast, with a number taken off or not, or a constant whose elements are so few apart. What is taken off is a byte
+//! that is known or computed. Sums are exact, but that they wrap around, and so the same.
+
+use crate::access::Access;
+use crate::element::{Kind, elements};
+use crate::memory::In;
+use crate::ops::kernel::{Kernel, Site, renamed};
+use crate::ops::products::Centred;
+use crate::team::Context;
+use optc_ir::{Op, Operation, Structure, Value};
+use optc_ops::{Cast, Sub};
+use std::sync::Arc;
+
+/// What is read in place of the operands of a product.
+#[derive(Clone, Debug)]
+pub(crate) struct Bytes {
+    pub(crate) sides: [Side; 2],
+}
+
+/// What is read in place of an operand.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Value(Made),
+    /// Bytes where the elements of a constant lie, which have a sign, and what they are less.
+    Constant {
+        bytes: Arc<[u8]>,
+        zero: i8,
+    },
+}
+
+/// An operand that is made of bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The bytes.
+    pub(crate) value: Value,
+    /// Where they lie, by the indices of the operand.
+    access: Access,
+    unsigned: bool,
+    /// What they are less: a byte that is known, or the one element of another value.
+    zero: Result<u8, Value>,
+    /// The operations that cast them and, if there is one, takes something off, the last first.
+    pub(crate) path: Vec<Op>,
+    /// Whether they are read in the place of what the last operation makes, to which [`Copied`] has brought them, and not where they lie.
+    pub(crate) copied: bool,
+}
+
+/// Brings bytes to the place of what is made of them, what they are less behind everything else, or both.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    bytes: bool,
+    /// What they are less: nothing yet, a byte, or what is read.
+    zero: Option<Option<u8>>,
+}
+
+impl Copied {
+    /// The name of the kernel.
+    pub(crate) const NAME: &'static str = "bytes";
+
+    /// What the operation at a site, of those that make numbers of bytes, does in the place of its own work, with what it reads; its place must have room.
+    pub(crate) fn of(
+        site: &Site<'_>,
+        made: &Made,
+        bytes: bool,
+        zero: bool,
+    ) -> Option<(Copied, Vec<Value>)> {
+        let (from, to) = (
+            site.slot(made.value)?,
+            site.slot(*site.data().results.first()?)?,
+        );
+        let mut read = Vec::new();
+        read.extend(bytes.then_some(made.value));
+        read.extend(made.zero.err().filter(|_| zero));
+        let apart = read
+            .iter()
+            .all(|&v| site.slot(v).is_some_and(|slot| !slot.overlaps(to)));
+        let zero = zero.then_some(made.zero.ok());
+        (apart && from.bytes < to.bytes).then_some((Copied { bytes, zero }, read))
+    }
+}
+
+impl Kernel for Copied {
+    fn name(&self) -> &'static str {
+        Copied::NAME
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
+        let mut ins = ins.iter().map(|operand| match operand {
+            In::Bytes(bytes) => Ok(*bytes),
+            In::Same | In::Among => Err("bytes are written over".to_owned()),
+        });
+        let mut next = || {
+            ins.next()
+                .unwrap_or_else(|| Err("bytes are missing".to_owned()))
+        };
+        let (last, to) = out.split_last_mut().ok_or("bytes have no place")?;
+        if self.bytes {
+            let bytes = next()?;
+            let to = to.get_mut(..bytes.len()).ok_or("bytes have no place")?;
+            to.copy_from_slice(bytes);
+        }
+        match self.zero {
+            None => {}
+            Some(Some(zero)) => *last = zero,
+            Some(None) => {
+                let less = elements::<i32>(next()?)?.first();
+                *last = *less.ok_or("there is nothing that bytes are less")? as u8;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bytes {
+    /// What is read in place of the operands of the operation at a site, if sums of its products are integers of 32 bits and one operand is no
+    /// constant.
+    pub(crate) fn of(site: &Site<'_>) -> Option<Bytes> {
+        let data = site.data();
+        let [left, right, ..] = data.operands[..] else {
+            return None;
+        };
+        let sums = site.slot(*data.results.first()?)?.kind();
+        let computed = [left, right].iter().any(|&v| site.known(v).is_none());
+        if sums != Some(Kind::I32) || !computed {
+            return None;
+        }
+        let sides = [Side::of(site, left)?, Side::of(site, right)?];
+        Some(Bytes { sides })
+    }
+
+    /// What is multiplied, as products have it.
+    pub(crate) fn centred(&self) -> Centred {
+        let all = self.sides.each_ref().map(|side| match side {
+            Side::Value(made) => (made.unsigned, made.zero.ok()),
+            Side::Constant { zero, .. } => (false, Some(zero.cast_unsigned())),
+        });
+        Centred {
+            unsigned: all.map(|side| side.0),
+            zeros: all.map(|side| side.1),
+        }
+    }
+
+    /// The bytes of operands that are constants.
+    pub(crate) fn constants(&self) -> [Option<&[u8]>; 2] {
+        self.sides.each_ref().map(|side| match side {
+            Side::Value(_) => None,
+            Side::Constant { bytes, .. } => Some(&bytes[..]),
+        })
+    }
+
+    /// Where the elements of an operand lie, if others are read in their place.
+    pub(crate) fn access(&self, side: usize) -> Option<&Access> {
+        match self.sides.get(side)? {
+            Side::Value(made) => Some(&made.access),
+            Side::Constant { .. } => None,
+        }
+    }
+
+    /// Makes of what an operation reads what is read in its place.
+    pub(crate) fn read(&self, operands: &mut [Value]) {
+        for (operand, side) in operands.iter_mut().zip(&self.sides) {
+            if let Side::Value(made) = side
+                && !made.copied
+            {
+                *operand = made.value;
+            }
+        }
+    }
+
+    /// The bytes of both operands and what they are less, given what is read.
+    ///
+    /// # Errors
+    /// Something is not there.
+    pub(crate) fn given<'a>(
+        &'a self,
+        operands: [&'a [u8]; 2],
+    ) -> Result<([&'a [u8]; 2], [u8; 2]), String> {
+        let mut found = (operands, [0; 2]);
+        for (k, side) in self.sides.iter().enumerate() {
+            found.1[k] = match side {
+                Side::Constant { bytes, zero } => {
+                    found.0[k] = bytes;
+                    zero.cast_unsigned()
+                }
+                Side::Value(made) => match (made.zero, operands[k].last()) {
+                    (Ok(zero), _) => zero,
+                    (Err(_), Some(&zero)) if made.copied => zero,
+                    (Err(_), _) => return Err("what bytes are less is not known".to_owned()),
+                },
+            };
+        }
+        Ok(found)
+    }
+
+    /// Bytes that are kept for operands that are constants.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.constants()
+            .iter()
+            .flatten()
+            .map(|bytes| bytes.len())
+            .sum()
+    }
+}
+
+impl Side {
+    fn of(site: &Site<'_>, operand: Value) -> Option<Side> {
+        let slot = site.slot(operand)?;
+        if slot.kind() != Some(Kind::I32) {
+            return None;
+        }
+        match site.known(operand) {
+            Some(bytes) => Side::constant(bytes.get(slot.range())?, &slot.access),
+            None => Made::of(site, operand).map(Side::Value),
+        }
+    }
+
+    /// Numbers of which the least and the greatest are at most 255 apart, on both sides of 0.
+    fn constant(bytes: &[u8], access: &Access) -> Option<Side> {
+        let numbers: &[i32] = bytemuck::try_cast_slice(bytes).ok()?;
+        let (mut low, mut high, mut inside) = (0, 0, true);
+        access.each(
+            |at| match usize::try_from(at).ok().and_then(|at| numbers.get(at)) {
+                Some(&number) => (low, high) = (low.min(number), high.max(number)),
+                None => inside = false,
+            },
+        );
+        let zero = match i8::try_from(low).is_ok() && i8::try_from(high).is_ok() {
+            true => 0,
+            false => i8::try_from((-128i32).checked_sub(low)?).ok()?,
+        };
+        let fits = inside && high.checked_sub(low)? <= 255;
+        let mut own = vec![0u8; numbers.len()];
+        access.each(|at| {
+            if let Some(number) = numbers.get(at as usize) {
+                own[at as usize] = number.wrapping_add(i32::from(zero)) as u8;
+            }
+        });
+        fits.then(|| Side::Constant {
+            bytes: own.into(),
+            zero,
+        })
+    }
+}
+
+impl Made {
+    /// Whether they are less what is not known before it is computed.
+    pub(crate) fn is_less_of_value(&self) -> bool {
+        self.zero.is_err()
+    }
+
+    /// Bytes that are cast, then a number is taken off or not; what is between only renames elements.
+    fn of(site: &Site<'_>, operand: Value) -> Option<Made> {
+        let func = site.func;
+        let (mut value, mut zero) = (operand, None);
+        let (mut path, mut names) = (Vec::new(), Vec::new());
+        let shape = |v: Value| Some(site.slot(v)?.access.shape());
+        loop {
+            let op = func.def_op(value)?;
+            let data = &func.ops[op];
+            if data.results.len() != 1 {
+                return None;
+            }
+            match (&*data.name, &data.operands[..]) {
+                (Cast::NAME, &[from]) => {
+                    path.push(op);
+                    let unsigned = byte(site, from)?;
+                    let zero = match zero {
+                        None => Ok(0),
+                        Some(less) => less_of(site, less, unsigned)?,
+                    };
+                    let mut access = (*site.slot(from)?.access).clone();
+                    for &op in names.iter().rev() {
+                        access = renamed(func, op, site.registry, site.bindings, &access)?;
+                    }
+                    let same = access.shape() == shape(operand)?;
+                    return same.then_some(Made {
+                        value: from,
+                        access,
+                        unsigned,
+                        zero,
+                        path,
+                        copied: false,
+                    });
+                }
+                (Sub::NAME, &[from, less]) if zero.is_none() => {
+                    let one = site.slot(less)?.access.count() == 1;
+                    if !one || shape(from)? != shape(value)? {
+                        return None;
+                    }
+                    zero = Some(less);
+                    path.push(op);
+                    value = from;
+                }
+                (name, &[from]) if site.registry.structure(name) == Structure::View => {
+                    names.push(op);
+                    value = from;
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Whether elements are bytes without a sign; none if they are no bytes.
+fn byte(site: &Site<'_>, value: Value) -> Option<bool> {
+    match site.slot(value)?.kind()? {
+        Kind::U8 => Some(true),
+        Kind::I8 => Some(false),
+        _ => None,
+    }
+}
+
+/// A number as a byte of a type, or the value that it is the element of, if it is such a byte.
+fn less_of(site: &Site<'_>, less: Value, unsigned: bool) -> Option<Result<u8, Value>> {
+    if let Some((Kind::I32, bits)) = site.number(less) {
+        let number = bits.cast_signed();
+        return Some(Ok(match unsigned {
+            true => u8::try_from(number).ok()?,
+            false => i8::try_from(number).ok()?.cast_unsigned(),
+        }));
+    }
+    let data = &site.func.ops[site.func.def_op(less)?];
+    let slot = site.slot(less)?;
+    let first = *slot.access == Access::none(&slot.access.shape());
+    let same = &*data.name == Cast::NAME && byte(site, *data.operands.first()?)? == unsigned;
+    (same && first && slot.kind() == Some(Kind::I32)).then_some(Err(less))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_that_bytes_have_become_these() {
+        let access = Access::strided(&[3], &[1]);
+        for (numbers, zero) in [
+            ([-128, 127, 0], Some(0)),
+            ([-120, 135, 7], Some(-8)),
+            ([0, 255, 3], Some(-128)),
+            ([-255, 0, -3], Some(127)),
+            ([-255, 1, 0], None),
+            ([256, 0, 0], None),
+            ([i32::MIN, 0, 0], None),
+            ([i32::MAX, i32::MIN, 0], None),
+        ] {
+            let bytes: &[u8] = bytemuck::cast_slice(&numbers);
+            let found = Side::constant(bytes, &access).map(|side| match side {
+                Side::Constant { bytes, zero } => {
+                    for (&byte, number) in bytes.iter().zip(numbers) {
+                        assert_eq!(i32::from(byte.cast_signed()) - i32::from(zero), number);
+                    }
+                    zero
+                }
+                Side::Value(_) => 99,
+            });
+            assert_eq!(found, zero, "{numbers:?}");
+        }
+    }
+}

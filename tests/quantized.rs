@@ -1,0 +1,389 @@
+//! Products and convolutions of bytes less a number, written as casts: bit for bit the numbers of the reference interpreter, in memory that
+//! was poisoned before, by kernels that read the bytes.
+
+use indexmap::IndexMap;
+use optc_exec::{ExecOptions, Executable, StepProfile};
+use optc_interp::{NoData, argument_keys, compare_exact, run_reference};
+use optc_ir::{Bindings, DType, Tensor};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{PassContext, PassList};
+use optc_tests::check::{parse, target, words};
+use std::sync::Arc;
+
+/// Numbers of a type: the least and the greatest of it among others.
+fn number(i: usize, unsigned: bool) -> i64 {
+    let byte = match i * i % 13 {
+        0 | 7 => 0x80,
+        1 | 5 => 0xFF,
+        3 => 0x7F,
+        4 => 0x00,
+        _ => (i * 89 % 251) as u8,
+    };
+    match unsigned {
+        true => i64::from(byte),
+        false => i64::from(byte.cast_signed()),
+    }
+}
+
+fn count(dims: &str) -> usize {
+    let sizes = dims.split('x').filter_map(|n| n.parse::<usize>().ok());
+    sizes.product()
+}
+
+/// A constant of bytes, in hexadecimal digits.
+fn constant(name: &str, dims: &str, unsigned: bool, of: impl Fn(usize) -> i64) -> String {
+    let dtype = if unsigned { "ui8" } else { "si8" };
+    let bytes = (0..count(dims)).map(|i| format!("{:02X}", of(i) as u8));
+    let bytes: String = bytes.collect();
+    format!(
+        "  {name} = \"hbir.constant\"() <{{value = dense<\"0x{bytes}\"> : tensor<{dims}x{dtype}>}}> : () -> \
+         tensor<{dims}x{dtype}>\n"
+    )
+}
+
+/// `name`, of these dimensions and bytes, as integers of 32 bits less a number, which is one of these arguments where it is not known.
+fn centred(name: &str, dims: &str, dtype: &str, zero: Option<i64>) -> String {
+    let wide = format!("tensor<{dims}xsi32>");
+    let zero = match zero {
+        Some(zero) => format!(
+            "  {name}z = \"hbir.constant\"() <{{value = dense<{zero}> : tensor<si32>}}> : () -> tensor<si32>\n"
+        ),
+        None => format!(
+            "  {name}z = \"hbir.cast\"(%zero) <{{to = si32}}> : (tensor<{dtype}>) -> tensor<si32>\n"
+        ),
+    };
+    format!(
+        "  {name}w = \"hbir.cast\"({name}) <{{to = si32}}> : (tensor<{dims}x{dtype}>) -> {wide}\n{zero}  \
+         {name}c = \"hbir.sub\"({name}w, {name}z) : ({wide}, tensor<si32>) -> {wide}\n"
+    )
+}
+
+/// Runs a program with and without passes on bytes; gives the steps of the last one.
+#[track_caller]
+fn check(text: &str, seed: usize) -> Vec<StepProfile> {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(text);
+    let func = &module.funcs[0];
+    let mut inputs = IndexMap::new();
+    for (key, &arg) in argument_keys(func).into_iter().zip(&func.args) {
+        let ty = func.ty(arg).as_tensor().expect("arguments are tensors");
+        let shape: Vec<usize> = ty
+            .shape()
+            .expect("sizes")
+            .iter()
+            .map(|&n| n as usize)
+            .collect();
+        let n = shape.iter().product();
+        let bytes: Vec<u8> = (0..n)
+            .map(|i| number(i + seed, ty.dtype == DType::UI8) as u8)
+            .collect();
+        let tensor = Tensor::from_bytes(ty.dtype, shape, &bytes).expect("as many bytes");
+        inputs.insert(key, tensor);
+    }
+    let bindings = Bindings::default();
+    let wanted = run_reference(&module, &registry, "main", &inputs, &NoData, &bindings);
+    let wanted = wanted.unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut steps = Vec::new();
+    for passes in [
+        "canonicalize,view-fold,bufferize,plan-memory",
+        "bufferize,plan-memory",
+        "bufferize",
+    ] {
+        let stages = PassList::builtin().parse(passes).expect("built-in passes");
+        let mut cx = PassContext::new(registry.clone(), target("cpu"));
+        let mut after = module.clone();
+        run(&mut after, &stages, &mut cx, &mut Hooks::default())
+            .unwrap_or_else(|d| panic!("{}", words(&d)));
+        for threads in [1, 3] {
+            let options = ExecOptions {
+                poison: true,
+                threads,
+                always_share: true,
+                ..ExecOptions::default()
+            };
+            let made = Executable::new(
+                &after, &registry, "main", &inputs, &NoData, &bindings, &options,
+            );
+            let made = made.unwrap_or_else(|d| panic!("{}\n{text}", words(&[*d])));
+            for _ in 0..2 {
+                let found = made
+                    .run(&inputs)
+                    .unwrap_or_else(|d| panic!("{}\n{text}", words(&[*d])));
+                for ((key, found), wanted) in found.iter().zip(wanted.values()) {
+                    let same = compare_exact(found, wanted);
+                    same.unwrap_or_else(|e| {
+                        panic!("{key}, {passes}, {threads} threads: {e}\n{text}")
+                    });
+                }
+            }
+            steps = made.profile(&inputs).expect("it runs").1.steps;
+        }
+    }
+    steps
+}
+
+/// Whether products read bytes: nothing makes integers of 32 bits of them.
+fn reads_bytes(steps: &[StepProfile]) -> bool {
+    let made = |step: &StepProfile| {
+        step.op != "hbir.cast" && step.op != "hbir.sub" || step.kernel == "bytes"
+    };
+    steps.iter().all(made)
+}
+
+#[test]
+fn products_of_bytes_less_a_number_are_exact() {
+    let sizes = [(1, 3, 1), (5, 64, 17), (13, 301, 40), (50, 1030, 33)];
+    for (seed, (m, k, n)) in sizes.into_iter().enumerate() {
+        let types = [
+            ("ui8", 0),
+            ("ui8", 128),
+            ("ui8", 255),
+            ("si8", -128),
+            ("si8", 0),
+            ("si8", 127),
+        ];
+        for (dtype, zero) in types {
+            for (unsigned, other) in [(false, 0), (true, 0), (true, 120), (false, 127)] {
+                let wide = if unsigned { "ui8" } else { "si8" };
+                let weights = constant("%w", &format!("{k}x{n}"), unsigned, |i| {
+                    number(i + 3, unsigned)
+                });
+                let x = centred("%x", &format!("{m}x{k}"), dtype, Some(zero));
+                let w = centred("%w", &format!("{k}x{n}"), wide, Some(other));
+                let text = format!(
+                    "func.func @main(%x: tensor<{m}x{k}x{dtype}>) -> tensor<{m}x{n}xsi32> {{\n{weights}{x}{w}  \
+                     %y = \"hbir.matmul\"(%xc, %wc) : (tensor<{m}x{k}xsi32>, tensor<{k}x{n}xsi32>) -> tensor<{m}x{n}xsi32>\n  \
+                     return %y : tensor<{m}x{n}xsi32>\n}}\n"
+                );
+                let steps = check(&text, seed);
+                assert!(reads_bytes(&steps), "{steps:?}\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_computed_bytes_are_exact() {
+    for (left, right, [a, b]) in [
+        ("ui8", "si8", [Some(0), Some(0)]),
+        ("si8", "ui8", [Some(-128), Some(255)]),
+        ("ui8", "ui8", [Some(255), Some(128)]),
+        ("si8", "si8", [Some(3), Some(-5)]),
+        ("ui8", "si8", [None, Some(7)]),
+        ("si8", "ui8", [None, Some(1)]),
+    ] {
+        for (m, k, n) in [(7, 66, 5), (30, 259, 70)] {
+            let x = centred("%x", &format!("{m}x{k}"), left, a);
+            let w = centred("%w", &format!("{k}x{n}"), right, b);
+            let text = format!(
+                "func.func @main(%x: tensor<{m}x{k}x{left}>, %w: tensor<{k}x{n}x{right}>, %zero: tensor<{left}>) -> \
+                 tensor<{m}x{n}xsi32> {{\n{x}{w}  \
+                 %y = \"hbir.matmul\"(%xc, %wc) : (tensor<{m}x{k}xsi32>, tensor<{k}x{n}xsi32>) -> tensor<{m}x{n}xsi32>\n  \
+                 return %y : tensor<{m}x{n}xsi32>\n}}\n"
+            );
+            for seed in 0..3 {
+                let steps = check(&text, seed);
+                let casts = steps
+                    .iter()
+                    .filter(|s| s.op == "hbir.cast" && s.kernel != "bytes")
+                    .count();
+                assert!(casts <= usize::from(a.is_none()), "{steps:?}\n{text}");
+            }
+        }
+    }
+}
+
+/// Between the cast of bytes and what is taken off, the place of the bytes is written over.
+#[test]
+fn bytes_are_brought_to_another_place_before_theirs_is_written_over() {
+    let own = |name: &str, dims: &str, dtype: &str| {
+        let ty = format!("tensor<{dims}{dtype}>");
+        format!("  {name} = \"hbir.max\"({name}0, {name}0) : ({ty}, {ty}) -> {ty}\n")
+    };
+    for (dtype, zero) in [
+        ("ui8", None),
+        ("si8", None),
+        ("ui8", Some(200)),
+        ("si8", Some(-100)),
+    ] {
+        let (m, k, n) = (64, 96, 48);
+        let weights = constant("%w", &format!("{k}x{n}"), false, |i| number(i, false));
+        let again = constant("%v", &format!("{n}x{k}"), true, |i| number(i, true));
+        let made = own("%zero", "", dtype) + &own("%x", &format!("{m}x{k}x"), dtype);
+        let x = centred("%x", &format!("{m}x{k}"), dtype, zero);
+        let w = centred("%w", &format!("{k}x{n}"), "si8", Some(0));
+        let v = centred("%v", &format!("{n}x{k}"), "ui8", Some(121));
+        let y = centred("%q", &format!("{m}x{n}"), dtype, zero);
+        let text = format!(
+            "func.func @main(%x0: tensor<{m}x{k}x{dtype}>, %zero0: tensor<{dtype}>) -> tensor<{m}x{k}xsi32> {{\n\
+             {weights}{again}{made}{x}{w}{v}  \
+             %p = \"hbir.matmul\"(%xc, %wc) : (tensor<{m}x{k}xsi32>, tensor<{k}x{n}xsi32>) -> tensor<{m}x{n}xsi32>\n  \
+             %f = \"hbir.cast\"(%p) <{{to = f32}}> : (tensor<{m}x{n}xsi32>) -> tensor<{m}x{n}xf32>\n  \
+             %d = \"hbir.constant\"() <{{value = dense<700.5> : tensor<f32>}}> : () -> tensor<f32>\n  \
+             %q = \"hbir.quantize\"(%f, %d, %zero) <{{to = {dtype}}}> : (tensor<{m}x{n}xf32>, tensor<f32>, tensor<{dtype}>) -> tensor<{m}x{n}x{dtype}>\n\
+             {y}  \
+             %r = \"hbir.matmul\"(%qc, %vc) : (tensor<{m}x{n}xsi32>, tensor<{n}x{k}xsi32>) -> tensor<{m}x{k}xsi32>\n  \
+             return %r : tensor<{m}x{k}xsi32>\n}}\n"
+        );
+        for seed in 0..3 {
+            check(&text, seed);
+        }
+    }
+}
+
+#[test]
+fn sums_of_many_extreme_bytes_wrap_around() {
+    let k = 100_000;
+    for (dtype, x, zero, w) in [
+        ("ui8", 255, 0, -128),
+        ("ui8", 0, 255, -128),
+        ("si8", -128, 127, -128),
+        ("ui8", 255, 0, 127),
+    ] {
+        let weights = constant("%w", &format!("{k}x2"), false, |_| w);
+        let own = constant("%k", &format!("1x{k}"), dtype == "ui8", |_| x);
+        let centre = centred("%a", &format!("1x{k}"), dtype, Some(zero));
+        let right = centred("%w", &format!("{k}x2"), "si8", Some(0));
+        let text = format!(
+            "func.func @main(%x: tensor<1x1x{dtype}>) -> tensor<1x2xsi32> {{\n{weights}{own}  \
+             %m = \"hbir.max\"(%k, %x) : (tensor<1x{k}x{dtype}>, tensor<1x1x{dtype}>) -> tensor<1x{k}x{dtype}>\n  \
+             %a = \"hbir.min\"(%k, %m) : (tensor<1x{k}x{dtype}>, tensor<1x{k}x{dtype}>) -> tensor<1x{k}x{dtype}>\n{centre}{right}  \
+             %y = \"hbir.matmul\"(%ac, %wc) : (tensor<1x{k}xsi32>, tensor<{k}x2xsi32>) -> tensor<1x2xsi32>\n  \
+             return %y : tensor<1x2xsi32>\n}}\n"
+        );
+        let steps = check(&text, 0);
+        assert!(reads_bytes(&steps), "{steps:?}");
+    }
+}
+
+/// What is done with the sums of channels: scaled, with something added or not, and rounded.
+fn rounded(dims: &str, channels: &str, plus: bool, to: &str) -> String {
+    let n = count(channels);
+    let list = |at: usize| {
+        let all = (0..n).map(|i| format!("{}", ((i * at) % 17 + 1) as f32 * 0.000_123));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let scale = format!(
+        "  %s1 = \"hbir.constant\"() <{{value = dense<[{}]> : tensor<{n}xf32>}}> : () -> tensor<{n}xf32>\n  \
+         %s = \"hbir.reshape\"(%s1) <{{shape = [{}]}}> : (tensor<{n}xf32>) -> tensor<{channels}xf32>\n",
+        list(7),
+        channels.replace('x', ", ")
+    );
+    let float = format!("tensor<{dims}xf32>");
+    let (more, last) = match plus {
+        true => (
+            format!("  %p = \"hbir.add\"(%m, %s) : ({float}, tensor<{channels}xf32>) -> {float}\n"),
+            "%p",
+        ),
+        false => (String::new(), "%m"),
+    };
+    let end = match to {
+        "f32" => format!("  return {last} : {float}\n"),
+        _ => format!(
+            "  %d = \"hbir.constant\"() <{{value = dense<0.07> : tensor<f32>}}> : () -> tensor<f32>\n  \
+             %o = \"hbir.constant\"() <{{value = dense<9> : tensor<{to}>}}> : () -> tensor<{to}>\n  \
+             %q = \"hbir.quantize\"({last}, %d, %o) : ({float}, tensor<f32>, tensor<{to}>) -> tensor<{dims}x{to}>\n  \
+             return %q : tensor<{dims}x{to}>\n"
+        ),
+    };
+    format!(
+        "{scale}  %f = \"hbir.cast\"(%y) <{{to = f32}}> : (tensor<{dims}xsi32>) -> {float}\n  \
+         %m = \"hbir.mul\"(%f, %s) : ({float}, tensor<{channels}xf32>) -> {float}\n{more}{end}"
+    )
+}
+
+#[test]
+fn sums_of_channels_are_scaled_and_rounded_where_they_are_made() {
+    for (plus, to) in [(false, "ui8"), (true, "si8"), (false, "f32"), (true, "f32")] {
+        for (channels, m) in [("37", 9), ("1", 30), ("9x1", 9)] {
+            let (k, n) = (70, 37);
+            let weights = constant("%w", &format!("{k}x{n}"), false, |i| number(i, false));
+            let x = centred("%x", &format!("{m}x{k}"), "ui8", Some(128));
+            let w = centred("%w", &format!("{k}x{n}"), "si8", Some(0));
+            let text = format!(
+                "func.func @main(%x: tensor<{m}x{k}xui8>) -> tensor<{m}x{n}x{to}> {{\n{weights}{x}{w}  \
+                 %y = \"hbir.matmul\"(%xc, %wc) : (tensor<{m}x{k}xsi32>, tensor<{k}x{n}xsi32>) -> tensor<{m}x{n}xsi32>\n{}}}\n",
+                rounded(&format!("{m}x{n}"), channels, plus, to)
+            );
+            let steps = check(&text, 1);
+            assert_eq!(steps.len(), 1, "{steps:?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_bytes_less_a_number_are_exact() {
+    for (group, kernel, attributes) in [
+        (1, 3, "pads = [1, 1, 1, 1]"),
+        (1, 1, "strides = [2, 1]"),
+        (2, 3, "pads = [0, 2, 1, 0], strides = [2, 2]"),
+        (1, 2, "dilations = [2, 2], pads = [1, 1, 1, 1]"),
+        (6, 3, "pads = [1, 1, 1, 1]"),
+    ] {
+        let size = |at: usize| {
+            let ends = [
+                attributes.contains("[0, 2, 1, 0]").then_some([1, 2]),
+                attributes.contains("[1, 1, 1, 1]").then_some([2, 2]),
+            ];
+            let pads = ends.into_iter().flatten().next().map_or(0, |ends| ends[at]);
+            let dilated = if attributes.contains("dilations") {
+                3
+            } else {
+                kernel
+            };
+            let stride = match attributes {
+                a if a.contains("[2, 2], pads") => 1,
+                a if a.contains("strides = [2, 2]") => 2,
+                a if a.contains("strides = [2, 1]") => 2 - at,
+                _ => 1,
+            };
+            (11 + pads - dilated) / stride + 1
+        };
+        for (dtype, zero) in [("ui8", 0), ("ui8", 131), ("si8", -7), ("si8", 0)] {
+            for (unsigned, other, nhwc) in [(false, 0, false), (true, 120, false), (false, 0, true)]
+            {
+                let wide = if unsigned { "ui8" } else { "si8" };
+                let kernels = format!("36x{}x{kernel}x{kernel}", 6 / group);
+                let weights = constant("%w", &kernels, unsigned, |i| number(i + 3, unsigned));
+                let x = centred("%x", "2x6x11x11", dtype, Some(zero));
+                let w = centred("%w", &kernels, wide, Some(other));
+                let y = format!("2x36x{}x{}", size(0), size(1));
+                let bias = (0..36).map(|i| (i * 1000 - 9000).to_string());
+                let bias = bias.collect::<Vec<_>>().join(", ");
+                let order = if nhwc { ", {order = [0, 2, 3, 1]}" } else { "" };
+                let text = format!(
+                    "func.func @main(%x: tensor<2x6x11x11x{dtype}{order}>) -> tensor<{y}xui8{order}> {{\n{weights}{x}{w}  \
+                     %b = \"hbir.constant\"() <{{value = dense<[{bias}]> : tensor<36xsi32>}}> : () -> tensor<36xsi32>\n  \
+                     %y = \"hbir.conv\"(%xc, %wc, %b) <{{group = {group}, {attributes}}}> : \
+                     (tensor<2x6x11x11xsi32>, tensor<{kernels}xsi32>, tensor<36xsi32>) -> tensor<{y}xsi32>\n{}}}\n",
+                    rounded(&y, "36x1x1", true, "ui8")
+                );
+                let text = match nhwc {
+                    true => laid(&text, order),
+                    false => text,
+                };
+                let steps = check(&text, 2);
+                if group != 6 {
+                    assert!(reads_bytes(&steps), "{steps:?}\n{text}");
+                }
+            }
+        }
+    }
+}
+
+/// The same with all values of four dimensions but constants in this order.
+fn laid(text: &str, order: &str) -> String {
+    let mut made = String::new();
+    for (i, part) in text.split("tensor<").enumerate() {
+        let (ty, rest) = part.split_once('>').unwrap_or((part, ""));
+        let whole = i != 0 && ty.starts_with("2x") && !ty.contains('{');
+        made.push_str(if i == 0 { "" } else { "tensor<" });
+        made.push_str(ty);
+        made.push_str(if whole { order } else { "" });
+        if part.contains('>') {
+            made.push('>');
+        }
+        made.push_str(rest);
+    }
+    made
+}
