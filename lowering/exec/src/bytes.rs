@@ -1,4 +1,4 @@
-//! Products of integers of 32 bits that are made of bytes multiply these, and what made the integers is left out if nobody else reads them.
+//! Products of integers of 32 bits, or of floats, that are made of bytes multiply these, and what made the integers is left out if nobody else reads them.
 //!
 //! The bytes are read where they lie if they are still there when the product is computed: no step between may have written there, and the
 //! result lies beside them. If not, or if a number is taken off that is not known, they are brought to the place of the integers
@@ -18,57 +18,27 @@ struct Steps<'a> {
     products: IndexMap<Op, Bytes>,
 }
 
-/// The jobs with products of bytes, and what these read.
-pub(crate) fn in_bytes(mut jobs: Vec<Job>, site: Site<'_>) -> (Vec<Job>, IndexMap<Op, Bytes>) {
-    let mut steps = Steps {
-        site,
-        ops: jobs.iter().map(|job| job.op).collect(),
-        number: jobs
-            .iter()
-            .enumerate()
-            .map(|(i, job)| (job.op, i))
-            .collect(),
-        products: IndexMap::new(),
+/// The products of some jobs that multiply bytes in the place of floats: these are summed in another way.
+pub(crate) fn of_floats(jobs: &[&Job], site: Site<'_>) -> Vec<Op> {
+    let (steps, found, _) = Steps::found(jobs, site, true);
+    let floats = |op: &Op| {
+        steps
+            .products
+            .get(op)
+            .is_some_and(|bytes| bytes.scale.is_some())
     };
-    for job in &jobs {
-        if let Some(bytes) = is_product(job)
-            .then(|| Bytes::of(&steps.at(job.op)))
-            .flatten()
-        {
-            steps.products.insert(job.op, bytes);
-        }
-    }
-    if steps.products.is_empty() {
-        return (jobs, IndexMap::new());
-    }
+    found.into_keys().filter(floats).collect()
+}
+
+/// The jobs with products of bytes, and what these read; of floats that are bytes as well, if that is said.
+pub(crate) fn in_bytes(
+    mut jobs: Vec<Job>,
+    site: Site<'_>,
+    floats: bool,
+) -> (Vec<Job>, IndexMap<Op, Bytes>) {
+    let all: Vec<&Job> = jobs.iter().collect();
+    let (steps, found, copies) = Steps::found(&all, site, floats);
     let mut before: IndexSet<Op> = IndexSet::new();
-    let (found, copies) = loop {
-        let all: Vec<Op> = steps.products.keys().copied().collect();
-        let (mut found, mut copies) = (IndexMap::new(), IndexMap::new());
-        for &op in &all {
-            let mut own = Vec::new();
-            let kernel = steps.placed(op, &mut own).and_then(|bytes| {
-                let name = jobs[*steps.number.get(&op)?].name();
-                let kernel = kernel(&steps.at(op), &bytes, name)?;
-                Some((bytes, kernel))
-            });
-            if let Some(made) = kernel {
-                found.insert(op, made);
-                copies.extend(own);
-            }
-        }
-        // What is no product of bytes after all may read what others would have copied to.
-        let refused: Vec<Op> = all
-            .into_iter()
-            .filter(|op| !found.contains_key(op))
-            .collect();
-        refused
-            .iter()
-            .for_each(|op| drop(steps.products.shift_remove(op)));
-        if refused.is_empty() {
-            break (found, copies);
-        }
-    };
     let mut products = IndexMap::new();
     for (op, (bytes, kernel)) in found {
         for side in &bytes.sides {
@@ -103,9 +73,59 @@ fn kernel(site: &Site<'_>, bytes: &Bytes, name: Option<&str>) -> Option<Box<dyn 
 }
 
 /// Bytes that a step copies in the place of its work.
-type Copies = Vec<(Op, (Copied, Vec<Value>))>;
+type Copies = IndexMap<Op, (Copied, Vec<Value>)>;
+
+/// Products with what they read.
+type Found = IndexMap<Op, (Bytes, Box<dyn Kernel>)>;
 
 impl<'a> Steps<'a> {
+    /// The steps of some jobs, which of these become products of bytes, and what is copied for them.
+    fn found(jobs: &[&Job], site: Site<'a>, floats: bool) -> (Steps<'a>, Found, Copies) {
+        let mut steps = Steps {
+            site,
+            ops: jobs.iter().map(|job| job.op).collect(),
+            number: jobs
+                .iter()
+                .enumerate()
+                .map(|(i, job)| (job.op, i))
+                .collect(),
+            products: IndexMap::new(),
+        };
+        for job in jobs {
+            let bytes = is_product(job)
+                .then(|| Bytes::of(&steps.at(job.op)))
+                .flatten();
+            if let Some(bytes) = bytes.filter(|bytes| floats || bytes.scale.is_none()) {
+                steps.products.insert(job.op, bytes);
+            }
+        }
+        loop {
+            let all: Vec<Op> = steps.products.keys().copied().collect();
+            let (mut found, mut copies) = (Found::new(), Copies::new());
+            for &op in &all {
+                let mut own = Copies::new();
+                let kernel = steps.placed(op, &mut own).and_then(|bytes| {
+                    let name = jobs[*steps.number.get(&op)?].name();
+                    let kernel = kernel(&steps.at(op), &bytes, name)?;
+                    Some((bytes, kernel))
+                });
+                if let Some(made) = kernel {
+                    found.insert(op, made);
+                    copies.extend(own);
+                }
+            }
+            // What is no product of bytes after all may read what others would have copied to.
+            let refused = all.into_iter().filter(|op| !found.contains_key(op));
+            let refused: Vec<Op> = refused.collect();
+            if refused.is_empty() {
+                return (steps, found, copies);
+            }
+            refused
+                .iter()
+                .for_each(|op| drop(steps.products.shift_remove(op)));
+        }
+    }
+
     fn at(&self, op: Op) -> Site<'a> {
         Site { op, ..self.site }
     }
@@ -148,7 +168,7 @@ impl<'a> Steps<'a> {
             }
             made.copied = true;
             if self.stays(made.value, first, to) {
-                copies.push((last, Copied::of(&self.at(last), made, true, true)?));
+                copies.insert(last, Copied::of(&self.at(last), made, true, true)?);
                 continue;
             }
             // What is between writes over the bytes: they are brought to their place before, where that is the same.
@@ -161,8 +181,8 @@ impl<'a> Steps<'a> {
             if !exact || read || first == last || !self.stays(cast, first, to) {
                 return None;
             }
-            copies.push((first, Copied::of(&self.at(first), made, true, false)?));
-            copies.push((last, Copied::of(&self.at(last), made, false, true)?));
+            copies.insert(first, Copied::of(&self.at(first), made, true, false)?);
+            copies.insert(last, Copied::of(&self.at(last), made, false, true)?);
         }
         Some(bytes)
     }

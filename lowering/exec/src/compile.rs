@@ -336,7 +336,7 @@ impl Compiler<'_> {
             (runs, untiled) = match schedule {
                 Some(schedule) => tiles::planned(jobs, &schedule, site, self.team.threads()),
                 None => {
-                    let runs = joined(jobs, site).into_iter().map(Run::Job);
+                    let runs = joined(jobs, site, true).into_iter().map(Run::Job);
                     (runs.collect(), Vec::new())
                 }
             };

@@ -1,7 +1,7 @@
 //! Operations with their kernels, and which of them become one.
 
 use crate::begin::{Begun, begin};
-use crate::bytes::in_bytes;
+use crate::bytes::{in_bytes, of_floats};
 use crate::finish::{Finished, Known, finish};
 use crate::fuse::{Fused, fuse};
 use crate::job::Job;
@@ -9,8 +9,9 @@ use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
 use indexmap::IndexMap;
 use optc_ir::Op;
 
-/// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become.
-pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
+/// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become; `floats` says whether
+/// those of floats that are bytes multiply these.
+pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
     let begun = begin(&ops, &names, &IndexMap::new(), site).into_iter();
@@ -21,12 +22,19 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>) -> Orders {
         }
         _ => None,
     };
-    begun.zip(jobs).filter_map(order).collect()
+    let mut orders: Orders = begun.zip(jobs).filter_map(order).collect();
+    if floats {
+        let all = of_floats(jobs, site).into_iter();
+        // Sums of integers have no order.
+        orders.extend(all.map(|op| (op, (Copied::NAME, Vec::new()))));
+    }
+    orders
 }
 
 /// The jobs, a contraction and what is added to it as one, a convolution and the norm of it, element-wise ones that follow one another, and what is made of sums.
-pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>) -> Vec<Job> {
-    let (jobs, bytes) = in_bytes(jobs, site);
+/// `floats` says whether products of floats that are bytes multiply these.
+pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
+    let (jobs, bytes) = in_bytes(jobs, site, floats);
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();

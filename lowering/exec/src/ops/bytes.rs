@@ -7,16 +7,18 @@ use crate::access::Access;
 use crate::element::{Kind, elements};
 use crate::memory::In;
 use crate::ops::kernel::{Kernel, Site, renamed};
-use crate::ops::products::Centred;
+use crate::ops::products::{Centred, LEFT, Products, Spread};
 use crate::team::Context;
 use optc_ir::{Op, Operation, Structure, Value};
-use optc_ops::{Cast, Sub};
+use optc_ops::{Cast, Dequantize, Sub};
 use std::sync::Arc;
 
 /// What is read in place of the operands of a product.
 #[derive(Clone, Debug)]
 pub(crate) struct Bytes {
     pub(crate) sides: [Side; 2],
+    /// Of operands that are floats, what the bytes of one are multiplied by; the other one is a constant, of bytes with scales as it turns out.
+    pub(crate) scale: Option<f32>,
 }
 
 /// What is read in place of an operand.
@@ -127,12 +129,76 @@ impl Bytes {
             return None;
         };
         let sums = site.slot(*data.results.first()?)?.kind();
+        if sums == Some(Kind::F32) {
+            return Bytes::scaled(site, [left, right]);
+        }
         let computed = [left, right].iter().any(|&v| site.known(v).is_none());
         if sums != Some(Kind::I32) || !computed {
             return None;
         }
         let sides = [Side::of(site, left)?, Side::of(site, right)?];
-        Some(Bytes { sides })
+        Some(Bytes { sides, scale: None })
+    }
+
+    /// The same of floats that are bytes less a number and then scaled, by a constant.
+    fn scaled(site: &Site<'_>, operands: [Value; 2]) -> Option<Bytes> {
+        let floats = |v: Value| {
+            site.slot(v)
+                .is_some_and(|slot| slot.kind() == Some(Kind::F32))
+        };
+        let constants = operands.map(|v| site.known(v).is_some());
+        let side = match constants {
+            [false, true] => 0,
+            [true, false] => 1,
+            _ => return None,
+        };
+        if !operands.iter().all(|&v| floats(v)) {
+            return None;
+        }
+        let (made, scale) = Made::scaled(site, operands[side])?;
+        let none = Side::Constant {
+            bytes: Arc::from([]),
+            zero: 0,
+        };
+        let made = Side::Value(made);
+        let sides = if side == 0 {
+            [made, none]
+        } else {
+            [none, made]
+        };
+        Some(Bytes {
+            sides,
+            scale: Some(scale),
+        })
+    }
+
+    /// The same with the bytes of the constant, where floats are such, and what sums are scaled by; `constants` are those of the operands and
+    /// `begins` what sums begin with.
+    pub(crate) fn of_floats(
+        &self,
+        of: &Products,
+        constants: [Option<&[u8]>; 2],
+        begins: Option<&[u8]>,
+    ) -> Option<(Bytes, Option<Spread>)> {
+        let Some(scale) = self.scale else {
+            return Some((self.clone(), None));
+        };
+        let side = match self.sides {
+            [Side::Value(_), _] => 1,
+            _ => 0,
+        };
+        let begins = match begins {
+            Some(bytes) => Some(elements::<f32>(bytes).ok()?),
+            None => None,
+        };
+        let floats = elements::<f32>(constants[side]?).ok()?;
+        let (bytes, spread) = of.scaled_bytes(side + LEFT, floats, scale, begins)?;
+        let mut made = self.clone();
+        made.sides[side] = Side::Constant {
+            bytes: bytes.into(),
+            zero: 0,
+        };
+        Some((made, Some(spread)))
     }
 
     /// What is multiplied, as products have it.
@@ -253,6 +319,53 @@ impl Made {
     /// Whether they are less what is not known before it is computed.
     pub(crate) fn is_less_of_value(&self) -> bool {
         self.zero.is_err()
+    }
+
+    /// Bytes that become floats, scaled by a number; what is between only renames elements.
+    fn scaled(site: &Site<'_>, operand: Value) -> Option<(Made, f32)> {
+        let func = site.func;
+        let (mut value, mut names) = (operand, Vec::new());
+        loop {
+            let op = func.def_op(value)?;
+            let data = &func.ops[op];
+            let [from, ref numbers @ ..] = data.operands[..] else {
+                return None;
+            };
+            if &*data.name == Dequantize::NAME && data.results.len() == 1 {
+                let unsigned = byte(site, from)?;
+                let (Kind::F32, bits) = site.number(*numbers.first()?)? else {
+                    return None;
+                };
+                let zero = match numbers.get(1) {
+                    None => 0,
+                    Some(&zero) => match (byte(site, zero)? == unsigned, site.number(zero)?.1) {
+                        (true, bits) => bits as u8,
+                        (false, _) => return None,
+                    },
+                };
+                let mut access = (*site.slot(from)?.access).clone();
+                for &op in names.iter().rev() {
+                    access = renamed(func, op, site.registry, site.bindings, &access)?;
+                }
+                let same = access.shape() == site.slot(operand)?.access.shape();
+                let made = Made {
+                    value: from,
+                    access,
+                    unsigned,
+                    zero: Ok(zero),
+                    path: vec![op],
+                    copied: false,
+                };
+                let scale = f32::from_bits(bits);
+                let finite = scale.is_normal() && (scale * 256.0).is_finite();
+                return (same && finite).then_some((made, scale));
+            }
+            if site.registry.structure(&data.name) != Structure::View || !numbers.is_empty() {
+                return None;
+            }
+            names.push(op);
+            value = from;
+        }
     }
 
     /// Bytes that are cast, then a number is taken off or not; what is between only renames elements.

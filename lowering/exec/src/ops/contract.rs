@@ -6,7 +6,7 @@ use crate::memory::{In, Slot};
 use crate::ops::bytes::Bytes;
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::products::{self, Along, Begins, Multiply, Products};
+use crate::ops::products::{self, Along, Begins, Multiply, Products, Spread};
 use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_ops::Linear;
@@ -21,6 +21,8 @@ pub(crate) type Scaled = [Option<(Value, f32)>; 2];
 #[derive(Debug)]
 pub(crate) struct Contract {
     products: Box<dyn Multiply>,
+    /// Whether sums begin with a value, and whether that is read.
+    starts: bool,
     biased: bool,
     /// The operation that it is.
     op: Op,
@@ -101,9 +103,10 @@ impl Contract {
             None => Access::none(&shape),
         };
         let constant = |k: usize| site.constant(k).filter(|_| scales[k].is_none());
+        let floats = [0, 1].map(constant);
         let constants = match bytes {
-            Some(bytes) => bytes.constants(),
-            None => [0, 1].map(constant),
+            Some(bytes) if bytes.scale.is_none() => bytes.constants(),
+            _ => floats,
         };
         let known = constants.map(|c| c.is_some());
         let by = scales.map(|scale| scale.map(|(_, by)| by));
@@ -122,17 +125,38 @@ impl Contract {
         let mut products = made(&bias)?;
         products.scales = by;
         products.centred = bytes.map(Bytes::centred);
-        let finish = finish.map(|finish| {
-            let along = finish.scale().and_then(|scale| made(&scale.access));
-            (finish, along)
-        });
+        let begins = start.and_then(|start| site.constant_of(start));
+        let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
+        if scaled && start.is_some() && begins.is_none() {
+            return None;
+        }
+        let (bytes, spread) = match bytes {
+            Some(bytes) => {
+                let (bytes, spread) = bytes.of_floats(&products, floats, begins)?;
+                (Some(bytes), spread)
+            }
+            None => (None, None),
+        };
+        let constants = bytes.as_ref().map_or(floats, Bytes::constants);
+        let finish = match (finish, spread) {
+            (finish, Some(spread)) => Some((Finish::of_floats(finish), Some(spread))),
+            (Some(finish), None) => {
+                let spread = match finish.scale() {
+                    Some(scale) => Some(Spread::of(&products, &made(&scale.access)?, &finish)?),
+                    None => None,
+                };
+                Some((finish, spread))
+            }
+            (None, None) => None,
+        };
         let products = products::typed(products, kinds, constants, finish)?;
         Some(Contract {
             products,
-            biased: start.is_some(),
+            starts: start.is_some(),
+            biased: start.is_some() && !scaled,
             op: site.op,
             scales,
-            bytes: bytes.cloned(),
+            bytes,
         })
     }
 }
@@ -228,7 +252,7 @@ impl Kernel for Contract {
         result: &Slot,
         finish: Finish,
     ) -> Option<Box<dyn Kernel>> {
-        let start = match (self.biased, operands.get(2)) {
+        let start = match (self.starts, operands.get(2)) {
             (true, start) => Some(site.slot(*start?)?),
             (false, _) => None,
         };

@@ -11,7 +11,7 @@ use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
-use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
+use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT, Spread};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
 use crate::team::Context;
@@ -133,15 +133,23 @@ impl Convolution {
             return None;
         }
         let begins = begins(site, result, own.as_deref())?;
-        let places_of = |begins: &Access| places(site, result, begins, bytes);
+        let given = bytes;
+        let places_of = |begins: &Access| places(site, result, begins, given);
         let places = places_of(&begins)?;
         let weights = own.as_ref().map(|own| cast_slice(&own.weights));
+        let floats = [site.constant(0), weights.or(site.constant(1))];
+        let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
         let constants = match bytes {
-            Some(bytes) => bytes.constants(),
-            None => [site.constant(0), weights.or(site.constant(1))],
+            Some(bytes) if !scaled => bytes.constants(),
+            _ => floats,
         };
         let op = site.op;
         let scale = finish.as_ref().and_then(Finish::scale);
+        let first = site.constant(2).filter(|_| biased);
+        if scaled && biased && first.is_none() {
+            return None;
+        }
+        let (mut biased, mut bytes) = (biased, bytes.cloned());
         if let Some(found) = Depthwise::of(&places, kinds, constants[1], finish.clone()) {
             if bytes.is_some() || scale.is_some() {
                 return None;
@@ -158,10 +166,25 @@ impl Convolution {
         let known = constants.map(|c| c.is_some());
         let work = match whole(&places, known, kinds[0]) {
             Some(mut products) => {
-                products.centred = bytes.map(Bytes::centred);
-                let along =
-                    scale.and_then(|scale| whole(&places_of(&scale.access)?, known, kinds[0]));
-                let finish = finish.map(|finish| (finish, along));
+                products.centred = bytes.as_ref().map(Bytes::centred);
+                let mut spread = match scale {
+                    Some(scale) => {
+                        let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
+                        Some(Spread::of(&products, &along, finish.as_ref()?)?)
+                    }
+                    None => None,
+                };
+                if let Some(of) = &bytes {
+                    let (made, found) = of.of_floats(&products, floats, first)?;
+                    spread = found.or(spread);
+                    bytes = Some(made);
+                }
+                let constants = bytes.as_ref().map_or(floats, Bytes::constants);
+                let finish = match scaled {
+                    true => Some((Finish::of_floats(finish), spread)),
+                    false => finish.map(|finish| (finish, spread)),
+                };
+                biased &= !scaled;
                 Work::Whole(products::typed(products, kinds, constants, finish)?)
             }
             None if kinds == [Kind::F32; 2] && finish.is_none() => {
@@ -179,7 +202,7 @@ impl Convolution {
             biased,
             op,
             own,
-            bytes: bytes.cloned(),
+            bytes,
         })
     }
 }

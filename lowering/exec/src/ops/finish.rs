@@ -28,6 +28,8 @@ pub(crate) struct Scale {
 pub(crate) struct Finish {
     /// What is done to sums first, and by whom these are made: everything else is done to floats then.
     scale: Option<Arc<Scale>>,
+    /// Whether sums are floats when the operations are done, as they are scaled first.
+    floats: bool,
     links: Vec<Link>,
     /// The types of the operands, the sums first, and the numbers of the others.
     kinds: Vec<Kind>,
@@ -50,6 +52,7 @@ impl Finish {
         let rescale = found.filter(|found| found.0 == 0).map(|found| found.1);
         fits.then_some(Finish {
             scale: None,
+            floats: false,
             links,
             kinds,
             numbers,
@@ -64,19 +67,29 @@ impl Finish {
         numbers: Vec<(Kind, u32)>,
     ) -> Option<Finish> {
         let rest = match links.is_empty() {
-            false => Finish::of(Kind::F32, links, numbers)?,
-            true => Finish {
-                scale: None,
-                links,
-                kinds: vec![Kind::F32],
-                numbers: Vec::new(),
-                rescale: None,
-            },
+            false => Some(Finish::of(Kind::F32, links, numbers)?),
+            true => None,
         };
         Some(Finish {
             scale: Some(Arc::new(scale)),
-            ..rest
+            ..Finish::of_floats(rest)
         })
+    }
+
+    /// What is done with sums of integers that are floats before, as they are scaled by what the products know; nothing or this.
+    pub(crate) fn of_floats(rest: Option<Finish>) -> Finish {
+        let rest = rest.unwrap_or(Finish {
+            scale: None,
+            floats: true,
+            links: Vec::new(),
+            kinds: vec![Kind::F32],
+            numbers: Vec::new(),
+            rescale: None,
+        });
+        Finish {
+            floats: true,
+            ..rest
+        }
     }
 
     /// What sums are scaled by before anything else is done.
@@ -126,7 +139,7 @@ impl Finish {
 
     /// The same before sums are written, where that can be done.
     pub(crate) fn narrow(&self) -> Option<Narrow> {
-        if self.scale.is_some() {
+        if self.floats {
             return match self.rescale {
                 None if self.links.is_empty() => Narrow::scaled(1.0, f32::NEG_INFINITY),
                 None => None,

@@ -142,6 +142,14 @@ impl<'a> Site<'a> {
         Some((kind, number?))
     }
 
+    /// The bytes of a place, if it is that of a constant.
+    pub(crate) fn constant_of(&self, slot: &Slot) -> Option<&'a [u8]> {
+        match slot.storage {
+            Storage::Constant(number) => self.constants.get(number)?.bytes().get(slot.range()),
+            _ => None,
+        }
+    }
+
     /// The bytes of the buffer of a value that is known.
     pub(crate) fn known(&self, value: Value) -> Option<&'a [u8]> {
         let slot = self.slot(value)?;

@@ -114,7 +114,7 @@ pub(crate) struct Centred {
 
 /// What sums are multiplied by, and what is added then, of each row or of each column.
 #[derive(Debug)]
-enum Spread {
+pub(crate) enum Spread {
     Rows(Vec<[f32; 2]>),
     /// Of some columns at once.
     Columns(Vec<[[f32; MOST_COLUMNS]; 2]>),
@@ -408,25 +408,23 @@ pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
     constants: [Option<&[u8]>; 2],
-    finish: Option<(Finish, Option<Products>)>,
+    finish: Option<(Finish, Option<Spread>)>,
 ) -> Option<Box<dyn Multiply>> {
     fn made<E: Source, T: Cell<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
-        finish: Option<(Finish, Option<Products>)>,
+        finish: Option<(Finish, Option<Spread>)>,
     ) -> Option<Box<dyn Multiply>> {
-        let spread = match &finish {
-            Some((finish, along)) if finish.scales().is_some() => {
-                Some(Spread::of(&of, along.as_ref()?, finish)?)
-            }
-            _ => None,
+        let (finish, spread) = match finish {
+            Some((finish, spread)) => (Some(finish), spread),
+            None => (None, None),
         };
         let mut typed = Typed::<E, T> {
             of,
             packed: IndexMap::new(),
             packed_rows: IndexMap::new(),
             totals: IndexMap::new(),
-            finish: finish.map(|(finish, _)| finish),
+            finish,
             spread,
             target: PhantomData,
         };
@@ -1703,7 +1701,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
 
 impl Spread {
     /// The factors and the terms of a step with sums, of rows or of columns, as products have them whose sums begin with what these are.
-    fn of(of: &Products, along: &Products, finish: &Finish) -> Option<Spread> {
+    pub(crate) fn of(of: &Products, along: &Products, finish: &Finish) -> Option<Spread> {
         let values = finish.scales()?;
         let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
@@ -1726,16 +1724,95 @@ impl Spread {
         if along.rows.iter().any(|at| at[START] != 0) {
             return None;
         }
-        let mut all = Vec::new();
-        for columns in along.columns.chunks(of.micro.columns) {
+        let all = along.columns.iter().map(number).collect::<Option<_>>()?;
+        Some(Spread::columns(all, of.micro.columns))
+    }
+
+    fn columns(list: Vec<[f32; 2]>, width: usize) -> Spread {
+        let some = |columns: &[[f32; 2]]| {
             let mut two = [[0.0; MOST_COLUMNS]; 2];
-            for (i, column) in columns.iter().enumerate() {
-                let [scale, plus] = number(column)?;
+            for (i, &[scale, plus]) in columns.iter().enumerate() {
                 (two[0][i], two[1][i]) = (scale, plus);
             }
-            all.push(two);
+            two
+        };
+        Spread::Columns(list.chunks(width).map(some).collect())
+    }
+}
+
+/// The most terms whose products of bytes are surely summed in 32 bits.
+const MOST_SUMMED: usize = 65_000;
+
+/// Numbers as bytes times a scale, where they are just that.
+fn scaled_bytes(numbers: &[f32]) -> Option<(f32, Vec<i8>)> {
+    let most = numbers.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+    if most == 0.0 {
+        return Some((1.0, vec![0; numbers.len()]));
+    }
+    let divided = (1..=128u8).rev().map(|n| most / f32::from(n));
+    // The greatest number was rounded.
+    let near = divided.flat_map(|scale| [scale, scale.next_up(), scale.next_down()]);
+    let mut near = near.filter(|scale| scale.is_normal());
+    near.find_map(|scale| {
+        let bytes = numbers.iter().map(|&x| {
+            let byte = (x / scale).round_ties_even();
+            let same = (-128.0..=127.0).contains(&byte) && byte * scale == x;
+            same.then_some(byte as i8)
+        });
+        Some((scale, bytes.collect::<Option<Vec<i8>>>()?))
+    })
+}
+
+impl Products {
+    /// A constant operand as bytes, each row or column of which times a scale: the bytes where its elements lie, and what sums are multiplied by,
+    /// these scales by that of the other operand, and what is added, where sums begin with something.
+    pub(crate) fn scaled_bytes(
+        &self,
+        side: usize,
+        constant: &[f32],
+        scale: f32,
+        begins: Option<&[f32]>,
+    ) -> Option<(Vec<u8>, Spread)> {
+        let rows = side == self.sides().0;
+        let (lanes, others) = match rows {
+            true => (&self.rows, &self.columns),
+            false => (&self.columns, &self.rows),
+        };
+        let moves = |l: &Loop<4>| l.moves(side) || l.moves(START);
+        let apart = self.batch.iter().any(moves) || others.iter().any(|at| at[START] != 0);
+        if apart || MOST_SUMMED < self.terms.len() {
+            return None;
         }
-        Some(Spread::Columns(all))
+        let mut bytes = vec![0u8; constant.len()];
+        let mut list = Vec::with_capacity(lanes.len());
+        for lane in lanes {
+            let at = |term: &[i64; 4]| usize::try_from(self.base[side] + lane[side] + term[side]);
+            let places: Vec<usize> = self.terms.iter().map(at).collect::<Result<_, _>>().ok()?;
+            let numbers = places.iter().map(|&at| constant.get(at).copied());
+            let (own, found) = scaled_bytes(&numbers.collect::<Option<Vec<f32>>>()?)?;
+            let places = places.iter().zip(found);
+            places.for_each(|(&at, byte)| bytes[at] = byte.cast_unsigned());
+            let plus = match begins {
+                Some(begins) => {
+                    let at = usize::try_from(self.base[START] + lane[START]).ok()?;
+                    *begins.get(at).filter(|x| x.is_finite())?
+                }
+                None => -0.0,
+            };
+            list.push([scale * own, plus]);
+        }
+        let spread = match rows {
+            true => Spread::Rows(list),
+            false => Spread::columns(list, self.micro.columns),
+        };
+        let normal = |by: f32| by.is_normal() && (by * 2.0f32.powi(31)).is_finite();
+        let all = match &spread {
+            Spread::Rows(list) => list.iter().all(|&[by, _]| normal(by)),
+            Spread::Columns(all) => all
+                .iter()
+                .all(|[by, _]| by.iter().all(|&x| x == 0.0 || normal(x))),
+        };
+        all.then_some((bytes, spread))
     }
 }
 

@@ -83,10 +83,10 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     if let Some(first) = func.body.first() {
         // Of a product, where it is known to what it is added.
         let all: Vec<&Job> = steps.iter().collect();
-        for (op, order) in products(&all, at(*first)) {
+        for (op, order) in products(&all, at(*first), false) {
             own.insert(made.origin[&op], order);
         }
-        steps = joined(steps, at(*first));
+        steps = joined(steps, at(*first), false);
     }
     let mut wanted = group.products.clone();
     wanted.retain(|op, _| sketch.ops.iter().any(|tile| tile.op == *op));

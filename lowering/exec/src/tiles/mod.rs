@@ -92,7 +92,7 @@ pub(crate) fn planned(
     threads: usize,
 ) -> (Vec<Run>, Vec<Untiled>) {
     let all: Vec<&Job> = jobs.iter().collect();
-    let whole = products(&all, site);
+    let whole = products(&all, site, true);
     let making = Making {
         site,
         schedule,
@@ -116,10 +116,10 @@ pub(crate) fn planned(
             between.push(job);
         }
         if ends.contains(&at) {
-            found.extend(products(&std::mem::take(&mut between), site));
+            found.extend(products(&std::mem::take(&mut between), site, true));
         }
     }
-    found.extend(products(&between, site));
+    found.extend(products(&between, site, true));
     let inside: IndexSet<Op> = members.iter().map(|&at| jobs[at].op).collect();
     let mut others = whole.iter().filter(|(op, _)| !inside.contains(*op));
     if others.any(|(op, order)| found.get(op) != Some(order)) {
@@ -141,14 +141,14 @@ pub(crate) fn planned(
         }
         if let Some(tiled) = at_end.shift_remove(&at) {
             made.extend(
-                joined(std::mem::take(&mut between), site)
+                joined(std::mem::take(&mut between), site, true)
                     .into_iter()
                     .map(Run::Job),
             );
             made.push(Run::Tiles(op, Box::new(tiled)));
         }
     }
-    made.extend(joined(between, site).into_iter().map(Run::Job));
+    made.extend(joined(between, site, true).into_iter().map(Run::Job));
     (made, untiled)
 }
 
