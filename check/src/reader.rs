@@ -12,6 +12,8 @@ pub(crate) struct Reader<'t> {
     pub(crate) parts: Parts,
     freedom: Freedom,
     at: usize,
+    /// Of an element of the first operand.
+    bits: u32,
 }
 
 impl<'t> Reader<'t> {
@@ -39,6 +41,11 @@ impl<'t> Reader<'t> {
             parts,
             freedom: decl.freedom(&of),
             at,
+            bits: data
+                .operands
+                .first()
+                .and_then(|&v| site.layout(v))
+                .map_or(0, |layout| layout.elem_bits()),
         }))
     }
 
@@ -101,11 +108,34 @@ impl<'t> Reader<'t> {
             && !lines.iter().enumerate().any(repeats)
     }
 
+    /// Whether digits end in a run of one role that is long enough for others to be in several.
+    fn ends_in_run(&self, digits: &[Stride]) -> bool {
+        let several = |row: &Row| row.contraction(self.bits)?.several_runs;
+        let Some(least) = several(self.row) else {
+            return false;
+        };
+        let mut lines: Vec<&Stride> = digits.iter().collect();
+        lines.sort_by_key(|s| s.stride.unsigned_abs());
+        let role = lines.first().and_then(|s| self.role(s.dim));
+        let mut run = 1u64;
+        for digit in lines {
+            if self.role(digit.dim) != role || i64::try_from(run) != Ok(digit.stride) {
+                break;
+            }
+            run = run.saturating_mul(digit.count);
+        }
+        let bits = u64::from(self.bits).saturating_mul(run);
+        least.saturating_mul(8) <= bits
+    }
+
     /// Whether digits are the runs that the row wants.
     ///
     /// # Errors
     /// The text says which dimension is none.
     pub(crate) fn finds_runs(&self, digits: &[Stride]) -> Result<(), String> {
+        if self.ends_in_run(digits) {
+            return Ok(());
+        }
         for wanted in self.runs() {
             let of_role = digits.iter().filter(|s| self.role(s.dim) == Some(wanted));
             if !one_run(of_role) {

@@ -42,6 +42,15 @@ pub(crate) fn price(
             .and_then(|all| all.iter().rfind(|m| 1 < m.count));
         let label = last.and_then(|m| labels_of(freedom, port).get(m.dim).copied().flatten());
         let is_of = label.is_some_and(|label| slower.is_of(role(freedom, label, n_operands)));
+        let digits = modes.iter().flatten().filter(|m| 1 < m.count);
+        let torn: Vec<bool> = digits
+            .map(|m| {
+                let label = labels_of(freedom, port).get(m.dim).copied().flatten();
+                label.is_some_and(|label| slower.is_of_runs(role(freedom, label, n_operands)))
+            })
+            .collect();
+        let begins = torn.iter().zip([false].iter().chain(&torn));
+        let is_of = is_of || 1 < begins.filter(|(is, was)| **is && !**was).count();
         if let Some(ty) = func.ty(value).as_tensor().filter(|_| is_of) {
             sum.add(&bytes_of(ty, sizes).priced(price, sizes), sizes);
         }

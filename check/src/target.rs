@@ -331,8 +331,8 @@ impl<'a> Verdicts<'a> {
             (_, Accept::Matrices) => ends::matrices(func, op, &freedom, row),
             (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
             (class, Accept::ContractRuns) if two_sides => {
-                contract_runs(func, op, &freedom)?;
                 let row = row.filter(|_| class == FreedomClass::Contract);
+                contract_runs(func, op, &freedom, row)?;
                 row.map_or(Ok(()), |row| runs::check(func, op, &freedom, row))
             }
             (_, Accept::ContractRuns) => all_row_major(func, op),
@@ -424,7 +424,7 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
 /// The digits of a port by label, and the extents of its labels.
 type PortOrder = (Vec<Run>, Vec<(usize, u64)>);
 
-fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
     let (a, b) = (labels[0], labels[1]);
@@ -447,9 +447,25 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         }
         let at: Vec<usize> = (0..modes.len()).filter(|&i| is_k(&modes[i])).collect();
         if at.windows(2).any(|w| w[1] != w[0] + 1) {
-            return Err(format!(
-                "port {port} has the contracted digits in more than one run"
-            ));
+            let bits = layout_of(func, ports(func, op)[0]).map_or(0, |l| l.elem_bits());
+            let least = row
+                .and_then(|row| row.contraction(bits)?.several_runs)
+                .ok_or_else(|| {
+                    format!("port {port} has the contracted digits in more than one run")
+                })?;
+            // Of one kind are digits of K, of the batch, and of what one operand has by itself.
+            let kind = |p: &Mode| (is_k(p), is_batch(p));
+            let last = modes.last().map(kind);
+            let run = modes.iter().rev().take_while(|p| Some(kind(p)) == last);
+            let bits = run.fold(u64::from(layout.elem_bits()), |n, p| {
+                n.saturating_mul(p.count)
+            });
+            if bits < least.saturating_mul(8) {
+                return Err(format!(
+                    "port {port} has the contracted digits in more than one run, and {} bytes innermost, wanted {least}",
+                    bits / 8
+                ));
+            }
         }
         if !at.is_empty() {
             let run = |&i: &usize| {

@@ -853,6 +853,14 @@ mod tests {
                 "alternative 2: takes the layouts of alternative 1 again",
             ),
             (
+                "{share=['k'],several_runs=32}",
+                "alternative 1: has `several_runs`, and no `one_run` that may be several",
+            ),
+            (
+                "{share=['k'],one_run=['k'],several_runs=0}",
+                "alternative 1: wants `several_runs` of at least 1 byte",
+            ),
+            (
                 "{sequence=['batch','axis']},{share='all',price={port='left',factor=1.0}}",
                 "has a price without tiles, and an alternative without one order at all ports",
             ),
@@ -927,20 +935,32 @@ mod tests {
                 "with `innermost` without a role",
             ),
             (
+                "{port='left',innermost=['m'],several_runs=['k'],factor=1}",
+                "with `innermost` and `several_runs`, of which it has one",
+            ),
+            (
+                "{port='right',several_runs=['m'],factor=1}",
+                "with `m` in a port that has none",
+            ),
+            (
+                "{port='left',several_runs=['k','k'],factor=1}",
+                "with `k` twice",
+            ),
+            (
                 "{port='left',innermost=['m','k','m'],factor=1}",
                 "with `m` twice",
             ),
             (
                 "{port='left',innermost=['n'],factor=1}",
-                "with `n` innermost in a port that has none",
+                "with `n` in a port that has none",
             ),
             (
                 "{port='right',innermost=['m'],factor=1}",
-                "with `m` innermost in a port that has none",
+                "with `m` in a port that has none",
             ),
             (
                 "{port='result',innermost=['k'],factor=1}",
-                "with `k` innermost in a port that has none",
+                "with `k` in a port that has none",
             ),
             (
                 "{when='untiled',port='left',innermost=['m'],factor=1}",

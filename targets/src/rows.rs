@@ -138,6 +138,9 @@ pub struct Alternative {
     /// Roles whose digits stand in one run.
     #[serde(default)]
     pub one_run: Vec<PortRole>,
+    /// They may stand in several runs at a port whose innermost run, of whatever role, has at least so many bytes.
+    #[serde(default)]
+    pub several_runs: Option<u64>,
     /// Roles that are not innermost, unless there is nothing else.
     #[serde(default)]
     pub not_innermost: Vec<PortRole>,
@@ -295,7 +298,14 @@ impl Alternative {
             None => {}
         }
         if !self.one_run.is_empty() {
-            said.push(format!("{} in one run", list(&self.one_run, "and")));
+            let several = self.several_runs.map(|bytes| {
+                format!(", or in several where {bytes} bytes or more of a role are innermost")
+            });
+            let several = several.unwrap_or_default();
+            said.push(format!(
+                "{} in one run{several}",
+                list(&self.one_run, "and")
+            ));
         }
         if !self.not_innermost.is_empty() {
             said.push(format!(
@@ -526,6 +536,12 @@ impl Alternative {
             return Some(
                 "has `order = \"logical\"`, which says the whole order, and more of it".to_owned(),
             );
+        }
+        if self.several_runs.is_some() && self.one_run.is_empty() {
+            return Some("has `several_runs`, and no `one_run` that may be several".to_owned());
+        }
+        if self.several_runs == Some(0) {
+            return Some("wants `several_runs` of at least 1 byte".to_owned());
         }
         if self.block.is_some() && (self.run.is_some() || !self.sequence.is_empty()) {
             return Some(

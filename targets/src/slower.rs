@@ -4,8 +4,8 @@ use crate::price::{Factor, Price, PricedPort};
 use crate::roles::{PortRole, When, either};
 use serde::Deserialize;
 
-/// What the operations of a row take longer where a port has a dimension of one of these roles innermost. What several
-/// ports and entries ask for adds up.
+/// What the operations of a row take longer where a port has a dimension of one of these roles innermost, or dimensions of one
+/// in several runs. What several ports and entries ask for adds up.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Slower {
@@ -18,7 +18,11 @@ pub struct Slower {
     /// The port.
     pub port: PricedPort,
     /// The roles.
+    #[serde(default)]
     pub innermost: Vec<PortRole>,
+    /// In their place, roles that are in several runs.
+    #[serde(default)]
+    pub several_runs: Vec<PortRole>,
     /// How much longer, as a factor of the port's physical bytes: a conversion takes 2.
     pub factor: Factor,
 }
@@ -37,10 +41,20 @@ impl Slower {
         self.innermost.iter().any(|role| role.covers(innermost))
     }
 
+    /// Whether it is about a port that has dimensions of this role in several runs.
+    #[must_use]
+    pub fn is_of_runs(&self, role: PortRole) -> bool {
+        self.several_runs.iter().any(|own| own.covers(role))
+    }
+
     /// In words.
     #[must_use]
     pub fn describe(&self) -> String {
-        let (port, roles) = (self.port.name(), either(&self.innermost));
+        let port = self.port.name();
+        let (roles, place) = match self.innermost.is_empty() {
+            true => (either(&self.several_runs), "in several runs"),
+            false => (either(&self.innermost), "innermost"),
+        };
         let of = match self.when {
             Some(When::Pointwise) => " where it is pointwise",
             Some(When::Depthwise) => " where each channel is for itself",
@@ -48,20 +62,18 @@ impl Slower {
             Some(When::Patches) => " where each position is read once",
             Some(When::Untiled) | None => "",
         };
-        format!(
-            "{roles} innermost in {port}{of} {}",
-            self.price().describe()
-        )
+        format!("{roles} {place} in {port}{of} {}", self.price().describe())
     }
 
     /// What contradicts itself in it.
     pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
-        let fault = match self.innermost.first() {
+        let fault = match (self.innermost.first(), self.several_runs.first()) {
             _ if tiled || self.when == Some(When::Untiled) => {
                 "which is read on machines without tiles"
             }
-            None => "with `innermost` without a role",
-            Some(_) => return self.fault_of_roles(),
+            (None, None) => "with `innermost` without a role",
+            (Some(_), Some(_)) => "with `innermost` and `several_runs`, of which it has one",
+            _ => return self.fault_of_roles(),
         };
         Some(format!("has `slower`, {fault}"))
     }
@@ -72,13 +84,17 @@ impl Slower {
             PricedPort::Right => PortRole::M,
             PricedPort::Result => PortRole::K,
         };
-        let mut all = self.innermost.iter().enumerate();
-        let twice = all.find(|(i, role)| self.innermost[..*i].contains(role));
+        let roles = match self.innermost.is_empty() {
+            true => &self.several_runs,
+            false => &self.innermost,
+        };
+        let mut all = roles.iter().enumerate();
+        let twice = all.find(|(i, role)| roles[..*i].contains(role));
         let role = lacks.name();
         match twice {
             Some((_, role)) => Some(format!("has `slower` with `{}` twice", role.name())),
-            None if self.innermost.contains(&lacks) => Some(format!(
-                "has `slower` with `{role}` innermost in a port that has none"
+            None if roles.contains(&lacks) => Some(format!(
+                "has `slower` with `{role}` in a port that has none"
             )),
             None => None,
         }

@@ -247,7 +247,7 @@ pub(crate) fn accepts_contract(sig: &Signature, port: usize, modes: &[Mode]) -> 
     runs::ends_well(sig, port, modes) && has_runs(sig, port, modes)
 }
 
-/// M, N and batch in any digits, K in one run, batch not innermost.
+/// M, N and batch in any digits, K in one run or in several before one that is long, batch not innermost.
 fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
     let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
@@ -258,9 +258,22 @@ fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let first = long.iter().position(|r| *r == ContractRole::K);
     let last = long.iter().rposition(|r| *r == ContractRole::K);
     match (first, last) {
-        (Some(a), Some(b)) => long[a..=b].iter().all(|r| *r == ContractRole::K),
+        (Some(a), Some(b)) => {
+            long[a..=b].iter().all(|r| *r == ContractRole::K) || ends_in_run(sig, port, modes)
+        }
         _ => true,
     }
+}
+
+/// Whether a port ends in a run that is long enough for K to be in several.
+fn ends_in_run(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
+    let labels = sig.labels(port);
+    let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long = || modes.iter().rev().filter(|p| 1 < p.count);
+    let last = long().next().map(role);
+    let run = long().take_while(|p| Some(role(p)) == last);
+    let bits = run.fold(u64::from(sig.bits[port]), |n, p| n.saturating_mul(p.count));
+    sig.several_runs.is_some_and(|least| least <= bits)
 }
 
 /// A pointwise convolution contracts the channels of a group: they are one run in the data and in the weights, batch

@@ -127,9 +127,30 @@ pub(crate) fn slower(sig: &Signature, layouts: &mut Layouts, port: usize, layout
         .as_ref()
         .and_then(|modes| modes.iter().rfind(|m| 1 < m.extent));
     let label = last.and_then(|m| sig.labels(port).get(m.dim).copied().flatten());
-    label.map_or(0, |label| {
+    let innermost = label.map_or(0, |label| {
         slower_with(sig, port, label, layouts.bytes(layout))
+    });
+    let torn = slower_at(sig, port).filter(|slower| {
+        let all = modes.iter().flat_map(|modes| modes.iter());
+        let runs = all.filter(|m| 1 < m.count).map(|m| {
+            let label = sig.labels(port).get(m.dim).copied().flatten();
+            label.is_some_and(|label| slower.is_of_runs(sig.port_role(label)))
+        });
+        runs_of(runs) > 1
+    });
+    torn.fold(innermost, |sum, slower| {
+        sum.saturating_add(slower.price().of(layouts.bytes(layout)))
     })
+}
+
+/// How many runs of digits there are of which this is so.
+fn runs_of(digits: impl Iterator<Item = bool>) -> usize {
+    let (mut runs, mut inside) = (0, false);
+    for is in digits {
+        runs += usize::from(is && !inside);
+        inside = is;
+    }
+    runs
 }
 
 /// Whether some order of a port costs something by itself.

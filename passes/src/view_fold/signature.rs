@@ -59,6 +59,9 @@ pub struct Signature {
     pub(crate) slower: Vec<Slower>,
     /// In what the ports of a contraction end, on a machine without tiles; empty where the row asks for nothing.
     pub(crate) runs: Vec<PortRun>,
+    /// Of a contraction on a machine without tiles: the least bits of the innermost run of a port that has K in several
+    /// runs; none where K is in one.
+    pub(crate) several_runs: Option<u64>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
     /// Of what may be a part of its operand that stays where it is: the bytes that it copies where it is none.
@@ -176,6 +179,7 @@ impl Signature {
             slower: Vec::new(),
             patches: false,
             runs: Vec::new(),
+            several_runs: None,
             tiles: Vec::new(),
             copied: 0,
             lines: None,
@@ -214,6 +218,7 @@ impl Signature {
         let contracts = signature.freedom.class == FreedomClass::Contract;
         if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
             signature.runs = runs_of(row, &signature);
+            signature.several_runs = several_runs(row, &signature);
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
@@ -704,6 +709,12 @@ fn runs_of(row: &Row, sig: &Signature) -> Vec<PortRun> {
         }
     };
     (0..sig.n_ports()).map(port).collect()
+}
+
+/// The least bits of the innermost run of a port of a contraction that may have K in several runs.
+fn several_runs(row: &Row, sig: &Signature) -> Option<u64> {
+    let taken = row.contraction(*sig.bits.first()?)?;
+    Some(taken.several_runs?.saturating_mul(8))
 }
 
 /// The port whose labels are most: the one a common order is spelled by.

@@ -596,6 +596,15 @@ impl Products {
         let inner = match &self.window {
             // One position of the kernel after another, where rows are read where they lie.
             Some(window) if window.side != right && self.reads_rows() => window.neighbours,
+            // Whole runs of terms, one after another.
+            None if self.reads_rows() => match self.run() {
+                run @ 1..=TERMS if run < whole => {
+                    let some = TERMS / run * run;
+                    let blocks = (0..whole).step_by(some);
+                    return blocks.map(|from| from..(from + some).min(whole)).collect();
+                }
+                run => run,
+            },
             _ => whole,
         };
         let pieces = inner.div_ceil(TERMS).max(1);
@@ -614,10 +623,49 @@ impl Products {
         match &self.window {
             _ if !self.direct || self.scales[side - LEFT].is_some() => false,
             Some(window) if window.side == side => window.direct(),
-            _ => even(self.terms.iter().map(|t| t[side]), 1),
+            Some(_) => even(self.terms.iter().map(|t| t[side]), 1),
+            None => LEAST_RUN.min(self.terms.len()) <= self.run(),
         }
     }
+
+    /// How many factors a run of the terms of a block has in rows that are read where they lie, and where runs begin there; one run of
+    /// rows that are brought.
+    fn runs_of<E: Source>(&self, block: &Range<usize>) -> (usize, Vec<isize>) {
+        let (side, _) = self.sides();
+        let terms = self.terms[block.clone()].iter().map(|t| t[side]);
+        let apart = self.window.is_none() && self.reads_rows();
+        let run = if apart { run(terms.clone()) } else { 0 };
+        if run == 0 || run == block.len() {
+            return (block.len().div_ceil(E::TOGETHER), vec![0]);
+        }
+        let first = terms.clone().next().unwrap_or(0);
+        let starts = terms.step_by(run).map(|at| (at - first) as isize);
+        (run, starts.collect())
+    }
+
+    /// How many terms are neighbours in each row, one run of so many after another.
+    fn run(&self) -> usize {
+        let (side, _) = self.sides();
+        run(self.terms.iter().map(|t| t[side]))
+    }
 }
+
+/// The most offsets of which all go on by one, if one run of so many is after another.
+fn run(offsets: impl Iterator<Item = i64> + Clone) -> usize {
+    let follows = offsets.clone().zip(offsets.clone().skip(1));
+    let breaks = follows.enumerate().filter(|(_, (a, b))| a + 1 != *b);
+    let ends = breaks.map(|(at, _)| at + 1).chain([offsets.count()]);
+    ends.fold(0, gcd)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Terms of a run, at least, that are brought together.
+const FEW_TOGETHER: usize = 8;
+/// Terms of a run, at least, that are read where they lie.
+const LEAST_RUN: usize = 16;
 
 /// The factors of each term of some blocks.
 fn steps<E: Source>(blocks: &[Range<usize>]) -> impl Iterator<Item = usize> {
@@ -860,7 +908,8 @@ impl Costs<'_> {
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
         let multiplied = busy * (n / lanes).ceil() * (k / self.together).ceil();
         let terms = ordered(self.terms.to_vec(), side);
-        let even = terms.len() < 2 && terms.iter().all(|l| l.at(1)[side] == 1);
+        let run = |l: &Loop<4>| l.at(1)[side] == 1 && (terms.len() < 2 || LEAST_RUN <= l.extent);
+        let even = terms.last().is_none_or(run);
         let brought = |lanes: &[[i64; 4]], k: usize| {
             let own = || flat(&ordered(self.terms.to_vec(), k));
             match (neighbours(lanes, k), neighbours(&own(), k)) {
@@ -1047,6 +1096,8 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     /// What sums become instead of being written.
     narrow: Option<Narrow>,
     left: Vec<*const E::Factor>,
+    /// Of each block, how many factors a run of its terms has, and where the runs begin in each row.
+    runs: Vec<(usize, Vec<isize>)>,
     out: Vec<*mut E::Number>,
     /// Where each row begins of what sums of a panel become.
     narrowed: Vec<*mut u8>,
@@ -1074,7 +1125,6 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             of,
             given,
             before: before.collect(),
-            blocks,
             sums: typed.sums(),
             direct: of.reads_rows(),
             spare,
@@ -1082,12 +1132,14 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
             narrow: typed.narrow(),
             left: Vec::new(),
+            runs: blocks.iter().map(|block| of.runs_of::<E>(block)).collect(),
             out: Vec::new(),
             narrowed: Vec::new(),
             row_starts: Vec::new(),
             column_starts: [E::Number::zeroed(); MOST_COLUMNS],
             less: of.zeros(given.zeros),
             more: Vec::new(),
+            blocks,
         }
     }
 
@@ -1235,6 +1287,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                             &Panel {
                                 left: &self.left[from..from + some.len()],
                                 left_step,
+                                runs: &self.runs[number].1,
+                                run: self.runs[number].0,
                                 zero: self.less.0,
                                 more: self
                                     .more
@@ -1368,7 +1422,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
         // Terms that are neighbours stay so: a row after the other.
         let lines = window.filter(|w| w.even);
-        let neighbours = window.is_none() && even(terms.iter().copied(), 1);
+        let run = run(terms.iter().copied());
+        let neighbours = window.is_none()
+            && (run == terms.len() || (FEW_TOGETHER <= run && run.is_multiple_of(E::TOGETHER)));
         let groups = rows.len().div_ceil(width);
         let words = match lines.is_some() || neighbours {
             true => rows.len() * factors,
@@ -1395,8 +1451,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 #[inline(always)]
                 || {
                     for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
-                        let at = (base + of.rows[row][side] + terms[0]) as usize;
-                        E::multiplied(&source[at..at + terms.len()], 1, rest, to);
+                        let runs = to.chunks_mut(run.div_ceil(E::TOGETHER).max(1));
+                        for (run, to) in terms.chunks(run.max(1)).zip(runs) {
+                            let at = (base + of.rows[row][side] + run[0]) as usize;
+                            E::multiplied(&source[at..at + run.len()], 1, rest, to);
+                        }
                     }
                     if turns {
                         E::rows(slab);

@@ -436,6 +436,7 @@ impl Rows {
     ) {
         let n = self.reads.len();
         let (together, written) = (self.together, even(writes));
+        let write_runs = runs(writes);
         let mut row = vec![0f32; n];
         let mut lines = vec![0f32; LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE)];
         // Lines begin where lines of the cache do.
@@ -517,6 +518,11 @@ impl Rows {
             if written {
                 let at = (to + writes[0]) as usize;
                 put.write(made, &mut out[at..at + made.len()]);
+            } else if made.len() == writes.len() && write_runs.len() * FEW <= writes.len() {
+                for run in &write_runs {
+                    let at = (to + writes[run.start]) as usize;
+                    put.write(&made[run.clone()], &mut out[at..at + run.len()]);
+                }
             } else {
                 for (x, write) in made.iter().zip(writes) {
                     put.write(&[*x], &mut out[(to + write) as usize..][..1]);

@@ -28,7 +28,11 @@ struct Case {
     /// Of which operations the row has it.
     #[serde(default)]
     when: Option<When>,
+    /// Whether it is of what is in several runs, and not of what is innermost.
+    #[serde(default)]
+    several_runs: bool,
     text: String,
+    /// Orders, or layouts as they are written between braces.
     orders: Vec<String>,
 }
 
@@ -47,8 +51,8 @@ fn cases() -> Vec<Case> {
 /// A price that is no more than noise: of a conversion's two.
 const NOTHING: f64 = 0.1;
 
-/// A port, and the operations of a row, that have a price.
-type Priced = (PricedPort, Option<When>);
+/// A port, and the operations of a row, that have a price, of several runs or not.
+type Priced = (PricedPort, Option<When>, bool);
 
 /// What was found of a family.
 #[derive(Default)]
@@ -134,7 +138,10 @@ pub(super) fn command(
         found.kernel &= kernel != "generic";
         found.ratios.push(format!("{} {ratio:.2}", case.name));
         if let Some((port, price)) = case.port.zip(price) {
-            let of = found.prices.entry((port, case.when)).or_default();
+            let of = found
+                .prices
+                .entry((port, case.when, case.several_runs))
+                .or_default();
             of.push(price);
         }
     }
@@ -208,7 +215,7 @@ impl Case {
         let n = self.orders.len().max(1);
         let order = self.orders.get(before % n).map_or("", String::as_str);
         let ty = format!("tensor{ty}");
-        let (from, to) = (format!("{ty}, {{order = {order}}}>"), format!("{ty}>"));
+        let (from, to) = (format!("{ty}, {}>", layout(order)), format!("{ty}>"));
         format!(
             "func.func @main(%x: {from}) -> ({to}) {{\n  %r = \"hbir.layout_convert\"(%x) : ({from}) -> {to}\n  \
              func.return %r : {to}\n}}\n"
@@ -221,7 +228,7 @@ impl Case {
         for (i, part) in self.text.trim_end().split('@').enumerate() {
             if 0 < i && other {
                 let order = &self.orders[(i - 1) % self.orders.len().max(1)];
-                let _ = write!(body, ", {{order = {order}}}");
+                let _ = write!(body, ", {}", layout(order));
             }
             body.push_str(part);
         }
@@ -252,6 +259,14 @@ impl Case {
     }
 }
 
+/// A layout in braces, of an order or as it is.
+fn layout(order: &str) -> String {
+    match order.contains('=') {
+        true => format!("{{{order}}}"),
+        false => format!("{{order = {order}}}"),
+    }
+}
+
 /// The port and the operations that a line of a target's file has a price of: in a table of its own, or as an alternative's.
 fn priced_in(line: &str) -> Option<Priced> {
     #[derive(Deserialize)]
@@ -263,12 +278,14 @@ fn priced_in(line: &str) -> Option<Priced> {
         port: PricedPort,
         #[serde(default)]
         when: Option<When>,
+        #[serde(default)]
+        several_runs: Vec<String>,
     }
     let start = line.find("{ port").or_else(|| line.find('{'))?;
     let end = start + line[start..].find('}')?;
     let line = toml::from_str::<Line>(&format!("table = {}", &line[start..=end]));
     let Line { table } = line.ok()?;
-    Some((table.port, table.when))
+    Some((table.port, table.when, !table.several_runs.is_empty()))
 }
 
 /// The file of the target with what was measured in its rows.
@@ -348,7 +365,8 @@ mod tests {
         let cases = cases();
         for case in &cases {
             let Some(port) = case.port else { continue };
-            all.entry(&case.family).or_default().push((port, case.when));
+            let of = (port, case.when, case.several_runs);
+            all.entry(&case.family).or_default().push(of);
             let text = case.conversion(port);
             let program = compiler.parse(&case.family, &text);
             let program = program.unwrap_or_else(|e| panic!("{text}: {e:?}"));
@@ -360,8 +378,11 @@ mod tests {
             let of_take = row
                 .take
                 .iter()
-                .filter_map(|a| a.price.map(|p| (p.port, None)));
-            let of_ports = row.slower.iter().map(|s| (s.port, s.when));
+                .filter_map(|a| a.price.map(|p| (p.port, None, false)));
+            let of_ports = row
+                .slower
+                .iter()
+                .map(|s| (s.port, s.when, !s.several_runs.is_empty()));
             for price in of_take.chain(of_ports) {
                 assert!(all[family.as_str()].contains(&price), "{family}: {price:?}");
                 prices += 1;
@@ -379,15 +400,16 @@ mod tests {
         let mut families = IndexMap::new();
         let found = Found {
             ratios: vec!["across lines 1.25".to_owned()],
-            prices: IndexMap::from([((PricedPort::Left, None), vec![0.5, 1.0])]),
+            prices: IndexMap::from([((PricedPort::Left, None, false), vec![0.5, 1.0])]),
             kernel: true,
         };
         families.insert("norm", found);
         let of_ports = [
-            (PricedPort::Left, None, 0.25),
-            (PricedPort::Result, None, 0.05),
+            (PricedPort::Left, false, 0.25),
+            (PricedPort::Result, false, 0.05),
+            (PricedPort::Left, true, 0.5),
         ];
-        let prices = of_ports.map(|(port, when, price)| ((port, when), vec![price]));
+        let prices = of_ports.map(|(port, runs, price)| ((port, None, runs), vec![price]));
         let found = Found {
             prices: IndexMap::from(prices),
             ..Found::default()
@@ -405,7 +427,7 @@ mod tests {
         assert_eq!(price.of(1000), 750);
         let row = target.row("matmul").expect("this too");
         let factors: Vec<u64> = row.slower.iter().map(|s| s.factor.thousandths()).collect();
-        assert_eq!(factors, [250, 0]);
+        assert_eq!(factors, [250, 0, 500]);
         assert!(
             !target
                 .row("conv")

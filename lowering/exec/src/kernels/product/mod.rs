@@ -227,7 +227,7 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     ///
     /// # Safety
     /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows`, of `more` and rows of bytes if there are these; `out` may then
-    /// have none unless they are added to. Each row of `left` has `terms` factors `left_step` apart that can be read;
+    /// have none unless they are added to. Each row of `left` has `run` factors `left_step` apart, from each of `runs` on, that can be read, which are `terms` together;
     /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
     /// written, which overlap neither one another nor what is read, or so have the rows of [`Narrowed`] for as many columns as it says, and
     /// there are these only where [`Micro::narrows`].
@@ -241,6 +241,9 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) left: &'a [*const F],
     /// From one term of a row to the next.
     pub(crate) left_step: usize,
+    /// Where runs of terms begin in a row, in factors, one alone at 0, and how many terms each has.
+    pub(crate) runs: &'a [isize],
+    pub(crate) run: usize,
     /// Of bytes, what the factors of rows are multiplied less, its highest bit turned as theirs: [`TURNED_ZERO`] of what is 0.
     pub(crate) zero: u8,
     /// Of bytes, what is added to the sums of each row besides.
@@ -321,17 +324,19 @@ mod tests {
     fn check<F: Factor>(number: impl Fn(usize) -> F, same: impl Fn(F::Sum, F::Sum) -> bool) {
         for isa in Isa::available() {
             let micro = Micro::of(isa);
-            let terms = 37;
+            // Three runs of twelve terms, in another order than they lie, with a gap between two of them.
+            let (terms, run, runs, line) = (36, 12, [0isize, 26, 13], 38);
+            let place = |t: usize| runs[t / run] as usize + t % run;
             for (rows, half) in [(1, true), (2, false), (13, false), (29, true)] {
                 let columns = if half {
                     micro.columns / 2
                 } else {
                     micro.columns
                 };
-                let left: Vec<F> = (0..rows * terms).map(&number).collect();
+                let left: Vec<F> = (0..rows * line).map(&number).collect();
                 let right: Vec<F> = (0..terms * micro.columns).map(|i| number(i + 5)).collect();
                 let mut out = vec![F::Sum::zeroed(); rows * micro.columns];
-                let starts: Vec<*const F> = left.chunks(terms).map(<[F]>::as_ptr).collect();
+                let starts: Vec<*const F> = left.chunks(line).map(<[F]>::as_ptr).collect();
                 let places = out.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                 let places: Vec<*mut F::Sum> = places.collect();
                 let add = |places: &[*mut F::Sum], adds: Adds<'_, F::Sum>| {
@@ -339,6 +344,8 @@ mod tests {
                         narrow: None,
                         left: &starts,
                         left_step: 1,
+                        runs: &runs,
+                        run,
                         zero: TURNED_ZERO,
                         more: None,
                         right: right.as_ptr(),
@@ -374,7 +381,7 @@ mod tests {
                             };
                             let sum = (0..terms).fold(F::Sum::zeroed(), |sum, t| {
                                 let factor = right[t * micro.columns + column];
-                                left[row * terms + t].multiplied(factor, sum)
+                                left[row * line + place(t)].multiplied(factor, sum)
                             });
                             assert!(same(*found, sum.plus(added)), "{isa:?} {i}");
                         }
@@ -383,7 +390,8 @@ mod tests {
                 for row in 0..rows {
                     for column in 0..columns {
                         let sum = (0..terms).fold(F::Sum::zeroed(), |sum, t| {
-                            left[row * terms + t].multiplied(right[t * micro.columns + column], sum)
+                            left[row * line + place(t)]
+                                .multiplied(right[t * micro.columns + column], sum)
                         });
                         let found = out[row * micro.columns + column];
                         assert!(
@@ -423,6 +431,8 @@ mod tests {
                 let panel = Panel {
                     left: &left,
                     left_step: 1,
+                    runs: &[0],
+                    run: 3,
                     zero: TURNED_ZERO,
                     more: None,
                     right: columns.as_ptr(),
@@ -554,6 +564,8 @@ mod tests {
                 narrow: None,
                 left: &starts,
                 left_step: 1,
+                runs: &[0],
+                run: terms,
                 zero,
                 more: Some(&more),
                 right: columns.as_ptr(),

@@ -38,7 +38,9 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
     let mut sums = [[F::Sum::zeroed(); N]; M];
     let zero = F::everywhere(panel.zero).filter(|_| panel.zero != TURNED_ZERO);
     let mut less = [F::Sum::zeroed(); N];
-    for term in 0..panel.terms {
+    let terms = panel.runs.iter();
+    let terms = terms.flat_map(|&run| (0..panel.run).map(move |at| (run, at)));
+    for (term, (run, at)) in terms.enumerate() {
         // SAFETY: `right` has this term, `right_step` apart, with all columns.
         let columns: [F; N] = unsafe {
             panel
@@ -48,8 +50,12 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
                 .read_unaligned()
         };
         for (i, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: each row has this term, `left_step` apart.
-            let factor = unsafe { *panel.left[first + i].add(term * panel.left_step) };
+            // SAFETY: each row has this term, `left_step` apart from where its run begins.
+            let factor = unsafe {
+                *panel.left[first + i]
+                    .wrapping_offset(run)
+                    .add(at * panel.left_step)
+            };
             for (sum, column) in sums.iter_mut().zip(columns) {
                 *sum = factor.multiplied(column, *sum);
             }

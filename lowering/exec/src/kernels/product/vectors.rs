@@ -156,16 +156,18 @@ macro_rules! products {
             pub(in super::super) unsafe fn panel(panel: &Panel<'_, $factor>) {
                 // SAFETY: the caller's promises, handed on.
                 unsafe {
-                    match panel.half {
-                        true => columns::<1>(panel),
-                        false => columns::<2>(panel),
+                    match (panel.half, panel.runs.len()) {
+                        (true, 1) => columns::<1, false>(panel),
+                        (false, 1) => columns::<2, false>(panel),
+                        (true, _) => columns::<1, true>(panel),
+                        (false, _) => columns::<2, true>(panel),
                     }
                 }
             }
 
             #[inline]
             #[target_feature(enable = $features)]
-            unsafe fn columns<const C: usize>(panel: &Panel<'_, $factor>) {
+            unsafe fn columns<const C: usize, const RUNS: bool>(panel: &Panel<'_, $factor>) {
                 let mut at = 0;
                 let mut begin = [$zero(); C];
                 // SAFETY: the terms of the right panel are there; rows `at..at + M` are, by the length that was compared.
@@ -182,11 +184,11 @@ macro_rules! products {
                         begin = begin.map(|sum| ($less)($zero(), sum));
                     }
                     while at + $rows <= panel.left.len() {
-                        tile::<$rows, C>(panel, at, begin);
+                        tile::<$rows, C, RUNS>(panel, at, begin);
                         at += $rows;
                     }
                     match panel.left.len() - at {
-                        $($rest => tile::<$rest, C>(panel, at, begin),)*
+                        $($rest => tile::<$rest, C, RUNS>(panel, at, begin),)*
                         _ => {}
                     }
                 }
@@ -194,7 +196,7 @@ macro_rules! products {
 
             #[inline]
             #[target_feature(enable = $features)]
-            unsafe fn tile<const M: usize, const C: usize>(
+            unsafe fn tile<const M: usize, const C: usize, const RUNS: bool>(
                 panel: &Panel<'_, $factor>,
                 first: usize,
                 begin: [$vector; C],
@@ -216,18 +218,23 @@ macro_rules! products {
                         }
                     }
                     let mut right = panel.right;
-                    let mut at = 0;
-                    for _ in 0..panel.terms {
-                        let columns: [$vector; C] =
-                            std::array::from_fn(|c| $load(right.add(c * $lanes).cast()));
-                        for i in 0..M {
-                            let factor = ($splat)(*left[i].add(at));
-                            for c in 0..C {
-                                sums[i][c] = ($multiplied)(factor, columns[c], sums[i][c]);
+                    let step = panel.left_step as isize;
+                    // One run begins with the row: what has one has no loop around its terms.
+                    let runs = if RUNS { panel.runs } else { &[0] };
+                    for &run in runs {
+                        let mut at = run;
+                        for _ in 0..panel.run {
+                            let columns: [$vector; C] =
+                                std::array::from_fn(|c| $load(right.add(c * $lanes).cast()));
+                            for i in 0..M {
+                                let factor = ($splat)(*left[i].wrapping_offset(at));
+                                for c in 0..C {
+                                    sums[i][c] = ($multiplied)(factor, columns[c], sums[i][c]);
+                                }
                             }
+                            at += step;
+                            right = right.wrapping_add(panel.right_step);
                         }
-                        at += panel.left_step;
-                        right = right.wrapping_add(panel.right_step);
                     }
                     let rows = panel.out.as_ptr().wrapping_add(first);
                     match panel.adds {
