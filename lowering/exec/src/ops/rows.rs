@@ -499,7 +499,10 @@ impl Rows {
                 }
                 continue;
             }
-            if self.runs.len() * FEW <= n {
+            if together {
+                let at = (from + self.reads[0]) as usize;
+                widened(&source[at..at + n], &mut row);
+            } else if self.runs.len() * FEW <= n {
                 for run in &self.runs {
                     let at = (from + self.reads[run.start]) as usize;
                     widened(&source[at..at + run.len()], &mut row[run.clone()]);
