@@ -1,7 +1,7 @@
 //! Random programs of images whose channels are joined, shuffled and cut between convolutions, as those of ShuffleNet and DenseNet.
 
+use crate::lines::line;
 use optc_interp::SplitMix64;
-use std::fmt::Write;
 
 /// The program of a seed: `B` images of some channels, 4x3 pixels each, through convolutions of all channels and of each, element-wise
 /// operations, concats, shuffles and parts, every second one of a part too.
@@ -98,16 +98,8 @@ impl Lines {
 
     /// One more line; the name of its result.
     fn line(&mut self, operation: &str, operands: &[&str], types: &[&str], result: &str) -> String {
-        let name = format!("%{}", self.count);
-        self.count += 1;
-        let (operation, attributes) = operation.split_once(' ').unwrap_or((operation, ""));
-        let _ = writeln!(
-            self.text,
-            "  {name} = \"hbir.{operation}\"({}) <{{{attributes}}}> : ({}) -> {result}",
-            operands.join(", "),
-            types.join(", ")
-        );
-        name
+        let ports = (operands, types);
+        line(&mut self.text, &mut self.count, operation, ports, result)
     }
 
     fn plain(&mut self, operation: &str, of: usize, channels: usize) {

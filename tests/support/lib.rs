@@ -6,6 +6,7 @@ pub mod door;
 pub mod generate;
 pub mod images;
 pub mod layout_bound;
+mod lines;
 pub mod must;
 pub mod mutate;
 pub mod paths;

@@ -1,7 +1,7 @@
 //! Programs over tokens that are turned by halves, rolled, cut into windows, joined, normed and multiplied, each value read by several.
 
+use crate::lines::line;
 use optc_interp::SplitMix64;
-use std::fmt::Write as _;
 
 /// The program of a seed: batches of tokens of some channels.
 #[must_use]
@@ -104,16 +104,9 @@ impl Lines {
         types: &[String],
         result: &str,
     ) -> String {
-        let name = format!("%{}", self.count);
-        self.count += 1;
-        let (operation, attributes) = operation.split_once(' ').unwrap_or((operation, ""));
-        let _ = writeln!(
-            self.text,
-            "  {name} = \"hbir.{operation}\"({}) <{{{attributes}}}> : ({}) -> {result}",
-            names.join(", "),
-            types.join(", ")
-        );
-        name
+        let types: Vec<&str> = types.iter().map(String::as_str).collect();
+        let ports = (names, &types[..]);
+        line(&mut self.text, &mut self.count, operation, ports, result)
     }
 
     fn made(&mut self, operation: &str, operands: &[Tokens], shape: [usize; 3]) -> Tokens {
