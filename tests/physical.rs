@@ -7,12 +7,11 @@ use optc_interp::{
     DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
     run_reference,
 };
-use optc_ir::op::in_place;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, SizeTable, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
-use optc_tests::check::{cases, parse, small_bindings, target, words};
+use optc_tests::check::{cases, in_pieces, parse, small_bindings, target, words};
 use optc_tests::images::images;
 use optc_tests::layout_bound::{Numbers, blocks};
 use optc_tests::paths::{files, root};
@@ -140,13 +139,6 @@ fn random_programs_give_the_numbers_of_the_reference() {
             }
         }
     }
-}
-
-/// How many results of a program are read in pieces.
-fn in_pieces(module: &Module) -> usize {
-    let func = &module.funcs[0];
-    let ops = func.body.iter().map(|&op| &func.ops[op]);
-    ops.filter(|data| in_place::is_in_pieces(data)).count()
 }
 
 /// How many concats a program has.

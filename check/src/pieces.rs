@@ -10,7 +10,7 @@ use crate::reader::Reader;
 use crate::site::Site;
 use optc_ir::op::part::Port;
 use optc_ir::{Op, Part, Value, ValueDef};
-use optc_layout::{Pick, Spread, Stride};
+use optc_layout::{Pick, Spread, Stride, gcd};
 use optc_target::{Parts, PortRole, Target};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -42,13 +42,6 @@ impl Run {
     fn within(self, n: u64) -> Option<Run> {
         let elements = gcd(self.elements, n);
         (1 < elements).then_some(Run { elements, ..self })
-    }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    match b {
-        0 => a,
-        _ => gcd(b, a % b),
     }
 }
 

@@ -59,7 +59,7 @@ use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
 use crate::types::{Dim, TensorType, Type};
 use indexmap::{IndexMap, IndexSet};
-use optc_layout::{Layout, LayoutError, Notation, ViewMap, is_view};
+use optc_layout::{Layout, LayoutError, Notation, ViewMap, gcd, is_view};
 use std::sync::Arc;
 
 /// Checks a module.
@@ -626,10 +626,6 @@ fn scale(x: &TensorType, others: [&[Dim]; 2], numbers: &mut StandIns) -> Option<
         }
     }
     Some(scale)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn lcm(a: u64, b: u64) -> Option<u64> {

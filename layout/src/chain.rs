@@ -425,8 +425,9 @@ fn search(
     None
 }
 
-/// Greatest common divisor of two positive numbers.
-pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// The greatest common divisor of two numbers; that of 0 and `n` is `n`.
+#[must_use]
+pub fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -52,6 +52,7 @@ mod view;
 
 pub use boxes::{AffineBox, AffineOffsets, affine_boxes};
 pub use cause::{Cause, Side};
+pub use chain::gcd;
 pub use cuts::{Cuts, Digit, runs};
 pub use deduce::deduce;
 pub use dims::{dimension, true_rank, xla_letters};

@@ -47,13 +47,21 @@ impl Slower {
         self.several_runs.iter().any(|own| own.covers(role))
     }
 
+    /// The roles that it is about, whichever way.
+    fn roles(&self) -> &[PortRole] {
+        match self.innermost.is_empty() {
+            true => &self.several_runs,
+            false => &self.innermost,
+        }
+    }
+
     /// In words.
     #[must_use]
     pub fn describe(&self) -> String {
-        let port = self.port.name();
-        let (roles, place) = match self.innermost.is_empty() {
-            true => (either(&self.several_runs), "in several runs"),
-            false => (either(&self.innermost), "innermost"),
+        let (port, roles) = (self.port.name(), either(self.roles()));
+        let place = match self.innermost.is_empty() {
+            true => "in several runs",
+            false => "innermost",
         };
         let of = match self.when {
             Some(When::Pointwise) => " where it is pointwise",
@@ -84,10 +92,7 @@ impl Slower {
             PricedPort::Right => PortRole::M,
             PricedPort::Result => PortRole::K,
         };
-        let roles = match self.innermost.is_empty() {
-            true => &self.several_runs,
-            false => &self.innermost,
-        };
+        let roles = self.roles();
         let mut all = roles.iter().enumerate();
         let twice = all.find(|(i, role)| roles[..*i].contains(role));
         let role = lacks.name();

@@ -2,6 +2,7 @@
 
 use optc_check::Certificate;
 use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
+use optc_ir::op::in_place;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::view_fold::FoldReport;
@@ -9,6 +10,16 @@ use optc_passes::{Boundary, PassContext, PassList};
 use optc_target::Target;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many results of a program are read in pieces.
+#[must_use]
+pub fn in_pieces(module: &Module) -> usize {
+    let ops = module
+        .funcs
+        .iter()
+        .flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
+    ops.filter(|data| in_place::is_in_pieces(data)).count()
+}
 
 /// So many cases of a property, or as many times more as `OPTC_PROPS_FACTOR` says.
 #[must_use]

@@ -60,6 +60,11 @@ impl Access {
         Access::Sum { base: 0, tables }
     }
 
+    /// Whether offsets along dimensions add up.
+    pub(crate) fn is_sum(&self) -> bool {
+        matches!(self, Access::Sum { .. })
+    }
+
     /// The base and the offsets along each dimension, if they add up.
     pub(crate) fn into_sum(self) -> Option<(i64, Vec<Vec<i64>>)> {
         match self {
@@ -146,7 +151,7 @@ impl Access {
                     false => (0..n).collect(),
                 };
                 let pick: Vec<Vec<usize>> = shape.iter().enumerate().map(own).collect();
-                matches!(self.picked(&pick).summed(), Access::Sum { .. })
+                self.picked(&pick).summed().is_sum()
             };
             (1 < ranges.len() && ranges.iter().all(is_sum)).then_some((dim, ranges))
         })
@@ -568,7 +573,7 @@ mod tests {
         let (first, second) = (rows(&[10, 1], 3), rows(&[7, 2], 2));
         let alike = Access::joined(1, &[first.clone(), (rows(&[10, 1], 2).0, 100)]);
         let alike = alike.expect("they lie alike");
-        assert!(matches!(alike, Access::Sum { .. }));
+        assert!(alike.is_sum());
         assert_eq!(offsets(&alike), [0, 1, 2, 100, 101, 10, 11, 12, 110, 111]);
         let other = Access::joined(1, &[first.clone(), (second.0.clone(), 50)]);
         let other = other.expect("they have as many rows");

@@ -192,7 +192,7 @@ impl<const K: usize> Nest<K> {
     /// The loops over values of one shape; the first decides their order. Where the offsets of one are no sum, the outer
     /// dimensions are one loop, whose offsets are listed.
     pub(crate) fn of(values: [&Access; K]) -> Option<Nest<K>> {
-        if values.iter().any(|a| matches!(a, Access::Every { .. })) {
+        if !values.iter().all(|access| access.is_sum()) {
             return Nest::listed(values);
         }
         let mut base = [0; K];

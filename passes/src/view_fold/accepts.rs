@@ -267,12 +267,8 @@ fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
 
 /// Whether a port ends in a run that is long enough for K to be in several.
 fn ends_in_run(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
-    let labels = sig.labels(port);
-    let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
-    let long = || modes.iter().rev().filter(|p| 1 < p.count);
-    let last = long().next().map(role);
-    let run = long().take_while(|p| Some(role(p)) == last);
-    let bits = run.fold(u64::from(sig.bits[port]), |n, p| n.saturating_mul(p.count));
+    let run = runs::innermost(sig, port, modes).map_or(1, |(_, run)| run);
+    let bits = u64::from(sig.bits[port]).saturating_mul(run);
     sig.several_runs.is_some_and(|least| least <= bits)
 }
 

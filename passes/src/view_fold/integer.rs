@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use microlp::{
     ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, SolveOutcome, Variable,
 };
+use optc_layout::gcd;
 
 /// What a programme came to.
 #[derive(Clone, Debug)]
@@ -39,10 +40,6 @@ pub(crate) struct Programme<'a, W: Word> {
 fn bytes<W: Word>(word: W, units: W::Units) -> Option<u64> {
     let cost = word.cost(units);
     (cost < INFEASIBLE).then(|| movement(cost))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl<'a, W: Word> Programme<'a, W> {

@@ -9,10 +9,7 @@ pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let Some(rule) = sig.runs.get(port) else {
         return true;
     };
-    let labels = sig.labels(port);
-    let role = |dim: usize| labels.get(dim).copied().flatten().map(|l| sig.port_role(l));
-    let long = || modes.iter().rev().filter(|p| 1 < p.count);
-    let Some(last) = long().next().map(|p| role(p.dim)) else {
+    let Some((last, run)) = innermost(sig, port, modes) else {
         return true;
     };
     let allowed = roles_at(sig, port, rule);
@@ -20,12 +17,28 @@ pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     {
         return false;
     }
-    let run = long()
-        .take_while(|p| role(p.dim) == last)
-        .fold(1u64, |n, p| n.saturating_mul(p.count));
-    let alone = long().all(|p| role(p.dim) == last);
+    let mut long = modes.iter().filter(|p| 1 < p.count);
+    let alone = long.all(|p| role(sig, port, p) == last);
     let bits = sig.bits[port];
     rule.takes(run, bits, alone) || !allowed.iter().any(|r| rule.may_take(sig, port, *r))
+}
+
+/// What stands innermost at a port, and how many elements of it are in one run; `modes` are major to minor.
+pub(crate) fn innermost(
+    sig: &Signature,
+    port: usize,
+    modes: &[Mode],
+) -> Option<(Option<PortRole>, u64)> {
+    let long = || modes.iter().rev().filter(|p| 1 < p.count);
+    let last = role(sig, port, long().next()?);
+    let run = long().take_while(|p| role(sig, port, p) == last);
+    Some((last, run.fold(1, |n, p| n.saturating_mul(p.count))))
+}
+
+/// What the dimension of a digit is.
+fn role(sig: &Signature, port: usize, digit: &Mode) -> Option<PortRole> {
+    let label = sig.labels(port).get(digit.dim).copied().flatten();
+    label.map(|label| sig.port_role(label))
 }
 
 /// The roles of a port that may stand innermost: those that the row lists, or all but what it keeps from there.

@@ -111,10 +111,7 @@ impl Chain {
             0 => target,
             _ => operands.get(k - 1).map_or(&none, |(access, _)| access),
         });
-        let sums = all
-            .iter()
-            .all(|access| matches!(access, Access::Sum { .. }));
-        let nests = match sums {
+        let nests = match all.iter().all(|access| access.is_sum()) {
             true => vec![Nest::of(all)?],
             false => Nest::boxes(all)?,
         };

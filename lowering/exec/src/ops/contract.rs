@@ -217,8 +217,7 @@ fn loops(
 
 /// How many dimensions of a result are one loop, as the offsets of a port are no sum along these.
 fn joint(ports: &[(&Access, &Vec<Option<usize>>); 4]) -> Option<usize> {
-    let whole = |(access, _): &(&Access, _)| matches!(access, Access::Sum { .. });
-    if ports.iter().all(whole) {
+    if ports.iter().all(|(access, _)| access.is_sum()) {
         return Some(0);
     }
     let result = ports[0].1;

@@ -23,6 +23,7 @@ use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 use indexmap::IndexMap;
+use optc_layout::gcd;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -597,13 +598,13 @@ impl Products {
             // One position of the kernel after another, where rows are read where they lie.
             Some(window) if window.side != right && self.reads_rows() => window.neighbours,
             // Whole runs of terms, one after another.
-            None if self.reads_rows() => match self.run() {
-                run @ 1..=TERMS if run < whole => {
+            None => match self.run() {
+                Some(run @ 1..=TERMS) if run < whole => {
                     let some = TERMS / run * run;
                     let blocks = (0..whole).step_by(some);
                     return blocks.map(|from| from..(from + some).min(whole)).collect();
                 }
-                run => run,
+                run => run.unwrap_or(whole),
             },
             _ => whole,
         };
@@ -621,19 +622,29 @@ impl Products {
     fn reads_rows(&self) -> bool {
         let (side, _) = self.sides();
         match &self.window {
-            _ if !self.direct || self.scales[side - LEFT].is_some() => false,
+            Some(_) if !self.direct || self.scales[side - LEFT].is_some() => false,
             Some(window) if window.side == side => window.direct(),
             Some(_) => even(self.terms.iter().map(|t| t[side]), 1),
-            None => LEAST_RUN.min(self.terms.len()) <= self.run(),
+            None => self.run().is_some(),
         }
+    }
+
+    /// How many terms are neighbours in each row, one run of so many after another, where rows without a window are read where they lie.
+    fn run(&self) -> Option<usize> {
+        let (side, _) = self.sides();
+        if !self.direct || self.scales[side - LEFT].is_some() || self.window.is_some() {
+            return None;
+        }
+        let run = run(self.terms.iter().map(|t| t[side]));
+        (LEAST_RUN.min(self.terms.len()) <= run).then_some(run)
     }
 
     /// How many factors a run of the terms of a block has in rows that are read where they lie, and where runs begin there; one run of
     /// rows that are brought.
-    fn runs_of<E: Source>(&self, block: &Range<usize>) -> (usize, Vec<isize>) {
+    fn runs_of<E: Source>(&self, block: &Range<usize>, direct: bool) -> (usize, Vec<isize>) {
         let (side, _) = self.sides();
         let terms = self.terms[block.clone()].iter().map(|t| t[side]);
-        let apart = self.window.is_none() && self.reads_rows();
+        let apart = self.window.is_none() && direct;
         let run = if apart { run(terms.clone()) } else { 0 };
         if run == 0 || run == block.len() {
             return (block.len().div_ceil(E::TOGETHER), vec![0]);
@@ -642,12 +653,6 @@ impl Products {
         let starts = terms.step_by(run).map(|at| (at - first) as isize);
         (run, starts.collect())
     }
-
-    /// How many terms are neighbours in each row, one run of so many after another.
-    fn run(&self) -> usize {
-        let (side, _) = self.sides();
-        run(self.terms.iter().map(|t| t[side]))
-    }
 }
 
 /// The most offsets of which all go on by one, if one run of so many is after another.
@@ -655,11 +660,7 @@ fn run(offsets: impl Iterator<Item = i64> + Clone) -> usize {
     let follows = offsets.clone().zip(offsets.clone().skip(1));
     let breaks = follows.enumerate().filter(|(_, (a, b))| a + 1 != *b);
     let ends = breaks.map(|(at, _)| at + 1).chain([offsets.count()]);
-    ends.fold(0, gcd)
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
+    ends.fold(0, |run, end| gcd(run, end as u64)) as usize
 }
 
 /// Terms of a run, at least, that are brought together.
@@ -1115,7 +1116,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let mut spare = SPARE.take();
         spare.panel.resize(TERMS * MOST_COLUMNS, 0);
         let of = &typed.of;
-        let blocks = of.blocks();
+        let (blocks, direct) = (of.blocks(), of.reads_rows());
         let before = steps::<E>(&blocks).scan(0, |sum, n| {
             *sum += n;
             Some(*sum - n)
@@ -1126,13 +1127,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             given,
             before: before.collect(),
             sums: typed.sums(),
-            direct: of.reads_rows(),
+            direct,
             spare,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
             parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
             narrow: typed.narrow(),
             left: Vec::new(),
-            runs: blocks.iter().map(|block| of.runs_of::<E>(block)).collect(),
+            runs: blocks
+                .iter()
+                .map(|block| of.runs_of::<E>(block, direct))
+                .collect(),
             out: Vec::new(),
             narrowed: Vec::new(),
             row_starts: Vec::new(),

@@ -28,11 +28,6 @@ enum Group {
     One,
 }
 
-/// Whether offsets go on by one.
-fn even(list: &[i64]) -> bool {
-    list.windows(2).all(|w| w[1] == w[0] + 1)
-}
-
 /// The ranges of a list in which offsets go on by one.
 fn runs(list: &[i64]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
@@ -56,8 +51,6 @@ pub(crate) struct Rows {
     finish: Option<Finish>,
     /// Where each row begins, in the result and in the operand.
     begins: Vec<[i64; 2]>,
-    /// Whether the elements of a row are neighbours in the operand.
-    together: bool,
     /// The offsets of its elements in the operand, and in the result where there is one for each.
     reads: Vec<i64>,
     writes: Vec<i64>,
@@ -189,7 +182,8 @@ impl Rows {
         };
         let reach = [span(&to, &writes), span(&from, &reads)];
         let mut begins: Vec<[i64; 2]> = to.into_iter().zip(from).map(|(a, b)| [a, b]).collect();
-        if !even(&reads) {
+        let runs = runs(&reads);
+        if runs.len() != 1 {
             // Rows that lie side by side are worked on together, whatever their order is.
             begins.sort_by_key(|&[_, from]| from);
         } else if SHORT < reads.len() {
@@ -206,8 +200,7 @@ impl Rows {
             target: kind,
             finish: None,
             begins,
-            together: even(&reads),
-            runs: runs(&reads),
+            runs,
             reads,
             writes,
             scale: None,
@@ -242,7 +235,7 @@ impl Kernel for Rows {
         // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
         let lines = LANES + AT_ONCE * (self.reads.len() + LANES);
         let numbers = self.reads.len() * (2 + LANES) + lines + self.writes.len() * 2;
-        let beside = match self.together {
+        let beside = match self.together() {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
         };
@@ -386,6 +379,11 @@ impl Rows {
         })
     }
 
+    /// Whether the elements of a row are neighbours in the operand.
+    fn together(&self) -> bool {
+        self.runs.len() == 1
+    }
+
     /// The least and the greatest offset along a row of the result.
     fn writes_reach(&self) -> (i64, i64) {
         let (low, high) = (self.writes.iter().min(), self.writes.iter().max());
@@ -410,7 +408,7 @@ impl Rows {
     /// The rows from this one on that are worked on together; it depends on what lies where alone.
     #[inline(always)]
     fn group(&self, first: usize) -> Group {
-        let (together, n) = (self.together, self.reads.len());
+        let (together, n) = (self.together(), self.reads.len());
         let run = if together { 0 } else { self.run(first) };
         if LANES <= run {
             return Group::Run(run);
@@ -435,8 +433,8 @@ impl Rows {
         put: &mut P,
     ) {
         let n = self.reads.len();
-        let (together, written) = (self.together, even(writes));
         let write_runs = runs(writes);
+        let (together, written) = (self.together(), write_runs.len() == 1);
         let mut row = vec![0f32; n];
         let mut lines = vec![0f32; LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE)];
         // Lines begin where lines of the cache do.
