@@ -1,7 +1,7 @@
 """Times small quantized models, which it makes, in onnxruntime and in `optc bench`, in turns.
 
-`quantized_peers.py [--optc=target/release/optc] [--rounds=N]`: three convolutions of 28x28 with 64 and 128 channels, and two products of 128 rows by
-384x1536 and back, as `QLinearConv` and `QLinearMatMul`, with `DequantizeLinear` and `QuantizeLinear` around them, and with `DynamicQuantizeLinear`
+`quantized_peers.py [--optc=target/release/optc] [--rounds=N]`: three convolutions of 28x28 with 64 and 128 channels, the same of groups of 8 channels
+and of each of 64 channels by itself, and two products of 128 rows by 384x1536 and back, as `QLinearConv` and `QLinearMatMul`, with `DequantizeLinear` and `QuantizeLinear` around them, and with `DynamicQuantizeLinear`
 and `MatMulInteger`; of bytes with and without signs. One thread, elapsed time, medians over rounds in which each runs 25 times.
 """
 
@@ -82,6 +82,22 @@ def qlinear(path, kinds, zeros, image):
     return model.saved(path, ("x", dtype, shape), (value, dtype, shape))
 
 
+def grouped(path, kinds, zeros, groups):
+    """Three `QLinearConv` of 64 channels in groups."""
+    model, (kind, wide) = Model(), kinds
+    value, scale = "x", model.constant("xs", 0.02)
+    zero = model.constant("z", zeros, TYPES[kind][1])
+    n = IMAGE[1]
+    for i in range(3):
+        weights = [model.bytes(f"w{i}", [n, n // groups, 3, 3], wide), scales(model, i, n)]
+        weights.append(model.constant(f"wz{i}", np.zeros(n), TYPES[wide][1]))
+        own = model.constant(f"ys{i}", 0.05 / groups**0.5)
+        bias = model.constant(f"b{i}", model.random.integers(-100, 100, size=n), np.int32)
+        model.node("QLinearConv", [value, scale, zero, *weights, own, zero, bias], f"y{i}", pads=[1] * 4, group=groups)
+        value, scale = f"y{i}", own
+    return model.saved(path, ("x", TYPES[kind][0], IMAGE), (value, TYPES[kind][0], IMAGE))
+
+
 def around(path, kind, zero, image):
     """Products of floats between `DequantizeLinear` and `QuantizeLinear`."""
     model = Model()
@@ -123,6 +139,9 @@ def models(folder):
     for image, name in [(True, "qlinear_conv"), (False, "qlinear_matmul")]:
         for kinds, zeros in [(("u8", "s8"), (128, 0)), (("u8", "u8"), (128, 120)), (("s8", "s8"), (3, 0))]:
             yield qlinear(folder / f"{name}_{kinds[0]}{kinds[1]}.onnx", kinds, zeros, image)
+    for groups in [8, 64]:
+        for kinds, zero in [(("u8", "s8"), 128), (("s8", "s8"), 3)]:
+            yield grouped(folder / f"qlinear_groups{groups}_{kinds[0]}{kinds[1]}.onnx", kinds, zero, groups)
     for image, name in [(True, "qdq_conv"), (False, "qdq_matmul")]:
         for kind, zero in [("u8", 128), ("s8", 0)]:
             yield around(folder / f"{name}_{kind}s8.onnx", kind, zero, image)

@@ -395,6 +395,12 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["43x5xf32"],
         "43x5xf32",
     ),
+    // A scale and a bias of more dimensions than are normalized.
+    (
+        r#""hbir.layer_norm"(%0, %1, %2) <{axis = 3, epsilon = 1.0e-05}>"#,
+        &["5x3x4x33xf32", "1x1x1x33xf32", "1x33xf32"],
+        "5x3x4x33xf32",
+    ),
     (
         r#""hbir.layer_norm"(%0, %1, %2) <{axis = 1, epsilon = 1.0e-05}>"#,
         &["90x33xf32, {order = [1, 0]}", "33xf32", "33xf32"],
@@ -570,6 +576,12 @@ const LARGER: &[(&str, &[&str], &str)] = &[
 
 /// The same of `f32` alone: convolutions of each channel with a bias.
 const BIASED: &[(&str, &[&str], &str)] = &[
+    // A bias that changes along a dimension which is not normalized: no rows have it.
+    (
+        r#""hbir.layer_norm"(%0, %1, %2) <{axis = 2, epsilon = 1.0e-05}>"#,
+        &["5x3x4x9xf32", "1x4x9xf32", "3x1x9xf32"],
+        "5x3x4x9xf32",
+    ),
     (
         r#""hbir.conv"(%0, %1, %2) <{dilations = [1, 2], group = 70, pads = [0, 1, 2, 3], strides = [2, 1]}>"#,
         &[
@@ -1190,6 +1202,105 @@ fn loops_and_branches_give_the_numbers_of_the_reference() {
     let after = after.unwrap_or_else(|d| panic!("{d}"));
     let done = physical(&after, &inputs, &NoData, &bindings, &poisoned(false));
     assert_eq!(done.expect_err("no end").code, "execution-unsupported");
+}
+
+/// Operations whose sizes are named: of no rows, of no columns, of one, and of some.
+#[test]
+fn values_of_no_elements_give_those_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    let x = "?x6xf32, {dims = [\"N\", 6]}";
+    let turned = "6x?xf32, {dims = [6, \"N\"]}";
+    let programs = [
+        format!(
+            "%y = \"hbir.softmax\"(%x) <{{axis = 0}}> : (tensor<{x}>) -> tensor<{x}>\n  return %y : tensor<{x}>"
+        ),
+        format!(
+            "%y = \"hbir.softmax\"(%x) <{{axis = 1}}> : (tensor<{x}>) -> tensor<{x}>\n  return %y : tensor<{x}>"
+        ),
+        format!(
+            "%y = \"hbir.reduce\"(%x) <{{axes = [0], keepdims = false, kind = \"sum\"}}> : (tensor<{x}>) -> tensor<6xf32>\n  \
+             return %y : tensor<6xf32>"
+        ),
+        format!(
+            "%s = \"hbir.constant\"() <{{value = dense<0.5> : tensor<6xf32>}}> : () -> tensor<6xf32>\n  \
+             %y = \"hbir.layer_norm\"(%x, %s) <{{axis = 1, epsilon = 1.0e-5}}> : (tensor<{x}>, tensor<6xf32>) -> tensor<{x}>\n  \
+             return %y : tensor<{x}>"
+        ),
+        format!(
+            "%t = \"hbir.transpose\"(%x) <{{perm = [1, 0]}}> : (tensor<{x}>) -> tensor<{turned}>\n  \
+             %y = \"hbir.matmul\"(%t, %x) : (tensor<{turned}>, tensor<{x}>) -> tensor<6x6xf32>\n  \
+             return %y : tensor<6x6xf32>"
+        ),
+        format!(
+            "%w = \"hbir.constant\"() <{{value = dense<0.25> : tensor<6x6xf32>}}> : () -> tensor<6x6xf32>\n  \
+             %b = \"hbir.constant\"() <{{value = dense<2.0> : tensor<6xf32>}}> : () -> tensor<6xf32>\n  \
+             %m = \"hbir.matmul\"(%x, %w) : (tensor<{x}>, tensor<6x6xf32>) -> tensor<{x}>\n  \
+             %y = \"hbir.add\"(%m, %b) : (tensor<{x}>, tensor<6xf32>) -> tensor<{x}>\n  return %y : tensor<{x}>"
+        ),
+    ];
+    for program in &programs {
+        let ty = program.rsplit("return %y : ").next().unwrap_or_default();
+        let text = format!("func.func @main(%x: tensor<{x}>) -> {ty} {{\n  {program}\n}}\n");
+        let module = parse(&text);
+        for n in [0, 1, 3] {
+            let numbers = (0..n * 6).map(|i| f64::from(i as u32) / 7.0 - 1.0);
+            let x = Tensor::from_f64(optc_ir::DType::F32, vec![n, 6], numbers);
+            let (inputs, none) = (IndexMap::from([("x".to_owned(), x)]), Bindings::default());
+            let wanted = run_reference(&module, &registry, "main", &inputs, &NoData, &none);
+            let wanted = wanted.expect("it runs");
+            for passes in [PLAN, FOLD] {
+                let after = planned(&module, passes, &target("cpu"), &registry);
+                let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+                let found = physical(&after, &inputs, &NoData, &none, &poisoned(false));
+                let found = found.unwrap_or_else(|d| panic!("{text}{}", words(&[*d])));
+                for (key, wanted) in &wanted {
+                    let same = compare(&found[key], wanted);
+                    same.unwrap_or_else(|e| panic!("{n}: {e}\n{text}"));
+                }
+            }
+        }
+    }
+}
+
+/// What the reference refuses as it runs, of sizes that do not go together, the executor refuses before it does.
+#[test]
+fn sizes_that_do_not_agree_are_refused() {
+    let x = "?x4xf32, {dims = [\"N\", 4]}";
+    let constant =
+        "\"hbir.constant\"() <{value = dense<1.0> : tensor<3x4xf32>}> : () -> tensor<3x4xf32>";
+    for program in [
+        format!(
+            "%c = {constant}\n  %y = \"hbir.add\"(%x, %c) : (tensor<{x}>, tensor<3x4xf32>) -> tensor<3x4xf32>\n  return %y : tensor<3x4xf32>"
+        ),
+        format!(
+            "%y = \"hbir.reshape\"(%x) <{{shape = [3, 4]}}> : (tensor<{x}>) -> tensor<3x4xf32>\n  return %y : tensor<3x4xf32>"
+        ),
+    ] {
+        let text =
+            format!("func.func @main(%x: tensor<{x}>) -> tensor<3x4xf32> {{\n  {program}\n}}\n");
+        let registry = Arc::new(optc_ops::registry());
+        let after = planned(&parse(&text), PLAN, &target("cpu"), &registry);
+        let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+        for (n, fits) in [(3, true), (2, false), (500, false)] {
+            let x = Tensor::from_f64(
+                optc_ir::DType::F32,
+                vec![n, 4],
+                (0..n * 4).map(|i| i as f64),
+            );
+            let inputs = IndexMap::from([("x".to_owned(), x)]);
+            let done = physical(
+                &after,
+                &inputs,
+                &NoData,
+                &Bindings::default(),
+                &poisoned(false),
+            );
+            match done {
+                Ok(_) => assert!(fits, "{n}\n{text}"),
+                Err(d) => assert_eq!((fits, &*d.code.to_string()), (false, "execution-failed")),
+            }
+        }
+    }
 }
 
 #[test]

@@ -534,3 +534,192 @@ fn convolutions_of_floats_that_are_bytes_multiply_these() {
         assert!(1 < group || steps.len() == 1, "{steps:?}\n{text}");
     }
 }
+
+/// How a convolution of bytes is chosen; all else follows from a number.
+struct Sliding {
+    group: usize,
+    channels: [usize; 2],
+    image: [usize; 2],
+    kernel: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    /// Before both dimensions, then behind them.
+    pads: [usize; 4],
+}
+
+impl Sliding {
+    fn of(seed: usize) -> Sliding {
+        let pick = |salt: usize, from: &[usize]| {
+            let mixed = (seed * 31 + salt).wrapping_mul(0x9E37_79B9) >> 7;
+            from[mixed % from.len()]
+        };
+        let group = pick(0, &[1, 1, 2, 8, 8, 12]);
+        let each = match group {
+            8 | 12 => [pick(1, &[1, 1, 4]), pick(2, &[1, 1, 2])],
+            _ => [pick(1, &[4, 8, 3, 20]), pick(2, &[1, 5, 16])],
+        };
+        let kernel = [pick(3, &[1, 3, 3, 5]), pick(4, &[1, 3, 3, 2, 7])];
+        let dilations = [pick(5, &[1, 1, 2]), pick(6, &[1, 1, 2, 5])];
+        let pads = [7, 8, 9, 10].map(|salt| pick(salt, &[0, 1, 2]));
+        let image = [0, 1].map(|d| {
+            let least = (kernel[d] - 1) * dilations[d] + 1;
+            least + pick(11 + d, &[0, 4, 11, 13, 31])
+        });
+        Sliding {
+            group,
+            channels: each.map(|n| n * group),
+            image,
+            kernel,
+            strides: [pick(13, &[1, 1, 2]), pick(14, &[1, 1, 2, 3])],
+            dilations,
+            pads,
+        }
+    }
+
+    /// The dimensions of what is convolved, of the weights and of the result.
+    fn dims(&self) -> [String; 3] {
+        let size = |d: usize| {
+            let reach = (self.kernel[d] - 1) * self.dilations[d] + 1;
+            (self.image[d] + self.pads[d] + self.pads[d + 2] - reach) / self.strides[d] + 1
+        };
+        let [c, m] = self.channels;
+        let [kh, kw] = self.kernel;
+        [
+            format!("2x{c}x{}x{}", self.image[0], self.image[1]),
+            format!("{m}x{}x{kh}x{kw}", c / self.group),
+            format!("2x{m}x{}x{}", size(0), size(1)),
+        ]
+    }
+
+    fn attributes(&self) -> String {
+        format!(
+            "group = {}, strides = {:?}, dilations = {:?}, pads = {:?}",
+            self.group, self.strides, self.dilations, self.pads
+        )
+    }
+}
+
+/// Every way in which convolutions of bytes are done, by how they slide, in two orders, less numbers at the ends of their types.
+#[test]
+fn convolutions_of_bytes_slide_as_those_of_numbers() {
+    let (mut alone, mut all) = (0, 0);
+    for seed in 0..160 {
+        let sliding = Sliding::of(seed);
+        let [x, kernels, y] = sliding.dims();
+        let channels = sliding.channels[1];
+        let (dtype, zero) = [
+            ("ui8", 0),
+            ("ui8", 255),
+            ("si8", -128),
+            ("si8", 127),
+            ("ui8", 131),
+        ][seed % 5];
+        let (unsigned, other) = if seed % 7 == 3 {
+            (true, 120)
+        } else {
+            (false, 0)
+        };
+        let to = ["ui8", "si8", "si32"][seed / 5 % 3];
+        let nhwc = seed % 4 == 1 && channels != 2;
+        let order = if nhwc { ", {order = [0, 2, 3, 1]}" } else { "" };
+        let wide = if unsigned { "ui8" } else { "si8" };
+        let weights = constant("%w", &kernels, unsigned, |i| number(i + seed, unsigned));
+        let (from, by) = (
+            centred("%x", &x, dtype, Some(zero)),
+            centred("%w", &kernels, wide, Some(other)),
+        );
+        let bias = (0..channels).map(|i| (i as i64 * 1000 - 9000).to_string());
+        let bias = bias.collect::<Vec<_>>().join(", ");
+        let end = match to {
+            "si32" => format!("  return %y : tensor<{y}xsi32>\n"),
+            _ => rounded(&y, &format!("{channels}x1x1"), seed % 2 == 0, to),
+        };
+        let text = format!(
+            "func.func @main(%x: tensor<{x}x{dtype}{order}>) -> tensor<{y}x{to}{order}> {{\n{weights}{from}{by}  \
+             %b = \"hbir.constant\"() <{{value = dense<[{bias}]> : tensor<{channels}xsi32>}}> : () -> tensor<{channels}xsi32>\n  \
+             %y = \"hbir.conv\"(%xc, %wc, %b) <{{{}}}> : \
+             (tensor<{x}xsi32>, tensor<{kernels}xsi32>, tensor<{channels}xsi32>) -> tensor<{y}xsi32>\n{end}}}\n",
+            sliding.attributes()
+        );
+        let text = if nhwc { laid(&text, order) } else { text };
+        let steps = check(&text, seed);
+        if !unsigned && !nhwc {
+            all += 1;
+            alone += usize::from(steps.len() == 1);
+        }
+    }
+    // Bytes are multiplied and become others in one step.
+    assert!(0 < alone && all * 9 <= alone * 10, "{alone} of {all}");
+}
+
+/// The same of floats that are bytes times scales of channels.
+#[test]
+fn convolutions_of_floats_that_are_bytes_slide_as_they_do() {
+    let (mut alone, mut all) = (0, 0);
+    for seed in 0..60 {
+        let sliding = Sliding::of(seed + 1000);
+        let [x, kernels, y] = sliding.dims();
+        let channels = sliding.channels[1];
+        let dtype = ["ui8", "si8"][seed % 2];
+        let to = ["ui8", "f32", "si8"][seed % 3];
+        let weights = constant("%w", &kernels, false, |i| number(i + seed, false));
+        let from = floats("%x", &x, dtype, None, true);
+        let by = floats("%w", &kernels, "si8", Some((0, channels)), true);
+        let bias = (0..channels).map(|i| format!("{:?}", (i as f32 - 9.0) * 0.25));
+        let bias = bias.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "func.func @main(%x: tensor<{x}x{dtype}>) -> tensor<{y}x{to}> {{\n{weights}{from}{by}  \
+             %b = \"hbir.constant\"() <{{value = dense<[{bias}]> : tensor<{channels}xf32>}}> : () -> tensor<{channels}xf32>\n  \
+             %y = \"hbir.conv\"(%xd, %wd, %b) <{{{}}}> : \
+             (tensor<{x}xf32>, tensor<{kernels}xf32>, tensor<{channels}xf32>) -> tensor<{y}xf32>\n{}}}\n",
+            sliding.attributes(),
+            ended(&y, channels, false, to)
+        );
+        let steps = check(&text, seed);
+        all += 1;
+        alone += usize::from(steps.len() == 1);
+    }
+    assert!(0 < alone && all * 9 <= alone * 10, "{alone} of {all}");
+}
+
+/// Bytes that products read where they lie are written, whoever else reads what is made of them.
+#[test]
+fn bytes_that_others_read_too_are_written() {
+    let wide = "tensor<4x8xf32>";
+    let ends = [
+        format!("  return %m, %xd : tensor<4x6xf32>, {wide}\n"),
+        format!(
+            "  %n = \"hbir.neg\"(%xd) : ({wide}) -> {wide}\n  return %m, %n : tensor<4x6xf32>, {wide}\n"
+        ),
+    ];
+    for end in &ends {
+        let weights = constant("%w", "8x6", false, |i| number(i, false));
+        let by = floats("%w", "8x6", "si8", None, true);
+        let text = format!(
+            "func.func @main(%a: tensor<4x8xui8>) -> (tensor<4x6xf32>, {wide}) {{\n  \
+             %f = \"hbir.cast\"(%a) <{{to = f32}}> : (tensor<4x8xui8>) -> {wide}\n  \
+             %g = \"hbir.abs\"(%f) : ({wide}) -> {wide}\n  \
+             %qs = \"hbir.constant\"() <{{value = dense<2.0> : tensor<f32>}}> : () -> tensor<f32>\n  \
+             %qz = \"hbir.constant\"() <{{value = dense<3> : tensor<ui8>}}> : () -> tensor<ui8>\n  \
+             %x = \"hbir.quantize\"(%g, %qs, %qz) <{{to = ui8}}> : ({wide}, tensor<f32>, tensor<ui8>) -> tensor<4x8xui8>\n\
+             {weights}{}{by}  \
+             %m = \"hbir.matmul\"(%xd, %wd) : ({wide}, tensor<8x6xf32>) -> tensor<4x6xf32>\n{end}}}\n",
+            floats("%x", "4x8", "ui8", None, true)
+        );
+        check(&text, 5);
+        let wide = "tensor<4x8xsi32>";
+        let text = format!(
+            "func.func @main(%a: tensor<4x8xui8>) -> (tensor<4x6xsi32>, {wide}) {{\n  \
+             %f = \"hbir.cast\"(%a) <{{to = f32}}> : (tensor<4x8xui8>) -> tensor<4x8xf32>\n  \
+             %qs = \"hbir.constant\"() <{{value = dense<2.0> : tensor<f32>}}> : () -> tensor<f32>\n  \
+             %qz = \"hbir.constant\"() <{{value = dense<3> : tensor<ui8>}}> : () -> tensor<ui8>\n  \
+             %x = \"hbir.quantize\"(%f, %qs, %qz) <{{to = ui8}}> : (tensor<4x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<4x8xui8>\n\
+             {weights}{}{}  \
+             %m = \"hbir.matmul\"(%xc, %wc) : ({wide}, tensor<8x6xsi32>) -> tensor<4x6xsi32>\n{}}}\n",
+            centred("%x", "4x8", "ui8", Some(3)),
+            centred("%w", "8x6", "si8", Some(0)),
+            end.replace("xf32", "xsi32").replace("%xd", "%xc")
+        );
+        check(&text, 5);
+    }
+}

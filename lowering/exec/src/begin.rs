@@ -6,6 +6,7 @@
 //! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
 
 use crate::element::Kind;
+use crate::join::Instead;
 use crate::memory::Slot;
 use crate::ops::{
     Bytes, CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors,
@@ -28,11 +29,11 @@ pub(crate) enum Begun {
 }
 
 /// Joins contractions to the additions, and convolutions to the norms, that alone read them, and to contractions what multiplies their operands.
-/// `kernels` are the names of the steps' own, `bytes` what is multiplied in place of operands; `site` is at any operation of the function.
+/// `kernels` are the names of the steps' own, `instead` is what is read in place of operands; `site` is at any operation of the function.
 pub(crate) fn begin(
     steps: &[Op],
     kernels: &[Option<&str>],
-    bytes: &IndexMap<Op, Bytes>,
+    instead: &Instead,
     site: Site<'_>,
 ) -> Vec<Begun> {
     let number: IndexMap<Op, usize> = steps.iter().enumerate().map(|(i, &op)| (op, i)).collect();
@@ -48,7 +49,8 @@ pub(crate) fn begin(
         operands.iter().for_each(|&value| reads(value, Some(op)));
     }
     let results = &site.func.results;
-    results.iter().for_each(|&value| reads(value, None));
+    let others = results.iter().chain(&instead.values);
+    others.for_each(|&value| reads(value, None));
     let mut begun: Vec<Begun> = steps.iter().map(|_| Begun::Stays).collect();
     for (at, &op) in steps.iter().enumerate() {
         let contracts = kernels[at] == Some(CONTRACT);
@@ -76,7 +78,13 @@ pub(crate) fn begin(
         }
         let sum = near.and_then(|to| {
             let sum = match contracts {
-                true => added(steps, &begun, (at, to), (scales, bytes.get(&op)), site),
+                true => added(
+                    steps,
+                    &begun,
+                    (at, to),
+                    (scales, instead.products.get(&op)),
+                    site,
+                ),
                 false => normed(steps, &begun, (at, to), site),
             };
             Some((sum?, to))

@@ -265,6 +265,7 @@ struct Compiler<'a> {
 impl Compiler<'_> {
     fn func(&mut self, found: &Func, bindings: Bindings) -> Outcome<Executable> {
         let func = concrete(found, &bindings)?;
+        agree(found, &func, &bindings, self.registry)?;
         let mut builder = Builder {
             arguments: Vec::new(),
             results: vec![0; func.results.len()],
@@ -408,7 +409,15 @@ impl Compiler<'_> {
         if self.registry.get(&data.name).is_none() {
             return Err(unknown("nothing declares it"));
         }
-        if self.options.generic {
+        // Kernels are made for elements that there are; what only moves them may have some of several operands.
+        let empty = |values: &[Value]| {
+            let mut places = values.iter().filter_map(|&v| builder.slots[v].as_ref());
+            places.any(|slot| slot.access.count() == 0)
+        };
+        let decl = self.registry.get(&data.name);
+        let computes = decl.is_some_and(|decl| ops::computes(decl.family()));
+        let nothing = empty(&data.results) || computes && empty(&data.operands);
+        if self.options.generic || nothing {
             return Ok(Work::Generic);
         }
         let kernel = ops::kernel(&Site {
@@ -481,6 +490,55 @@ fn concrete(func: &Func, bindings: &Bindings) -> Outcome<Func> {
         func.values[value].ty = Type::Tensor(Arc::new(ty));
     }
     Ok(func)
+}
+
+/// Checks that the sizes which names have got are sizes that operations take; `found` is the function with names.
+fn agree(found: &Func, func: &Func, bindings: &Bindings, registry: &Registry) -> Outcome<()> {
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let mut values = data.operands.iter().chain(&data.results);
+        let named = values.any(|&v| found.ty(v) != func.ty(v));
+        let Some(decl) = registry.get(&data.name).filter(|_| named) else {
+            continue;
+        };
+        if matches!(decl.structure(), Structure::Call | Structure::Opaque) {
+            continue;
+        }
+        let refused = |why: String, hint: Option<String>| {
+            let error =
+                Diagnostic::error(codes::EXECUTION_FAILED, why).at(data.span, "this operation");
+            let hint = hint.unwrap_or_else(|| "give inputs of other sizes".to_owned());
+            Err(Box::new(error.hint(hint)))
+        };
+        let inferred = match decl.infer(&func.op_ref(op)) {
+            Ok(inferred) => inferred,
+            Err(e) => {
+                return refused(
+                    format!("{} of @{}: {}", data.name, func.name, e.message),
+                    e.hint,
+                );
+            }
+        };
+        for (&result, wanted) in data.results.iter().zip(&inferred) {
+            let Some(own) = func.ty(result).as_tensor() else {
+                continue;
+            };
+            let sizes = own.dims.iter().zip(&wanted.dims);
+            let mut sizes = sizes.map(|(own, dim)| (own.fixed(), bindings.size(dim)));
+            let differs = sizes.find_map(|pair| match pair {
+                (Some(own), Some(wanted)) if own != wanted => Some((own, wanted)),
+                _ => None,
+            });
+            if let Some((own, wanted)) = differs {
+                let why = format!(
+                    "{} of @{} gives a size of {wanted} where the program says {own}",
+                    data.name, func.name
+                );
+                return refused(why, None);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn layout_of(func: &Func, value: Value) -> Outcome<Layout> {

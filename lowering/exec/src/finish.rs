@@ -8,6 +8,7 @@
 
 use crate::access::Access;
 use crate::element::Kind;
+use crate::join::Instead;
 use crate::memory::Slot;
 use crate::ops::{Chain, Code, Finish, From, Kernel, Link, Scale, Site, pieces};
 use indexmap::IndexMap;
@@ -39,15 +40,15 @@ pub(crate) enum Finished {
     Sum(Box<dyn Kernel>, Vec<Value>),
 }
 
-/// Joins steps that sum with the element-wise steps that alone read what they give; `site` is at any operation of the function.
-pub(crate) fn finish(steps: &[Known<'_>], site: Site<'_>) -> Vec<Finished> {
+/// Joins steps that sum with the element-wise steps that alone read what they give, but for what `instead` says; `site` is at any operation of the function.
+pub(crate) fn finish(steps: &[Known<'_>], instead: &Instead, site: Site<'_>) -> Vec<Finished> {
     let mut readers: IndexMap<Value, Vec<Option<Op>>> = IndexMap::new();
     for &op in &site.func.body {
         for &value in &site.func.ops[op].operands {
             readers.entry(value).or_default().push(Some(op));
         }
     }
-    for &value in &site.func.results {
+    for &value in site.func.results.iter().chain(&instead.values) {
         readers.entry(value).or_default().push(None);
     }
     let mut made: Vec<Finished> = steps.iter().map(|_| Finished::Stays).collect();

@@ -4,6 +4,7 @@
 //! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
 //! result lies beside it, or exactly on it in the same order.
 
+use crate::join::Instead;
 use crate::ops::{Chain, From, Link, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
@@ -39,8 +40,13 @@ pub(crate) enum Fused {
     Chain(Box<Chain>, Vec<Value>, Vec<Op>),
 }
 
-/// Joins steps, of which `kernels` have one of their own; `site` is at any operation of the function.
-pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused> {
+/// Joins steps, of which `kernels` have one of their own, and others read what `instead` says; `site` is at any operation of the function.
+pub(crate) fn fuse(
+    steps: &[Op],
+    kernels: &[bool],
+    instead: &Instead,
+    site: Site<'_>,
+) -> Vec<Fused> {
     let codes: Vec<Option<Vec<Piece>>> = steps
         .iter()
         .zip(kernels)
@@ -53,7 +59,7 @@ pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused>
         codes,
         steps,
     };
-    fusion.join();
+    fusion.join(instead);
     let mut made: Vec<Fused> = Vec::with_capacity(steps.len());
     for (root, group) in fusion.groups.iter().enumerate() {
         let several = fusion.roots[root] == root && 1 < group.members.len();
@@ -121,7 +127,7 @@ fn chain(
 }
 
 impl Fusion<'_> {
-    fn join(&mut self) {
+    fn join(&mut self, instead: &Instead) {
         let func = self.site.func;
         let mut users: IndexMap<Value, Vec<Option<usize>>> = IndexMap::new();
         let number: IndexMap<Op, usize> = self
@@ -138,7 +144,7 @@ impl Fusion<'_> {
                     .push(number.get(&op).copied());
             }
         }
-        for &value in &func.results {
+        for &value in func.results.iter().chain(&instead.values) {
             users.entry(value).or_default().push(None);
         }
         for step in (0..self.steps.len()).rev() {

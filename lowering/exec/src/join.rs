@@ -5,16 +5,38 @@ use crate::bytes::{in_bytes, of_floats};
 use crate::finish::{Finished, Known, finish};
 use crate::fuse::{Fused, fuse};
 use crate::job::Job;
-use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
-use indexmap::IndexMap;
-use optc_ir::Op;
+use crate::ops::{Bytes, CONTRACT, Copied, Orders, Site, order_of};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Op, Value};
+
+/// What jobs read that is no operand of their operations.
+#[derive(Debug, Default)]
+pub(crate) struct Instead {
+    /// What products multiply in the place of operands.
+    pub(crate) products: IndexMap<Op, Bytes>,
+    /// What is in memory for those who read it, whatever operations do so.
+    pub(crate) values: IndexSet<Value>,
+}
+
+impl Instead {
+    fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> Instead {
+        let others = jobs.iter().flat_map(|job| {
+            let own = &site.func.ops[job.op].operands;
+            job.operands.iter().filter(|value| !own.contains(value))
+        });
+        Instead {
+            values: others.copied().collect(),
+            products,
+        }
+    }
+}
 
 /// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become; `floats` says whether
 /// those of floats that are bytes multiply these.
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
-    let begun = begin(&ops, &names, &IndexMap::new(), site).into_iter();
+    let begun = begin(&ops, &names, &Instead::default(), site).into_iter();
     let order = |(begun, job): (Begun, &&Job)| match (begun, &job.kernel) {
         (Begun::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
         (Begun::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
@@ -35,11 +57,12 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
 /// `floats` says whether products of floats that are bytes multiply these.
 pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let (jobs, bytes) = in_bytes(jobs, site, floats);
+    let instead = Instead::of(&jobs, bytes, site);
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(Job::name).collect();
-    let begun = begin(&ops, &names, &bytes, site);
+    let begun = begin(&ops, &names, &instead, site);
     for (job, begun) in jobs.into_iter().zip(begun) {
         match begun {
             Begun::Gone => continue,
@@ -57,7 +80,7 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let jobs = std::mem::take(&mut made);
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let mut chains = Vec::with_capacity(jobs.len());
-    for (job, fused) in jobs.into_iter().zip(fuse(&ops, &kernels, site)) {
+    for (job, fused) in jobs.into_iter().zip(fuse(&ops, &kernels, &instead, site)) {
         let (job, links) = match fused {
             Fused::Gone => continue,
             Fused::Stays => (job, None),
@@ -75,7 +98,7 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
         operands: &job.operands,
         several: links.as_ref().map(|(links, ops)| (&links[..], &ops[..])),
     });
-    let finished = finish(&known.collect::<Vec<_>>(), site);
+    let finished = finish(&known.collect::<Vec<_>>(), &instead, site);
     let jobs = made.into_iter().zip(finished);
     let jobs = jobs.filter_map(|(job, finished)| match finished {
         Finished::Stays => Some(job),

@@ -26,7 +26,8 @@
 //! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it;
 //!    one that a group reads, to the last operation of the group; one that a sum of products reads which is only added to something, inside
 //!    another value, to the addition; one that a convolution reads which is only normalized by means that are known, to the norm; and one that a sum, a
-//!    softmax or a norm reads of which element-wise operations alone make smaller elements, to the last of these: all can be one step then.
+//!    softmax or a norm reads of which element-wise operations alone make smaller elements, to the last of these, and so what element-wise
+//!    operations made its larger elements of: all can be one step then.
 //! 2. Buffers that have pieces of one value are one block, each of which lives until the last of them dies: in the order in which the
 //!    program runs, so that an operation that reads pieces writes behind them.
 //! 3. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
@@ -387,11 +388,29 @@ fn read_by_narrowed(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
             }
             if along(before) && bits(last) < bits(own) {
                 all.extend(operands.iter().map(|&operand| (operand, place)));
+                all.extend(sources(func, before, &by_element).map(|source| (source, place)));
             }
             break;
         }
     }
     all
+}
+
+/// What the operands of a sum of products are made of by element-wise operations, where that has elements of fewer bits: the sum may read these.
+fn sources(func: &Func, sum: Op, by_element: &impl Fn(Op) -> bool) -> impl Iterator<Item = Value> {
+    let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+    let operands = func.ops[sum].operands.iter();
+    operands.filter_map(move |&operand| {
+        let mut value = operand;
+        for _ in 0..MOST_NARROWING {
+            let made = func.def_op(value).filter(|&op| by_element(op))?;
+            value = *func.ops[made].operands.first()?;
+            if bits(value) < bits(operand) {
+                return Some(value);
+            }
+        }
+        None
+    })
 }
 
 /// The places of the results of an operation.

@@ -4,7 +4,7 @@
 //! Four places of 64 channels are woven in registers, which makes vectors of every fourth four channels; weights and what sums begin
 //! with are in that order when the work is prepared. The sums are exact, but that they wrap around.
 
-use super::product::{Byte, Narrow, Quad};
+use super::product::{Byte, MOST_COLUMNS, Narrow, Quad, TURNED_ZERO};
 use crate::isa::Isa;
 use bytemuck::Pod;
 
@@ -21,8 +21,44 @@ pub(crate) struct Places<B> {
     channels: usize,
     /// Of each block and each four places, the weights of all its channels.
     weights: Vec<Quad<B>>,
-    /// What turned bits take from the sum of each channel.
-    turned: Vec<i32>,
+    /// What the weights of each channel add up to.
+    sums: Vec<i32>,
+}
+
+/// The factors and the terms of some channels by which sums are scaled.
+pub(crate) type Scales = [[f32; MOST_COLUMNS]; 2];
+
+/// What bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes {
+    /// Whether their highest bit is turned before they are multiplied.
+    pub(crate) turned: bool,
+    /// What they are less, its highest bit turned where theirs is.
+    pub(crate) zero: u8,
+}
+
+impl Bytes {
+    /// Those of the type that they have, less nothing.
+    pub(crate) const PLAIN: Bytes = Bytes {
+        turned: true,
+        zero: TURNED_ZERO,
+    };
+
+    /// What of sums of products turned bits and what bytes are less make too much, of weights that add up to this.
+    pub(crate) fn more<B: Byte>(self, weights: i32) -> i32 {
+        match B::SIGNED {
+            true => weights.wrapping_mul(i32::from(self.zero)),
+            false => weights.wrapping_mul(-i32::from(TURNED_ZERO)),
+        }
+    }
+
+    /// The byte that is multiplied as 0.
+    pub(crate) fn nothing(self) -> u8 {
+        match self.turned {
+            true => self.zero ^ TURNED_ZERO,
+            false => self.zero,
+        }
+    }
 }
 
 /// Where the channels are that a line of a result is summed from.
@@ -62,39 +98,42 @@ impl<B: Byte> Places<B> {
     fn made(places: usize, channels: usize, weight: impl Fn(usize, usize) -> B) -> Places<B> {
         let (blocks, groups) = (channels.div_ceil(BLOCK), places.div_ceil(QUAD));
         let mut weights = vec![[B::zeroed(); QUAD]; blocks * groups * BLOCK];
-        let mut turned = vec![0i32; channels];
-        for (channel, turned) in turned.iter_mut().enumerate() {
+        let mut sums = vec![0i32; channels];
+        for (channel, sum) in sums.iter_mut().enumerate() {
             let at = place(channel % BLOCK);
             for p in 0..places {
                 let line = (channel / BLOCK * groups + p / QUAD) * BLOCK;
                 let weight = weight(p, channel);
                 weights[line + at][p % QUAD] = weight;
-                let off = weight.number() << 7;
-                *turned = turned.wrapping_add(if B::SIGNED { -off } else { off });
+                *sum = sum.wrapping_add(weight.number());
             }
         }
         Places {
             places,
             channels,
             weights,
-            turned,
+            sums,
         }
     }
 
     /// Bytes of the weights.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.weights[..]) + size_of_val(&self.turned[..])
+        size_of_val(&self.weights[..]) + size_of_val(&self.sums[..])
     }
 
-    /// What sums begin with, of each channel, as lines of sums want it.
+    /// What sums of bytes begin with, of each channel, as lines of sums want it.
     ///
     /// # Panics
     /// There are other channels.
-    pub(crate) fn begins(&self, begins: impl ExactSizeIterator<Item = i32>) -> Vec<i32> {
+    pub(crate) fn begins(
+        &self,
+        begins: impl ExactSizeIterator<Item = i32>,
+        bytes: Bytes,
+    ) -> Vec<i32> {
         assert_eq!(begins.len(), self.channels, "each channel has a beginning");
         let mut all = vec![0; self.channels.next_multiple_of(BLOCK)];
-        for (channel, (begin, turned)) in begins.zip(&self.turned).enumerate() {
-            all[place(channel)] = begin.wrapping_add(*turned);
+        for (channel, (begin, &weights)) in begins.zip(&self.sums).enumerate() {
+            all[place(channel)] = begin.wrapping_sub(bytes.more::<B>(weights));
         }
         all
     }
@@ -105,11 +144,11 @@ impl<B: Byte> Places<B> {
     /// What is read or written is outside of its list, positions lie in one another, or elements are not of the size of what is written.
     pub(crate) fn line<T: Pod>(
         &self,
-        x: &[B],
+        (x, bytes): (&[B], Bytes),
         begins: &[i32],
         reads: &Reads<'_>,
         to: (&mut [T], Positions),
-        narrow: Option<&Narrow>,
+        (narrow, scales): (Option<&Narrow>, Option<&[Scales]>),
     ) {
         let (to, positions) = to;
         let Some(last) = positions.count.checked_sub(1) else {
@@ -134,7 +173,12 @@ impl<B: Byte> Places<B> {
                 && inside(self.channels - 1, positions.step, to.len()),
             "positions lie apart and inside of the result"
         );
-        let zeros = vec![B::zeroed(); self.channels];
+        let parts = self.channels.div_ceil(MOST_COLUMNS);
+        assert!(
+            scales.is_none_or(|scales| scales.len() == parts),
+            "each channel has a scale"
+        );
+        let zeros = vec![bytemuck::cast::<u8, B>(bytes.nothing()); self.channels];
         let first = |column: &Option<usize>| match *column {
             None => zeros.as_ptr(),
             Some(at) => x[at..][..self.channels].as_ptr(),
@@ -152,6 +196,8 @@ impl<B: Byte> Places<B> {
                 columns: &columns,
                 places: &places,
                 stride: reads.stride,
+                turned: bytes.turned,
+                scales,
                 to: to.as_mut_ptr().cast(),
                 size,
                 positions,
@@ -161,7 +207,7 @@ impl<B: Byte> Places<B> {
             unsafe { vectors::line(&line, narrow) };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let _ = (columns, places);
+        let _ = (columns, places, narrow);
     }
 }
 
@@ -180,8 +226,8 @@ fn has_dots(isa: Isa) -> bool {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod vectors {
-    use super::{BLOCK, Byte, LANES, Positions, QUAD, Quad};
-    use crate::kernels::product::{Narrow, Narrowed, narrow_sums};
+    use super::{BLOCK, Byte, LANES, MOST_COLUMNS, Positions, QUAD, Quad, Scales};
+    use crate::kernels::product::{Narrow, Narrowed, Scales as Scaled, narrow_sums};
     use std::arch::x86_64::*;
     use std::array::from_fn;
 
@@ -192,6 +238,10 @@ mod vectors {
         pub(super) columns: &'a [*const B],
         pub(super) places: &'a [usize],
         pub(super) stride: usize,
+        /// Whether the highest bits are turned.
+        pub(super) turned: bool,
+        /// What sums are scaled by, of some channels each.
+        pub(super) scales: Option<&'a [Scales]>,
         pub(super) to: *mut u8,
         /// Bytes of what is written.
         pub(super) size: usize,
@@ -233,7 +283,7 @@ mod vectors {
         let first = block * BLOCK;
         let there = (line.channels - first).min(BLOCK);
         let mask = u64::MAX >> (BLOCK - there);
-        let turn = _mm512_set1_epi8(-128);
+        let turn = _mm512_set1_epi8(if line.turned { -128 } else { 0 });
         // SAFETY: the caller's promises; of a block nothing is read or written but the channels that there are.
         unsafe {
             let begins = line.begins.as_ptr().add(first);
@@ -269,14 +319,21 @@ mod vectors {
             }
             match narrow {
                 Some(by) => {
-                    let rows: [*mut u8; P] = from_fn(place);
-                    let to = Narrowed {
-                        scales: None,
-                        by,
-                        rows: &rows,
-                        columns: there,
-                    };
-                    narrow_sums(to, &sorted, 0);
+                    // As many channels as scales have together.
+                    for half in 0..there.div_ceil(MOST_COLUMNS) {
+                        let at = half * MOST_COLUMNS;
+                        let rows: [*mut u8; P] = from_fn(|p| place(p).add(at * line.size));
+                        let scales = line.scales.map(|all| &all[first / MOST_COLUMNS + half]);
+                        let to = Narrowed {
+                            scales: scales.map(Scaled::Columns),
+                            by,
+                            rows: &rows,
+                            columns: (there - at).min(MOST_COLUMNS),
+                        };
+                        let own: [[__m512i; 2]; P] =
+                            from_fn(|p| [sorted[p][2 * half], sorted[p][2 * half + 1]]);
+                        narrow_sums(to, &own, 0);
+                    }
                 }
                 None => {
                     for (p, sums) in sorted.iter().enumerate() {
@@ -351,7 +408,7 @@ mod tests {
                 1 => 0,
                 _ => c as i32 * 977 - 30_000,
             };
-            let begins = of.begins((0..channels).map(begin));
+            let begins = of.begins((0..channels).map(begin), Bytes::PLAIN);
             for (count, stride, step) in [(1, 1, channels), (7, 1, channels + 3), (4, 2, 300)] {
                 let width = places + count * stride;
                 let x: Vec<B> = (0..width * channels + 5).map(&number).collect();
@@ -374,11 +431,13 @@ mod tests {
                 };
                 let long = (count - 1) * step + channels;
                 let mut sums = vec![-7i32; long];
-                of.line(&x, &begins, &reads, (&mut sums, positions), None);
+                let given = (&x[..], Bytes::PLAIN);
+                of.line(given, &begins, &reads, (&mut sums, positions), (None, None));
                 let narrow = Narrow::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
                 let narrow = narrow.expect("all are finite");
                 let mut bytes = vec![77u8; long];
-                of.line(&x, &begins, &reads, (&mut bytes, positions), Some(&narrow));
+                let how = (Some(&narrow), None);
+                of.line(given, &begins, &reads, (&mut bytes, positions), how);
                 for at in 0..long {
                     let (position, c) = (at / step, at % step);
                     let wanted = match c < channels {

@@ -7,7 +7,8 @@ use crate::access::Access;
 use crate::element::{Kind, elements};
 use crate::memory::In;
 use crate::ops::kernel::{Kernel, Site, renamed};
-use crate::ops::products::{Centred, LEFT, Products, Spread};
+use crate::ops::products::{Centred, LEFT, Products};
+use crate::ops::spread::Spreads;
 use crate::team::Context;
 use optc_ir::{Op, Operation, Structure, Value};
 use optc_ops::{Cast, Dequantize, Sub};
@@ -179,7 +180,7 @@ impl Bytes {
         of: &Products,
         constants: [Option<&[u8]>; 2],
         begins: Option<&[u8]>,
-    ) -> Option<(Bytes, Option<Spread>)> {
+    ) -> Option<(Bytes, Option<Spreads>)> {
         let Some(scale) = self.scale else {
             return Some((self.clone(), None));
         };
@@ -316,6 +317,11 @@ impl Side {
 }
 
 impl Made {
+    /// Whether the bytes have no sign.
+    pub(crate) fn is_unsigned(&self) -> bool {
+        self.unsigned
+    }
+
     /// Whether they are less what is not known before it is computed.
     pub(crate) fn is_less_of_value(&self) -> bool {
         self.zero.is_err()

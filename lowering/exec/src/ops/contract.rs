@@ -6,7 +6,8 @@ use crate::memory::{In, Slot};
 use crate::ops::bytes::Bytes;
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::products::{self, Along, Begins, Multiply, Products, Spread};
+use crate::ops::products::{self, Along, Begins, Multiply, Products};
+use crate::ops::spread::Spreads;
 use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_ops::Linear;
@@ -142,7 +143,11 @@ impl Contract {
             (finish, Some(spread)) => Some((Finish::of_floats(finish), Some(spread))),
             (Some(finish), None) => {
                 let spread = match finish.scale() {
-                    Some(scale) => Some(Spread::of(&products, &made(&scale.access)?, &finish)?),
+                    Some(scale) => Some(Spreads::of_finish(
+                        &products,
+                        &made(&scale.access)?,
+                        &finish,
+                    )?),
                     None => None,
                 };
                 Some((finish, spread))

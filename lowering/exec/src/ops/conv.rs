@@ -2,22 +2,25 @@
 //! copy of the operand is made but of the panel that is multiplied next.
 
 use crate::access::Access;
-use crate::element::Kind;
+use crate::element::{Kind, elements};
 use crate::memory::{In, Slot};
 use crate::nest::dimension;
-use crate::ops::bytes::Bytes;
+use crate::ops::bytes::{Bytes, Side};
 use crate::ops::channels::{Factors, picked, places_of};
-use crate::ops::depthwise::Depthwise;
+use crate::ops::depthwise::{Depthwise, Instead};
 use crate::ops::elementwise::Fill;
 use crate::ops::finish::Finish;
+use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
-use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT, Spread};
+use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::slide::{Places, Slide, step};
+use crate::ops::spread::Spreads;
 use crate::ops::window::{DIMS, Window};
 use crate::team::Context;
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::Conv;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A convolution with groups, strides, dilations and padding.
@@ -150,10 +153,38 @@ impl Convolution {
             return None;
         }
         let (mut biased, mut bytes) = (biased, bytes.cloned());
-        if let Some(found) = Depthwise::of(&places, kinds, constants[1], finish.clone()) {
-            if bytes.is_some() || scale.is_some() {
-                return None;
+        if Depthwise::is(&places) && (bytes.is_some() || scale.is_some()) {
+            let scales = match scale {
+                Some(of) => Some(Depthwise::of_channels(&places_of(&of.access)?, &of.values)?),
+                None => None,
+            };
+            let instead = centred(&places, bytes.as_ref(), floats[1], first, scales)?;
+            let weights = instead.weights.clone()?;
+            let finish = match scaled {
+                true => Some(Finish::of_floats(finish)),
+                false => finish,
+            };
+            let work = Depthwise::of(&places, kinds, instead, finish)?;
+            if let Some(bytes) = &mut bytes {
+                bytes.sides[1] = Side::Constant {
+                    bytes: weights.into(),
+                    zero: 0,
+                };
             }
+            biased &= !scaled;
+            return Some(Convolution {
+                work: Work::Depthwise(Box::new(work)),
+                biased,
+                op,
+                own,
+                bytes,
+            });
+        }
+        let instead = Instead {
+            weights: constants[1].map(Cow::Borrowed),
+            ..Instead::default()
+        };
+        if let Some(found) = Depthwise::of(&places, kinds, instead, finish.clone()) {
             let work = Work::Depthwise(Box::new(found));
             return Some(Convolution {
                 work,
@@ -170,7 +201,7 @@ impl Convolution {
                 let mut spread = match scale {
                     Some(scale) => {
                         let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
-                        Some(Spread::of(&products, &along, finish.as_ref()?)?)
+                        Some(Spreads::of_finish(&products, &along, finish.as_ref()?)?)
                     }
                     None => None,
                 };
@@ -205,6 +236,36 @@ impl Convolution {
             bytes,
         })
     }
+}
+
+/// What a convolution of each channel by itself multiplies: weights as `i8`, and the bytes of its operand less a number; `scales` are those of what
+/// is done with the sums of integers.
+fn centred(
+    places: &Places,
+    bytes: Option<&Bytes>,
+    floats: Option<&[u8]>,
+    begins: Option<&[u8]>,
+    scales: Option<Vec<[f32; 2]>>,
+) -> Option<Instead<'static>> {
+    let bytes = bytes?;
+    let [Side::Value(made), _] = &bytes.sides else {
+        return None;
+    };
+    let (weights, scales) = match (bytes.scale, &bytes.sides[1]) {
+        (None, Side::Constant { bytes, zero: 0 }) => (bytes.to_vec(), scales),
+        (Some(scale), _) => {
+            let begins = begins.map(elements::<f32>).transpose().ok()?;
+            let floats = elements::<f32>(floats?).ok()?;
+            let (bytes, scales) = Depthwise::scaled_bytes(places, floats, scale, begins)?;
+            (bytes, Some(scales))
+        }
+        _ => return None,
+    };
+    Some(Instead {
+        weights: Some(weights.into()),
+        centred: Some(made.is_unsigned()),
+        scales,
+    })
 }
 
 /// Where the bias of each element of the result lies; the first element where there is none.
@@ -332,7 +393,12 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
         extents.push((slide, step));
     }
     let mut loops: Vec<Along> = still(places).to_vec();
-    if inside {
+    // Bytes of several taps, or of some places only, are brought together once and not for each position.
+    let channels = still(places)[3][0].len();
+    let apart = places.slides.iter().any(|s| 1 < s.kernel || 1 < s.stride);
+    let beside = order.last().is_some_and(|&d| y[3 + d].get(1) == Some(&1));
+    let together = kind.size() == 1 && channels.is_multiple_of(image::CHANNELS) && apart && beside;
+    if inside && !together {
         loops.extend(positions);
         loops.extend(kernels);
         return Products::of(base, &loops, known, kind);
@@ -404,8 +470,35 @@ fn sliding(
     let pixel_places = places_of(&|s| s.output, &|s, i| i * s.stride as i32 - s.low as i32);
     let tap_places = places_of(&|s| s.kernel, &|s, i| i * s.dilation as i32);
     let add = |a: &[i64; 4], b: &[i64; 4]| std::array::from_fn(|k| a[k] + b[k]);
+    let dims = std::array::from_fn(|d| match (d + extents.len()).checked_sub(DIMS) {
+        None => Some(Dim::NONE),
+        Some(d) => {
+            let (slide, stride) = extents[d];
+            let last = (slide.output - 1) * slide.stride + (slide.kernel - 1) * slide.dilation;
+            Some(Dim {
+                low: -i32::try_from(slide.low).ok()?,
+                extent: last + 1,
+                size: i32::try_from(slide.input).ok()?,
+                stride,
+            })
+        }
+    });
+    let [Some(first), Some(second), Some(third)] = dims else {
+        return None;
+    };
+    let image = if pixels_are_columns && kind.size() == 1 {
+        let lines = channels.iter().map(|channel| channel[LEFT]).collect();
+        Image::of(
+            lines,
+            &tap_places,
+            [first, second, third],
+            extents.last()?.0.stride,
+        )
+    } else {
+        None
+    };
     // With channels innermost terms of a place are neighbours where channels are; else kernels are as weights have them.
-    let channels_inside = !pixels_are_columns;
+    let channels_inside = !pixels_are_columns || image.is_some();
     let mut terms = Vec::with_capacity(channels.len() * taps.len());
     let mut term_places = Vec::with_capacity(terms.capacity());
     if channels_inside {
@@ -423,10 +516,7 @@ fn sliding(
             }
         }
     }
-    let mut sizes = [1i32; DIMS];
-    for (d, (slide, _)) in extents.iter().enumerate() {
-        sizes[DIMS - extents.len() + d] = i32::try_from(slide.input).ok()?;
-    }
+    let sizes = [first.size, second.size, third.size];
     let channel_step = channels.get(1).map_or(1, |c| c[LEFT] - channels[0][LEFT]);
     let even = channel_step == 1 && channels.windows(2).all(|w| w[1][LEFT] - w[0][LEFT] == 1);
     products.terms = terms;
@@ -445,6 +535,7 @@ fn sliding(
         stride: pixel_step,
         neighbours: channels.len(),
         even: even && channels_inside,
+        image,
     });
     // Reach: what the operands' own indices reach, as places outside are not read.
     let whole = |k: usize, base: i64| {
@@ -582,7 +673,7 @@ impl Kernel for Convolution {
         let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {
             Work::Whole(products) => products.run(out, [x, w], zeros, start, cx.team),
-            Work::Depthwise(work) => work.run(out, x, w, bias, cx.team),
+            Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), cx.team),
             Work::Taps { taps, fill } => {
                 let values = bias.map_or(Ok(&[0.0][..]), floats)?;
                 fill.run(values, floats_mut(out)?)?;

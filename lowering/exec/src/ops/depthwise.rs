@@ -2,14 +2,18 @@
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::isa::Isa;
-use crate::kernels::channels::{self, Positions, Reads};
-use crate::kernels::product::{self, Byte, Narrow, PLACES, Quad, Weights};
+use crate::kernels::channels::{self, Bytes, Positions, Reads};
+use crate::kernels::product::{
+    self, Byte, MOST_COLUMNS, Narrow, PLACES, Quad, Slid, TURNED_ZERO, Weights, slides,
+};
 use crate::kernels::{Taps, vectorized};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
 use crate::ops::slide::{Places, Slide, step};
+use crate::ops::spread::{Spread, is_scale, scaled_bytes};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
+use std::borrow::Cow;
 
 /// Elements of a row that are summed in registers.
 const BLOCK: usize = 16;
@@ -42,6 +46,21 @@ pub(crate) struct Depthwise {
     packed: Packed,
     /// What is done with sums before they are written.
     finish: Option<Finish>,
+    /// Of bytes that are less a number, whether they have no sign; weights are `i8` then.
+    centred: Option<bool>,
+    /// What sums of each channel are scaled by first.
+    spread: Option<Spread>,
+}
+
+/// What is multiplied in the place of the operands.
+#[derive(Debug, Default)]
+pub(crate) struct Instead<'a> {
+    /// Weights that are known.
+    pub(crate) weights: Option<Cow<'a, [u8]>>,
+    /// Whether bytes of the operand, which are less a number, have no sign.
+    pub(crate) centred: Option<bool>,
+    /// What sums of each channel are scaled by, and what is added then.
+    pub(crate) scales: Option<Vec<[f32; 2]>>,
 }
 
 /// The weights of a constant, the channels of a position of the kernel together.
@@ -65,10 +84,15 @@ impl Depthwise {
     pub(crate) fn of(
         places: &Places,
         kinds: [Kind; 2],
-        weights: Option<&[u8]>,
+        instead: Instead<'_>,
         finish: Option<Finish>,
     ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
+        let Instead {
+            weights,
+            centred,
+            scales,
+        } = instead;
         let known = match kinds {
             [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
             [Kind::BF16, Kind::BF16 | Kind::F32] => true,
@@ -79,8 +103,7 @@ impl Depthwise {
         if !known {
             return None;
         }
-        let one = x[1].len() == 1 && y[2].len() == 1;
-        if x[2].len() != 1 || x[1].len() < 2 && !one || 2 < places.slides.len() {
+        if !Depthwise::is(places) {
             return None;
         }
         let mut tables = places.tables.clone();
@@ -123,11 +146,80 @@ impl Depthwise {
             channels,
             packed: Packed::Nothing,
             finish,
+            centred,
+            spread: scales.map(|list| match channels {
+                true => Spread::columns(list, MOST_COLUMNS),
+                false => Spread::Rows(list),
+            }),
         };
         if let Some(weights) = weights.filter(|_| channels) {
-            made.packed = made.pack(weights).unwrap_or(Packed::Nothing);
+            made.packed = made.pack(&weights).unwrap_or(Packed::Nothing);
         }
-        Some(made)
+        // Along channels what bytes are less is known to the loops over bytes alone.
+        let bytes = matches!(made.packed, Packed::Signed(_)) || !channels;
+        let plain = made.centred.is_none() && made.spread.is_none();
+        (plain || bytes).then_some(made)
+    }
+
+    /// Whether each channel is convolved by itself, over at most two dimensions.
+    pub(crate) fn is(places: &Places) -> bool {
+        let [y, x, _, _] = &places.tables;
+        let one = x[1].len() == 1 && y[2].len() == 1;
+        x[2].len() == 1 && (2 <= x[1].len() || one) && places.slides.len() <= 2
+    }
+
+    /// The numbers of each channel of the result, which lie where sums begin.
+    pub(crate) fn of_channels(places: &Places, values: &[[f32; 2]]) -> Option<Vec<[f32; 2]>> {
+        let (base, begins) = (places.base[3], &places.tables[3]);
+        let mut others = begins
+            .iter()
+            .enumerate()
+            .filter(|(d, _)| ![1, 2].contains(d));
+        if others.any(|(_, table)| table.iter().any(|&at| at != 0)) {
+            return None;
+        }
+        let all = begins[1]
+            .iter()
+            .flat_map(|g| begins[2].iter().map(move |o| base + g + o));
+        all.map(|at| values.get(usize::try_from(at).ok()?).copied())
+            .collect()
+    }
+
+    /// Weights as bytes, each channel of which times a scale: the bytes where the weights lie, and what sums are multiplied by, these scales by
+    /// that of the operand, and what is added, where sums begin with something.
+    pub(crate) fn scaled_bytes(
+        places: &Places,
+        weights: &[f32],
+        scale: f32,
+        begins: Option<&[f32]>,
+    ) -> Option<(Vec<u8>, Vec<[f32; 2]>)> {
+        let begins: Vec<[f32; 2]> = match begins {
+            Some(list) => list.iter().map(|&x| [0.0, x]).collect(),
+            None => vec![[0.0, -0.0]],
+        };
+        let mut list = Depthwise::of_channels(places, &begins)?;
+        let w = &places.tables[2];
+        let mut inner = vec![places.base[2]];
+        for table in &w[2..] {
+            inner = inner
+                .iter()
+                .flat_map(|at| table.iter().map(move |step| at + step))
+                .collect();
+        }
+        let mut bytes = vec![0u8; weights.len()];
+        let channels = w[0].iter().flat_map(|g| w[1].iter().map(move |o| g + o));
+        for (by, channel) in list.iter_mut().zip(channels) {
+            let at = |place: &i64| usize::try_from(channel + place);
+            let own: Vec<usize> = inner.iter().map(at).collect::<Result<_, _>>().ok()?;
+            let numbers = own.iter().map(|&at| weights.get(at).copied());
+            let (times, found) = scaled_bytes(&numbers.collect::<Option<Vec<f32>>>()?)?;
+            for (&at, byte) in own.iter().zip(found) {
+                bytes[at] = byte.cast_unsigned();
+            }
+            by[0] = scale * times;
+        }
+        let fits = |&[by, plus]: &[f32; 2]| is_scale(by) && plus.is_finite();
+        list.iter().all(fits).then_some((bytes, list))
     }
 
     pub(crate) fn own_bytes(&self) -> usize {
@@ -190,10 +282,18 @@ impl Depthwise {
         out: &mut [u8],
         x: &[u8],
         w: &[u8],
-        bias: Option<&[u8]>,
+        (bias, zero): (Option<&[u8]>, u8),
         team: &Team,
     ) -> Result<(), String> {
         let sums = self.finish.is_some();
+        let zero = match self.centred {
+            None => Bytes::PLAIN,
+            Some(unsigned) => Bytes {
+                turned: !unsigned,
+                zero: if unsigned { zero } else { zero ^ TURNED_ZERO },
+            },
+        };
+        let bias = (bias, zero);
         match self.kinds {
             [Kind::F32, _] => self.typed::<f32, f32, f32>(out, x, w, bias, team),
             [Kind::BF16, Kind::F32] => self.typed::<bf16, f32, f32>(out, x, w, bias, team),
@@ -217,7 +317,7 @@ impl Depthwise {
         out: &mut [u8],
         x: &[u8],
         w: &[u8],
-        bias: Option<&[u8]>,
+        (bias, bytes): (Option<&[u8]>, Bytes),
         team: &Team,
     ) -> Result<(), String> {
         let (out, x) = (elements_mut::<O>(out)?, elements::<E>(x)?);
@@ -237,7 +337,7 @@ impl Depthwise {
             return Err("an element lies outside of its buffer".to_owned());
         }
         if self.channels {
-            if E::whole_channels(self, out, x, w, bias, team)? {
+            if E::whole_channels(self, out, (x, bytes), w, bias, team)? {
                 return Ok(());
             }
             let own = match &self.packed {
@@ -270,7 +370,7 @@ impl Depthwise {
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
-                    || E::along_rows(self, out, x, w, bias, share),
+                    || E::along_rows(self, out, (x, bytes), w, bias, share),
                 );
             })
         }
@@ -335,8 +435,10 @@ impl Depthwise {
                 // Elements, and quads of them.
                 let line = Depthwise::line(&plane);
                 let groups = self.slides[0].kernel.div_ceil(QUAD);
-                let sums = self.slides[1].output.next_multiple_of(PLACES);
-                (height * line).div_ceil(QUAD) + LINES * (groups * line + sums)
+                let sums = LINES * self.slides[1].output.next_multiple_of(PLACES);
+                let quads = (height * line).div_ceil(QUAD) + LINES * groups * line;
+                let bytes = (height * self.line_plane().0.row).div_ceil(QUAD);
+                quads.max(bytes + 2 * self.slides[0].output * size_of::<usize>()) + sums
             }
         };
         (sums + planes) * size_of::<f32>() + parts
@@ -597,7 +699,7 @@ impl Depthwise {
     fn quads_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
-        x: &[E],
+        (x, bytes): (&[E], Bytes),
         w: &[E],
         bias: Option<&[T]>,
         share: &Share,
@@ -609,7 +711,7 @@ impl Depthwise {
         let start_of = self.base[0] - share.places.start as i64;
         let neighbours = step(&xt[4]) == Some(1);
         let together = step(&yt[4]) == Some(1);
-        let mut padded = vec![E::zeroed().turned(); height * width];
+        let mut padded = vec![bytemuck::cast::<u8, E>(bytes.zero); height * width];
         let mut lines: Vec<Quad<E>> = vec![[E::zeroed(); QUAD]; LINES * groups * width];
         let mut taps: Vec<Weights<E>> = Vec::new();
         let mut parts = self.parts();
@@ -622,7 +724,10 @@ impl Depthwise {
         {
             let from = self.base[1] + xt[0][n] + xt[1][g];
             let to = (&mut padded[..], width);
-            self.fill(&plane, to, (x, from, neighbours), |x| x.turned());
+            match bytes.turned {
+                true => self.fill(&plane, to, (x, from, neighbours), |x| x.turned()),
+                false => self.fill(&plane, to, (x, from, neighbours), |x| x),
+            }
             taps.clear();
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
@@ -637,7 +742,14 @@ impl Depthwise {
                 let start = bias.map_or(T::zeroed(), |bias| {
                     bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
                 });
-                taps.push(Weights::of(own.collect(), bytemuck::cast(start.read())));
+                let own: Vec<(usize, Quad<E>)> = own.collect();
+                let numbers = own.iter().flat_map(|tap| tap.1).map(Byte::number);
+                let weights = numbers.fold(0i32, i32::wrapping_add);
+                // What turned bits alone make too much the loops know.
+                let more = bytes.more::<E>(weights);
+                let known = Bytes::PLAIN.more::<E>(weights);
+                let begin = bytemuck::cast::<_, i32>(start.read()).wrapping_sub(more);
+                taps.push(Weights::of(own, begin.wrapping_add(known)));
             }
             for first in (0..rows.output).step_by(LINES) {
                 let some = first..(first + LINES).min(rows.output);
@@ -653,17 +765,25 @@ impl Depthwise {
                     }
                 }
                 for (o, taps) in taps.iter().enumerate() {
+                    let scale = match &self.spread {
+                        Some(Spread::Rows(list)) => Some(list[g * yt[2].len() + o]),
+                        _ => None,
+                    };
                     let own = lines.chunks_exact(groups * width).take(some.len());
                     let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
                     if let Some(narrow) = narrow.filter(|_| taps.narrows()) {
                         for (r, line) in some.clone().zip(own) {
                             let to = (to + yt[3][r]) as usize;
-                            taps.narrowed(line, &mut out[to..to + columns.output], &narrow);
+                            let to = &mut out[to..to + columns.output];
+                            taps.narrowed(line, to, (&narrow, scale));
                         }
                         continue;
                     }
                     for (line, sums) in own.zip(sums.chunks_exact_mut(long)) {
                         taps.sums(line, sums);
+                        if let Some(by) = scale {
+                            sums.iter_mut().for_each(|sum| *sum = scaled(*sum, by));
+                        }
                     }
                     self.made(&mut parts, &mut sums[..some.len() * long]);
                     for (r, found) in some.clone().zip(sums.chunks_exact(long)) {
@@ -676,11 +796,112 @@ impl Depthwise {
         }
     }
 
+    /// The same where four columns of the kernel are multiplied at once, from where they lie.
+    fn slid_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+        &self,
+        out: &mut [O],
+        (x, bytes): (&[E], Bytes),
+        w: &[E],
+        bias: Option<&[T]>,
+        share: &Share,
+    ) {
+        let [yt, xt, wt, bt] = &self.tables;
+        let [rows, columns] = &self.slides;
+        let (plane, height) = self.line_plane();
+        let start_of = self.base[0] - share.places.start as i64;
+        let neighbours = step(&xt[4]) == Some(1);
+        let together = step(&yt[4]) == Some(1);
+        let mut padded = vec![bytemuck::cast::<u8, E>(bytes.zero); height * plane.row];
+        let (mut parts, long) = (self.parts(), columns.output.next_multiple_of(PLACES));
+        let narrow = self.narrow::<O>().filter(|_| together);
+        let mut sums = vec![0i32; if narrow.is_some() { 0 } else { LINES * long }];
+        let mut begins: Vec<[usize; 2]> = Vec::new();
+        let fours = columns.kernel.div_ceil(QUAD);
+        for (n, g) in pairs(yt[0].len(), yt[1].len())
+            .take(share.units.end)
+            .skip(share.units.start)
+        {
+            let from = self.base[1] + xt[0][n] + xt[1][g];
+            let to = (&mut padded[..], plane.row);
+            match bytes.turned {
+                true => self.fill(&plane, to, (x, from, neighbours), |x| x.turned()),
+                false => self.fill(&plane, to, (x, from, neighbours), |x| x),
+            }
+            for o in 0..yt[2].len() {
+                let base = self.base[2] + wt[0][g] + wt[1][o];
+                let own = pairs(rows.kernel, fours).map(|(kr, four)| {
+                    let weight = |kc: usize| match wt[4].get(kc) {
+                        Some(column) => w[(base + wt[3][kr] + column) as usize],
+                        None => E::zeroed(),
+                    };
+                    let place = kr * rows.dilation * plane.row + four * QUAD * columns.dilation;
+                    (place, std::array::from_fn(|i| weight(four * QUAD + i)))
+                });
+                let own: Vec<(usize, Quad<E>)> = own.collect();
+                let numbers = own.iter().flat_map(|tap| tap.1).map(Byte::number);
+                let weights = numbers.fold(0i32, i32::wrapping_add);
+                let start = bias.map_or(T::zeroed(), |bias| {
+                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
+                });
+                let begin = bytemuck::cast::<_, i32>(start.read());
+                let begin = begin.wrapping_sub(bytes.more::<E>(weights));
+                let taps = Slid::of(own, begin, (columns.stride, columns.dilation));
+                let scale = match &self.spread {
+                    Some(Spread::Rows(list)) => Some(list[g * yt[2].len() + o]),
+                    _ => None,
+                };
+                let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
+                if let Some(narrow) = narrow {
+                    begins.clear();
+                    let all = yt[3].iter().enumerate();
+                    begins.extend(
+                        all.map(|(r, at)| [r * rows.stride * plane.row, (to + at) as usize]),
+                    );
+                    taps.narrowed(&padded, &begins, (out, columns.output), (&narrow, scale));
+                    continue;
+                }
+                for first in (0..rows.output).step_by(LINES) {
+                    let some = first..(first + LINES).min(rows.output);
+                    begins.clear();
+                    let all = some.clone().zip(0..);
+                    begins.extend(all.map(|(r, i)| [r * rows.stride * plane.row, i * long]));
+                    taps.sums(&padded, &begins, (&mut sums, columns.output));
+                    let sums = &mut sums[..some.len() * long];
+                    if let Some(by) = scale {
+                        sums.iter_mut().for_each(|sum| *sum = scaled(*sum, by));
+                    }
+                    self.made(&mut parts, sums);
+                    for (r, found) in some.zip(sums.chunks_exact(long)) {
+                        let to = (to + yt[3][r], together);
+                        let found = &found[..columns.output];
+                        self.write(out, to, found, |sum| O::of(bytemuck::cast(sum)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A padded plane of bytes in the order of columns, with what is read behind the last one, and its rows.
+    fn line_plane(&self) -> (Plane, usize) {
+        let (_, height) = self.plane();
+        let columns = &self.slides[1];
+        let vectors = columns.output.div_ceil(PLACES) - 1;
+        let fours = columns.kernel.div_ceil(QUAD) - 1;
+        let last = vectors * PLACES * columns.stride + fours * QUAD * columns.dilation;
+        let row = (last + product::READ).max(columns.low + columns.input);
+        let plane = Plane {
+            row,
+            phase: row,
+            phases: 1,
+        };
+        (plane, height)
+    }
+
     /// Bytes along channels, four places of the kernel at once; whether the machine has that.
     fn bytes_along_channels<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
-        x: &[E],
+        (x, bytes): (&[E], Bytes),
         known: Option<&channels::Places<E>>,
         w: &[u8],
         bias: Option<&[T]>,
@@ -698,7 +919,11 @@ impl Depthwise {
             let at = |bias: &[T]| bias[(self.base[3] + self.tables[3][1][channel]) as usize].read();
             bias.map_or(0, |bias| bytemuck::cast(at(bias)))
         };
-        let begins = weights.begins((0..count).map(begin));
+        let begins = weights.begins((0..count).map(begin), bytes);
+        let scales = match &self.spread {
+            Some(Spread::Columns(list)) => Some(&list[..]),
+            _ => None,
+        };
         let narrow = self.narrow::<O>();
         let direct = narrow.is_some() || self.finish.is_none() && size_of::<O>() == 4;
         let [yt, xt, _, _] = &self.tables;
@@ -738,11 +963,20 @@ impl Depthwise {
                 };
                 if direct {
                     let to = (&mut out[to..], positions(step));
-                    weights.line(x, &begins, &reads, to, narrow.as_ref());
+                    weights.line((x, bytes), &begins, &reads, to, (narrow.as_ref(), scales));
                     continue;
                 }
                 let own = (&mut sums[..], positions(count));
-                weights.line(x, &begins, &reads, own, None);
+                weights.line((x, bytes), &begins, &reads, own, (None, None));
+                for line in sums.chunks_exact_mut(count).filter(|_| scales.is_some()) {
+                    let all = line
+                        .chunks_mut(MOST_COLUMNS)
+                        .zip(scales.into_iter().flatten());
+                    for (sums, [by, plus]) in all {
+                        let all = sums.iter_mut().zip(by.iter().zip(plus));
+                        all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
+                    }
+                }
                 if let Some(finish) = &self.finish {
                     finish.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
                 }
@@ -872,6 +1106,11 @@ fn each<A: Copy, B: Copy>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     }
 }
 
+/// A sum, multiplied as `f32` and added to, as its bits.
+fn scaled(sum: i32, [by, plus]: [f32; 2]) -> i32 {
+    (sum as f32 * by + plus).to_bits().cast_signed()
+}
+
 /// All pairs of numbers below these.
 fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)))
@@ -926,7 +1165,7 @@ pub(crate) trait Float: Element {
     fn whole_channels<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
-        x: &[Self],
+        x: (&[Self], Bytes),
         w: &[u8],
         bias: Option<&[T]>,
         team: &Team,
@@ -940,7 +1179,7 @@ pub(crate) trait Float: Element {
     fn along_rows<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
-        x: &[Self],
+        (x, _): (&[Self], Bytes),
         w: &[Self],
         bias: Option<&[T]>,
         share: &Share,
@@ -1009,7 +1248,7 @@ macro_rules! bytes {
                 fn whole_channels<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
                     out: &mut [O],
-                    x: &[Self],
+                    x: (&[Self], Bytes),
                     w: &[u8],
                     bias: Option<&[T]>,
                     team: &Team,
@@ -1025,12 +1264,16 @@ macro_rules! bytes {
                 fn along_rows<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
                     out: &mut [O],
-                    x: &[Self],
+                    x: (&[Self], Bytes),
                     w: &[Self],
                     bias: Option<&[T]>,
                     share: &Share,
                 ) {
-                    of.quads_along_rows(out, x, w, bias, share);
+                    let columns = &of.slides[1];
+                    match slides(columns.stride, columns.dilation) {
+                        true => of.slid_along_rows(out, x, w, bias, share),
+                        false => of.quads_along_rows(out, x, w, bias, share),
+                    }
                 }
             ];)*
         }

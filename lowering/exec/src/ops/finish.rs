@@ -129,6 +129,9 @@ impl Finish {
         if let Some(rescale) = &self.rescale {
             return rescale.run(sums);
         }
+        if self.links.is_empty() {
+            return;
+        }
         for some in sums.chunks_mut(PART) {
             let count = some.len();
             self.links(parts, Some(some), count);

@@ -28,6 +28,12 @@ pub(crate) enum Work {
     Reduce(ReduceKind),
 }
 
+impl Work {
+    pub(crate) fn is_softmax(self) -> bool {
+        matches!(self, Work::Softmax)
+    }
+}
+
 /// What is done, with the scale and the bias of each element of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Along<'a> {
@@ -319,13 +325,21 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
             }
             0.0
         }
-        Work::Reduce(ReduceKind::Max) => most(row, f32::NEG_INFINITY, greater),
-        Work::Reduce(ReduceKind::Min) => most(row, f32::INFINITY, lesser),
-        Work::Reduce(ReduceKind::Mean) => (sum(row, |x| x) / n) as f32,
-        Work::Reduce(ReduceKind::L1) => sum(row, f64::abs) as f32,
-        Work::Reduce(ReduceKind::L2) => sum(row, |x| x * x).sqrt() as f32,
-        Work::Reduce(ReduceKind::SumSquare) => sum(row, |x| x * x) as f32,
-        Work::Reduce(_) => sum(row, |x| x) as f32,
+        Work::Reduce(kind) => reduced(row, kind),
+    }
+}
+
+/// What a row is reduced to.
+#[inline(always)]
+pub(crate) fn reduced(row: &[f32], kind: ReduceKind) -> f32 {
+    match kind {
+        ReduceKind::Max => most(row, f32::NEG_INFINITY, greater),
+        ReduceKind::Min => most(row, f32::INFINITY, lesser),
+        ReduceKind::Mean => (sum(row, |x| x) / row.len() as f64) as f32,
+        ReduceKind::L1 => sum(row, f64::abs) as f32,
+        ReduceKind::L2 => sum(row, |x| x * x).sqrt() as f32,
+        ReduceKind::SumSquare => sum(row, |x| x * x) as f32,
+        _ => sum(row, |x| x) as f32,
     }
 }
 

@@ -11,7 +11,8 @@ mod each;
 mod elementwise;
 mod finish;
 mod gather;
-mod kernel;
+mod image;
+pub(crate) mod kernel;
 mod lanes;
 mod links;
 mod math;
@@ -22,6 +23,7 @@ mod resize;
 mod rows;
 mod select;
 mod slide;
+mod spread;
 mod window;
 
 pub(crate) use bytes::{Bytes, Copied, Made, Side};
@@ -44,6 +46,21 @@ use pool::Pool;
 use resize::Resize;
 use rows::Rows;
 use select::Choice;
+
+/// Whether operations of a family compute with elements, rather than move them.
+pub(crate) fn computes(family: &str) -> bool {
+    const FAMILIES: [&str; 8] = [
+        "elementwise",
+        "matmul",
+        "conv",
+        "softmax",
+        "norm",
+        "reduce",
+        "pool",
+        "resize",
+    ];
+    FAMILIES.contains(&family)
+}
 
 /// The kernel of an operation, if it has one of its own.
 pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {

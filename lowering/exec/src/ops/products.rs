@@ -16,8 +16,10 @@ use crate::kernels::product::{
 use crate::kernels::{CACHE_LINE, prefetch, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::finish::Finish;
+use crate::ops::image::Image;
 use crate::ops::kernel::{Scratch, within};
 use crate::ops::links::Part;
+use crate::ops::spread::{Spread, Spreads};
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -37,8 +39,10 @@ pub(crate) const LEFT: usize = 1;
 pub(crate) const RIGHT: usize = 2;
 pub(crate) const START: usize = 3;
 
-/// The most terms that are summed before sums go to memory.
+/// The most terms, or factors of some terms, that are summed before sums go to memory.
 const TERMS: usize = 256;
+/// Factors of a panel, and what its last ones may be written too much of.
+const PANEL: usize = TERMS * MOST_COLUMNS + Image::ROOM;
 /// Bytes of rows that are used with all columns before others are.
 const ROWS_BYTES: usize = 256 << 10;
 /// The most rows of a block.
@@ -98,7 +102,9 @@ pub(crate) struct Products {
     pub(crate) centred: Option<Centred>,
     /// Whether elements are multiplied as they lie in the buffer.
     direct: bool,
-    micro: Micro,
+    /// Terms that are one factor.
+    together: usize,
+    pub(crate) micro: Micro,
     /// Of many small products, elements of the left and of the right operand, one in each line of the cache: those of the next product are asked
     /// for before it is made.
     asked: [Vec<i64>; 2],
@@ -111,14 +117,6 @@ pub(crate) struct Centred {
     pub(crate) unsigned: [bool; 2],
     /// What they are less, as it lies in the buffer, if it is known.
     pub(crate) zeros: [Option<u8>; 2],
-}
-
-/// What sums are multiplied by, and what is added then, of each row or of each column.
-#[derive(Debug)]
-pub(crate) enum Spread {
-    Rows(Vec<[f32; 2]>),
-    /// Of some columns at once.
-    Columns(Vec<[[f32; MOST_COLUMNS]; 2]>),
 }
 
 /// What is multiplied of elements in a buffer.
@@ -150,6 +148,30 @@ pub(crate) trait Source: Cell {
 
     /// The factors of terms side by side, `width` of each term; what is left of the last ones is `rest`.
     fn multiplied(list: &[Self], width: usize, rest: Self, to: &mut [Self::Factor]);
+
+    /// The factors of columns, so many from `start` on, that are neighbours; whether that was done.
+    fn beside(
+        list: &[Self],
+        columns: (i64, usize),
+        terms: &[i64],
+        (to, rest): (&mut [Self::Factor], Self),
+        width: usize,
+    ) -> bool {
+        let _ = (list, columns, terms, to, rest, width);
+        false
+    }
+
+    /// Makes the image of an operand that slides, of bytes alone.
+    fn imaged(
+        image: &Image,
+        from: &[Self],
+        base: i64,
+        rest: Self,
+        lines: &mut [Self],
+        to: &mut [Self::Factor],
+    ) {
+        let _ = (image, from, base, rest, lines, to);
+    }
 
     /// Multiplies factors by a number, which is done with `f32` alone.
     fn scale(factors: &mut [Self::Factor], by: f32) {
@@ -267,6 +289,28 @@ macro_rules! bytes {
                 }
             }
 
+            fn beside(
+                list: &[$element],
+                columns: (i64, usize),
+                terms: &[i64],
+                (to, rest): (&mut [Quad<$element>], $element),
+                width: usize,
+            ) -> bool {
+                product::weave_quads(list, columns, terms, rest, to, width);
+                true
+            }
+
+            fn imaged(
+                image: &Image,
+                from: &[$element],
+                base: i64,
+                rest: $element,
+                lines: &mut [$element],
+                to: &mut [Quad<$element>],
+            ) {
+                image.make(from, base, rest, lines, to);
+            }
+
             #[inline(always)]
             fn rows(factors: &mut [Quad<$element>]) {
                 factors.iter_mut().for_each(|quad| *quad = quad.map(Byte::turned));
@@ -301,7 +345,7 @@ pub(crate) struct Typed<E: Source, T> {
     /// What is done with sums before they are written.
     finish: Option<Finish>,
     /// What sums are scaled by before that.
-    spread: Option<Spread>,
+    spread: Option<Spreads>,
     target: PhantomData<T>,
 }
 
@@ -364,9 +408,12 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
             false => terms * rows.max(MOST_COLUMNS) * size_of::<E>(),
         };
         let cells = cells + self.finish.as_ref().map_or(0, Finish::scratch);
+        let image = of.image().map_or(0, |image| {
+            image.quads() * size_of::<E::Factor>() + image.line_bytes()
+        });
         [
-            rows * factors * size_of::<E::Factor>(),
-            TERMS * MOST_COLUMNS * size_of::<u32>(),
+            rows * factors * size_of::<E::Factor>() + image,
+            PANEL * size_of::<u32>(),
             panels * beside * MOST_COLUMNS * size_of::<u32>(),
             cells + beside * MOST_COLUMNS * size_of::<T>(),
         ]
@@ -409,12 +456,12 @@ pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
     constants: [Option<&[u8]>; 2],
-    finish: Option<(Finish, Option<Spread>)>,
+    finish: Option<(Finish, Option<Spreads>)>,
 ) -> Option<Box<dyn Multiply>> {
     fn made<E: Source, T: Cell<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
-        finish: Option<(Finish, Option<Spread>)>,
+        finish: Option<(Finish, Option<Spreads>)>,
     ) -> Option<Box<dyn Multiply>> {
         let (finish, spread) = match finish {
             Some((finish, spread)) => (Some(finish), spread),
@@ -496,11 +543,12 @@ impl Products {
         let (row_list, column_list) = (lists(&rows), lists(&columns));
         let micro = Micro::of(Isa::detect());
         let direct = direct(kind);
+        let together = if kind.size() == 1 { 4 } else { 1 };
         let costs = Costs {
             terms: &terms,
             known,
             direct,
-            together: if kind.size() == 1 { 4.0 } else { 1.0 },
+            together: together as f64,
             micro,
         };
         let straight = costs.of(&row_list, &column_list, LEFT);
@@ -526,6 +574,7 @@ impl Products {
             scales: [None; 2],
             centred: None,
             direct,
+            together,
             micro,
             asked: [Vec::new(), Vec::new()],
         })
@@ -582,7 +631,7 @@ impl Products {
     }
 
     /// The operands whose elements are rows and columns.
-    fn sides(&self) -> (usize, usize) {
+    pub(crate) fn sides(&self) -> (usize, usize) {
         if self.swapped {
             (RIGHT, LEFT)
         } else {
@@ -608,11 +657,16 @@ impl Products {
             },
             _ => whole,
         };
-        let pieces = inner.div_ceil(TERMS).max(1);
+        let pieces = inner.div_ceil(TERMS * self.together).max(1);
+        // Whole factors.
+        let cut = |piece: usize| match piece == pieces {
+            true => inner,
+            false => inner * piece / pieces / self.together * self.together,
+        };
         let mut blocks = Vec::new();
         for from in (0..whole).step_by(inner.max(1)) {
             for piece in 0..pieces {
-                blocks.push(from + inner * piece / pieces..from + inner * (piece + 1) / pieces);
+                blocks.push(from + cut(piece)..from + cut(piece + 1));
             }
         }
         blocks
@@ -627,6 +681,11 @@ impl Products {
             Some(_) => even(self.terms.iter().map(|t| t[side]), 1),
             None => self.run().is_some(),
         }
+    }
+
+    /// What panels of columns are brought from, if that is made before.
+    fn image(&self) -> Option<&Image> {
+        self.window.as_ref()?.image.as_ref()
     }
 
     /// How many terms are neighbours in each row, one run of so many after another, where rows without a window are read where they lie.
@@ -925,7 +984,8 @@ impl Costs<'_> {
             false if even => m * k * LINES,
             false => m * k * brought(rows, side),
         };
-        let blocks = (m * k.min(TERMS as f64) * 4.0 / ROWS_BYTES as f64).ceil();
+        let most = (TERMS as f64 * self.together).min(k);
+        let blocks = (m * most * 4.0 / self.together / ROWS_BYTES as f64).ceil();
         let right = match self.known[other - LEFT] {
             true => 0.0,
             false => n * k * blocks * brought(columns, other),
@@ -1008,6 +1068,8 @@ struct Spare {
     /// The factors of the rows of a block side by side, by as many as a kernel has at once.
     slab: Vec<u32>,
     panel: Vec<u32>,
+    /// The operand that slides, as quads.
+    image: Vec<u32>,
     /// Sums of panels of the result whose columns do not lie side by side in it, or are no sums there.
     beside: Vec<u32>,
     /// Elements that lie side by side and are no factors yet.
@@ -1018,7 +1080,7 @@ struct Spare {
 
 thread_local! {
     static SPARE: std::cell::Cell<Spare> = const {
-        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new(), cells: Vec::new(), narrowed: Vec::new() })
+        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), image: Vec::new(), beside: Vec::new(), cells: Vec::new(), narrowed: Vec::new() })
     };
 }
 
@@ -1109,12 +1171,14 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     less: (u8, i32),
     /// What is added to the sums of each row, as columns are less something.
     more: Vec<E::Number>,
+    /// The offsets of terms in the operand of columns.
+    terms: Vec<i64>,
 }
 
 impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     fn new(typed: &'a Typed<E, T>, given: Operands<'a, E, T>) -> Work<'a, E, T> {
         let mut spare = SPARE.take();
-        spare.panel.resize(TERMS * MOST_COLUMNS, 0);
+        spare.panel.resize(PANEL, 0);
         let of = &typed.of;
         let (blocks, direct) = (of.blocks(), of.reads_rows());
         let before = steps::<E>(&blocks).scan(0, |sum, n| {
@@ -1143,6 +1207,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             column_starts: [E::Number::zeroed(); MOST_COLUMNS],
             less: of.zeros(given.zeros),
             more: Vec::new(),
+            terms: of.terms.iter().map(|t| t[of.sides().1]).collect(),
             blocks,
         }
     }
@@ -1179,6 +1244,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         );
     }
 
+    /// What the sums of a product are scaled by.
+    fn spread(&self, at: [i64; 4]) -> Option<&'a Spread> {
+        self.typed.spread.as_ref()?.of(at)
+    }
+
     fn operand(&self, side: usize) -> &'a [E] {
         if side == LEFT {
             self.given.left
@@ -1199,9 +1269,30 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
 
     /// Some rows of one matrix product.
     fn product(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
+        self.image(at);
         let most = self.typed.most_rows(&self.blocks);
         for first in rows.clone().step_by(most) {
             self.rows(out, at, first..(first + most).min(rows.end));
+        }
+    }
+
+    /// Makes the image that columns are brought from, if they are.
+    fn image(&mut self, at: [i64; 4]) {
+        let of = self.of;
+        let Some(image) = of.image() else { return };
+        let (_, side) = of.sides();
+        let (source, rest) = (self.operand(side), self.nothing(side));
+        let Spare {
+            image: to, cells, ..
+        } = &mut self.spare;
+        if to.len() < image.quads() {
+            to.resize(image.quads(), 0);
+        }
+        let to: &mut [E::Factor] = &mut cast_slice_mut(to)[..image.quads()];
+        let lines = room(cells, image.line_bytes());
+        E::imaged(image, source, at[side], rest, lines, to);
+        if of.turns(side) {
+            turned::<E>(to);
         }
     }
 
@@ -1305,7 +1396,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                 adds,
                                 narrow: narrow.as_ref().map(|by| Narrowed {
                                     by,
-                                    scales: self.typed.spread.as_ref().map(|spread| match spread {
+                                    scales: self.spread(at).map(|spread| match spread {
                                         Spread::Rows(list) => Scales::Rows(&list[some.clone()]),
                                         Spread::Columns(list) => {
                                             Scales::Columns(&list[first / width])
@@ -1327,7 +1418,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         }
                         continue;
                     }
-                    if let Some(spread) = &self.typed.spread {
+                    if let Some(spread) = self.spread(at) {
                         self.scale(spread, out, &panel, beside);
                     }
                     match &self.typed.finish {
@@ -1381,9 +1472,9 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 let from = at[START] + row[START] + column[START];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = self.finished(E::Number::zeroed(), (i, j)),
+                    Start::Zero => *to = self.finished(at, E::Number::zeroed(), (i, j)),
                     Start::Values(start) => *to = start[from as usize],
-                    Start::Sums(start) => *to = self.finished(start[from as usize], (i, j)),
+                    Start::Sums(start) => *to = self.finished(at, start[from as usize], (i, j)),
                     Start::Result => {}
                 }
             }
@@ -1524,8 +1615,25 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let (_, side) = of.sides();
         let (source, rest) = (self.operand(side), self.nothing(side));
         let width = of.micro.columns;
-        let Spare { panel, cells, .. } = &mut self.spare;
+        let Spare {
+            panel,
+            cells,
+            image,
+            ..
+        } = &mut self.spare;
         let factors = block.len().div_ceil(E::TOGETHER);
+        if let Some((window, by)) = of.window.as_ref().zip(of.image()) {
+            let runs = window.runs(&columns, &of.columns);
+            let first = block.start / E::TOGETHER;
+            let panel: &mut [E::Factor] = cast_slice_mut(panel);
+            return by.bring(
+                cast_slice(image),
+                &runs,
+                first..first + factors,
+                panel,
+                width,
+            );
+        }
         let panel: &mut [E::Factor] = &mut cast_slice_mut(panel)[..factors * width];
         let size = (block.len(), width);
         match of.window.as_ref().filter(|w| w.side == side) {
@@ -1537,16 +1645,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             }
             None => {
                 let mut starts = [0i64; MOST_COLUMNS];
-                let mut terms = [0i64; TERMS];
                 for (start, column) in starts.iter_mut().zip(&of.columns[columns.clone()]) {
                     *start = column[side] + base;
                 }
-                for (term, found) in terms.iter_mut().zip(&of.terms[block.clone()]) {
-                    *term = found[side];
-                }
-                let (starts, terms) = (&starts[..columns.len()], &terms[..block.len()]);
+                let (starts, terms) = (&starts[..columns.len()], &self.terms[block]);
                 if let Some(&start) = terms.first().filter(|_| even(terms.iter().copied(), 1))
                     && E::turned(source, starts, (start, terms.len()), panel, width)
+                {
+                } else if product::consecutive(starts)
+                    && let Some(&start) = starts.first()
+                    && E::beside(source, (start, starts.len()), terms, (panel, rest), width)
                 {
                 } else {
                     filled(panel, cells, size, rest, |to| {
@@ -1679,13 +1787,13 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// A sum as what is written.
-    fn finished(&mut self, sum: E::Number, (row, column): (usize, usize)) -> T {
+    fn finished(&mut self, at: [i64; 4], sum: E::Number, (row, column): (usize, usize)) -> T {
         let Some(finish) = &self.typed.finish else {
             return T::of(sum);
         };
         let mut sum = [sum];
         let sums: &mut [u32] = cast_slice_mut(&mut sum);
-        if let Some(spread) = &self.typed.spread {
+        if let Some(spread) = self.spread(at) {
             let width = self.of.micro.columns;
             let [scale, plus] = match spread {
                 Spread::Rows(list) => list[row],
@@ -1759,123 +1867,6 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             #[inline(always)]
             || fetched(from, beside, panel.at[side], side, [rows, columns]),
         );
-    }
-}
-
-impl Spread {
-    /// The factors and the terms of a step with sums, of rows or of columns, as products have them whose sums begin with what these are.
-    pub(crate) fn of(of: &Products, along: &Products, finish: &Finish) -> Option<Spread> {
-        let values = finish.scales()?;
-        let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
-        };
-        let alike = same(&of.rows, &along.rows)
-            && same(&of.columns, &along.columns)
-            && of.swapped == along.swapped;
-        if !alike || along.batch.iter().any(|l| l.moves(START)) {
-            return None;
-        }
-        let number = |at: &[i64; 4]| {
-            let at = usize::try_from(along.base[START] + at[START]).ok()?;
-            values.get(at).copied()
-        };
-        if along.columns.iter().all(|at| at[START] == 0) {
-            return Some(Spread::Rows(
-                along.rows.iter().map(number).collect::<Option<_>>()?,
-            ));
-        }
-        if along.rows.iter().any(|at| at[START] != 0) {
-            return None;
-        }
-        let all = along.columns.iter().map(number).collect::<Option<_>>()?;
-        Some(Spread::columns(all, of.micro.columns))
-    }
-
-    fn columns(list: Vec<[f32; 2]>, width: usize) -> Spread {
-        let some = |columns: &[[f32; 2]]| {
-            let mut two = [[0.0; MOST_COLUMNS]; 2];
-            for (i, &[scale, plus]) in columns.iter().enumerate() {
-                (two[0][i], two[1][i]) = (scale, plus);
-            }
-            two
-        };
-        Spread::Columns(list.chunks(width).map(some).collect())
-    }
-}
-
-/// The most terms whose products of bytes are surely summed in 32 bits.
-const MOST_SUMMED: usize = 65_000;
-
-/// Numbers as bytes times a scale, where they are just that.
-fn scaled_bytes(numbers: &[f32]) -> Option<(f32, Vec<i8>)> {
-    let most = numbers.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-    if most == 0.0 {
-        return Some((1.0, vec![0; numbers.len()]));
-    }
-    let divided = (1..=128u8).rev().map(|n| most / f32::from(n));
-    // The greatest number was rounded.
-    let near = divided.flat_map(|scale| [scale, scale.next_up(), scale.next_down()]);
-    let mut near = near.filter(|scale| scale.is_normal());
-    near.find_map(|scale| {
-        let bytes = numbers.iter().map(|&x| {
-            let byte = (x / scale).round_ties_even();
-            let same = (-128.0..=127.0).contains(&byte) && byte * scale == x;
-            same.then_some(byte as i8)
-        });
-        Some((scale, bytes.collect::<Option<Vec<i8>>>()?))
-    })
-}
-
-impl Products {
-    /// A constant operand as bytes, each row or column of which times a scale: the bytes where its elements lie, and what sums are multiplied by,
-    /// these scales by that of the other operand, and what is added, where sums begin with something.
-    pub(crate) fn scaled_bytes(
-        &self,
-        side: usize,
-        constant: &[f32],
-        scale: f32,
-        begins: Option<&[f32]>,
-    ) -> Option<(Vec<u8>, Spread)> {
-        let rows = side == self.sides().0;
-        let (lanes, others) = match rows {
-            true => (&self.rows, &self.columns),
-            false => (&self.columns, &self.rows),
-        };
-        let moves = |l: &Loop<4>| l.moves(side) || l.moves(START);
-        let apart = self.batch.iter().any(moves) || others.iter().any(|at| at[START] != 0);
-        if apart || MOST_SUMMED < self.terms.len() {
-            return None;
-        }
-        let mut bytes = vec![0u8; constant.len()];
-        let mut list = Vec::with_capacity(lanes.len());
-        for lane in lanes {
-            let at = |term: &[i64; 4]| usize::try_from(self.base[side] + lane[side] + term[side]);
-            let places: Vec<usize> = self.terms.iter().map(at).collect::<Result<_, _>>().ok()?;
-            let numbers = places.iter().map(|&at| constant.get(at).copied());
-            let (own, found) = scaled_bytes(&numbers.collect::<Option<Vec<f32>>>()?)?;
-            let places = places.iter().zip(found);
-            places.for_each(|(&at, byte)| bytes[at] = byte.cast_unsigned());
-            let plus = match begins {
-                Some(begins) => {
-                    let at = usize::try_from(self.base[START] + lane[START]).ok()?;
-                    *begins.get(at).filter(|x| x.is_finite())?
-                }
-                None => -0.0,
-            };
-            list.push([scale * own, plus]);
-        }
-        let spread = match rows {
-            true => Spread::Rows(list),
-            false => Spread::columns(list, self.micro.columns),
-        };
-        let normal = |by: f32| by.is_normal() && (by * 2.0f32.powi(31)).is_finite();
-        let all = match &spread {
-            Spread::Rows(list) => list.iter().all(|&[by, _]| normal(by)),
-            Spread::Columns(all) => all
-                .iter()
-                .all(|[by, _]| by.iter().all(|&x| x == 0.0 || normal(x))),
-        };
-        all.then_some((bytes, spread))
     }
 }
 

@@ -209,7 +209,9 @@ impl<E: Element<Number = i32>> Numbers for (&[u32], &mut [E]) {
 
     #[inline(always)]
     fn each(self, f: impl Fn(u32) -> u32) {
-        let all = self.1.iter_mut().zip(self.0);
-        all.for_each(|(to, &x)| *to = E::of(f(x).cast_signed()));
+        // A loop, as a function that is called for all has other vectors.
+        for (to, &x) in self.1.iter_mut().zip(self.0) {
+            *to = E::of(f(x).cast_signed());
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! a line of the cache, so that a strided row costs no more than one that is not.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, elements, elements_mut};
+use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::kernels::{CACHE_LINE, softmax, vectorized};
 use crate::memory::{In, Slot};
 use crate::ops::finish::Finish;
@@ -112,8 +112,21 @@ impl Rows {
         let target = &*all[all.len() - 1].access;
         let mut rows = Rows::along(work, all[0].kind()?, source, target, &axes)?;
         let along = |i: usize| -> Option<Vec<i64>> {
-            let shape: Vec<usize> = axes.iter().map(|&d| source.shape()[d]).collect();
-            let access = all[i].access.broadcast(&shape);
+            // It may have more dimensions than the row, but no other ones.
+            let Access::Sum { base, tables } = all[i].access.broadcast(&source.shape()) else {
+                return None;
+            };
+            let kept = tables.iter().enumerate().filter(|(d, _)| !axes.contains(d));
+            if kept
+                .into_iter()
+                .any(|(_, table)| table.iter().any(|&at| at != 0))
+            {
+                return None;
+            }
+            let access = Access::Sum {
+                base,
+                tables: axes.iter().map(|&d| tables[d].clone()).collect(),
+            };
             let mut offsets = Vec::with_capacity(access.count());
             access.each(|offset| offsets.push(offset));
             (offsets.len() == rows.reads.len()).then_some(offsets)
@@ -233,8 +246,8 @@ impl Kernel for Rows {
 
     fn scratch(&self) -> Scratch {
         // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
-        let lines = LANES + AT_ONCE * (self.reads.len() + LANES);
-        let numbers = self.reads.len() * (2 + LANES) + lines + self.writes.len() * 2;
+        let [row, tile, lines] = self.room();
+        let numbers = row + tile * LANES + lines + self.writes.len() * 2;
         let beside = match self.together() {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
@@ -379,6 +392,26 @@ impl Rows {
         })
     }
 
+    /// How many elements a row has that is brought to a place of its own, of how many elements of rows lines of the cache are, and the numbers of
+    /// the lines that powers are kept in.
+    fn room(&self) -> [usize; 3] {
+        let n = self.reads.len();
+        let lines_alone = self.together() && runs(&self.writes).len() == 1;
+        let read = self.reads_in_place() || self.work.is_softmax() && lines_alone;
+        let tile = !self.together() || n <= SHORT;
+        let lines = LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE);
+        [
+            if read { 0 } else { n },
+            if tile { n } else { 0 },
+            if self.work.is_softmax() { lines } else { 0 },
+        ]
+    }
+
+    /// Whether rows are reduced where they lie.
+    fn reads_in_place(&self) -> bool {
+        self.together() && self.kind == Kind::F32 && matches!(self.work, Work::Reduce(_))
+    }
+
     /// Whether the elements of a row are neighbours in the operand.
     fn together(&self) -> bool {
         self.runs.len() == 1
@@ -435,13 +468,16 @@ impl Rows {
         let n = self.reads.len();
         let write_runs = runs(writes);
         let (together, written) = (self.together(), write_runs.len() == 1);
-        let mut row = vec![0f32; n];
-        let mut lines = vec![0f32; LANES + AT_ONCE * n.next_multiple_of(softmax::WIDE)];
+        let [row, tile, lines] = self.room();
+        let mut row = vec![0f32; row];
+        let mut lines = vec![0f32; lines];
         // Lines begin where lines of the cache do.
-        let first_line = lines.as_ptr().align_offset(CACHE_LINE).min(LANES);
+        let first_line = lines.as_ptr().align_offset(CACHE_LINE);
+        let first_line = first_line.min(LANES).min(lines.len());
         let lines = &mut lines[first_line..];
         let some = if softmax::is_wide() { usize::MAX } else { SOME };
-        let mut tile = vec![[0f32; LANES]; n];
+        let mut tile = vec![[0f32; LANES]; tile];
+        let in_place = f32::same(source).filter(|_| self.reads_in_place());
         let mut beside = Beside::default();
         let mut first = rows.start;
         while first < rows.end {
@@ -497,8 +533,9 @@ impl Rows {
                 }
                 continue;
             }
-            if together {
-                let at = (from + self.reads[0]) as usize;
+            let at = (from + self.reads[0]) as usize;
+            if in_place.is_some() {
+            } else if together {
                 widened(&source[at..at + n], &mut row);
             } else if self.runs.len() * FEW <= n {
                 for run in &self.runs {
@@ -510,7 +547,10 @@ impl Rows {
                     *x = source[(from + read) as usize].read();
                 }
             }
-            let mut one = [lanes::row(&mut row, with)];
+            let mut one = [match (in_place, self.work) {
+                (Some(source), Work::Reduce(kind)) => lanes::reduced(&source[at..at + n], kind),
+                _ => lanes::row(&mut row, with),
+            }];
             let made = match self.work {
                 Work::Reduce(_) => &mut one[..],
                 Work::Softmax | Work::Norm { .. } => &mut row[..],

@@ -1,6 +1,7 @@
 //! Elements that a kernel slides over: which of them there are, and panels of them.
 
 use crate::kernels::product::Cell;
+use crate::ops::image::Image;
 use std::ops::Range;
 
 /// The most spatial dimensions.
@@ -24,6 +25,8 @@ pub(crate) struct Window {
     pub(crate) neighbours: usize,
     /// Whether these are neighbours in the buffer.
     pub(crate) even: bool,
+    /// What panels of positions are brought from, if not from the buffer.
+    pub(crate) image: Option<Image>,
 }
 
 /// The fewest neighbours that are read where they lie.
@@ -43,10 +46,10 @@ pub(crate) struct Line {
 }
 
 /// Positions along the last dimension.
-struct Run {
-    first: usize,
-    count: usize,
-    place: [i32; DIMS],
+pub(crate) struct Run {
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    pub(crate) place: [i32; DIMS],
     offset: i64,
 }
 
@@ -63,7 +66,8 @@ impl Window {
         (0..DIMS).all(inside)
     }
 
-    fn runs(&self, positions: &Range<usize>, offsets: &[[i64; 4]]) -> Vec<Run> {
+    /// Positions that are neighbours along the last dimension.
+    pub(crate) fn runs(&self, positions: &Range<usize>, offsets: &[[i64; 4]]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (i, position) in positions.clone().enumerate() {
             let place = self.positions[position];
@@ -187,30 +191,39 @@ impl Window {
         if (0..DIMS - 1).any(outside) {
             return to.fill(rest);
         }
-        let size = self.sizes[DIMS - 1];
         let first = run.place[DIMS - 1] + by[DIMS - 1];
-        let last = first + (run.count as i32 - 1) * self.step;
-        if 0 <= first && last < size {
-            return taken(source, offset, self.stride, to);
-        }
-        let low = (-first).max(0) as usize;
-        let low = low.div_ceil(self.step as usize).min(run.count);
-        let high = ((size - first).max(0) as usize).div_ceil(self.step as usize);
-        let high = high.clamp(low, run.count);
-        to[..low].fill(rest);
-        to[high..].fill(rest);
-        taken(
-            source,
-            offset + low as i64 * self.stride,
-            self.stride,
-            &mut to[low..high],
-        );
+        let ends = (first, self.sizes[DIMS - 1]);
+        strip(source, offset, ends, (self.step, self.stride), (to, rest));
     }
+}
+
+/// Elements at places that are a step apart, from the first of them at an offset on, and `rest` for places of which there are none.
+#[inline]
+pub(crate) fn strip<E: Copy>(
+    source: &[E],
+    offset: i64,
+    (first, size): (i32, i32),
+    (step, stride): (i32, i64),
+    (to, rest): (&mut [E], E),
+) {
+    let count = to.len();
+    let last = first + (count as i32 - 1) * step;
+    if 0 <= first && last < size {
+        return taken(source, offset, stride, to);
+    }
+    let low = (-first).max(0) as usize;
+    let low = low.div_ceil(step as usize).min(count);
+    let high = ((size - first).max(0) as usize).div_ceil(step as usize);
+    let high = high.clamp(low, count);
+    to[..low].fill(rest);
+    to[high..].fill(rest);
+    let from = offset + low as i64 * stride;
+    taken(source, from, stride, &mut to[low..high]);
 }
 
 /// Elements a stride apart.
 #[inline]
-fn taken<E: Cell>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
+fn taken<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
     if to.is_empty() {
         return;
     }
@@ -222,6 +235,17 @@ fn taken<E: Cell>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
             let from = &source[at..at + to.len()];
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         }
+        return;
+    }
+    if stride == 2
+        && let Some(part) = source.get(at..at + 2 * to.len() - 1)
+        && let Some((last, to)) = to.split_last_mut()
+    {
+        let (pairs, rest) = part.as_chunks::<2>();
+        to.iter_mut()
+            .zip(pairs)
+            .for_each(|(to, from)| *to = from[0]);
+        rest.iter().for_each(|from| *last = *from);
         return;
     }
     if let Some(part) = source.get(at..)

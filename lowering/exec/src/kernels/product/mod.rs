@@ -10,6 +10,7 @@
 mod narrow;
 mod pack;
 mod portable;
+mod slid;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
 
@@ -19,7 +20,10 @@ use bytemuck::Pod;
 use std::fmt::Debug;
 
 pub(crate) use narrow::{Narrow, Narrowed, Scales, inverse};
-pub(crate) use pack::{Cell, copy_line, pack, pack_groups, turn_in, turn_quads, weave};
+pub(crate) use pack::{
+    Cell, consecutive, copy_line, pack, pack_groups, turn_in, turn_quads, weave, weave_quads,
+};
+pub(crate) use slid::{READ, Slid, slides};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use vectors::{Bytes, narrow_sums};
 
@@ -154,11 +158,16 @@ impl<B: Byte> Weights<B> {
         self.dots
     }
 
-    /// Sets each place to what its sum becomes, where [`narrows`](Weights::narrows) says so.
+    /// Sets each place to what its sum becomes, multiplied and added to first where that is given, if [`narrows`](Weights::narrows) says so.
     ///
     /// # Panics
     /// The line is too short for whole [`PLACES`], elements are not of the size of what sums become, or the machine has no such products.
-    pub(crate) fn narrowed<T: Pod>(&self, line: &[Quad<B>], to: &mut [T], narrow: &Narrow) {
+    pub(crate) fn narrowed<T: Pod>(
+        &self,
+        line: &[Quad<B>],
+        to: &mut [T],
+        (narrow, scale): (&Narrow, Option<[f32; 2]>),
+    ) {
         let room = line.len().checked_sub(self.behind);
         let whole = to.len().next_multiple_of(PLACES);
         let fits = room.is_some_and(|n| whole <= n);
@@ -172,8 +181,10 @@ impl<B: Byte> Weights<B> {
         {
             let to = (to.as_mut_ptr().cast(), to.len());
             // SAFETY: the line was compared just now, all places are elements of the size that is written, and the machine has the instructions.
-            unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, narrow) };
+            unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, (narrow, scale)) };
         }
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = scale;
     }
 
     /// Sets each place to what sums begin with and the products of the weights by the quads behind the place in a line, in which the highest bits
@@ -514,8 +525,8 @@ mod tests {
                     let scaled = Narrow::scaled(0.5, f32::NEG_INFINITY).expect("it is finite");
                     for n in [0, 1, 15, 16, 17, 28, 32, 33, 48, 64] {
                         let (mut bytes, mut floats) = ([99u8; 65], [-1f32; 65]);
-                        found.narrowed(&line, &mut bytes[..n], &narrow);
-                        found.narrowed(&line, &mut floats[..n], &scaled);
+                        found.narrowed(&line, &mut bytes[..n], (&narrow, None));
+                        found.narrowed(&line, &mut floats[..n], (&scaled, None));
                         for (place, &sum) in sums.iter().enumerate() {
                             let wanted = match place < n {
                                 true => (narrow.of_sum(sum), scaled.scaled_sum(sum)),

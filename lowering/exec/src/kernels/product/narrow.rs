@@ -18,8 +18,9 @@ pub(crate) struct Narrow {
     pub(super) high: f32,
 }
 
-/// The numbers that are rounded before something is added to them.
-pub(super) const ROUNDED: f32 = 2_097_152.0;
+/// The numbers that are rounded before something is added to them: what is beyond becomes an end.
+#[cfg(test)]
+const ROUNDED: f32 = 2_097_152.0;
 
 /// What a number times it is that number divided by another one, whatever it is: that is so of powers of two.
 pub(crate) fn inverse(divisor: f32) -> Option<f32> {

@@ -198,7 +198,7 @@ pub(crate) fn pack_groups<E: Cell>(
 }
 
 /// Whether each is one more than the one before.
-fn consecutive(list: &[i64]) -> bool {
+pub(crate) fn consecutive(list: &[i64]) -> bool {
     list.windows(2).all(|w| w[1] == w[0] + 1)
 }
 
@@ -340,10 +340,38 @@ pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
         // SAFETY: there are 16 elements of each line and as many quads from here on, by the lengths that were compared.
         unsafe { super::vectors::weave(from, to[done..].as_mut_ptr().cast()) };
         done += 16;
+        if done < to.len() && 16 < to.len() {
+            // The last ones, some of them once more.
+            done = done.min(to.len() - 16);
+        }
     }
     let [a, b, c, d] = lines.map(|line| &line[done..]);
     for (i, to) in to[done..].iter_mut().enumerate() {
         *to = [a[i], b[i], c[i], d[i]];
+    }
+}
+
+/// Columns that lie one after another, `count` from `start` on, as quads of terms: quad `i` of column `j` goes to `i * width + j`; columns up to
+/// `width` are anything, and terms behind the last one are `rest`.
+///
+/// # Panics
+/// An element lies outside of `from`, or `to` is too short.
+pub(crate) fn weave_quads<B: Byte>(
+    from: &[B],
+    (start, count): (i64, usize),
+    terms: &[i64],
+    rest: B,
+    to: &mut [Quad<B>],
+    width: usize,
+) {
+    let line = |term: &i64| {
+        let at = (start + term) as usize;
+        &from[at..at + count]
+    };
+    let nothing = [rest; super::MOST_COLUMNS];
+    for (terms, to) in terms.chunks(4).zip(to.chunks_exact_mut(width)) {
+        let lines = std::array::from_fn(|k| terms.get(k).map_or(&nothing[..count], line));
+        weave(lines, &mut to[..count]);
     }
 }
 

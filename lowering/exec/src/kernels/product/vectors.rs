@@ -1,6 +1,7 @@
 //! Products with vectors of 32 and 64 bytes.
 
-use super::narrow::{Narrow, Narrowed, ROUNDED, Scales};
+use super::MOST_COLUMNS;
+use super::narrow::{Narrow, Narrowed, Scales};
 use std::arch::x86_64::*;
 
 /// Eight rows of eight elements, turned.
@@ -476,7 +477,6 @@ pub(crate) struct Bytes<'a> {
     least: __m512,
     by: __m512,
     ends: [__m512; 2],
-    near: [__m512; 2],
 }
 
 impl Bytes<'_> {
@@ -489,7 +489,6 @@ impl Bytes<'_> {
             least: all(of.least),
             by: all(of.by),
             ends: [all(of.low), all(of.high)],
-            near: [all(-ROUNDED), all(ROUNDED)],
         }
     }
 
@@ -504,20 +503,31 @@ impl Bytes<'_> {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn rounded(&self, held: __m512) -> __m128i {
-        let within =
-            |x: __m512, [low, high]: [__m512; 2]| _mm512_min_ps(_mm512_max_ps(x, low), high);
         let divided = match self.of.divides {
             true => _mm512_div_ps(held, self.by),
             false => _mm512_mul_ps(held, self.by),
         };
-        let whole = match self.of.plus {
+        self.narrowed(match self.of.plus {
             None => divided,
-            Some(plus) => {
-                let near = _mm512_cvtps_epi32(within(divided, self.near));
-                _mm512_add_ps(_mm512_cvtepi32_ps(near), _mm512_set1_ps(plus))
-            }
-        };
-        _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(within(whole, self.ends)))
+            Some(plus) => self.moved(divided, _mm512_set1_ps(plus)),
+        })
+    }
+
+    /// Quotients, rounded, and a whole number more.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn moved(&self, divided: __m512, plus: __m512) -> __m512 {
+        // What is so much that numbers nearby are more than one apart becomes an end, whatever is added.
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        _mm512_add_ps(_mm512_roundscale_ps::<NEAREST>(divided), plus)
+    }
+
+    /// The bytes that numbers are rounded to.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn narrowed(&self, whole: __m512) -> __m128i {
+        let within = _mm512_min_ps(_mm512_max_ps(whole, self.ends[0]), self.ends[1]);
+        _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(within))
     }
 }
 
@@ -526,73 +536,107 @@ impl Bytes<'_> {
 /// # Safety
 /// There are as many rows as of sums, with the columns of these.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(crate) unsafe fn narrow_sums<const M: usize, const C: usize>(
+pub(crate) unsafe fn narrow_sums<const C: usize>(
     to: Narrowed<'_>,
-    sums: &[[__m512i; C]; M],
+    sums: &[[__m512i; C]],
     first: usize,
 ) {
     let of = to.by;
-    let all = sums.as_flattened().iter();
-    let bits = all.fold(_mm512_setzero_si512(), |bits, &sum| {
-        _mm512_or_si512(bits, _mm512_abs_epi32(sum))
-    });
-    let exact = _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(1 << 24)) == u16::MAX;
-    let scale = _mm512_set1_ps(of.scale);
-    let bytes = Bytes::of(of);
-    let by = |row: usize, c: usize| -> Option<[__m512; 2]> {
-        match to.scales? {
-            // SAFETY: the caller has as many numbers as rows.
-            Scales::Rows(list) => unsafe {
-                Some(list.get_unchecked(row).map(|x| _mm512_set1_ps(x)))
-            },
-            // SAFETY: there are as many as columns.
-            Scales::Columns(list) => unsafe {
-                Some(
-                    list.each_ref()
-                        .map(|x| _mm512_loadu_ps(x.as_ptr().add(c * 16))),
-                )
-            },
-        }
-    };
-    let numbers = |sums: __m512i| -> [i32; 16] {
-        let mut all = [0; 16];
-        // SAFETY: there is room for all.
-        unsafe { _mm512_storeu_si512(all.as_mut_ptr().cast(), sums) };
-        all
-    };
-    for (i, sums) in sums.iter().enumerate() {
-        // SAFETY: the caller has this row.
-        let row = unsafe { *to.rows.get_unchecked(first + i) };
-        for (c, &sums) in sums.iter().enumerate() {
-            let there = to.columns.saturating_sub(c * 16).min(16);
-            let mask = ((1u32 << there) - 1) as u16;
-            let scaled = match by(first + i, c) {
-                Some([scale, plus]) => {
-                    let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
-                    bytes.held(_mm512_add_ps(scaled, plus))
+    // SAFETY: the caller's promises; there are as many factors and terms as rows, or as columns.
+    unsafe {
+        match to.scales {
+            Some(Scales::Rows(list)) => written(&to, sums, first, |row, _, sums| {
+                let [scale, plus] = list.get_unchecked(row).map(|x| _mm512_set1_ps(x));
+                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), plus)
+            }),
+            Some(Scales::Columns(list)) => written(&to, sums, first, |_, c, sums| {
+                let at = |x: &[f32; MOST_COLUMNS]| _mm512_loadu_ps(x.as_ptr().add(c * 16));
+                let [scale, plus] = list.each_ref().map(at);
+                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), plus)
+            }),
+            None => {
+                let all = sums.as_flattened().iter();
+                let bits = all.fold(_mm512_setzero_si512(), |bits, &sum| {
+                    _mm512_or_si512(bits, _mm512_abs_epi32(sum))
+                });
+                let exact = _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(1 << 24)) == u16::MAX;
+                let scale = _mm512_set1_ps(of.scale);
+                match exact {
+                    true => written(&to, sums, first, |_, _, sums| {
+                        _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale)
+                    }),
+                    false => written(&to, sums, first, |_, _, sums| {
+                        let mut all = [0; 16];
+                        _mm512_storeu_si512(all.as_mut_ptr().cast(), sums);
+                        _mm512_loadu_ps(all.map(|sum| of.scaled_sum(sum)).as_ptr())
+                    }),
                 }
-                None if exact => {
-                    let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
-                    bytes.held(scaled)
-                }
-                None => {
-                    let scaled = numbers(sums).map(|sum| of.scaled_sum(sum));
-                    // SAFETY: there are 16.
-                    unsafe { _mm512_loadu_ps(scaled.as_ptr()) }
-                }
-            };
-            if !of.rounds {
-                // SAFETY: the caller's promise, of columns that there are.
-                unsafe { _mm512_mask_storeu_ps(row.cast::<f32>().add(c * 16), mask, scaled) };
-                continue;
             }
-            let found = bytes.rounded(scaled);
-            // SAFETY: as above.
-            unsafe {
-                let to = row.add(c * 16);
-                match there {
-                    16 => _mm_storeu_si128(to.cast(), found),
-                    _ => _mm_mask_storeu_epi8(to.cast(), mask, found),
+        }
+    }
+}
+
+/// Writes what scaled sums become: each way to make it is a loop of its own.
+///
+/// # Safety
+/// As for [`narrow_sums`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn written<const C: usize>(
+    to: &Narrowed<'_>,
+    sums: &[[__m512i; C]],
+    first: usize,
+    scaled: impl Fn(usize, usize, __m512i) -> __m512,
+) {
+    let bytes = Bytes::of(to.by);
+    let masks: [u16; C] = std::array::from_fn(|c| {
+        let there = to.columns.saturating_sub(c * 16).min(16);
+        ((1u32 << there) - 1) as u16
+    });
+    let held = |row: usize, c: usize, sums: __m512i| bytes.held(scaled(row, c, sums));
+    // SAFETY: the caller's promises; of the last vector no more is written than columns that there are.
+    unsafe {
+        let row = |i: usize| *to.rows.get_unchecked(first + i);
+        if !to.by.rounds {
+            for (i, sums) in sums.iter().enumerate() {
+                for (c, &sums) in sums.iter().enumerate() {
+                    let place = row(i).cast::<f32>().add(c * 16);
+                    _mm512_mask_storeu_ps(place, masks[c], held(first + i, c, sums));
+                }
+            }
+            return;
+        }
+        let put = |i: usize, c: usize, found: __m128i| {
+            let place = row(i).add(c * 16);
+            match masks[c] {
+                u16::MAX => _mm_storeu_si128(place.cast(), found),
+                mask => _mm_mask_storeu_epi8(place.cast(), mask, found),
+            }
+        };
+        let by = bytes.by;
+        match (to.by.divides, to.by.plus) {
+            (true, Some(plus)) => {
+                let plus = _mm512_set1_ps(plus);
+                for (i, sums) in sums.iter().enumerate() {
+                    for (c, &sums) in sums.iter().enumerate() {
+                        let divided = _mm512_div_ps(held(first + i, c, sums), by);
+                        put(i, c, bytes.narrowed(bytes.moved(divided, plus)));
+                    }
+                }
+            }
+            (true, None) => {
+                for (i, sums) in sums.iter().enumerate() {
+                    for (c, &sums) in sums.iter().enumerate() {
+                        let divided = _mm512_div_ps(held(first + i, c, sums), by);
+                        put(i, c, bytes.narrowed(divided));
+                    }
+                }
+            }
+            (false, _) => {
+                for (i, sums) in sums.iter().enumerate() {
+                    for (c, &sums) in sums.iter().enumerate() {
+                        put(i, c, bytes.rounded(held(first + i, c, sums)));
+                    }
                 }
             }
         }
@@ -676,7 +720,7 @@ any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
 
 /// The sums of a line and, for each of its places, of the products of some quads from it on; on each machine the same.
 pub(super) mod along {
-    use super::super::{Byte, Narrow, Narrowed, Quad};
+    use super::super::{Byte, Narrow, Narrowed, Quad, Scales};
     use super::narrow_sums;
     use std::arch::x86_64::*;
 
@@ -719,9 +763,9 @@ pub(super) mod along {
         taps: &[(usize, Quad<B>)],
         begin: i32,
         (to, count): (*mut u8, usize),
-        narrow: &Narrow,
+        narrow: (&Narrow, Option<[f32; 2]>),
     ) {
-        let size = narrow.size();
+        let size = narrow.0.size();
         let mut at = 0;
         // SAFETY: the caller's promises; two vectors are read only where there are places of the second one.
         unsafe {
@@ -747,7 +791,7 @@ pub(super) mod along {
         taps: &[(usize, Quad<B>)],
         begin: i32,
         (to, columns): (*mut u8, usize),
-        by: &Narrow,
+        (by, scale): (&Narrow, Option<[f32; 2]>),
     ) {
         let mut sums = [[_mm512_set1_epi32(begin); C]];
         for &(at, weights) in taps {
@@ -761,10 +805,10 @@ pub(super) mod along {
                 };
             }
         }
-        let rows = [to];
+        let (rows, scale) = ([to], scale.map(|scale| [scale]));
         let to = Narrowed {
             by,
-            scales: None,
+            scales: scale.as_ref().map(|scale| Scales::Rows(scale)),
             rows: &rows,
             columns,
         };

@@ -1,0 +1,222 @@
+//! An operand that a kernel slides over, padded and with four channels of a place together: what neighbouring positions read of any tap lies one
+//! after another in it, and so no position brings its window by itself.
+
+use crate::kernels::product::{Byte, Quad, weave};
+use crate::ops::window::{DIMS, Run, strip};
+use std::ops::Range;
+
+/// Channels of a place that lie together.
+pub(crate) const CHANNELS: usize = 4;
+/// Quads that are copied at once, and so many behind the last place.
+const AT_ONCE: usize = 16;
+
+/// How the channels of an operand become an image of quads.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Where the channels begin.
+    channels: Vec<i64>,
+    /// From the offset of the first position to that of place 0.
+    origin: i64,
+    dims: [Dim; DIMS],
+    /// Places from one position to the next along the last dimension, each of which is a phase, and places of a phase.
+    step: usize,
+    phase: usize,
+    /// Where the quads of four terms begin.
+    taps: Vec<usize>,
+}
+
+/// One dimension of an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dim {
+    /// The first place, and how many there are with padding.
+    pub(crate) low: i32,
+    pub(crate) extent: usize,
+    /// Places of the operand.
+    pub(crate) size: i32,
+    /// Elements from one to the next.
+    pub(crate) stride: i64,
+}
+
+impl Dim {
+    /// One place, where there is no such dimension.
+    pub(crate) const NONE: Dim = Dim {
+        low: 0,
+        extent: 1,
+        size: 1,
+        stride: 0,
+    };
+}
+
+impl Image {
+    /// The image of channels, a multiple of four, at taps that a kernel adds to a place, of each of which all channels are read.
+    pub(crate) fn of(
+        channels: Vec<i64>,
+        taps: &[[i32; DIMS]],
+        dims: [Dim; DIMS],
+        step: usize,
+    ) -> Option<Image> {
+        if !channels.len().is_multiple_of(CHANNELS) || step == 0 {
+            return None;
+        }
+        let [first, second, last] = dims;
+        let origin = -dims
+            .iter()
+            .map(|dim| i64::from(dim.low) * dim.stride)
+            .sum::<i64>();
+        let mut image = Image {
+            origin,
+            dims,
+            step,
+            phase: last.extent.div_ceil(step),
+            taps: Vec::new(),
+            channels,
+        };
+        let plane = image.row().checked_mul(second.extent)?;
+        let plane = plane.checked_mul(first.extent)?;
+        let groups = image.channels.len() / CHANNELS;
+        plane.checked_mul(groups)?.checked_add(AT_ONCE)?;
+        image.taps = taps
+            .iter()
+            .flat_map(|by| {
+                let at = image.tap(by);
+                (0..groups).map(move |group| group * plane + at)
+            })
+            .collect();
+        Some(image)
+    }
+
+    /// Quads of a row.
+    fn row(&self) -> usize {
+        self.step * self.phase
+    }
+
+    /// Quads of all channels, and of what is copied behind them.
+    pub(crate) fn quads(&self) -> usize {
+        let outer: usize = self.dims[..DIMS - 1].iter().map(|dim| dim.extent).product();
+        self.channels.len() / CHANNELS * outer * self.row() + AT_ONCE
+    }
+
+    /// Bytes that making it needs besides.
+    pub(crate) fn line_bytes(&self) -> usize {
+        CHANNELS * self.row()
+    }
+
+    /// Where a position lies among the quads of a tap.
+    fn position(&self, place: &[i32; DIMS]) -> usize {
+        let at = |d: usize| (place[d] - self.dims[d].low) as usize;
+        self.rows(at) + at(DIMS - 1) / self.step
+    }
+
+    /// Where the quads of a tap begin.
+    fn tap(&self, by: &[i32; DIMS]) -> usize {
+        let at = |d: usize| by[d] as usize;
+        let last = at(DIMS - 1);
+        self.rows(at) + last % self.step * self.phase + last / self.step
+    }
+
+    /// Quads before a row.
+    fn rows(&self, at: impl Fn(usize) -> usize) -> usize {
+        (0..DIMS - 1).fold(0, |sum, d| sum * self.dims[d].extent + at(d)) * self.row()
+    }
+
+    /// Makes the image of an operand, `rest` where there is nothing; `base` is the offset of the first position, and `lines` have room for as
+    /// many bytes as said.
+    pub(crate) fn make<B: Byte>(
+        &self,
+        source: &[B],
+        base: i64,
+        rest: B,
+        lines: &mut [B],
+        to: &mut [Quad<B>],
+    ) {
+        let (row, [first, second, last]) = (self.row(), self.dims);
+        let place = |at: usize, dim: Dim| {
+            let place = at as i64 + i64::from(dim.low);
+            let inside = (0..i64::from(dim.size)).contains(&place);
+            inside.then_some(place * dim.stride)
+        };
+        let mut rows = to.chunks_exact_mut(row);
+        for channels in self.channels.chunks_exact(CHANNELS) {
+            for i in 0..first.extent {
+                for j in 0..second.extent {
+                    let Some(to) = rows.next() else { return };
+                    let (Some(i), Some(j)) = (place(i, first), place(j, second)) else {
+                        to.fill([rest; CHANNELS]);
+                        continue;
+                    };
+                    let at = base + self.origin + i + j;
+                    if self.step == 1 && last.stride == 1 {
+                        self.row_of(source, at, channels, rest, to);
+                        continue;
+                    }
+                    for (line, channel) in lines.chunks_exact_mut(row).zip(channels) {
+                        for (number, to) in line.chunks_exact_mut(self.phase).enumerate() {
+                            let first = last.low + number as i32;
+                            let at = at + channel + i64::from(first) * last.stride;
+                            let steps = (self.step as i32, self.step as i64 * last.stride);
+                            strip(source, at, (first, last.size), steps, (to, rest));
+                        }
+                    }
+                    let mut four = lines.chunks_exact(row);
+                    weave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);
+                }
+            }
+        }
+    }
+
+    /// Makes a row of channels whose places are neighbours; `at` is the offset of its place 0.
+    fn row_of<B: Byte>(
+        &self,
+        source: &[B],
+        at: i64,
+        channels: &[i64],
+        rest: B,
+        to: &mut [Quad<B>],
+    ) {
+        let last = self.dims[DIMS - 1];
+        let inside = |place: i32| place.clamp(0, last.size);
+        let begin = inside(last.low);
+        let count = (inside(last.low + to.len() as i32) - begin) as usize;
+        let pad = (begin - last.low).clamp(0, to.len() as i32) as usize;
+        let (low, to) = to.split_at_mut(pad);
+        let (to, high) = to.split_at_mut(count);
+        low.fill([rest; CHANNELS]);
+        high.fill([rest; CHANNELS]);
+        let line = |k: usize| {
+            let at = (at + channels[k] + i64::from(begin)) as usize;
+            &source[at..at + count]
+        };
+        if count != 0 {
+            weave(std::array::from_fn(line), to);
+        }
+    }
+
+    /// Brings the quads of some taps side by side for the positions of runs, `width` of each tap; what is behind the last position is anything.
+    pub(crate) fn bring<Q: Copy>(
+        &self,
+        quads: &[Q],
+        runs: &[Run],
+        taps: Range<usize>,
+        to: &mut [Q],
+        width: usize,
+    ) {
+        let vectors: Vec<[usize; 2]> = runs
+            .iter()
+            .flat_map(|run| {
+                let at = self.position(&run.place);
+                let all = (0..run.count).step_by(AT_ONCE);
+                all.map(move |n| [at + n, run.first + n])
+            })
+            .collect();
+        for (number, tap) in self.taps[taps].iter().enumerate() {
+            let (from, to) = (&quads[*tap..], &mut to[number * width..]);
+            // What a run is copied too much of, the next one writes over, or the next tap.
+            for &[at, place] in &vectors {
+                to[place..place + AT_ONCE].copy_from_slice(&from[at..at + AT_ONCE]);
+            }
+        }
+    }
+
+    /// Quads that a panel has room for behind those of its last tap.
+    pub(crate) const ROOM: usize = AT_ONCE;
+}
