@@ -6,7 +6,7 @@
 //! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
 
 use crate::element::Kind;
-use crate::join::Instead;
+use crate::job::Instead;
 use crate::memory::Slot;
 use crate::ops::{
     Bytes, CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors,

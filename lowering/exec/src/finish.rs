@@ -8,7 +8,7 @@
 
 use crate::access::Access;
 use crate::element::Kind;
-use crate::join::Instead;
+use crate::job::Instead;
 use crate::memory::Slot;
 use crate::ops::{Chain, Code, Finish, From, Kernel, Link, Scale, Site, pieces};
 use indexmap::IndexMap;

@@ -4,7 +4,7 @@
 //! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
 //! result lies beside it, or exactly on it in the same order.
 
-use crate::join::Instead;
+use crate::job::Instead;
 use crate::ops::{Chain, From, Link, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};

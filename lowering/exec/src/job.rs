@@ -1,7 +1,8 @@
 //! An operation to run, with its kernel.
 
 use crate::memory::Slot;
-use crate::ops::{Kernel, Site};
+use crate::ops::{Bytes, Kernel, Site};
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
 /// One operation, or several that are one.
@@ -39,5 +40,28 @@ impl Job {
         self.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
         self.kernel = Some(kernel);
         self.operands = operands;
+    }
+}
+
+/// What jobs read that is no operand of their operations.
+#[derive(Debug, Default)]
+pub(crate) struct Instead {
+    /// What products multiply in the place of operands.
+    pub(crate) products: IndexMap<Op, Bytes>,
+    /// What is in memory for those who read it, whatever operations do so.
+    pub(crate) values: IndexSet<Value>,
+}
+
+impl Instead {
+    /// What some jobs read, of which these multiply something else.
+    pub(crate) fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> Instead {
+        let others = jobs.iter().flat_map(|job| {
+            let own = &site.func.ops[job.op].operands;
+            job.operands.iter().filter(|value| !own.contains(value))
+        });
+        Instead {
+            values: others.copied().collect(),
+            products,
+        }
     }
 }

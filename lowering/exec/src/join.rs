@@ -4,32 +4,9 @@ use crate::begin::{Begun, begin};
 use crate::bytes::{in_bytes, of_floats};
 use crate::finish::{Finished, Known, finish};
 use crate::fuse::{Fused, fuse};
-use crate::job::Job;
-use crate::ops::{Bytes, CONTRACT, Copied, Orders, Site, order_of};
-use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Op, Value};
-
-/// What jobs read that is no operand of their operations.
-#[derive(Debug, Default)]
-pub(crate) struct Instead {
-    /// What products multiply in the place of operands.
-    pub(crate) products: IndexMap<Op, Bytes>,
-    /// What is in memory for those who read it, whatever operations do so.
-    pub(crate) values: IndexSet<Value>,
-}
-
-impl Instead {
-    fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> Instead {
-        let others = jobs.iter().flat_map(|job| {
-            let own = &site.func.ops[job.op].operands;
-            job.operands.iter().filter(|value| !own.contains(value))
-        });
-        Instead {
-            values: others.copied().collect(),
-            products,
-        }
-    }
-}
+use crate::job::{Instead, Job};
+use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
+use optc_ir::Op;
 
 /// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become; `floats` says whether
 /// those of floats that are bytes multiply these.

@@ -7,7 +7,7 @@ use crate::ops::bytes::Bytes;
 use crate::ops::finish::Finish;
 use crate::ops::kernel::{Kernel, Scratch, Site};
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
-use crate::ops::spread::Spreads;
+use crate::ops::scales;
 use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_ops::Linear;
@@ -143,7 +143,7 @@ impl Contract {
             (finish, Some(spread)) => Some((Finish::of_floats(finish), Some(spread))),
             (Some(finish), None) => {
                 let spread = match finish.scale() {
-                    Some(scale) => Some(Spreads::of_finish(
+                    Some(scale) => Some(scales::of_finish(
                         &products,
                         &made(&scale.access)?,
                         &finish,

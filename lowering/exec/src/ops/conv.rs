@@ -13,9 +13,9 @@ use crate::ops::finish::Finish;
 use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
-use crate::ops::slide::{Places, Slide, step};
-use crate::ops::spread::Spreads;
-use crate::ops::window::{DIMS, Window};
+use crate::ops::scales;
+use crate::ops::slide::{DIMS, Places, Slide, step};
+use crate::ops::window::Window;
 use crate::team::Context;
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
@@ -201,7 +201,7 @@ impl Convolution {
                 let mut spread = match scale {
                     Some(scale) => {
                         let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
-                        Some(Spreads::of_finish(&products, &along, finish.as_ref()?)?)
+                        Some(scales::of_finish(&products, &along, finish.as_ref()?)?)
                     }
                     None => None,
                 };

@@ -2,7 +2,7 @@
 //! after another in it, and so no position brings its window by itself.
 
 use crate::kernels::product::{Byte, Quad, weave};
-use crate::ops::window::{DIMS, Run, strip};
+use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
 
 /// Channels of a place that lie together.

@@ -21,6 +21,7 @@ mod products;
 mod rescale;
 mod resize;
 mod rows;
+mod scales;
 mod select;
 mod slide;
 mod spread;

@@ -1246,7 +1246,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
 
     /// What the sums of a product are scaled by.
     fn spread(&self, at: [i64; 4]) -> Option<&'a Spread> {
-        self.typed.spread.as_ref()?.of(at)
+        self.typed.spread.as_ref()?.of(at[RIGHT])
     }
 
     fn operand(&self, side: usize) -> &'a [E] {

@@ -1,5 +1,8 @@
 //! Where the operands of a convolution lie, and how its kernel slides.
 
+/// The most spatial dimensions.
+pub(crate) const DIMS: usize = 3;
+
 /// Along one spatial dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slide {
@@ -48,4 +51,75 @@ pub(crate) fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
             high + most.copied().unwrap_or(0),
         )
     })
+}
+
+/// Positions along the last dimension.
+pub(crate) struct Run {
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    pub(crate) place: [i32; DIMS],
+    pub(crate) offset: i64,
+}
+
+/// Elements at places that are a step apart, from the first of them at an offset on, and `rest` for places of which there are none.
+#[inline]
+pub(crate) fn strip<E: Copy>(
+    source: &[E],
+    offset: i64,
+    (first, size): (i32, i32),
+    (step, stride): (i32, i64),
+    (to, rest): (&mut [E], E),
+) {
+    let count = to.len();
+    let last = first + (count as i32 - 1) * step;
+    if 0 <= first && last < size {
+        return taken(source, offset, stride, to);
+    }
+    let low = (-first).max(0) as usize;
+    let low = low.div_ceil(step as usize).min(count);
+    let high = ((size - first).max(0) as usize).div_ceil(step as usize);
+    let high = high.clamp(low, count);
+    to[..low].fill(rest);
+    to[high..].fill(rest);
+    let from = offset + low as i64 * stride;
+    taken(source, from, stride, &mut to[low..high]);
+}
+
+/// Elements a stride apart.
+#[inline]
+fn taken<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
+    if to.is_empty() {
+        return;
+    }
+    let at = offset as usize;
+    if stride == 1 {
+        if let Ok(to) = <&mut [E; 16]>::try_from(&mut *to) {
+            to.copy_from_slice(&source[at..at + 16]);
+        } else {
+            let from = &source[at..at + to.len()];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    if stride == 2
+        && let Some(part) = source.get(at..at + 2 * to.len() - 1)
+        && let Some((last, to)) = to.split_last_mut()
+    {
+        let (pairs, rest) = part.as_chunks::<2>();
+        to.iter_mut()
+            .zip(pairs)
+            .for_each(|(to, from)| *to = from[0]);
+        rest.iter().for_each(|from| *last = *from);
+        return;
+    }
+    if let Some(part) = source.get(at..)
+        && 0 < stride
+    {
+        let from = part.iter().step_by(stride as usize);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        return;
+    }
+    for (i, to) in to.iter_mut().enumerate() {
+        *to = source[(offset + stride * i as i64) as usize];
+    }
 }

@@ -1,0 +1,131 @@
+//! The scales of rows or columns: those of a step behind sums, and those of floats that are bytes times a scale.
+
+use crate::nest::walk;
+use crate::ops::finish::Finish;
+use crate::ops::products::{Products, RIGHT, START};
+use crate::ops::spread::{Spread, Spreads, is_scale, scaled_bytes};
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
+/// The factors and the terms of a step with sums, of rows or of columns, as products have them whose sums begin with what these are.
+pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Option<Spreads> {
+    let values = finish.scales()?;
+    let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
+    };
+    let alike = same(&of.rows, &along.rows)
+        && same(&of.columns, &along.columns)
+        && of.swapped == along.swapped;
+    let begins = |products: &Products| {
+        let mut all = Vec::new();
+        walk(&products.batch, products.base, &mut |at| all.push(at));
+        all
+    };
+    let (own, other) = (begins(of), begins(along));
+    if !alike || !same(&own, &other) {
+        return None;
+    }
+    let spread = |base: i64| {
+        let number = |at: &[i64; 4]| {
+            let at = usize::try_from(base + at[START]).ok()?;
+            values.get(at).copied()
+        };
+        if along.columns.iter().all(|at| at[START] == 0) {
+            let all = along.rows.iter().map(number).collect::<Option<_>>()?;
+            return Some(Spread::Rows(all));
+        }
+        if along.rows.iter().any(|at| at[START] != 0) {
+            return None;
+        }
+        let all = along.columns.iter().map(number).collect::<Option<_>>()?;
+        Some(Spread::columns(all, of.micro.columns))
+    };
+    if !along.batch.iter().any(|l| l.moves(START)) {
+        return Some(Spreads::Same(spread(along.base[START])?));
+    }
+    let mut bases = IndexMap::new();
+    for (own, other) in own.iter().zip(&other) {
+        if *bases.entry(own[RIGHT]).or_insert(other[START]) != other[START] {
+            return None;
+        }
+    }
+    let all = bases
+        .into_iter()
+        .map(|(at, base)| Some((at, spread(base)?)));
+    Some(Spreads::Groups(all.collect::<Option<_>>()?))
+}
+
+/// The most terms whose products of bytes are surely summed in 32 bits.
+const MOST_SUMMED: usize = 65_000;
+
+impl Products {
+    /// A constant operand as bytes, each row or column of which times a scale: the bytes where its elements lie, and what sums are multiplied by,
+    /// these scales by that of the other operand, and what is added, where sums begin with something.
+    pub(crate) fn scaled_bytes(
+        &self,
+        side: usize,
+        constant: &[f32],
+        scale: f32,
+        begins: Option<&[f32]>,
+    ) -> Option<(Vec<u8>, Spreads)> {
+        let rows = side == self.sides().0;
+        let (lanes, others) = match rows {
+            true => (&self.rows, &self.columns),
+            false => (&self.columns, &self.rows),
+        };
+        if others.iter().any(|at| at[START] != 0) || MOST_SUMMED < self.terms.len() {
+            return None;
+        }
+        let mut bytes = vec![0u8; constant.len()];
+        let mut group = |at: [i64; 4]| -> Option<Spread> {
+            let mut list = Vec::with_capacity(lanes.len());
+            for lane in lanes {
+                let place = |term: &[i64; 4]| usize::try_from(at[side] + lane[side] + term[side]);
+                let places = self
+                    .terms
+                    .iter()
+                    .map(place)
+                    .collect::<Result<Vec<_>, _>>()
+                    .ok()?;
+                let numbers = places.iter().map(|&at| constant.get(at).copied());
+                let (own, found) = scaled_bytes(&numbers.collect::<Option<Vec<f32>>>()?)?;
+                let places = places.iter().zip(found);
+                places.for_each(|(&at, byte)| bytes[at] = byte.cast_unsigned());
+                let plus = match begins {
+                    Some(begins) => {
+                        let at = usize::try_from(at[START] + lane[START]).ok()?;
+                        *begins.get(at).filter(|x| x.is_finite())?
+                    }
+                    None => -0.0,
+                };
+                list.push([scale * own, plus]);
+            }
+            let all = list.iter().all(|&[by, _]| is_scale(by));
+            all.then(|| match rows {
+                true => Spread::Rows(list),
+                false => Spread::columns(list, self.micro.columns),
+            })
+        };
+        let moves = |k: usize| self.batch.iter().any(|l| l.moves(k));
+        if !moves(side) && !moves(START) {
+            let spread = group(self.base)?;
+            return Some((bytes, Spreads::Same(spread)));
+        }
+        // Of groups each has a part of the constant for itself, and one beginning.
+        if side != RIGHT {
+            return None;
+        }
+        let mut begins = Vec::new();
+        walk(&self.batch, self.base, &mut |at| begins.push(at));
+        let (mut all, mut starts) = (IndexMap::new(), IndexMap::new());
+        for at in begins {
+            if *starts.entry(at[RIGHT]).or_insert(at[START]) != at[START] {
+                return None;
+            }
+            if let Entry::Vacant(new) = all.entry(at[RIGHT]) {
+                new.insert(group(at)?);
+            }
+        }
+        Some((bytes, Spreads::Groups(all)))
+    }
+}
