@@ -612,6 +612,10 @@ fn against_everything(
             return Err(format!("not optimal: {}", context()));
         }
         if counted == Counted::Moved {
+            if least < found && std::env::var("OPTC_SHOW").is_ok() {
+                eprintln!("MORE {}", context());
+                eprintln!("ORIGINAL {}", text::print(module));
+            }
             tally.known += 1;
             tally.costly += u32::from(0 < least);
             tally.least += u32::from(0 < least && least == found);
@@ -637,6 +641,7 @@ fn what_is_called_optimal_is_with_everything_that_may_lie_elsewhere() {
             Ok(())
         });
         let tally = tally.into_inner();
+        eprintln!("{} {tally:?}", machine.name);
         let Against {
             known,
             costly,
@@ -674,12 +679,10 @@ fn a_broadcast_that_stays_between_orders_is_not_called_optimal() {
     let all = Counted::Expanded;
     let least = least_below(found + 1, &module, &registry, &cpu, false, all);
     assert_eq!(least, Found::Least(96));
-    assert_eq!(
-        report.proof == Proof::Optimal,
-        found == 96,
-        "{found} bytes, {}",
-        report.proof.name()
-    );
+    let proven = report.proof == Proof::Optimal;
+    assert!(!proven || found == 96, "{found} bytes");
+    // The layout with which nothing stays is tried.
+    assert_eq!(found, 96, "{}", report.proof.name());
 }
 
 #[test]

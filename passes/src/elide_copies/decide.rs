@@ -22,7 +22,9 @@ pub(crate) struct Elided {
     /// The operations whose result is read where their operands lie.
     in_pieces: BTreeSet<Op>,
     /// The operations that copy a part, though another choice of what lies where might save it.
-    copying: BTreeSet<Op>,
+    pub(crate) copying: BTreeSet<Op>,
+    /// The operations that repeat elements in memory by what else was decided.
+    pub(crate) repeating: BTreeSet<Op>,
     /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
     pub(crate) left_by_choice: u64,
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
@@ -206,7 +208,10 @@ impl<'f> Decision<'_, 'f> {
         if traffic == Traffic::Expand {
             let stays = match refused {
                 Refused::Always => Repeats::Forced,
-                Refused::Here => Repeats::ByChoice,
+                Refused::Here => {
+                    self.elided.repeating.insert(op);
+                    Repeats::ByChoice
+                }
             };
             self.elided.repeats = self.elided.repeats.max(stays);
             return;

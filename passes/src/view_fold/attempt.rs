@@ -102,7 +102,7 @@ fn bound_of(search: &mut Search<'_>, choice: &Choice) -> u64 {
 }
 
 /// Checks that every layout has a notation without the numbers that stand for unknown sizes.
-fn writable(new: &Func, func: &Func, numbers: &StandIns) -> Result<(), Box<Diagnostic>> {
+pub(super) fn writable(new: &Func, func: &Func, numbers: &StandIns) -> Result<(), Box<Diagnostic>> {
     let Some(value) = unwritable(new, numbers) else {
         return Ok(());
     };

@@ -929,7 +929,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn read(&self, solution: &Solution, modes: &SideTable<Node, Modes>, states: &States) -> Choice {
+    /// The choice that a solution is.
+    pub(super) fn read(
+        &self,
+        solution: &Solution,
+        modes: &SideTable<Node, Modes>,
+        states: &States,
+    ) -> Choice {
         let n_groups = self.graph.groups.len();
         let mut groups = SideTable::new(GroupState {
             produced: 0,

@@ -7,6 +7,7 @@ use super::groups::Functions;
 use super::problem::movement;
 use super::reasons::Reasons;
 use super::shared::Shared;
+use super::trade;
 use super::twice;
 use crate::codes;
 use crate::pass::PassContext;
@@ -23,7 +24,8 @@ pub(crate) fn fold(
     cx: &mut PassContext,
     shared: &mut Shared,
 ) -> Result<Folded, Box<Diagnostic>> {
-    let first = attempt(func, functions, cx, shared)?;
+    let mut first = attempt(func, functions, cx, shared)?;
+    trade::for_copies(func, &mut first, cx, shared);
     if !first.graph.kept.is_empty() {
         let message = format!(
             "{} of @{} share memory and keep the layouts that they declare, though the boundary is free",

@@ -86,6 +86,7 @@ mod solve;
 mod ties;
 mod tiled;
 mod totals;
+mod trade;
 mod twice;
 mod weigh;
 
@@ -179,6 +180,9 @@ impl ViewFold {
             signatures: Signatures::default(),
             rules,
             cap,
+            // Without rules copies stay, and with a limit what is copied is not decided here alone.
+            trades: options.get(&INFO, "rules") != "none"
+                && bufferize::limit(options, &INFO)?.is_none(),
             explain,
             weighed,
         })

@@ -6,6 +6,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
 use super::signature::{Ends, LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
+use optc_layout::Layout;
 use optc_target::{Price, Slower};
 
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
@@ -151,6 +152,34 @@ fn runs_of(digits: impl Iterator<Item = bool>) -> usize {
         inside = is;
     }
     runs
+}
+
+/// The order nearest to one that a port costs something in, of those in which it costs least, if that is less: some dimension innermost.
+pub(crate) fn cheaper_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    default: LayoutId,
+) -> Option<LayoutId> {
+    let mut least = least_price(sig, layouts, port, default);
+    let shape = sig.shapes[port].clone();
+    let mut found = None;
+    for dim in (0..shape.len()).rev().filter(|&dim| 1 < shape[dim]) {
+        if least == 0 {
+            break;
+        }
+        let others = (0..shape.len()).filter(|&other| other != dim);
+        let order: Vec<usize> = others.chain([dim]).collect();
+        let Ok(layout) = Layout::from_order(&shape, sig.bits[port], &order) else {
+            continue;
+        };
+        let layout = layouts.intern(layout);
+        let price = least_price(sig, layouts, port, layout);
+        if price < least {
+            (least, found) = (price, Some(layout));
+        }
+    }
+    found
 }
 
 /// Whether some order of a port costs something by itself.

@@ -195,6 +195,19 @@ impl<'a> Search<'a> {
                 }
                 continue;
             }
+            let priced = if sig.slower.is_empty() {
+                0
+            } else {
+                node.ports.len()
+            };
+            for port in 0..priced {
+                let default = self.signatures.default_at(self.layouts, id, port);
+                let sig = self.signatures.get(id);
+                if let Some(layout) = price::cheaper_order(sig, self.layouts, port, default) {
+                    self.offer_at(node.ports[port].value, layout, false);
+                }
+            }
+            let sig = self.signatures.get(id);
             if sig.is_tiled()
                 || sig.freedom.class != FreedomClass::Window
                 || sig.accept != Accept::ChannelOrders

@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) rules: RuleSet,
     /// Candidate layouts that a group may have.
     pub(crate) cap: usize,
+    /// Whether layouts are chosen again for copies that they save.
+    pub(crate) trades: bool,
     /// Whether the reasons for each value's form are kept.
     pub(crate) explain: bool,
     /// The value or place whose alternatives are weighed.

@@ -1,11 +1,12 @@
 //! What a function costs with one form of an operation, or one layout of a value, and all else as is best beside that.
 
 use super::asked::Asked;
-use super::choose::{Copies, States};
+use super::choose::{Choice, Copies, States};
 use super::groups::{Group, Node};
+use super::layouts::LayoutId;
 use super::problem::{Aim, INFEASIBLE, Problem, Table, movement};
 use super::search::{Modes, Search};
-use super::solve::{Starts, solve};
+use super::solve::{Solution, Starts, solve};
 use optc_ir::entity::{EntityId, SideTable};
 
 /// The choice of a function as a problem that is solved with one variable held.
@@ -53,6 +54,31 @@ impl Scales {
         self.hold(group.index(), |state| states[state].produced == candidate)
     }
 
+    /// The choice that costs least where groups are produced in these layouts; nothing where they cannot be.
+    pub(super) fn with_layouts(
+        &self,
+        search: &Search<'_>,
+        held: &[(Group, LayoutId)],
+    ) -> Option<Choice> {
+        let mut problem = self.problem.clone();
+        for &(group, layout) in held {
+            let candidates = &search.candidates[group];
+            let states = self.states.of_group(group).iter();
+            let table: Table = states
+                .map(
+                    |state| match candidates.get(state.produced) == Some(&layout) {
+                        true => 0,
+                        false => INFEASIBLE,
+                    },
+                )
+                .collect();
+            problem.keep(&[group.index()], table);
+        }
+        let found = solve_alone(&problem);
+        let fits = found.cost < INFEASIBLE;
+        fits.then(|| search.read(&found, &self.modes, &self.states))
+    }
+
     /// The cost with a variable in one of some states.
     fn hold(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Weight> {
         let states = 0..self.problem.domains[var];
@@ -64,16 +90,21 @@ impl Scales {
             .collect();
         let mut held = self.problem.clone();
         held.keep(&[var], table);
-        let starts = Starts {
-            near: None,
-            safe: &mut || None,
-            asked: Asked::surely(),
-            aim: Aim::Both,
-        };
-        let found = solve(&held, starts);
+        let found = solve_alone(&held);
         (found.cost < INFEASIBLE).then(|| Weight {
             bytes: movement(found.cost),
             proven: found.proven,
         })
     }
+}
+
+/// A problem of which nothing is known.
+fn solve_alone(problem: &Problem) -> Solution {
+    let starts = Starts {
+        near: None,
+        safe: &mut || None,
+        asked: Asked::surely(),
+        aim: Aim::Both,
+    };
+    solve(problem, starts)
 }
