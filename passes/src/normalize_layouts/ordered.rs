@@ -7,8 +7,8 @@ use super::memory::Memory;
 use optc_ir::op::Operation;
 use optc_ir::{AttrDict, Attributes, Dim, Freedom, NewOp, OpError, OpRef, Role, Size, Value};
 use optc_ops::{
-    ArgMax, ArgMin, Bound, Bounds, Broadcast, Concat, Cumprod, Cumsum, Gather, LayerNorm,
-    LogSoftmax, Pad, Reduce, RmsNorm, Slice, Softmax, Split, TopK,
+    ArgMax, ArgMin, Bound, Bounds, Broadcast, Concat, Cumprod, Cumsum, Dequantize, Gather,
+    LayerNorm, LogSoftmax, Pad, Quantize, Reduce, RmsNorm, Slice, Softmax, Split, TopK,
 };
 
 /// What an operation becomes over axes.
@@ -243,6 +243,15 @@ fn form(
                 whole.then(|| Split { axis, sizes }.write())
             }))
         }
+        Quantize::NAME => {
+            let typed = Quantize::of(op)?;
+            own(parameters(axes, typed.along(op)?.and_then(label))
+                .map(|axis| Quantize { axis, ..typed }.write()))
+        }
+        Dequantize::NAME => own(
+            parameters(axes, Dequantize::of(op)?.along(op)?.and_then(label))
+                .map(|axis| Dequantize { axis }.write()),
+        ),
         Slice::NAME => own(slice(op, ports, axes)?),
         Pad::NAME => own(pad(op, ports, axes)?),
         Broadcast::NAME => {
@@ -279,6 +288,13 @@ fn trailing(axes: &Axes, ports: &Ports, first: usize) -> Option<usize> {
     let n = at.len();
     let rank = axes.0.len();
     (at.first().copied() == rank.checked_sub(n)).then_some(n)
+}
+
+/// The axis of scale and zero point, of the label along which they change; any where it has one element, as they are
+/// scalars then. Nothing where its digits are in several places.
+fn parameters(axes: &Axes, label: Option<usize>) -> Option<i64> {
+    let label = label.filter(|&label| !axes.all(label).is_empty());
+    label.map_or(Some(0), |label| axes.whole(label).map(|at| at as i64))
 }
 
 /// Whether the part of the axis below `at`, of the same label, is as long at all ports.
