@@ -158,6 +158,64 @@ fn products_read_transposed_operands() {
     }
 }
 
+/// Sizes that no input has are computed from those that inputs have.
+#[test]
+fn sizes_are_computed_from_inputs() {
+    let joined = r#"
+        func.func @main(%past: tensor<1x2x?x4xf32, {dims = [1, 2, "P", 4]}>, %q: tensor<1x2x?x4xf32, {dims = [1, 2, "S", 4]}>, %k: tensor<1x2x?x4xf32, {dims = [1, 2, "S", 4]}>) -> tensor<1x2x?x?xf32, {dims = [1, 2, "S", "P+S"]}> {
+          %0 = "hbir.concat"(%past, %k) <{axis = 2}> : (tensor<1x2x?x4xf32, {dims = [1, 2, "P", 4]}>, tensor<1x2x?x4xf32, {dims = [1, 2, "S", 4]}>) -> tensor<1x2x?x4xf32, {dims = [1, 2, "P+S", 4]}>
+          %1 = "hbir.transpose"(%0) <{perm = [0, 1, 3, 2]}> : (tensor<1x2x?x4xf32, {dims = [1, 2, "P+S", 4]}>) -> tensor<1x2x4x?xf32, {dims = [1, 2, 4, "P+S"]}>
+          %2 = "hbir.matmul"(%q, %1) : (tensor<1x2x?x4xf32, {dims = [1, 2, "S", 4]}>, tensor<1x2x4x?xf32, {dims = [1, 2, 4, "P+S"]}>) -> tensor<1x2x?x?xf32, {dims = [1, 2, "S", "P+S"]}>
+          return %2 : tensor<1x2x?x?xf32, {dims = [1, 2, "S", "P+S"]}>
+        }"#;
+    let expanded = r#"
+        func.func @main(%x: tensor<?x1xf32, {dims = ["S", 1]}>, %y: tensor<?x1xf32, {dims = ["P", 1]}>) -> (tensor<?x?xf32, {dims = ["S", "3*S-1"]}>, tensor<?x?xf32, {dims = ["P", "max(P,S)"]}>, tensor<?x?xf32, {dims = ["P", "(P-S-1)//2+P*S+S"]}>) {
+          %0 = "hbir.broadcast"(%x) <{shape = ["S", "3*S-1"]}> : (tensor<?x1xf32, {dims = ["S", 1]}>) -> tensor<?x?xf32, {dims = ["S", "3*S-1"]}>
+          %1 = "hbir.broadcast"(%y) <{shape = ["P", "max(P,S)"]}> : (tensor<?x1xf32, {dims = ["P", 1]}>) -> tensor<?x?xf32, {dims = ["P", "max(P,S)"]}>
+          %2 = "hbir.broadcast"(%y) <{shape = ["P", "(P-S-1)//2+P*S+S"]}> : (tensor<?x1xf32, {dims = ["P", 1]}>) -> tensor<?x?xf32, {dims = ["P", "(P-S-1)//2+P*S+S"]}>
+          return %0, %1, %2 : tensor<?x?xf32, {dims = ["S", "3*S-1"]}>, tensor<?x?xf32, {dims = ["P", "max(P,S)"]}>, tensor<?x?xf32, {dims = ["P", "(P-S-1)//2+P*S+S"]}>
+        }"#;
+    let shape = r#"
+        func.func @main(%x: tensor<?x?x8xf32, {dims = ["B", "S", 8]}>) -> tensor<2xsi64> {
+          %0 = "hbir.iota"() <{axis = 0}> : () -> tensor<?xsi64, {dims = ["B+1"]}>
+          %1 = "hbir.slice"(%0) <{limits = ["B+1"], starts = ["B"]}> : (tensor<?xsi64, {dims = ["B+1"]}>) -> tensor<1xsi64>
+          %2 = "hbir.iota"() <{axis = 0}> : () -> tensor<?xsi64, {dims = ["S+1"]}>
+          %3 = "hbir.slice"(%2) <{limits = ["S+1"], starts = ["S"]}> : (tensor<?xsi64, {dims = ["S+1"]}>) -> tensor<1xsi64>
+          %4 = "hbir.concat"(%1, %3) <{axis = 0}> : (tensor<1xsi64>, tensor<1xsi64>) -> tensor<2xsi64>
+          return %4 : tensor<2xsi64>
+        }"#;
+    let open = r#"
+        func.func @main(%x: tensor<?x?xf32, {dims = ["?", "4*B"]}>, %y: tensor<?xf32, {dims = ["B"]}>) -> tensor<?x4x?xf32, {dims = ["?", 4, "B"]}> {
+          %0 = "hbir.reshape"(%x) <{shape = [-1, 4, "B"]}> : (tensor<?x?xf32, {dims = ["?", "4*B"]}>) -> tensor<?x4x?xf32, {dims = ["?", 4, "B"]}>
+          return %0 : tensor<?x4x?xf32, {dims = ["?", 4, "B"]}>
+        }"#;
+    for target in ["onnx", "onnxruntime"] {
+        let mut compiler = Compiler::new();
+        compiler.target = Some(Arc::new(find_target(target).unwrap()));
+        for text in [joined, expanded, shape, open] {
+            let original = compiler.parse("a.ir", text).unwrap();
+            let mut folded = original.clone();
+            compiler
+                .compile(&mut folded, "default,normalize-layouts")
+                .unwrap();
+            for program in [&original, &folded] {
+                let (bytes, again) = written(&compiler, program, target == "onnxruntime");
+                check_same(&compiler, &original, bytes, &again);
+            }
+        }
+    }
+    // The name of an input's size is no expression when it is read again.
+    let solved = r#"
+        func.func @main(%x: tensor<?x1xf32, {dims = ["2*S+1", 1]}>) -> tensor<?x?xf32, {dims = ["2*S+1", "S"]}> {
+          %0 = "hbir.broadcast"(%x) <{shape = ["2*S+1", "S"]}> : (tensor<?x1xf32, {dims = ["2*S+1", 1]}>) -> tensor<?x?xf32, {dims = ["2*S+1", "S"]}>
+          return %0 : tensor<?x?xf32, {dims = ["2*S+1", "S"]}>
+        }"#;
+    let compiler = Compiler::new();
+    let program = compiler.parse("a.ir", solved).unwrap();
+    let (_, again) = written(&compiler, &program, false);
+    assert!(again.text().contains("((`2*S+1`+1)//2)-1"), "{}", again.text());
+}
+
 /// A field of a message: a text or another message.
 fn field(number: u8, data: &[u8]) -> Vec<u8> {
     let key = u16::from(number) << 3 | 2;

@@ -433,18 +433,25 @@ fn iota(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         made.axis
     };
     let at = usize::try_from(at).unwrap_or(0);
-    let Some(n) = ty.dims.get(at).and_then(Dim::fixed) else {
-        return Err(w.without_form(data, "its size is not known"));
+    let Some(length) = ty.dims.get(at) else {
+        return Err(w.without_form(data, "it has no such axis"));
     };
-    let n = i64::try_from(n).unwrap_or(0);
-    let bounds: Vec<String> = [0, n, 1]
-        .into_iter()
-        .map(|n| w.literal(&Tensor::from_i64(optc_ir::DType::SI64, vec![], [n])))
-        .collect::<Outcome<_>>()?;
     if w.opset < 11 {
         return Err(w.without_form(data, "Range came with version 11"));
     }
-    let range = w.node("Range", &[&bounds[0], &bounds[1], &bounds[2]], vec![]);
+    let number = |n: u64| {
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        Tensor::from_i64(optc_ir::DType::SI64, vec![], [n])
+    };
+    let limit = match length.fixed() {
+        Some(n) => w.literal(&number(n))?,
+        None => {
+            let size = w.size(length)?;
+            reshaped(w, &size, &[Dim::Fixed(1)], &[])?
+        }
+    };
+    let (start, step) = (w.literal(&number(0))?, w.literal(&number(1))?);
+    let range = w.node("Range", &[&start, &limit, &step], vec![]);
     let range = cast(w, &range, optc_ir::DType::SI64, ty.dtype)?;
     if ty.rank() == 1 {
         return Ok(range);

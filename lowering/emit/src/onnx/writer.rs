@@ -6,6 +6,7 @@ use crate::codes;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
+use optc_ir::size::Factor;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{
     Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Size, Tensor, TensorType, Value,
@@ -582,10 +583,13 @@ impl<'a> Writer<'a> {
             let size = |d: &Dim| d.fixed().map_or(-1, |n| i64::try_from(n).unwrap_or(-1));
             return self.list(&dims.iter().map(size).collect::<Vec<i64>>());
         }
+        // One that has no name is what the others leave.
+        let nameless = dims.iter().filter(|d| d.size().is_none()).count();
         let mut parts = Vec::with_capacity(dims.len());
         for dim in dims {
             parts.push(match dim.fixed().map(i64::try_from) {
                 Some(Ok(n)) => self.list(&[n])?,
+                _ if open && nameless == 1 && !empty && dim.size().is_none() => self.list(&[-1])?,
                 _ => self.size(dim)?,
             });
         }
@@ -606,17 +610,9 @@ impl<'a> Writer<'a> {
             let n = i64::try_from(n).unwrap_or(i64::MAX);
             return self.list(&[n]);
         }
-        for (arg, &value) in self.func.args.iter().enumerate() {
-            let Some(ty) = self.func.ty(value).as_tensor() else {
-                continue;
-            };
-            let has = |d: &Dim| d.size().as_ref() == Some(size);
-            if let Some(at) = ty.dims.iter().position(has) {
-                let of = self.name(self.func.args[arg])?;
-                let shape = self.node("Shape", &[&of], vec![]);
-                let at = self.list(&[i64::try_from(at).unwrap_or(0)])?;
-                return Ok(self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)]));
-            }
+        let args = self.func.args.iter().copied();
+        if let Some((value, at)) = self.extent(args, |found| found == size) {
+            return self.extent_of(value, at);
         }
         let (count, factors) = size.factors();
         if 1 < factors.len() || (count != 1 && factors.len() == 1) {
@@ -627,16 +623,124 @@ impl<'a> Writer<'a> {
             }
             return Ok(product);
         }
+        let terms: Vec<(i128, Vec<Factor<'_>>)> = size.terms().collect();
+        if let [(1, factors)] = &terms[..]
+            && let [factor] = factors[..]
+        {
+            return self.factor(size, factor);
+        }
+        let mut sum: Option<String> = None;
+        for (count, factors) in terms {
+            let mut product = match (count, &factors[..]) {
+                (1, [_, ..]) => None,
+                _ => Some(self.list(&[i64::try_from(count).unwrap_or(i64::MAX)])?),
+            };
+            for factor in factors {
+                let factor = self.factor(size, factor)?;
+                product = Some(match product {
+                    Some(product) => self.node("Mul", &[&product, &factor], vec![]),
+                    None => factor,
+                });
+            }
+            sum = match (sum, product) {
+                (Some(sum), Some(term)) => Some(self.node("Add", &[&sum, &term], vec![])),
+                (sum, term) => sum.or(term),
+            };
+        }
+        sum.map_or_else(|| self.list(&[0]), Ok)
+    }
+
+    /// One factor of a size.
+    fn factor(&mut self, size: &Size, factor: Factor<'_>) -> Outcome<String> {
+        let (op_type, [a, b]) = match factor {
+            Factor::Name(name) => return self.named(size, name),
+            Factor::Quotient(a, b) => ("Div", [a, b]),
+            Factor::Min(a, b) => ("Min", [a, b]),
+            Factor::Max(a, b) => ("Max", [a, b]),
+        };
+        let mut names = [self.polynomial(a)?, self.polynomial(b)?];
+        let floors = op_type == "Div" && !a.is_at_least(0);
+        let since = match op_type {
+            "Div" if floors => 10,
+            "Div" => 7,
+            _ => 12,
+        };
+        if self.opset < since {
+            let message = format!(
+                "the size {size} cannot be computed with version {}",
+                self.opset
+            );
+            return Err(self.refused(message));
+        }
+        if floors {
+            // Division is towards zero, a remainder is of the divisor's sign.
+            let rest = self.node("Mod", &[&names[0], &names[1]], vec![]);
+            names[0] = self.node("Sub", &[&names[0], &rest], vec![]);
+        }
+        Ok(self.node(op_type, &[&names[0], &names[1]], vec![]))
+    }
+
+    /// A named size: an extent of an input, what one is a multiple of and more than, or an extent of what is written already.
+    fn named(&mut self, size: &Size, name: &Arc<str>) -> Outcome<String> {
+        let own = Size::name(name);
+        let args = || self.func.args.iter().copied();
+        if let Some((value, at)) = self.extent(args(), |found| *found == own) {
+            return self.extent_of(value, at);
+        }
+        let linear = |found: &Size| found.as_linear().is_some_and(|(n, _, _)| n == name);
+        if let Some((value, at)) = self.extent(args(), linear) {
+            let found = self.tensor(value)?.dims[at].size();
+            let (factor, more) = match found.as_ref().and_then(Size::as_linear) {
+                Some((_, factor, more)) => (factor, more),
+                None => (1, 0),
+            };
+            let mut made = self.extent_of(value, at)?;
+            for (op_type, by, nothing) in [("Sub", more, 0), ("Div", factor, 1)] {
+                if by != nothing {
+                    let by = self.list(&[i64::try_from(by).unwrap_or(i64::MAX)])?;
+                    made = self.node(op_type, &[&made, &by], vec![]);
+                }
+            }
+            return Ok(made);
+        }
         if let Some(mut outer) = self.outer.take() {
             std::mem::swap(&mut outer.model, &mut self.model);
-            let found = outer.polynomial(size);
+            let found = outer.polynomial(&own);
             std::mem::swap(&mut outer.model, &mut self.model);
             self.outer = Some(outer);
-            return found;
+            if found.is_ok() {
+                return found;
+            }
         }
-        Err(self.refused(format!(
-            "the size {size} is that of no input, so it cannot be computed"
-        )))
+        let written = |value: &Value| self.known(*value).is_some();
+        let written = self.func.values.ids().filter(written);
+        match self.extent(written, |found| *found == own) {
+            Some((value, at)) => self.extent_of(value, at),
+            None => Err(self.refused(format!(
+                "the size {size} is that of no input, so it cannot be computed"
+            ))),
+        }
+    }
+
+    /// The first dimension of one of these values whose size is such a one.
+    fn extent(
+        &self,
+        values: impl IntoIterator<Item = Value>,
+        is: impl Fn(&Size) -> bool,
+    ) -> Option<(Value, usize)> {
+        values.into_iter().find_map(|value| {
+            let ty = self.func.ty(value).as_tensor()?;
+            let has = |dim: &Dim| dim.size().is_some_and(|size| is(&size));
+            Some((value, ty.dims.iter().position(has)?))
+        })
+    }
+
+    /// An extent of a value.
+    fn extent_of(&mut self, value: Value, at: usize) -> Outcome<String> {
+        let of = self.name(value)?;
+        let shape = self.node("Shape", &[&of], vec![]);
+        let at = self.list(&[i64::try_from(at).unwrap_or(0)])?;
+        Ok(self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)]))
     }
 }
 
