@@ -216,6 +216,51 @@ fn sizes_are_computed_from_inputs() {
     assert!(again.text().contains("((`2*S+1`+1)//2)-1"), "{}", again.text());
 }
 
+/// ONNX has convolutions of bytes less a zero point, and no other ones of integers.
+#[test]
+fn convolutions_of_integers_are_of_bytes() {
+    let compiler = Compiler::new();
+    let bytes = r#"
+        func.func @main(%x: tensor<2x5x6x4xsi8>, %z: tensor<1xsi8>) -> (tensor<2x3x6x5xsi32>, tensor<2x3x6x5xsi32>) {
+          %0 = "hbir.transpose"(%x) <{perm = [0, 3, 2, 1]}> : (tensor<2x5x6x4xsi8>) -> tensor<2x4x6x5xsi8>
+          %1 = "hbir.cast"(%0) <{to = si32}> : (tensor<2x4x6x5xsi8>) -> tensor<2x4x6x5xsi32>
+          %2 = "hbir.cast"(%z) <{to = si32}> : (tensor<1xsi8>) -> tensor<1xsi32>
+          %3 = "hbir.sub"(%1, %2) : (tensor<2x4x6x5xsi32>, tensor<1xsi32>) -> tensor<2x4x6x5xsi32>
+          %4 = "hbir.constant"() <{value = dense<[[[[-100]], [[155]], [[7]], [[8]]], [[[3]], [[2]], [[7]], [[8]]], [[[1]], [[5]], [[7]], [[8]]]]> : tensor<3x4x1x1xsi32>}> : () -> tensor<3x4x1x1xsi32>
+          %5 = "hbir.conv"(%3, %4) : (tensor<2x4x6x5xsi32>, tensor<3x4x1x1xsi32>) -> tensor<2x3x6x5xsi32>
+          %6 = "hbir.cast"(%x) <{to = si32}> : (tensor<2x5x6x4xsi8>) -> tensor<2x5x6x4xsi32>
+          %7 = "hbir.constant"() <{value = dense<-128> : tensor<1xsi32>}> : () -> tensor<1xsi32>
+          %8 = "hbir.sub"(%6, %7) : (tensor<2x5x6x4xsi32>, tensor<1xsi32>) -> tensor<2x5x6x4xsi32>
+          %9 = "hbir.transpose"(%8) <{perm = [0, 3, 2, 1]}> : (tensor<2x5x6x4xsi32>) -> tensor<2x4x6x5xsi32>
+          %10 = "hbir.conv"(%9, %4) : (tensor<2x4x6x5xsi32>, tensor<3x4x1x1xsi32>) -> tensor<2x3x6x5xsi32>
+          return %5, %10 : tensor<2x3x6x5xsi32>, tensor<2x3x6x5xsi32>
+        }"#;
+    let program = compiler.parse("a.ir", bytes).unwrap();
+    let (model, again) = written(&compiler, &program, false);
+    let count = |name: &[u8]| model.windows(name.len()).filter(|w| *w == name).count();
+    // An attribute says which operator it is: the length of its name is before it.
+    assert_eq!((count(b"\x0bConvInteger"), count(b"\x04Conv")), (2, 0));
+    check_same(&compiler, &program, model, &again);
+
+    let refused = |text: &str| {
+        let program = compiler.parse("a.ir", text).unwrap();
+        let data = |_: &str, _, _, _| Err(String::new());
+        let refused = emit_for(&program.module, Options::default(), &data);
+        refused.expect_err("no model").message
+    };
+    let wide = refused(
+        r#"%0 = "hbir.conv"(%x, %w) : (tensor<1x2x5xsi32>, tensor<3x2x1xsi32>) -> tensor<1x3x5xsi32>"#,
+    );
+    assert!(
+        wide.contains("known to be bytes less a zero point"),
+        "{wide}"
+    );
+    let narrow = refused(
+        r#"%0 = "hbir.matmul"(%x, %w) : (tensor<2x5xsi16>, tensor<5x3xsi16>) -> tensor<2x3xsi16>"#,
+    );
+    assert!(narrow.contains("MatMul of si16 is no operator"), "{narrow}");
+}
+
 /// A field of a message: a text or another message.
 fn field(number: u8, data: &[u8]) -> Vec<u8> {
     let key = u16::from(number) << 3 | 2;

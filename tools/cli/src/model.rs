@@ -11,8 +11,8 @@ use crate::terminal;
 use crate::verify;
 use optc::interp::{EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent};
 use optc::{
-    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Program, SizeTable, Stage, Stats,
-    Target, bound_sizes, output_place,
+    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Op, Program, Registry, SizeTable,
+    Stage, Stats, Structure, Target, bound_sizes, output_place,
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -202,7 +202,12 @@ pub(crate) fn check(
         ));
     };
     let name = output.display().to_string();
-    let mut read = compiler.read(&name, &written.bytes, Some(format), false);
+    let mut reader = compiler.clone();
+    // An operator that stays whole is compared with nothing else than itself.
+    if !has_opaque(&part.before, compiler.registry()) {
+        reader.whole_operators = optc::onnx::Whole::None;
+    }
+    let mut read = reader.read(&name, &written.bytes, Some(format), false);
     let again = read.remove(0)?;
     let file = output.file_name().map(|f| f.to_string_lossy().into_owned());
     let mut here = MemorySource::default();
@@ -226,6 +231,13 @@ pub(crate) fn check(
     let registry = compiler.registry();
     let done = equivalent(modules.0, modules.1, registry, &*original, &data, &options);
     done.map_err(|error| verify::refusal(&error, &part.before, &again, &options.names))
+}
+
+fn has_opaque(program: &Program, registry: &Registry) -> bool {
+    program.module.funcs.iter().any(|func| {
+        let opaque = |op: &Op| registry.structure(&func.ops[*op].name) == Structure::Opaque;
+        func.body.iter().any(opaque)
+    })
 }
 
 /// What became of a program, in figures.

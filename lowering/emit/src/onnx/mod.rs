@@ -11,6 +11,7 @@
 //! - Names of inputs, outputs and nodes are kept, metadata too.
 
 mod attrs;
+mod bytes;
 mod dense;
 mod elementwise;
 mod forms;
@@ -425,6 +426,7 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     for &value in &data.results {
         row_major(func, value, data.span)?;
     }
+    let before = w.nodes.len();
     let names = match registry.structure(&data.name) {
         Structure::Constant => {
             w.constant(data.results[0]);
@@ -453,8 +455,35 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     if names.len() != data.results.len() {
         return Err(w.refused(format!("{} has another number of results", data.name)));
     }
+    taken(w, data, before)?;
     for (&value, name) in data.results.iter().zip(names) {
         w.set(value, name);
+    }
+    Ok(())
+}
+
+/// Refuses operators of element types that ONNX does not have them of, among those that an operation became.
+fn taken(w: &Writer<'_>, data: &OpData, before: usize) -> Outcome<()> {
+    for node in w.nodes.iter().skip(before).filter(|n| n.domain.is_empty()) {
+        let Some(first) = node.input.first() else {
+            continue;
+        };
+        let mut operands = data.operands.iter();
+        let Some(&of) = operands.find(|&&v| w.known(v) == Some(first)) else {
+            continue;
+        };
+        let dtype = w.tensor(of)?.dtype;
+        let narrow = dtype.bits() < 32;
+        let refused = match &*node.op_type {
+            "Conv" | "ConvTranspose" | "AveragePool" => !dtype.is_float(),
+            "MatMul" | "Gemm" => !dtype.is_float() && narrow,
+            "MaxPool" => !dtype.is_float() && dtype.bits() != 8,
+            _ => false,
+        };
+        if refused {
+            let why = format!("{} of {dtype} is no operator", node.op_type);
+            return Err(w.without_form(data, &why));
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Contractions, convolutions, pools and resizes.
 
 use super::attrs::{float, int, ints, text};
+use super::bytes::bytes;
 use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
@@ -242,6 +243,10 @@ fn conv(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     if let Some(kernel) = kernel {
         attrs.push(ints("kernel_shape", &kernel));
     }
+    let sums = w.tensor(data.results[0])?.dtype;
+    if !sums.is_float() && !integer {
+        return of_bytes(w, data, attrs, made.transposed);
+    }
     let mut given = w.operands(data)?;
     let bias = (integer && given.len() == 3).then(|| given.pop()).flatten();
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
@@ -256,6 +261,36 @@ fn conv(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         None => Ok(name),
         Some(_) => Err(w.without_form(data, "a convolution of integers has no bias")),
     }
+}
+
+/// A convolution of integers of 32 bits that are bytes less a zero point: ONNX has no other ones of integers.
+fn of_bytes(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    attrs: Vec<AttributeProto>,
+    transposed: bool,
+) -> Outcome<String> {
+    let dtype = w.tensor(data.results[0])?.dtype;
+    let no = format!("a convolution of {dtype} is none of ONNX");
+    if transposed || w.opset < 10 || dtype != DType::SI32 || data.operands.len() != 2 {
+        return Err(w.without_form(data, &no));
+    }
+    let (Some(x), Some(weights)) = (bytes(w, data.operands[0])?, bytes(w, data.operands[1])?)
+    else {
+        let why = format!("{no}, unless both operands are known to be bytes less a zero point");
+        return Err(w.without_form(data, &why));
+    };
+    let mut given = vec![x.name, weights.name];
+    if x.zero.is_some() || weights.zero.is_some() {
+        for (zero, dtype) in [(x.zero, x.dtype), (weights.zero, weights.dtype)] {
+            given.push(match zero {
+                Some(zero) => zero,
+                None => w.literal(&Tensor::from_i64(dtype, vec![], [0]))?,
+            });
+        }
+    }
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    Ok(w.node("ConvInteger", &given, attrs))
 }
 
 /// What an operation says of its windows.

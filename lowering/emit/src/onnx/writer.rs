@@ -34,6 +34,9 @@ pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String>
 /// Elements up to which one number in all of them is written as such a tensor.
 const MOST_SPLAT: u64 = 1 << 14;
 
+/// Elements up to which one number in all of them is looked at as such a tensor.
+const MOST_REPEATED: usize = 1 << 24;
+
 /// How deep graphs lie inside one another at most.
 pub(super) const MAX_GRAPHS: usize = 16;
 
@@ -400,6 +403,46 @@ impl<'a> Writer<'a> {
             self.model.constants.insert(stored, name.clone());
         }
         Ok(name)
+    }
+
+    /// The elements of a constant in the form that it has by now; nothing of another value.
+    pub(super) fn elements(&self, value: Value) -> Outcome<Option<Tensor>> {
+        let Some(lazy) = self.lazy.get(&value) else {
+            return Ok(None);
+        };
+        let Some(op) = self.func.def_op(lazy.constant) else {
+            return Ok(None);
+        };
+        let made = self.typed::<Constant>(&self.func.ops[op])?;
+        let ty = self.tensor(value)?;
+        let shape: Option<Vec<usize>> = ty
+            .shape()
+            .and_then(|dims| dims.iter().map(|&n| usize::try_from(n).ok()).collect());
+        let Some(shape) = shape else { return Ok(None) };
+        let bytes = match (&made.value, &made.data) {
+            (Some(Attr::Dense(dense)), _) if dense.splat => {
+                let count = shape.iter().copied().fold(1, usize::saturating_mul);
+                if MOST_REPEATED < count {
+                    return Ok(None);
+                }
+                dense.bytes.repeat(count)
+            }
+            (Some(Attr::Dense(dense)), _) => self.moved(&dense.bytes, ty.dtype, lazy),
+            (
+                _,
+                Some(Attr::External {
+                    file,
+                    offset,
+                    length,
+                }),
+            ) => {
+                let read = (self.data)(file, *offset, *length, ty.dtype);
+                let bytes = read.map_err(|problem| self.unread(file, &problem))?;
+                self.moved(&bytes, ty.dtype, lazy)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Tensor::from_bytes(ty.dtype, shape, &bytes).ok())
     }
 
     fn unread(&self, file: &str, problem: &str) -> Box<Diagnostic> {
