@@ -25,7 +25,8 @@ pub(crate) struct Choices {
 impl Choices {
     /// First each name has another size than the one before it, so that one dimension taken for another shows; the large
     /// ones differ by an eighth, and so divide alike. Then each has another one than the one after it, for programs in
-    /// which a size is the difference of two. Then all have the same, for programs that run only where two are equal.
+    /// which a size is the difference of two. Then all have the same, for programs that run only where two are equal, and at last
+    /// all are 1, for those that run only where what is broadcast is.
     pub(crate) fn new(programs: [(&Module, &Func); 2], given: &Bindings) -> Choices {
         let names = open_names(programs[0].1, given);
         let last = (names.len() as u64).saturating_sub(1);
@@ -48,6 +49,7 @@ impl Choices {
             small.push(of(&|i| 3 + 2 * i));
             small.push(of(&|i| 3 + 2 * (last - i)));
             small.push(of(&|_| 3));
+            large.push(of(&|_| 1));
         }
         Choices { large, small }
     }

@@ -83,6 +83,7 @@ fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
     let (x, y) = (a.size()?, b.size()?);
     let wins = |x: &Size, y: &Size| {
         x.is_at_least(2)
+            || x.maximum(y).as_ref() == Some(x)
             || x.minus(y)
                 .is_some_and(|difference| difference.is_at_least(0))
     };

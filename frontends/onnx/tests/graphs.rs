@@ -815,6 +815,30 @@ fn shapes_are_computed_with_symbols() {
     assert_eq!(dims[2..], [Dim::Fixed(2), Dim::Fixed(3)]);
 }
 
+/// A named size may be 1 when the program runs: what is wanted is the larger extent then.
+#[test]
+fn named_extents_expand() {
+    let expanded = |shape: &str| {
+        let dims = [D::P("B"), D::P("S"), D::N(4)];
+        let graph = Graph::new()
+            .input(value("x", F32, &dims))
+            .input(value("p", F32, &[D::P("P"), D::N(4)]))
+            .constant(ints("known", &[2, 5, 1]))
+            .node(node("Shape", &["p"], &["of_p"], vec![]))
+            .node(node("Shape", &["x"], &["of_x"], vec![]))
+            .node(node("Expand", &["x", shape], &["y"], vec![]))
+            .output(value("y", F32, &[D::Open, D::Open, D::N(4)]));
+        let import = imported(&graph);
+        let func = main_of(&import);
+        func.ty(func.results[0]).as_tensor().unwrap().dims.clone()
+    };
+    let dims = |a: &str, b: &str| vec![Dim::named(a), Dim::named(b), Dim::Fixed(4)];
+    let known = [Dim::Fixed(2), Dim::Fixed(5), Dim::Fixed(4)];
+    assert_eq!(expanded("known"), known);
+    assert_eq!(expanded("of_x"), dims("B", "S"));
+    assert_eq!(expanded("of_p"), dims("B", "max(S,P)"));
+}
+
 #[test]
 fn open_extents_keep_their_place() {
     let dims = [D::P("B"), D::Open, D::N(4)];

@@ -342,6 +342,18 @@ impl Size {
         if self.minus(other)?.is_at_least(0) {
             return pick(false);
         }
+        let is_of = |whole: &Size, part: &Size| match (whole.as_atom(), smaller) {
+            (Some(Atom::Min(a, b)), true) | (Some(Atom::Max(a, b)), false) => {
+                **a == *part || **b == *part
+            }
+            _ => false,
+        };
+        if is_of(self, other) {
+            return Some(self.clone());
+        }
+        if is_of(other, self) {
+            return Some(other.clone());
+        }
         if MAX_DEPTH <= self.depth().max(other.depth()) {
             return None;
         }

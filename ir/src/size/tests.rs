@@ -28,6 +28,8 @@ fn equal_sizes_print_alike() {
     prints("min(S,1024)", "min(1024,S)");
     prints("max(S,1)", "S");
     prints("min(S, S+1)", "S");
+    prints("max(max(P,S),S)", "max(S,P)");
+    prints("min(P,min(P,S))", "min(S,P)");
     prints("S%7", "S-7*(S//7)");
     prints("`a b`*2", "2*`a b`");
     prints("2 - 3*S", "-3*S+2");

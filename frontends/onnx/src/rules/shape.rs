@@ -344,10 +344,16 @@ fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Broadcast { shape: Some(shape) }, &[x])
 }
 
+/// What two extents broadcast to, one of which may turn out to be 1.
 fn common_extent(have: &Entry, want: &Entry) -> Entry {
     match (have, want) {
         (_, Entry::Int(1)) => have.clone(),
         (Entry::Unknown, Entry::Int(_) | Entry::Size(_)) | (Entry::Int(1), _) => want.clone(),
+        (Entry::Size(_), Entry::Int(_)) => want.clone(),
+        (Entry::Size(a), Entry::Size(b)) if a != b && !a.is_at_least(2) => match b.is_at_least(2) {
+            true => want.clone(),
+            false => Entry::from(a.maximum(b)),
+        },
         _ => have.clone(),
     }
 }
