@@ -246,6 +246,64 @@ fn hostile_certificates_are_refused() {
     }
 }
 
+/// A line says which operations that compute are each other: none is about a constant or a rearrangement. Each live
+/// value has a line.
+#[test]
+fn lines_about_nothing_and_lines_that_are_left_out_are_refused() {
+    let registry = Arc::new(optc_ops::registry());
+    let source = r#"
+func.func @main(%x: tensor<3x5xf32>) -> tensor<4x3xf32> {
+  %0 = "hbir.constant"() <{value = dense<1.0> : tensor<5x4xf32>}> : () -> tensor<5x4xf32>
+  %1 = "hbir.matmul"(%x, %0) : (tensor<3x5xf32>, tensor<5x4xf32>) -> tensor<3x4xf32>
+  %2 = "hbir.relu"(%1) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %3 = "hbir.transpose"(%2) <{perm = [1, 0]}> : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  return %3 : tensor<4x3xf32>
+}"#;
+    let original = text::parse(source).expect("it reads");
+    let boundary = Boundary::default();
+    let ran = run_passes(&original, "view-fold", "cpu", &boundary, &registry).expect("folds");
+    let witness = ran.certificate(&original).witness;
+    let code = |witness: &Witness| {
+        let refused = validate(&original, &ran.module, witness, &registry).err();
+        refused.map(|diags| diags[0].code.to_string())
+    };
+    assert_eq!(code(&witness), None, "as it was made");
+    let folded = &ran.module.funcs[0];
+    for left in 0..original.funcs[0].body.len() {
+        for right in 0..folded.body.len() {
+            let mut more = witness.clone();
+            more.funcs[0].operations.push((left, right));
+            let found = code(&more);
+            assert_eq!(
+                found.as_deref(),
+                Some("certificate-mismatch"),
+                "op {left} = {right}"
+            );
+        }
+    }
+    let values = &witness.funcs[0].values;
+    let mut left_out = 0;
+    for (at, held) in values.iter().enumerate() {
+        let mut less = witness.clone();
+        less.funcs[0].values.remove(at);
+        let alone = values
+            .iter()
+            .filter(|other| other.value == held.value)
+            .count()
+            == 1;
+        let wanted = alone.then_some("certificate-witness");
+        assert_eq!(
+            code(&less).as_deref(),
+            wanted,
+            "{} = {}",
+            held.value,
+            held.by
+        );
+        left_out += usize::from(alone);
+    }
+    assert!(3 <= left_out, "{left_out} of {}", values.len());
+}
+
 /// What the folded program computes several times is the same operation of the same operands each time.
 #[test]
 fn what_is_computed_several_times_is_computed_alike() {

@@ -21,7 +21,7 @@ use crate::digest::Digest;
 use crate::element_map::ElementMap;
 use crate::stats::Stats;
 use crate::target::{check_target, ports, runs_functions, same_layout};
-use crate::witness::{FuncWitness, Holder, Kind, Kinds, Place, Witness};
+use crate::witness::{FuncWitness, Holder, Kind, Kinds, Place, Places, Witness};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -441,7 +441,36 @@ impl<'a> Proof<'a> {
             }
         }
         self.results()?;
+        self.every_live_value(stated, &pairs)?;
         stated.values.iter().try_for_each(|held| self.holds(held))
+    }
+
+    /// What operations that compute read and give, and what the function returns: each has a line.
+    fn every_live_value(
+        &self,
+        stated: &FuncWitness,
+        pairs: &SideTable<Op, Vec<Op>>,
+    ) -> Result<(), Box<Diagnostic>> {
+        let a = self.left.func;
+        let places = Places::new(a);
+        let held: IndexSet<Place> = stated.values.iter().map(|held| held.value).collect();
+        let paired = a.body.iter().filter(|&&op| !pairs[op].is_empty());
+        let ports = paired.flat_map(|&op| a.ops[op].operands.iter().chain(&a.ops[op].results));
+        for &value in ports.chain(&a.results) {
+            if let Some(place) = places.of(a, value)
+                && !held.contains(&place)
+            {
+                let message = format!(
+                    "@{}: nothing is said to hold {place}, which is live",
+                    a.name
+                );
+                return Err(Box::new(Diagnostic::error(
+                    codes::CERTIFICATE_WITNESS,
+                    message,
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn arguments(&mut self) -> Result<(), Box<Diagnostic>> {
@@ -481,6 +510,18 @@ impl<'a> Proof<'a> {
                 return Err(Box::new(
                     mismatch(message).at(a.ops[op].span, "the original"),
                 ));
+            }
+            for (walk, at, program) in [
+                (&self.left, op, "original"),
+                (&self.right, by, "folded program"),
+            ] {
+                if walk.kinds.of(at) != Kind::Compute {
+                    let message = format!(
+                        "operations {x} and {y} of @{}: `{}` of the {program} computes nothing that a line could be about",
+                        a.name, walk.func.ops[at].name
+                    );
+                    return Err(Box::new(mismatch(message)));
+                }
             }
             pairs[op].push(by);
         }

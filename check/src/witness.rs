@@ -203,7 +203,8 @@ fn step(func: &Func, op: Op, registry: &Registry) -> String {
 }
 
 impl FuncWitness {
-    /// Of operations that stand for each other and of values that hold each other, in any order.
+    /// Of operations that stand for each other, of which those are named that compute, and of values that hold each other,
+    /// in any order.
     #[must_use]
     pub fn of(
         original: &Func,
@@ -213,8 +214,14 @@ impl FuncWitness {
         values: &[(Value, Value)],
     ) -> FuncWitness {
         let (left, right) = (Places::new(original), Places::new(folded));
+        let computes = [Kinds::new(original, registry), Kinds::new(folded, registry)];
+        let named = |&&(a, b): &&(Op, Op)| {
+            let both = [computes[0].of(a), computes[1].of(b)];
+            both == [Kind::Compute; 2]
+        };
         let mut pairs: Vec<(usize, usize)> = operations
             .iter()
+            .filter(named)
             .map(|&(a, b)| (left.position(a), right.position(b)))
             .filter(|&(a, b)| a != usize::MAX && b != usize::MAX)
             .collect();
@@ -225,7 +232,7 @@ impl FuncWitness {
             .collect();
         held.sort_by_key(|&(a, b, _)| (a, b));
         held.dedup();
-        let kinds = Kinds::new(folded, registry);
+        let [_, kinds] = computes;
         let holder = |(value, by, at): (Place, Place, Value)| {
             let (root, map) = kinds.origin(at);
             Some(Holder {
