@@ -334,7 +334,44 @@ fn follow(
         longer.truncate(MOST_FOLLOWED);
         forms = longer;
     }
+    if sig.is_tiled() {
+        forms.retain(|form| cut_alike(sig, layouts, form));
+    }
     forms
+}
+
+/// Whether ports of the same dimensions and other sizes, parts and their whole, have the same dimension innermost in their lanes
+/// and in their rows, as the checker asks: a digit that the parts lack is not innermost in the whole.
+fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
+    let n = sig.n_ports();
+    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+    let mut cut =
+        pairs.filter(|&(a, b)| sig.labels(a) == sig.labels(b) && sig.shapes[a] != sig.shapes[b]);
+    cut.all(|(a, b)| {
+        let both = |label: usize| {
+            [a, b]
+                .iter()
+                .all(|&port| long(sig, port).iter().any(|(other, _)| *other == label))
+        };
+        let orders = [a, b].map(|port| label_order(sig, layouts, port, form[port]));
+        let [Some(x), Some(y)] = orders else {
+            return true;
+        };
+        let placed = |order: &[LabelDigit], place: Place| -> Vec<usize> {
+            let there = order.iter().filter(|d| d.place == place && 1 < d.extent);
+            there.map(|d| d.label).collect()
+        };
+        let places = [Place::Lane, Place::Row].map(|place| [placed(&x, place), placed(&y, place)]);
+        // Where a dimension of the tile has one element in the other port, what is behind it moves up.
+        if !places.iter().flatten().flatten().all(|&label| both(label)) {
+            return true;
+        }
+        let loose = [a, b].iter().any(|&port| layouts.is_loose(form[port]));
+        places.iter().enumerate().all(|(at, [x, y])| {
+            let open = x.is_empty() || y.is_empty() || (at == 1 && loose);
+            open || x.last() == y.last()
+        })
+    })
 }
 
 /// The labels of a port that have more than one element there, with how many.

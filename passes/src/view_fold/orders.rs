@@ -1,6 +1,6 @@
 //! Which orders fit together at the ports of an operation, in terms of labels.
 
-use super::accepts::{channel_orders, default_layout};
+use super::accepts::{accepts_layout, channel_orders, default_layout};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
@@ -323,7 +323,8 @@ fn pixel_transfers(
     there.map(|layout| (other, layout)).into_iter().collect()
 }
 
-/// The default layout of a port with the digits of K in another order.
+/// The default layout of a port with the digits of K in another order, in one run: where the first of them stands, or the last
+/// one where the target takes no such order.
 pub(super) fn with_k(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -332,8 +333,15 @@ pub(super) fn with_k(
     key: &[LabelDigit],
 ) -> Option<LayoutId> {
     let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
-    let at = order.iter().position(is_k)?;
-    let mut full: Vec<LabelDigit> = order.iter().filter(|d| !is_k(d)).copied().collect();
-    full.splice(at..at, key.iter().copied());
-    restrict(sig, layouts, port, &full, port)
+    let others = |part: &[LabelDigit]| -> Vec<LabelDigit> {
+        part.iter().filter(|d| !is_k(d)).copied().collect()
+    };
+    let places = [order.iter().position(is_k)?, order.iter().rposition(is_k)?];
+    let asks = sig.accept == Accept::ContractRuns && !sig.is_tiled();
+    places.into_iter().find_map(|at| {
+        let (before, after) = order.split_at(at);
+        let full = [others(before), key.to_vec(), others(after)].concat();
+        let layout = restrict(sig, layouts, port, &full, port)?;
+        (!asks || accepts_layout(sig, layouts, port, layout)).then_some(layout)
+    })
 }
