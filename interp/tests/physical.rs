@@ -6,6 +6,7 @@ use optc_interp::{
     random_inputs, run_naive, run_reference,
 };
 use optc_ir::{Bindings, Module, Tensor};
+use std::sync::Arc;
 
 #[track_caller]
 fn parse(text: &str) -> Module {
@@ -153,6 +154,27 @@ fn legal_views_compute() {
             to,
             &plain,
         ));
+    }
+}
+
+/// A named size is at least 1 where sizes are compared, and may be 0 where a program runs.
+#[test]
+fn views_of_named_sizes_compute_where_one_is_empty() {
+    let module = parse(
+        r#"func.func @main(%x: tensor<2x?x4xf32, {dims = [2, "N", 4], order = [1, 0, 2]}>, %y: tensor<2x3x4xf32, {order = [1, 0, 2]}>) -> tensor<?x2x4xf32, {dims = ["N+3", 2, 4]}> {
+  %0 = "hbir.concat"(%x, %y) <{axis = 1}> : (tensor<2x?x4xf32, {dims = [2, "N", 4], order = [1, 0, 2]}>, tensor<2x3x4xf32, {order = [1, 0, 2]}>) -> tensor<2x?x4xf32, {dims = [2, "N+3", 4], order = [1, 0, 2]}>
+  %1 = "hbir.view"(%0) <{perm = [1, 0, 2]}> : (tensor<2x?x4xf32, {dims = [2, "N+3", 4], order = [1, 0, 2]}>) -> tensor<?x2x4xf32, {dims = ["N+3", 2, 4]}>
+  return %1 : tensor<?x2x4xf32, {dims = ["N+3", 2, 4]}>
+}"#,
+    );
+    let (registry, none) = (optc_ops::registry(), Bindings::default());
+    for n in [0, 2] {
+        let bound = Bindings(IndexMap::from([(Arc::from("N"), n)]));
+        let given = random_inputs(&module, "main", Fill::Unique(0), 0, &bound, &registry).unwrap();
+        let result = run_reference(&module, &registry, "main", &given, &NoData, &none);
+        let result = result.unwrap_or_else(|e| panic!("{n}: {e}"));
+        let rows = usize::try_from(n).unwrap() + 3;
+        assert_eq!(result["result0"].shape, [rows, 2, 4]);
     }
 }
 

@@ -195,10 +195,12 @@ fn evaluate<T: Operation>(
 ) -> Result<Vec<Tensor>, EvalError> {
     inputs.iter().try_for_each(|t| believable(&t.shape))?;
     let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
+    // Sizes are numbers on both sides: a name that is 0 is none of those that sizes are compared for.
+    let results: Vec<Type> = op.results.iter().map(|ty| bound(ty, cx)).collect();
     let concrete = OpRef {
         name: op.name,
         operands: types.iter().collect(),
-        results: op.results.clone(),
+        results: results.iter().collect(),
         props: op.props,
     };
     let (typed, inferred) = decl.checked(&concrete)?;
@@ -220,6 +222,21 @@ fn evaluate<T: Operation>(
         results,
         cx,
     })
+}
+
+/// A type whose sizes are numbers as far as they are known.
+fn bound(ty: &Type, cx: &EvalContext<'_>) -> Type {
+    let named = |dim: &Dim| matches!(dim, Dim::Symbol(_));
+    let Some(tensor) = ty.as_tensor().filter(|ty| ty.dims.iter().any(named)) else {
+        return ty.clone();
+    };
+    let mut tensor = tensor.clone();
+    for dim in &mut tensor.dims {
+        if let Some(n) = cx.bindings.size(dim) {
+            *dim = Dim::Fixed(n);
+        }
+    }
+    tensor.into()
 }
 
 fn tensor_type(tensor: &Tensor) -> Type {
