@@ -213,7 +213,11 @@ fn sizes_are_computed_from_inputs() {
     let compiler = Compiler::new();
     let program = compiler.parse("a.ir", solved).unwrap();
     let (_, again) = written(&compiler, &program, false);
-    assert!(again.text().contains("((`2*S+1`+1)//2)-1"), "{}", again.text());
+    assert!(
+        again.text().contains("((`2*S+1`+1)//2)-1"),
+        "{}",
+        again.text()
+    );
 }
 
 /// ONNX has convolutions of bytes less a zero point, and no other ones of integers.

@@ -184,6 +184,15 @@ impl<'a> Search<'a> {
         }
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
+            // What costs something in its own order is there in one that costs less.
+            let priced = self.signatures.get(id).has_order_prices();
+            for port in (0..node.ports.len()).filter(|_| priced) {
+                let default = self.signatures.default_at(self.layouts, id, port);
+                let sig = self.signatures.get(id);
+                if let Some(layout) = price::cheaper_order(sig, self.layouts, port, default) {
+                    self.offer_at(node.ports[port].value, layout, false);
+                }
+            }
             let sig = self.signatures.get(id);
             if sig.takes_roles() {
                 self.seed_roles(node, id);
@@ -195,19 +204,6 @@ impl<'a> Search<'a> {
                 }
                 continue;
             }
-            let priced = if sig.slower.is_empty() {
-                0
-            } else {
-                node.ports.len()
-            };
-            for port in 0..priced {
-                let default = self.signatures.default_at(self.layouts, id, port);
-                let sig = self.signatures.get(id);
-                if let Some(layout) = price::cheaper_order(sig, self.layouts, port, default) {
-                    self.offer_at(node.ports[port].value, layout, false);
-                }
-            }
-            let sig = self.signatures.get(id);
             if sig.is_tiled()
                 || sig.freedom.class != FreedomClass::Window
                 || sig.accept != Accept::ChannelOrders

@@ -5,7 +5,7 @@
 //! layouts, one after another, with all else as is best beside that, and what costs least with its copies is taken; then again from there.
 //!
 //! # Cost
-//! As many choices as [`MOST_TRIALS`] says, less in larger functions, of a function that copies something by choice; none of any other one.
+//! As many choices as [`MOST_TRIALS`] says, [`MOST_ROUNDS`] times, of a function of at most [`MOST_GROUPS`] that copies something by choice; none of any other one.
 
 use super::attempt::{Attempt, writable};
 use super::choose::Choice;
@@ -24,8 +24,8 @@ use optc_ir::{Func, Module, Op};
 
 /// Layouts that are tried from one choice on.
 const MOST_TRIALS: usize = 48;
-/// Groups of a function times the layouts that are tried: larger functions try less.
-const MOST_WORK: usize = 1 << 15;
+/// Groups of a function above which none is: each layout that is tried is a choice of all.
+const MOST_GROUPS: usize = 1024;
 /// How often better layouts are looked for.
 const MOST_ROUNDS: usize = 4;
 
@@ -59,7 +59,7 @@ pub(super) fn for_copies(
     cx: &PassContext,
     shared: &mut Shared,
 ) {
-    if !shared.trades || cx.target.is_tiled() || MOST_WORK < attempt.graph.groups.len() {
+    if !shared.trades || cx.target.is_tiled() || MOST_GROUPS < attempt.graph.groups.len() {
         return;
     }
     let mut best = weigh(&attempt.emitted.func, &attempt.choice, cx);
@@ -151,13 +151,12 @@ fn better(
     let mut tables = shared.clone();
     let mut search = tables.search(&attempt.graph);
     let scales = search.scales()?;
-    let most = MOST_TRIALS.min(MOST_WORK / attempt.graph.groups.len().max(1));
     let mut trials: Vec<(Held, Choice, u64)> = Vec::new();
     for &group in groups {
         let now = attempt.candidates[group].get(attempt.choice.groups[group].produced);
         let others = search.candidates[group].clone();
         for layout in others.into_iter().filter(|layout| Some(layout) != now) {
-            if trials.len() == most {
+            if trials.len() == MOST_TRIALS {
                 break;
             }
             let mut fixed = held.to_vec();
