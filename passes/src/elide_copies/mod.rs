@@ -41,7 +41,7 @@
 //! (`max-live`).
 //!
 //! # Not done
-//! A value that several concats want, and that not all readers take in pieces, lies in the last of them. Under a limit nothing is in pieces. An operation that may write its result over an operand does
+//! A value that several concats want, and that not all readers take in pieces, lies in the last of them. Where a limit asks for copies nothing is in pieces. An operation that may write its result over an operand does
 //! not do so in a part. `scatter` and `dynamic_update_slice` copy.
 //!
 //! # Cost

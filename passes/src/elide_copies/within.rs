@@ -8,7 +8,7 @@
 //! This is a greedy search: it may copy more than the least that would do, and does not see that several buffers must go at
 //! once.
 
-use super::decide::{Elided, elide_stored};
+use super::decide::{Elided, elide, elide_stored};
 use crate::bufferize::{above_limit, memory_of};
 use crate::codes;
 use crate::names::printed_name;
@@ -77,7 +77,16 @@ pub(super) fn keep_within(
         limit,
         left: MOST_TRIALS,
     };
-    let free = within.attempt(&IndexSet::new())?;
+    // Where all fits as it is without a limit, it stays so.
+    let unlimited = within.attempt(None)?;
+    if unlimited.excess == 0 {
+        return Ok(Kept {
+            module: unlimited.module,
+            elided: unlimited.elided,
+            undone: 0,
+        });
+    }
+    let free = within.attempt(Some(&IndexSet::new()))?;
     let (copied, found) = within.search(&free);
     let last = found.as_ref().unwrap_or(&free);
     if last.excess != 0 {
@@ -103,15 +112,16 @@ impl Within<'_> {
         &*self.plain.funcs[index].ops[op].name == Subview::NAME
     }
 
-    /// The program in which these parts are copied.
+    /// The program in which these parts are copied and every result is in one piece, or that without a limit.
     ///
     /// # Errors
     /// The target takes no copy in the place of a part that the choice of layouts had.
-    fn attempt(&self, copied: &IndexSet<Place>) -> Result<Trial, Box<Diagnostic>> {
+    fn attempt(&self, copied: Option<&IndexSet<Place>>) -> Result<Trial, Box<Diagnostic>> {
         let (registry, target) = (&self.cx.registry, &self.cx.target);
         let mut module = self.plain.clone();
         let mut is_undone = false;
-        for &(index, op, _) in copied.iter().filter(|&&place| self.is_stated(place)) {
+        let places = || copied.into_iter().flatten();
+        for &(index, op, _) in places().filter(|&&place| self.is_stated(place)) {
             Subview::copy(&mut module.funcs[index].ops[op]);
             is_undone = true;
         }
@@ -119,9 +129,13 @@ impl Within<'_> {
             let effects = Effects::of_module(&module, registry);
             let funcs = module.funcs.iter().enumerate();
             let of = |(index, func)| {
-                let here = copied.iter().filter(|&&(at, ..)| at == index);
+                let known = (&**registry, &effects);
+                if copied.is_none() {
+                    return elide(func, known, target);
+                }
+                let here = places().filter(|&&(at, ..)| at == index);
                 let here: BTreeSet<(Op, Port)> = here.map(|&(_, op, port)| (op, port)).collect();
-                elide_stored(func, (registry, &effects), target, here)
+                elide_stored(func, known, target, here)
             };
             funcs.map(of).collect()
         };
@@ -179,7 +193,7 @@ impl Within<'_> {
                 }
                 self.left -= 1;
                 let with: IndexSet<Place> = copied.iter().copied().chain(set).collect();
-                let Ok(trial) = self.attempt(&with) else {
+                let Ok(trial) = self.attempt(Some(&with)) else {
                     continue;
                 };
                 let better = trial.excess < base.excess
@@ -202,7 +216,7 @@ impl Within<'_> {
                 }
                 self.left -= 1;
                 let without = copied.iter().copied().filter(|&p| p != place).collect();
-                if let Ok(trial) = self.attempt(&without)
+                if let Ok(trial) = self.attempt(Some(&without))
                     && trial.excess == 0
                 {
                     (copied, now) = (without, Some(trial));

@@ -180,9 +180,8 @@ impl ViewFold {
             signatures: Signatures::default(),
             rules,
             cap,
-            // Without rules copies stay, and with a limit what is copied is not decided here alone.
-            trades: options.get(&INFO, "rules") != "none"
-                && bufferize::limit(options, &INFO)?.is_none(),
+            // Without rules copies stay.
+            trades: options.get(&INFO, "rules") != "none",
             explain,
             weighed,
         })
@@ -204,53 +203,75 @@ impl Pass for ViewFold {
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-        let mut shared = self.shared(&cx.options)?;
+        let shared = self.shared(&cx.options)?;
         let limit = bufferize::limit(&cx.options, &INFO)?;
-        name_sizes(module, &cx.registry);
-        elide_copies::as_copies(module, &cx.target);
-        let sizes = SizeTable::new(&cx.bindings);
-        let before = Stats::at(module, &cx.registry, &sizes);
-        let mut total = Totals::default();
-        let mut functions = Functions::new(module);
-        functions.laid = control::lay_out(module, cx, &shared)?;
-        let mut all = Vec::with_capacity(module.funcs.len());
-        for func in &module.funcs {
-            all.push(fold(func, &functions, cx, &mut shared)?);
-        }
-        let all = twice::if_cheaper(all, limit, cx);
-        let mut funcs = Vec::with_capacity(module.funcs.len());
-        for ((index, func), folded) in module.funcs.iter().enumerate().zip(all) {
-            let witness = folded.witness(func, &cx.registry);
-            total.add(index, &folded, witness, &sizes);
-            twice::remark(func, &folded, cx);
-            shared.rules.ran_twice(&folded.repeated);
-            funcs.push(folded.func);
-        }
-        let kept = module.funcs.iter().find(|f| functions.keeps_boundary(f));
-        total.kept = kept.map(|f| f.name.to_string());
-        let original = Module {
-            funcs: std::mem::replace(&mut module.funcs, funcs),
-            ..Module::default()
-        };
-        let tally = shared.tally();
-        // What was shared by very many layouts is let go of, part by part, while the rest is done.
-        let many = MANY_LAYOUTS < tally.layouts;
-        let rest = Rest {
-            total,
-            tally,
-            limit,
-            before,
-            original,
-        };
-        thread::scope(|scope| {
-            if many {
-                let away = move || drop(shared);
-                // Without a thread it is let go of at once.
-                let _ = thread::Builder::new().spawn_scoped(scope, away);
+        let (before, said) = (limit.map(|_| module.clone()), cx.remarks.len());
+        let done = fold_with(shared, module, limit, cx);
+        match (done, before) {
+            // What saves copies may keep more alive.
+            (Err(diag), Some(before)) if diag.code == codes::MAX_LIVE.name => {
+                *module = before;
+                cx.remarks.truncate(said);
+                let mut shared = self.shared(&cx.options)?;
+                shared.trades = false;
+                fold_with(shared, module, limit, cx)
             }
-            rest.finish(module, cx)
-        })
+            (done, _) => done,
+        }
     }
+}
+
+/// Folds a module.
+fn fold_with(
+    mut shared: Shared,
+    module: &mut Module,
+    limit: Option<u64>,
+    cx: &mut PassContext,
+) -> Result<Outcome, Box<Diagnostic>> {
+    name_sizes(module, &cx.registry);
+    elide_copies::as_copies(module, &cx.target);
+    let sizes = SizeTable::new(&cx.bindings);
+    let before = Stats::at(module, &cx.registry, &sizes);
+    let mut total = Totals::default();
+    let mut functions = Functions::new(module);
+    functions.laid = control::lay_out(module, cx, &shared)?;
+    let mut all = Vec::with_capacity(module.funcs.len());
+    for func in &module.funcs {
+        all.push(fold(func, &functions, cx, &mut shared)?);
+    }
+    let all = twice::if_cheaper(all, limit, cx);
+    let mut funcs = Vec::with_capacity(module.funcs.len());
+    for ((index, func), folded) in module.funcs.iter().enumerate().zip(all) {
+        let witness = folded.witness(func, &cx.registry);
+        total.add(index, &folded, witness, &sizes);
+        twice::remark(func, &folded, cx);
+        shared.rules.ran_twice(&folded.repeated);
+        funcs.push(folded.func);
+    }
+    let kept = module.funcs.iter().find(|f| functions.keeps_boundary(f));
+    total.kept = kept.map(|f| f.name.to_string());
+    let original = Module {
+        funcs: std::mem::replace(&mut module.funcs, funcs),
+        ..Module::default()
+    };
+    let tally = shared.tally();
+    // What was shared by very many layouts is let go of, part by part, while the rest is done.
+    let many = MANY_LAYOUTS < tally.layouts;
+    let rest = Rest {
+        total,
+        tally,
+        limit,
+        before,
+        original,
+    };
+    thread::scope(|scope| {
+        if many {
+            let away = move || drop(shared);
+            // Without a thread it is let go of at once.
+            let _ = thread::Builder::new().spawn_scoped(scope, away);
+        }
+        rest.finish(module, cx)
+    })
 }
 
 /// Layouts of a module above which what was shared is let go of by a thread of its own.
