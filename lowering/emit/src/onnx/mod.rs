@@ -472,7 +472,9 @@ fn taken(w: &Writer<'_>, data: &OpData, before: usize) -> Outcome<()> {
         let Some(&of) = operands.find(|&&v| w.known(v) == Some(first)) else {
             continue;
         };
-        let dtype = w.tensor(of)?.dtype;
+        // A sequence is no operand of such operators.
+        let Ok(ty) = w.tensor(of) else { continue };
+        let dtype = ty.dtype;
         let narrow = dtype.bits() < 32;
         let refused = match &*node.op_type {
             "Conv" | "ConvTranspose" | "AveragePool" => !dtype.is_float(),
