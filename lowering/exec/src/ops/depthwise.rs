@@ -724,10 +724,7 @@ impl Depthwise {
         {
             let from = self.base[1] + xt[0][n] + xt[1][g];
             let to = (&mut padded[..], width);
-            match bytes.turned {
-                true => self.fill(&plane, to, (x, from, neighbours), |x| x.turned()),
-                false => self.fill(&plane, to, (x, from, neighbours), |x| x),
-            }
+            self.fill_bytes(&plane, to, (x, from, neighbours), bytes);
             taps.clear();
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
@@ -739,16 +736,12 @@ impl Depthwise {
                     let place = group * width + plane.place(kc * columns.dilation);
                     (place, std::array::from_fn(|i| weight(group * QUAD + i)))
                 });
-                let start = bias.map_or(T::zeroed(), |bias| {
-                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
-                });
                 let own: Vec<(usize, Quad<E>)> = own.collect();
-                let numbers = own.iter().flat_map(|tap| tap.1).map(Byte::number);
-                let weights = numbers.fold(0i32, i32::wrapping_add);
+                let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
                 // What turned bits alone make too much the loops know.
                 let more = bytes.more::<E>(weights);
                 let known = Bytes::PLAIN.more::<E>(weights);
-                let begin = bytemuck::cast::<_, i32>(start.read()).wrapping_sub(more);
+                let begin = begin.wrapping_sub(more);
                 taps.push(Weights::of(own, begin.wrapping_add(known)));
             }
             for first in (0..rows.output).step_by(LINES) {
@@ -823,10 +816,7 @@ impl Depthwise {
         {
             let from = self.base[1] + xt[0][n] + xt[1][g];
             let to = (&mut padded[..], plane.row);
-            match bytes.turned {
-                true => self.fill(&plane, to, (x, from, neighbours), |x| x.turned()),
-                false => self.fill(&plane, to, (x, from, neighbours), |x| x),
-            }
+            self.fill_bytes(&plane, to, (x, from, neighbours), bytes);
             for o in 0..yt[2].len() {
                 let base = self.base[2] + wt[0][g] + wt[1][o];
                 let own = pairs(rows.kernel, fours).map(|(kr, four)| {
@@ -838,12 +828,7 @@ impl Depthwise {
                     (place, std::array::from_fn(|i| weight(four * QUAD + i)))
                 });
                 let own: Vec<(usize, Quad<E>)> = own.collect();
-                let numbers = own.iter().flat_map(|tap| tap.1).map(Byte::number);
-                let weights = numbers.fold(0i32, i32::wrapping_add);
-                let start = bias.map_or(T::zeroed(), |bias| {
-                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
-                });
-                let begin = bytemuck::cast::<_, i32>(start.read());
+                let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
                 let begin = begin.wrapping_sub(bytes.more::<E>(weights));
                 let taps = Slid::of(own, begin, (columns.stride, columns.dilation));
                 let scale = match &self.spread {
@@ -878,6 +863,34 @@ impl Depthwise {
                     }
                 }
             }
+        }
+    }
+
+    /// The number that the sums of a channel are added to, whose bias lies here, and what its weights add up to.
+    fn begin_of<E: Byte, T: Float>(
+        &self,
+        taps: &[(usize, Quad<E>)],
+        bias: Option<&[T]>,
+        at: i64,
+    ) -> (i32, i32) {
+        let numbers = taps.iter().flat_map(|tap| tap.1).map(Byte::number);
+        let start = bias.map_or(T::zeroed(), |bias| bias[(self.base[3] + at) as usize]);
+        let begin = bytemuck::cast::<_, i32>(start.read());
+        (begin, numbers.fold(0i32, i32::wrapping_add))
+    }
+
+    /// As [`fill`](Depthwise::fill), of bytes as they are multiplied.
+    #[inline(always)]
+    fn fill_bytes<E: Byte>(
+        &self,
+        plane: &Plane,
+        to: (&mut [E], usize),
+        from: (&[E], i64, bool),
+        bytes: Bytes,
+    ) {
+        match bytes.turned {
+            true => self.fill(plane, to, from, |x| x.turned()),
+            false => self.fill(plane, to, from, |x| x),
         }
     }
 

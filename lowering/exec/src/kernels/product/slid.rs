@@ -74,38 +74,49 @@ impl<B: Byte> Slid<B> {
             size_of::<T>(),
             "elements are what sums become"
         );
-        self.check(bytes.len(), rows, (to.len(), count));
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for rows in rows.chunks(ROWS) {
-            let (to, from) = (to.as_mut_ptr(), bytes.as_ptr());
-            let places = rows.iter();
-            let starts =
-                places.map(|row| (from.wrapping_add(row[0]), to.wrapping_add(row[1]).cast()));
-            let how = vectors::To::Narrowed(narrow, scale);
-            // SAFETY: all rows were compared just now, and the machine has the instructions.
-            unsafe { vectors::rows(self, starts, count, how) };
-        }
+        self.write(
+            bytes,
+            rows,
+            (to, count),
+            vectors::To::Narrowed(narrow, scale),
+        );
         #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let _ = scale;
+        let _ = (bytes, rows, to, count, scale);
     }
 
     /// Sets rows to their sums.
     ///
     /// # Panics
     /// As for [`narrowed`](Slid::narrowed).
-    pub(crate) fn sums(&self, bytes: &[B], rows: &[[usize; 2]], (to, count): (&mut [i32], usize)) {
-        self.check(bytes.len(), rows, (to.len(), count));
+    pub(crate) fn sums(&self, bytes: &[B], rows: &[[usize; 2]], to: (&mut [i32], usize)) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
+        self.write(bytes, rows, to, vectors::To::Sums);
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = (bytes, rows, to);
+    }
+
+    /// Writes rows as said, of elements that are of the size of what is written.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn write<T: Pod>(
+        &self,
+        bytes: &[B],
+        rows: &[[usize; 2]],
+        (to, count): (&mut [T], usize),
+        how: vectors::To<'_>,
+    ) {
+        self.check(bytes.len(), rows, (to.len(), count));
+        let (to, from) = (to.as_mut_ptr(), bytes.as_ptr());
         for rows in rows.chunks(ROWS) {
-            let (to, from) = (to.as_mut_ptr(), bytes.as_ptr());
             let places = rows.iter();
             let starts =
                 places.map(|row| (from.wrapping_add(row[0]), to.wrapping_add(row[1]).cast()));
-            // SAFETY: all rows were compared just now, and the machine has the instructions.
-            unsafe { vectors::rows(self, starts, count, vectors::To::Sums) };
+            // SAFETY: all rows were compared just now, and the machine has the instructions; the callers have elements of the size that is written.
+            unsafe { vectors::rows(self, starts, count, how) };
         }
     }
 
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn check(&self, bytes: usize, rows: &[[usize; 2]], (to, count): (usize, usize)) {
         assert!(
             slides(self.stride, self.dilation),
