@@ -22,9 +22,9 @@ pub(crate) struct Elided {
     /// The operations whose result is read where their operands lie.
     in_pieces: BTreeSet<Op>,
     /// The operations that copy a part, though another choice of what lies where might save it.
-    pub(crate) copying: BTreeSet<Op>,
+    copying: BTreeSet<Op>,
     /// The operations that repeat elements in memory by what else was decided.
-    pub(crate) repeating: BTreeSet<Op>,
+    repeating: BTreeSet<Op>,
     /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
     pub(crate) left_by_choice: u64,
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
@@ -50,6 +50,11 @@ impl Elided {
     /// Whether there are any.
     pub(crate) fn changes(&self) -> bool {
         !self.in_place.is_empty() || !self.in_pieces.is_empty()
+    }
+
+    /// The operations that copy or repeat by what was decided.
+    pub(super) fn by_choice(&self) -> impl Iterator<Item = Op> {
+        self.copying.union(&self.repeating).copied()
     }
 
     /// Bytes that are copied, beside those that are so whatever is decided.

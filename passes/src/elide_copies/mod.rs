@@ -65,7 +65,7 @@ use crate::bufferize::{MAX_LIVE, limit};
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use optc_ir::effects::Effects;
 use optc_ir::op::in_place;
-use optc_ir::{Attr, Diagnostic, Func, Module, Op, Operation};
+use optc_ir::{Attr, Diagnostic, Module, Op, Operation};
 use optc_ops::Subview;
 use optc_target::Target;
 
@@ -147,6 +147,11 @@ pub(crate) fn run_on(
         left.by_choice = left.by_choice.saturating_add(kept.undone);
         return Ok(left);
     }
+    Ok(left_of(&free(module, cx)))
+}
+
+/// The copies that went of each function.
+fn free(module: &mut Module, cx: &PassContext) -> Vec<Elided> {
     let elided: Vec<Elided> = {
         let effects = Effects::of_module(module, &cx.registry);
         let known = (&*cx.registry, &effects);
@@ -156,37 +161,14 @@ pub(crate) fn run_on(
     for (func, elided) in module.funcs.iter_mut().zip(&elided) {
         elided.apply(func);
     }
-    Ok(left_of(&elided))
+    elided
 }
 
-/// What is left of the copies of a function, and which operations make them.
-pub(crate) struct LeftIn {
-    pub(crate) by_choice: u64,
-    pub(crate) given: u64,
-    pub(crate) repeats: Repeats,
-    pub(crate) copying: Vec<Op>,
-}
-
-/// A function without the copies that need not be made, as a module of its own, and what is left.
-pub(crate) fn without_copies(func: &Func, cx: &PassContext) -> (Module, LeftIn) {
-    let mut module = Module {
-        funcs: vec![func.clone()],
-        ..Module::default()
-    };
-    module.attrs.set("hbir.target", Attr::str(&cx.target.name));
-    let elided = {
-        let effects = Effects::of_module(&module, &cx.registry);
-        elide(func, (&*cx.registry, &effects), &cx.target)
-    };
-    elided.apply(&mut module.funcs[0]);
-    let all = elided.copying.union(&elided.repeating);
-    let left = LeftIn {
-        by_choice: elided.left_by_choice,
-        given: elided.given,
-        repeats: elided.repeats,
-        copying: all.copied().collect(),
-    };
-    (module, left)
+/// The same without a limit, with the operations that copy or repeat by choice, in the order of functions.
+pub(crate) fn without_limit(module: &mut Module, cx: &PassContext) -> (Left, Vec<Op>) {
+    let elided = free(module, cx);
+    let ops = elided.iter().flat_map(Elided::by_choice);
+    (left_of(&elided), ops.collect())
 }
 
 /// What is left, over all functions.

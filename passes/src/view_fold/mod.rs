@@ -50,6 +50,7 @@ mod chain;
 mod choose;
 mod control;
 mod conversion;
+mod costs;
 mod draft;
 mod emit;
 mod ends;

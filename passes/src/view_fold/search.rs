@@ -185,12 +185,9 @@ impl<'a> Search<'a> {
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
             // What costs something in its own order is there in one that costs less.
-            let priced = self.signatures.get(id).has_order_prices();
-            for port in (0..node.ports.len()).filter(|_| priced) {
-                let default = self.signatures.default_at(self.layouts, id, port);
-                let sig = self.signatures.get(id);
-                if let Some(layout) = price::cheaper_order(sig, self.layouts, port, default) {
-                    self.offer_at(node.ports[port].value, layout, false);
+            for (port, data) in node.ports.iter().enumerate() {
+                if let Some(layout) = self.signatures.cheaper_order(self.layouts, id, port) {
+                    self.offer_at(data.value, layout, false);
                 }
             }
             let sig = self.signatures.get(id);

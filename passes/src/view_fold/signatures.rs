@@ -4,6 +4,7 @@ use super::accepts::{admits, default_layout, takes_layout};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::{Followed, transfers};
+use super::price;
 use super::signature::{Signature, SignatureId};
 use super::tiled;
 use optc_ir::entity::EntityId;
@@ -30,6 +31,7 @@ pub(crate) struct Signatures {
     admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
     cheapest: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
     uncut: FastMap<SignatureId, Arc<[LayoutId]>>,
+    cheaper: FastMap<(SignatureId, usize), Option<LayoutId>>,
 }
 
 impl Signatures {
@@ -136,6 +138,25 @@ impl Signatures {
         known
             .or_insert_with(|| tiled::cheapest(sig, layouts, port, CHEAPEST).into())
             .clone()
+    }
+
+    /// [`price::cheaper_order`] than the default, asked once a signature and port.
+    pub(crate) fn cheaper_order(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+    ) -> Option<LayoutId> {
+        if !self.get(id).has_order_prices() {
+            return None;
+        }
+        if let Some(known) = self.cheaper.get(&(id, port)) {
+            return *known;
+        }
+        let default = self.default_at(layouts, id, port);
+        let found = price::cheaper_order(self.get(id), layouts, port, default);
+        self.cheaper.insert((id, port), found);
+        found
     }
 
     /// [`tiled::uncut`], asked once a signature.

@@ -9,6 +9,7 @@
 
 use super::attempt::{Attempt, writable};
 use super::choose::Choice;
+use super::costs::{Bytes, bytes, laid};
 use super::emit::Emitted;
 use super::groups::Group;
 use super::layouts::LayoutId;
@@ -31,10 +32,7 @@ const MOST_ROUNDS: usize = 4;
 
 /// A function with what it costs when copies have gone that need not be made.
 struct Weighed {
-    /// Bytes that are moved, padded, copied and repeated.
-    bytes: u64,
-    /// Without what is repeated.
-    unrepeated: u64,
+    bytes: Bytes,
     /// The operations that copy by choice.
     copying: Vec<Op>,
 }
@@ -62,17 +60,20 @@ pub(super) fn for_copies(
     if !shared.trades || cx.target.is_tiled() || MOST_GROUPS < attempt.graph.groups.len() {
         return;
     }
-    let mut best = weigh(&attempt.emitted.func, &attempt.choice, cx);
-    if best.copying.is_empty() {
+    // Most functions leave nothing to save: what they cost is of no interest then.
+    let (module, copying) = elided(&attempt.emitted.func, &attempt.choice, cx);
+    if copying.is_empty() {
         return;
     }
+    let bytes = bytes(&module, cx);
     // Elements that are no longer repeated do not pay for more than naive lowering moves and copies.
     let sizes = SizeTable::new(&cx.bindings);
     let naive = attempt
         .naive
         .at(&sizes)
         .saturating_add(attempt.naive_padding.at(&sizes));
-    let most = naive.saturating_add(copied(func, cx)).max(best.unrepeated);
+    let most = naive.saturating_add(copied(func, cx)).max(bytes.unrepeated);
+    let mut best = Weighed { bytes, copying };
     let mut held: Vec<Held> = Vec::new();
     for _ in 0..MOST_ROUNDS {
         if best.copying.is_empty() {
@@ -97,32 +98,19 @@ pub(super) fn for_copies(
     }
 }
 
-/// What a function costs, and what copies in it that another choice might not.
-fn weigh(func: &Func, choice: &Choice, cx: &PassContext) -> Weighed {
-    let (module, left) = elide_copies::without_copies(func, cx);
+/// A function without the copies that need not be made, and what copies in it that another choice might not.
+fn elided(func: &Func, choice: &Choice, cx: &PassContext) -> (Module, Vec<Op>) {
+    let mut module = laid(vec![func.clone()], cx);
+    let (left, copying) = elide_copies::without_limit(&mut module, cx);
     let converts = movement(choice.cost) != 0;
     let saves =
         left.by_choice != 0 || left.given != 0 && converts || left.repeats == Repeats::ByChoice;
-    let stats = Stats::on(
-        &module,
-        &cx.registry,
-        &SizeTable::new(&cx.bindings),
-        &cx.target,
-    );
-    let unrepeated = stats.layout_bytes().saturating_add(stats.copy_bytes);
-    Weighed {
-        bytes: unrepeated.saturating_add(stats.expand_bytes),
-        unrepeated,
-        copying: if saves { left.copying } else { Vec::new() },
-    }
+    (module, if saves { copying } else { Vec::new() })
 }
 
 /// Bytes that a function as it was written copies.
 fn copied(func: &Func, cx: &PassContext) -> u64 {
-    let module = Module {
-        funcs: vec![func.clone()],
-        ..Module::default()
-    };
+    let module = laid(vec![func.clone()], cx);
     let sizes = SizeTable::new(&cx.bindings);
     Stats::at(&module, &cx.registry, &sizes).copy_bytes
 }
@@ -163,7 +151,7 @@ fn better(
             fixed.push((group, layout));
             let choice = scales.with_layouts(&search, &fixed);
             // What it converts is a part of what it costs.
-            let Some(choice) = choice.filter(|c| movement(c.cost) < best.bytes) else {
+            let Some(choice) = choice.filter(|c| movement(c.cost) < best.bytes.all) else {
                 continue;
             };
             let copied = search.copied(&choice);
@@ -171,23 +159,24 @@ fn better(
         }
     }
     let candidates = search.take_candidates();
-    let (mut found, mut least): (Option<Trial>, u64) = (None, best.bytes);
+    let (mut found, mut least): (Option<Trial>, u64) = (None, best.bytes.all);
     for (held, choice, copied) in trials {
         let graph = &attempt.graph;
         let emitted = tables.emit(func, graph, cx, &candidates, &choice, shared.explain);
-        let weighed = weigh(&emitted.func, &choice, cx);
-        let cheaper = weighed.bytes < least && weighed.unrepeated <= limit;
+        let (module, copying) = elided(&emitted.func, &choice, cx);
+        let bytes = bytes(&module, cx);
+        let cheaper = bytes.all < least && bytes.unrepeated <= limit;
         if !cheaper || writable(&emitted.func, func, &graph.numbers).is_err() {
             continue;
         }
-        least = weighed.bytes;
+        least = bytes.all;
         found = Some(Trial {
             held,
             candidates: candidates.clone(),
             choice,
             emitted,
             copied,
-            weighed,
+            weighed: Weighed { bytes, copying },
         });
     }
     if found.is_some() {

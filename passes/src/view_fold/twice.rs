@@ -8,6 +8,7 @@
 
 use super::attempt::{Attempt, attempt};
 use super::bound;
+use super::costs::{bytes, laid};
 use super::folded::Folded;
 use super::groups::{Functions, Group, NodeKind};
 use super::layouts::LayoutId;
@@ -18,9 +19,8 @@ use crate::codes;
 use crate::elide_copies;
 use crate::names::name_of;
 use crate::pass::PassContext;
-use optc_check::stats::{Stats, changes_space};
-use optc_ir::size::SizeTable;
-use optc_ir::{Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, Type, Value};
+use optc_check::stats::changes_space;
+use optc_ir::{Diagnostic, Dim, Func, Op, Operation, Registry, Type, Value};
 use optc_ops::View;
 
 /// How often copies are looked for in what the last ones led to.
@@ -147,25 +147,7 @@ pub(super) fn cheaper(
 
 /// Bytes of a folded function: what is moved, padded, copied and repeated, and what takes longer.
 fn cost(func: &Func, cx: &PassContext) -> u64 {
-    module_cost(&laid(vec![func.clone()], cx), cx)
-}
-
-/// A module of folded functions.
-fn laid(funcs: Vec<Func>, cx: &PassContext) -> Module {
-    let mut module = Module {
-        funcs,
-        ..Module::default()
-    };
-    module.attrs.set("hbir.target", Attr::str(&cx.target.name));
-    module
-}
-
-/// The same of a module.
-fn module_cost(module: &Module, cx: &PassContext) -> u64 {
-    let sizes = SizeTable::new(&cx.bindings);
-    let stats = Stats::on(module, &cx.registry, &sizes, &cx.target);
-    let moved = stats.layout_bytes().saturating_add(stats.copy_bytes);
-    moved.saturating_add(stats.expand_bytes)
+    bytes(&laid(vec![func.clone()], cx), cx).all
 }
 
 /// The folds of a module's functions as they are, or, where the module costs as much without once copies have gone that need not
@@ -189,7 +171,7 @@ pub(super) fn if_cheaper(
         let said = cx.remarks.len();
         let fits = elide_copies::run_on(&mut module, limit, cx);
         cx.remarks.truncate(said);
-        fits.map_or(u64::MAX, |_| module_cost(&module, cx))
+        fits.map_or(u64::MAX, |_| bytes(&module, cx).all)
     };
     if cost(with) < cost(without) {
         return all;

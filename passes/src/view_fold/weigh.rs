@@ -62,32 +62,28 @@ impl Scales {
     ) -> Option<Choice> {
         let mut problem = self.problem.clone();
         for &(group, layout) in held {
-            let candidates = &search.candidates[group];
-            let states = self.states.of_group(group).iter();
-            let table: Table = states
-                .map(
-                    |state| match candidates.get(state.produced) == Some(&layout) {
-                        true => 0,
-                        false => INFEASIBLE,
-                    },
-                )
-                .collect();
-            problem.keep(&[group.index()], table);
+            let (candidates, states) = (&search.candidates[group], self.states.of_group(group));
+            let table = self.only(group.index(), |state| {
+                candidates.get(states[state].produced) == Some(&layout)
+            });
+            problem.keep(&[group.index()], table?);
         }
         let found = solve_alone(&problem);
         let fits = found.cost < INFEASIBLE;
         fits.then(|| search.read(&found, &self.modes, &self.states))
     }
 
+    /// What keeps a variable in some of its states; nothing where it has none of them.
+    fn only(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Table> {
+        let states = 0..self.problem.domains[var];
+        let some = states.clone().any(&allowed);
+        let cost = |state| if allowed(state) { 0 } else { INFEASIBLE };
+        some.then(|| states.map(cost).collect())
+    }
+
     /// The cost with a variable in one of some states.
     fn hold(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Weight> {
-        let states = 0..self.problem.domains[var];
-        if !states.clone().any(&allowed) {
-            return None;
-        }
-        let table: Table = states
-            .map(|state| if allowed(state) { 0 } else { INFEASIBLE })
-            .collect();
+        let table = self.only(var, allowed)?;
         let mut held = self.problem.clone();
         held.keep(&[var], table);
         let found = solve_alone(&held);

@@ -373,8 +373,7 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
         let step = step(&x[3 + d])?;
         let (stride, dilation) = (slide.stride as i64, slide.dilation as i64);
         let low = slide.low as i64;
-        let last = (slide.output - 1) * slide.stride + (slide.kernel - 1) * slide.dilation;
-        inside &= slide.low == 0 && last < slide.input;
+        inside &= slide.low == 0 && slide.last() < slide.input;
         base[LEFT] -= low * step;
         let n = slide.output as i64;
         positions.push([
@@ -474,10 +473,9 @@ fn sliding(
         None => Some(Dim::NONE),
         Some(d) => {
             let (slide, stride) = extents[d];
-            let last = (slide.output - 1) * slide.stride + (slide.kernel - 1) * slide.dilation;
             Some(Dim {
                 low: -i32::try_from(slide.low).ok()?,
-                extent: last + 1,
+                extent: slide.last() + 1,
                 size: i32::try_from(slide.input).ok()?,
                 stride,
             })

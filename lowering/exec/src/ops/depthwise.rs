@@ -10,7 +10,7 @@ use crate::kernels::{Taps, vectorized};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
 use crate::ops::slide::{Places, Slide, step};
-use crate::ops::spread::{Spread, is_scale, scaled_bytes};
+use crate::ops::spread::{Spread, is_scale, scaled, scaled_bytes};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -474,8 +474,7 @@ impl Depthwise {
             phase,
             phases,
         };
-        let height = (rows.output - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1;
-        (plane, height)
+        (plane, rows.last() + 1)
     }
 
     /// From one column to the next in the operand and in the result, where that is forward.
@@ -942,8 +941,7 @@ impl Depthwise {
         let [yt, xt, _, _] = &self.tables;
         let [rows, columns] = &self.slides;
         // The columns that the kernel reads for a row, padding too.
-        let reach = (columns.kernel - 1) * columns.dilation;
-        let width = (columns.output - 1) * columns.stride + reach + 1;
+        let width = columns.last() + 1;
         let places = pairs(rows.kernel, columns.kernel);
         let places: Vec<usize> = places
             .map(|(kr, kc)| kr * width + kc * columns.dilation)
@@ -1117,11 +1115,6 @@ fn each<A: Copy, B: Copy>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
             all.for_each(|(to, x)| *to = f(*x));
         }
     }
-}
-
-/// A sum, multiplied as `f32` and added to, as its bits.
-fn scaled(sum: i32, [by, plus]: [f32; 2]) -> i32 {
-    (sum as f32 * by + plus).to_bits().cast_signed()
 }
 
 /// All pairs of numbers below these.

@@ -12,7 +12,7 @@ mod elementwise;
 mod finish;
 mod gather;
 mod image;
-pub(crate) mod kernel;
+mod kernel;
 mod lanes;
 mod links;
 mod math;

@@ -19,7 +19,7 @@ use crate::ops::finish::Finish;
 use crate::ops::image::Image;
 use crate::ops::kernel::{Scratch, within};
 use crate::ops::links::Part;
-use crate::ops::spread::{Spread, Spreads};
+use crate::ops::spread::{Spread, Spreads, scaled};
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -1750,8 +1750,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let (rows, columns) = (panel.rows.clone(), panel.columns.clone());
         let list = &self.of.rows[rows.clone()];
         let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
-        let own: &mut [u32] = match beside {
-            true => &mut self.spare.beside[panel.beside..],
+        let own: &mut [i32] = match beside {
+            true => cast_slice_mut(&mut self.spare.beside[panel.beside..]),
             false => match E::Number::same_mut(out) {
                 Some(sums) => cast_slice_mut(sums),
                 None => return,
@@ -1767,9 +1767,6 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         false => (first + at[RESULT]) as usize,
                     };
                     let sums = &mut own[place..place + columns.len()];
-                    let scaled = |sum: u32, [scale, plus]: [f32; 2]| {
-                        (sum.cast_signed() as f32 * scale + plus).to_bits()
-                    };
                     match spread {
                         Spread::Rows(list) => {
                             sums.iter_mut()
@@ -1795,11 +1792,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let sums: &mut [u32] = cast_slice_mut(&mut sum);
         if let Some(spread) = self.spread(at) {
             let width = self.of.micro.columns;
-            let [scale, plus] = match spread {
+            let by = match spread {
                 Spread::Rows(list) => list[row],
                 Spread::Columns(list) => list[column / width].map(|list| list[column % width]),
             };
-            sums[0] = (sums[0].cast_signed() as f32 * scale + plus).to_bits();
+            sums[0] = scaled(sums[0].cast_signed(), by).cast_unsigned();
         }
         finish.run(&mut self.parts, sums, 1, 1);
         T::of(sum[0])

@@ -24,6 +24,11 @@ pub(crate) struct Places {
 }
 
 impl Slide {
+    /// From the first place that is read, padding too, to the last one.
+    pub(crate) fn last(&self) -> usize {
+        (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation
+    }
+
     /// The element that a position of the kernel reads for a place of the result, if there is one.
     #[inline(always)]
     pub(crate) fn reads(&self, place: usize, kernel: usize) -> Option<usize> {

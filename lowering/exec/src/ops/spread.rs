@@ -44,6 +44,12 @@ impl Spread {
     }
 }
 
+/// A sum, multiplied as `f32` and added to, as its bits.
+#[inline(always)]
+pub(crate) fn scaled(sum: i32, [by, plus]: [f32; 2]) -> i32 {
+    (sum as f32 * by + plus).to_bits().cast_signed()
+}
+
 /// Whether any sum of 32 bits times a number is one that has all its bits.
 pub(crate) fn is_scale(by: f32) -> bool {
     by.is_normal() && (by * 2.0f32.powi(31)).is_finite()
