@@ -46,3 +46,29 @@ fn cache(index: u32) -> Option<(u64, u64)> {
     let size = digits.parse::<u64>().ok()?.checked_mul(unit)?;
     Some((read("level")?.trim().parse().ok()?, size))
 }
+
+/// The nearest memory that both buffers of a conversion fit in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// A cache of one processor.
+    Own,
+    /// The cache that processors share.
+    Shared,
+    /// No cache.
+    Memory,
+}
+
+impl Level {
+    /// For so many bytes in all. A quarter of the shared cache is left to others: copies lose a third of their speed from there on
+    /// (benchmark `conversion`, cases `nchw_nhwc` and `pixel_shuffle`).
+    pub(crate) fn of(bytes: u64) -> Level {
+        let Caches { own, largest } = Caches::get();
+        if largest - largest / 4 <= bytes {
+            Level::Memory
+        } else if own < bytes {
+            Level::Shared
+        } else {
+            Level::Own
+        }
+    }
+}

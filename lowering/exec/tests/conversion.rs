@@ -92,6 +92,25 @@ fn permutations_with_short_dimensions() {
     }
 }
 
+/// Streams of all numbers and widths at many places, where kernels do all places at once.
+#[test]
+fn streams_at_many_places() {
+    let mut rng = Rng(17);
+    for bits in [8, 16, 32, 64, 128] {
+        for streams in 2..=8 {
+            for length in [5, 64, 80, 129] {
+                let shape = [3, 2, 4, streams, length];
+                let from = Layout::row_major(&shape, bits);
+                for perm in [[0, 1, 2, 4, 3], [1, 0, 2, 4, 3], [2, 0, 1, 4, 3]] {
+                    let to = Layout::from_order(&shape, bits, &perm).expect("a permutation");
+                    check_all(&mut rng, &from, &to, &[1, 2]);
+                    check_all(&mut rng, &to, &from, &[1]);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_tiles_of_accelerators() {
     let mut rng = Rng(2);

@@ -3,10 +3,10 @@
 use super::bits;
 use super::gaps::{Places, gaps};
 use super::nest::Nest;
-use super::task::{Order, Task};
-use crate::cache::Caches;
+use super::task::Task;
+use crate::cache::Level;
 use crate::isa::Isa;
-use crate::kernels::How;
+use crate::kernels::{self, How};
 use crate::moved::Moved;
 use crate::team::Team;
 use optc_layout::{Placement, affine_boxes};
@@ -80,7 +80,8 @@ pub struct ConversionOptions {
     pub padding: Padding,
     /// The vector instructions to use, at most; `None` for all that the machine has.
     pub isa: Option<Isa>,
-    /// The size in bytes from which a target is written past the cache; `None` for that of the largest cache.
+    /// The size of both buffers, in bytes, from which a target is written past the cache; `None` for three quarters of the largest
+    /// cache.
     pub streamed_from: Option<u64>,
 }
 
@@ -134,9 +135,15 @@ impl ConversionPlan {
         }
         let limits = [limit(from)?, limit(to)?];
         let most = Isa::detect();
+        let both = from.bytes().saturating_add(to.bytes());
+        let level = match options.streamed_from {
+            Some(least) if least <= both => Level::Memory,
+            Some(_) => Level::Shared,
+            None => Level::of(both),
+        };
         let how = How {
             isa: options.isa.map_or(most, |isa| isa.min(most)),
-            streaming: options.streamed_from.unwrap_or(Caches::get().largest) <= to.bytes(),
+            level,
         };
         let elements = from.elements().saturating_mul(u64::from(bits));
         let mut moved = Moved::default();
@@ -177,11 +184,10 @@ impl ConversionPlan {
             self.body = Body::OneByOne(Box::new([from.clone(), to.clone()]));
             return !zero;
         };
-        let order = Order::of(from.bytes().saturating_add(to.bytes()));
         let (mut tasks, mut in_bits) = (Vec::new(), Vec::new());
         for nest in nests {
             match nest.in_bytes() {
-                Some(nest) => tasks.extend(Task::of(nest, order)),
+                Some(nest) => tasks.extend(Task::of(nest, self.how.level)),
                 None => in_bits.push(nest),
             }
         }
@@ -312,14 +318,21 @@ impl ConversionPlan {
         let work = |thread: usize| {
             let Shared { from, to } = *shared.get();
             for task in tasks {
-                let share =
-                    |i: usize| (task.units() as u128 * i as u128 / threads as u128) as usize;
+                let share = |i: usize| match i {
+                    0 => 0,
+                    _ if i == threads => task.units(),
+                    _ => (task.units() as u128 * i as u128 / threads as u128) as usize,
+                };
                 // SAFETY: both buffers have the sizes that the plan was made for, so that all places of all tasks
                 // are inside of them; `gaps` has shown that no place of the target belongs to two units.
                 unsafe { task.run(self.how, share(thread)..share(thread + 1), from, to) };
             }
+            kernels::finish(self.how);
         };
-        each(threads, &work);
+        match threads {
+            1 => work(0),
+            _ => each(threads, &work),
+        }
     }
 }
 

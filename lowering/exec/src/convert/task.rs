@@ -1,9 +1,8 @@
 //! Which kernel moves a box, in which order, and how the work is cut into units.
 
 use super::nest::{Loop, Nest};
-use crate::cache::Caches;
-use crate::isa::Isa;
-use crate::kernels::{self, Direction, How, Matrix, Offsets, Runs, Streams};
+use crate::cache::Level;
+use crate::kernels::{self, CACHE_LINE, Direction, How, Matrix, Offsets, Repeats, Runs, Streams};
 use std::fmt;
 use std::ops::Range;
 
@@ -14,6 +13,22 @@ const UNIT_BYTES: usize = 1 << 14;
 const FEW_UNITS: usize = 16;
 
 /// Bytes of a row of the source that a matrix kernel moves before it goes on to other rows.
+///
+/// Chosen by the benchmark `conversion`, cases `vit_kT_b8`, `nchw_nhwc` and `2d_4096`: whole lines, and many of them where
+/// pages are far away.
+fn column_bytes(level: Level, cols: &Offsets, unit: usize) -> usize {
+    match level {
+        Level::Memory => 512,
+        // Lines of all columns compete for the same places of the cache.
+        _ if cols.all(|step| step % PAGE == 0) => CACHE_LINE,
+        _ => 512.min(128 * unit),
+    }
+}
+
+/// Bytes of a page; lines that are a multiple of it apart lie in the same places of most caches.
+const PAGE: isize = 1 << 12;
+
+/// Bytes that columns are joined into before the kernel has its own.
 const COLUMN_BYTES: usize = 128;
 
 /// Bytes of the target that dimensions are joined into before the kernel has its rows.
@@ -40,35 +55,52 @@ pub(crate) struct Task {
 enum Kernel {
     Runs {
         runs: Runs,
-        chunk: usize,
+        cut: Cut,
     },
     Matrix {
         matrix: Matrix,
-        row_chunk: usize,
-        col_chunk: usize,
-        /// The longest vectors that pay.
-        most: Isa,
+        rows: Cut,
+        cols: Cut,
     },
     Streams {
         streams: Streams,
-        chunk: usize,
+        cut: Cut,
     },
     /// Writes zeros into as many bytes.
-    Zero(usize),
+    Zero {
+        len: usize,
+        repeats: Repeats,
+        cut: Cut,
+    },
 }
 
-/// The pieces of `chunk` that `total` is cut into; the last one has the rest as well.
-fn pieces(total: usize, chunk: usize) -> usize {
-    (total / chunk.max(1)).max(1)
+/// Runs, rows or columns, cut into pieces.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    total: usize,
+    chunk: usize,
+    pieces: usize,
 }
 
-fn piece(total: usize, chunk: usize, i: usize) -> Range<usize> {
-    let end = if i + 1 == pieces(total, chunk) {
-        total
-    } else {
-        (i + 1) * chunk
-    };
-    i * chunk..end
+impl Cut {
+    /// Pieces of `chunk`; the last one has the rest as well.
+    fn new(total: usize, chunk: usize) -> Cut {
+        let chunk = chunk.max(1);
+        Cut {
+            total,
+            chunk,
+            pieces: (total / chunk).max(1),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, i: usize) -> Range<usize> {
+        let end = match i + 1 == self.pieces {
+            true => self.total,
+            false => (i + 1) * self.chunk,
+        };
+        i * self.chunk..end
+    }
 }
 
 impl Task {
@@ -79,26 +111,27 @@ impl Task {
             from: 0,
             to: stride as isize,
         });
-        Task::new(0, to as isize, outer.collect(), Kernel::Zero(len))
+        let mut outer = outer.collect::<Vec<_>>();
+        let units = outer.iter().map(|l| l.count).product();
+        let repeats = repeated(&mut outer, units).unwrap_or(Repeats::ONCE);
+        let cut = Cut::new(repeats.count, UNIT_BYTES.div_ceil(len));
+        Task::new(0, to as isize, outer, Kernel::Zero { len, repeats, cut })
     }
 
     /// What moves a nest of bytes.
-    pub(crate) fn of(mut nest: Nest, order: Order) -> Vec<Task> {
+    pub(crate) fn of(mut nest: Nest, level: Level) -> Vec<Task> {
         let mut tasks = Vec::new();
         if nest.units() < FEW_UNITS && 8 * UNIT_BYTES < nest.unit {
             let whole = nest.unit / UNIT_BYTES;
             let rest = nest.unit % UNIT_BYTES;
             let skip = (whole * UNIT_BYTES) as isize;
             if 0 < rest {
-                tasks.push(Task::runs(
-                    Nest {
-                        from: nest.from + skip,
-                        to: nest.to + skip,
-                        unit: rest,
-                        loops: nest.loops.clone(),
-                    },
-                    order,
-                ));
+                tasks.push(Task::runs(Nest {
+                    from: nest.from + skip,
+                    to: nest.to + skip,
+                    unit: rest,
+                    loops: nest.loops.clone(),
+                }));
             }
             nest.unit = UNIT_BYTES;
             nest.loops.push(Loop {
@@ -107,48 +140,52 @@ impl Task {
                 to: UNIT_BYTES as isize,
             });
         }
-        tasks.push(Task::choose(nest, order));
+        tasks.push(Task::choose(nest, level));
         tasks
     }
 
-    fn choose(nest: Nest, order: Order) -> Task {
+    fn choose(nest: Nest, level: Level) -> Task {
         if !matches!(nest.unit, 1 | 2 | 4 | 8 | 16) {
-            return Task::runs(nest, order);
+            return Task::runs(nest);
         }
         let unit = nest.unit as isize;
         let along_target = nest.loops.iter().position(|l| l.to == unit);
         let along_source = nest.loops.iter().position(|l| l.from == unit);
         match (along_target, along_source) {
-            (Some(rows), Some(cols)) if rows != cols => Task::transpose(nest, rows, cols, order),
-            _ => Task::runs(nest, order),
+            (Some(rows), Some(cols)) if rows != cols => Task::transpose(nest, rows, cols, level),
+            _ => Task::runs(nest),
         }
     }
 
     /// Copies of runs, those that are near each other on either side after one another.
-    fn runs(mut nest: Nest, order: Order) -> Task {
-        order.sort(&mut nest.loops);
+    fn runs(mut nest: Nest) -> Task {
+        sort(&mut nest.loops);
         let inner = nest.loops.pop().unwrap_or(Loop {
             count: 1,
             from: 0,
             to: 0,
         });
-        let runs = Runs {
+        let mut runs = Runs {
             len: nest.unit,
             count: inner.count,
             from: inner.from,
             to: inner.to,
+            repeats: Repeats::ONCE,
         };
-        let few = nest.units() < FEW_UNITS;
-        let chunk = if few {
-            UNIT_BYTES.div_ceil(runs.len)
-        } else {
-            runs.count
+        let outer = nest.units();
+        let cut = match repeated(&mut nest.loops, outer) {
+            Some(repeats) => {
+                runs.repeats = repeats;
+                Cut::new(repeats.count, UNIT_BYTES.div_ceil(runs.len * runs.count))
+            }
+            None if outer < FEW_UNITS => Cut::new(runs.count, UNIT_BYTES.div_ceil(runs.len)),
+            None => Cut::new(runs.count, runs.count),
         };
-        Task::new(nest.from, nest.to, nest.loops, Kernel::Runs { runs, chunk })
+        Task::new(nest.from, nest.to, nest.loops, Kernel::Runs { runs, cut })
     }
 
     /// A kernel for a nest with one loop along the target and another one along the source.
-    fn transpose(mut nest: Nest, rows: usize, cols: usize, order: Order) -> Task {
+    fn transpose(mut nest: Nest, rows: usize, cols: usize, level: Level) -> Task {
         let unit = nest.unit;
         let (row, col) = (nest.loops[rows], nest.loops[cols]);
         let follows = |len: usize, stride: isize| stride == (len * unit) as isize;
@@ -178,42 +215,34 @@ impl Task {
             at += 1;
             !rows.contains(&(at - 1)) && !cols.contains(&(at - 1))
         });
-        order.sort(&mut nest.loops);
+        sort(&mut nest.loops);
         let outer = nest.units();
         let kernel = match streams {
-            Some(streams) => {
+            Some(mut streams) => {
                 let bytes = unit * streams.offsets.len();
-                let chunk = if outer < FEW_UNITS {
-                    UNIT_BYTES.div_ceil(bytes).next_multiple_of(64)
-                } else {
-                    streams.count
+                let chunk = UNIT_BYTES.div_ceil(bytes).next_multiple_of(64);
+                let cut = match repeated(&mut nest.loops, outer) {
+                    Some(repeats) => {
+                        streams.repeats = repeats;
+                        Cut::new(repeats.count, chunk.div_ceil(streams.count))
+                    }
+                    None => Cut::new(streams.count, chunk),
                 };
-                Kernel::Streams { streams, chunk }
+                Kernel::Streams { streams, cut }
             }
             None => {
                 let (n_rows, n_cols) = (matrix.rows.count(), matrix.cols.count());
-                let col_chunk = COLUMN_BYTES / unit;
-                let few = outer * pieces(n_cols, col_chunk) < FEW_UNITS;
+                let col_chunk = column_bytes(level, &matrix.cols, unit) / unit;
+                let cols = Cut::new(n_cols, col_chunk);
+                let few = outer * cols.pieces < FEW_UNITS;
                 let bytes = unit * col_chunk.min(n_cols);
                 let row_chunk = if few {
                     UNIT_BYTES.div_ceil(bytes).next_multiple_of(64)
                 } else {
                     n_rows
                 };
-                // Lines that are cut by vectors of 64 bytes cost more than twice as many vectors.
-                let outer = nest.loops.iter().map(|l| l.to);
-                let is_whole = |to: isize| to % 64 == 0;
-                let whole = outer.chain([nest.to]).all(is_whole) && matrix.cols.all(is_whole);
-                let most = match unit {
-                    2 | 4 if !whole => Isa::Avx2,
-                    _ => Isa::Avx512,
-                };
-                Kernel::Matrix {
-                    matrix,
-                    row_chunk,
-                    col_chunk,
-                    most,
-                }
+                let rows = Cut::new(n_rows, row_chunk);
+                Kernel::Matrix { matrix, rows, cols }
             }
         };
         Task::new(nest.from, nest.to, nest.loops, kernel)
@@ -221,15 +250,9 @@ impl Task {
 
     fn new(from: isize, to: isize, outer: Vec<Loop>, kernel: Kernel) -> Task {
         let parts = match &kernel {
-            Kernel::Runs { runs, chunk } => pieces(runs.count, *chunk),
-            Kernel::Matrix {
-                matrix,
-                row_chunk,
-                col_chunk,
-                ..
-            } => pieces(matrix.rows.count(), *row_chunk) * pieces(matrix.cols.count(), *col_chunk),
-            Kernel::Streams { streams, chunk } => pieces(streams.count, *chunk),
-            Kernel::Zero(_) => 1,
+            Kernel::Runs { cut, .. } | Kernel::Streams { cut, .. } => cut.pieces,
+            Kernel::Matrix { rows, cols, .. } => rows.pieces * cols.pieces,
+            Kernel::Zero { cut, .. } => cut.pieces,
         };
         let units = parts * outer.iter().map(|l| l.count).product::<usize>();
         Task {
@@ -257,8 +280,10 @@ impl Task {
         if units.is_empty() {
             return;
         }
-        let mut part = units.start % self.parts;
-        let mut rest = units.start / self.parts;
+        let (mut part, mut rest) = match units.start {
+            0 => (0, 0),
+            start => (start % self.parts, start / self.parts),
+        };
         let mut steps = vec![0usize; self.outer.len()];
         let (mut at_from, mut at_to) = (self.from, self.to);
         for (step, l) in steps.iter_mut().zip(&self.outer).rev() {
@@ -303,62 +328,57 @@ impl Task {
         // SAFETY: a kernel's part is one of the nest.
         unsafe {
             match &self.kernel {
-                Kernel::Runs { runs, chunk } => {
-                    let range = piece(runs.count, *chunk, part);
-                    kernels::runs(how, runs, range, from, to);
+                Kernel::Runs { runs, cut } => {
+                    let [range, repeats] = piece_of(runs.count, runs.repeats, cut.piece(part));
+                    kernels::runs(how, runs, range, repeats, from, to);
                 }
-                Kernel::Matrix {
-                    matrix,
-                    row_chunk,
-                    col_chunk,
-                    most,
-                } => {
-                    let how = How {
-                        isa: how.isa.min(*most),
-                        ..how
+                Kernel::Matrix { matrix, rows, cols } => {
+                    let (row, col) = match rows.pieces {
+                        1 => (0, part),
+                        n => (part % n, part / n),
                     };
-                    let n_rows = pieces(matrix.rows.count(), *row_chunk);
-                    let rows = piece(matrix.rows.count(), *row_chunk, part % n_rows);
-                    let cols = piece(matrix.cols.count(), *col_chunk, part / n_rows);
-                    kernels::matrix(how, matrix, rows, cols, from, to);
+                    kernels::matrix(how, matrix, rows.piece(row), cols.piece(col), from, to);
                 }
-                Kernel::Streams { streams, chunk } => {
-                    let range = piece(streams.count, *chunk, part);
-                    kernels::streams(how, streams, range, from, to);
+                Kernel::Streams { streams, cut } => {
+                    let [range, repeats] =
+                        piece_of(streams.count, streams.repeats, cut.piece(part));
+                    kernels::streams(how, streams, range, repeats, from, to);
                 }
-                Kernel::Zero(len) => kernels::zero(to, *len),
+                Kernel::Zero { len, repeats, cut } => {
+                    kernels::zero(*len, *repeats, cut.piece(part), to)
+                }
             }
         }
     }
 }
 
-/// Which side is gone through in its own order where the strides leave a choice.
-///
-/// Chosen by the benchmark `conversion`, cases `bert_heads` and `vit_heads_b8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Beyond a processor's own cache it is reads that wait.
-    Source,
-    Target,
+/// Takes the innermost of the loops around a kernel into it, unless they are too few for threads to share.
+fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Repeats> {
+    let inner = loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)?;
+    Some(Repeats {
+        count: inner.count,
+        from: inner.from,
+        to: inner.to,
+    })
 }
 
-impl Order {
-    /// For two buffers of so many bytes.
-    pub(crate) fn of(bytes: u64) -> Order {
-        match Caches::get().own < bytes {
-            true => Order::Source,
-            false => Order::Target,
-        }
+/// Elements of a kernel and its places, of which a piece of one is done at all of the other.
+fn piece_of(count: usize, repeats: Repeats, piece: Range<usize>) -> [Range<usize>; 2] {
+    match repeats.count {
+        1 => [piece, 0..1],
+        _ => [0..count, piece],
     }
+}
 
-    /// Sorts loops so that those whose smaller stride is large come first.
-    fn sort(self, loops: &mut [Loop]) {
-        loops.sort_by_key(|l| {
-            let (from, to) = (l.from.unsigned_abs(), l.to.unsigned_abs());
-            let tie = if self == Order::Source { from } else { to };
-            std::cmp::Reverse((from.min(to), tie))
-        });
-    }
+/// Sorts loops so that those whose smaller stride is large come first, in the order of the target where the strides leave
+/// a choice.
+///
+/// Chosen by the benchmark `conversion`, cases `bert_heads` and `vit_heads_b8`.
+fn sort(loops: &mut [Loop]) {
+    loops.sort_by_key(|l| {
+        let (from, to) = (l.from.unsigned_abs(), l.to.unsigned_abs());
+        std::cmp::Reverse((from.min(to), to))
+    });
 }
 
 /// Adds to rows and columns the loops that continue them, until they have enough bytes.
@@ -407,8 +427,15 @@ impl fmt::Display for Task {
         for l in &self.outer {
             write!(f, "{} x ", l.count)?;
         }
+        let times = |f: &mut fmt::Formatter<'_>, repeats: Repeats| match repeats.count {
+            1 => Ok(()),
+            count => write!(f, "{count} x "),
+        };
         match &self.kernel {
-            Kernel::Runs { runs, .. } => write!(f, "{} runs of {} bytes", runs.count, runs.len),
+            Kernel::Runs { runs, .. } => {
+                times(f, runs.repeats)?;
+                write!(f, "{} runs of {} bytes", runs.count, runs.len)
+            }
             Kernel::Matrix { matrix, .. } => {
                 let (rows, cols) = (matrix.rows.count(), matrix.cols.count());
                 write!(f, "matrix {rows}x{cols} of {} bytes", matrix.unit)
@@ -419,9 +446,13 @@ impl fmt::Display for Task {
                     Direction::Part => "out of",
                 };
                 let (k, count, unit) = (streams.offsets.len(), streams.count, streams.unit);
+                times(f, streams.repeats)?;
                 write!(f, "{k} streams {what} one, {count} of {unit} bytes")
             }
-            Kernel::Zero(len) => write!(f, "{len} zeros"),
+            Kernel::Zero { len, repeats, .. } => {
+                times(f, *repeats)?;
+                write!(f, "{len} zeros")
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Kernels of 32-byte vectors, and of 16-byte ones where those are too long.
 
-use super::matrix::MatrixPart;
+use super::matrix::{Even, MatrixPart, Offsets, Places};
 use super::portable::{place, runs_of};
-use super::runs::Runs;
+use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
-use super::unroll::each;
+use super::unroll::{each, kept};
+use crate::cache::Level;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -17,13 +18,18 @@ const STREAMED: usize = 256;
 /// # Safety
 /// As for `kernels::runs`, on a machine that has these vectors.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn runs(
-    runs: &Runs,
-    range: Range<usize>,
-    from: *const u8,
-    to: *mut u8,
-    streaming: bool,
-) {
+pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
+    for (from, to) in part.places() {
+        // SAFETY: the caller's promises.
+        unsafe { runs_at(part.runs, part.range.clone(), from, to, level) };
+    }
+}
+
+/// # Safety
+/// As for [`runs`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8, level: Level) {
     // SAFETY: the caller's promises; each arm copies runs of the length that it is for.
     unsafe {
         match runs.len {
@@ -48,7 +54,7 @@ pub(super) unsafe fn runs(
             97..=128 => vectors::<3>(runs, range, from, to),
             129..=160 => vectors::<4>(runs, range, from, to),
             161..=192 => vectors::<5>(runs, range, from, to),
-            _ if streaming && STREAMED <= runs.len => {
+            _ if level == Level::Memory && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
                     streamed(from, to, runs.len);
@@ -182,13 +188,48 @@ unsafe fn matrix_of<const E: usize, const N: usize>(
     part: &MatrixPart<'_>,
     streaming: bool,
 ) -> bool {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match (&part.matrix.rows, &part.matrix.cols) {
+            (&Offsets::Even { step: rows, .. }, &Offsets::Even { step: cols, .. }) => {
+                placed::<E, N, _, _>(part, Even(rows), Even(cols), streaming)
+            }
+            (Offsets::Listed(rows), &Offsets::Even { step: cols, .. }) => {
+                placed::<E, N, _, _>(part, &rows[..], Even(cols), streaming)
+            }
+            (&Offsets::Even { step: rows, .. }, Offsets::Listed(cols)) => {
+                placed::<E, N, _, _>(part, Even(rows), &cols[..], streaming)
+            }
+            (Offsets::Listed(rows), Offsets::Listed(cols)) => {
+                placed::<E, N, _, _>(part, &rows[..], &cols[..], streaming)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`matrix_of`]; the places are those of the part.
+#[target_feature(enable = "avx2")]
+unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
+    part: &MatrixPart<'_>,
+    at_row: A,
+    at_col: B,
+    streaming: bool,
+) -> bool {
     let (rows, cols) = (part.rows.len() * E, part.cols.len() * E);
-    // SAFETY: the part has a block of the rows and columns that each form moves.
+    let whole = |place: usize| part.to.wrapping_add(place * E).addr().is_multiple_of(V);
+    let streaming = streaming && whole(part.rows.start) && part.matrix.cols.all(|to| to % 32 == 0);
+    // SAFETY: the part has a block of the rows and columns that each form moves; where lines are streamed, each row
+    // of blocks but the last one begins at a line of each column.
     unsafe {
         if 32 <= rows && 16 <= cols {
-            blocks::<E, N, 2>(part, streaming);
+            if streaming {
+                blocks::<E, N, 2, true, A, B>(part, at_row, at_col);
+            } else {
+                blocks::<E, N, 2, false, A, B>(part, at_row, at_col);
+            }
         } else if 16 <= rows && 32 <= cols {
-            blocks::<E, N, 1>(part, false);
+            blocks::<E, N, 1, false, A, B>(part, at_row, at_col);
         } else if 16 <= rows && 16 <= cols {
             small_blocks::<E, N>(part);
         } else {
@@ -198,46 +239,40 @@ unsafe fn matrix_of<const E: usize, const N: usize>(
     true
 }
 
-/// Moves blocks of `R * N` rows and `2 / R * N` columns, the last ones overlapping those before them.
+/// Moves blocks of `R * N` rows and `2 / R * N` columns, the last ones overlapping those before them. `S` says whether
+/// lines of the target go past the cache.
 ///
 /// # Safety
-/// As for [`matrix_of`]; the part has at least one block.
+/// As for [`placed`]; the part has at least one block. If `S`, all rows but those of an overlapping block begin at
+/// multiples of a vector.
 #[target_feature(enable = "avx2")]
-unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
+unsafe fn blocks<
+    const E: usize,
+    const N: usize,
+    const R: usize,
+    const S: bool,
+    A: Places,
+    B: Places,
+>(
     part: &MatrixPart<'_>,
-    streaming: bool,
+    at_row: A,
+    at_col: B,
 ) {
-    let (n_rows, n_cols) = (R * N, 2 / R * N);
+    let n_rows = R * N;
     let (rows, cols) = (&part.rows, &part.cols);
-    let mut from = [part.from; 32];
     let mut row = rows.start;
     loop {
-        for (i, from) in from.iter_mut().enumerate().take(n_rows) {
-            // SAFETY: the row is one of the part.
-            *from = unsafe { part.from.offset(part.matrix.rows.at(row + i)) };
-        }
-        let mut col = cols.start;
-        loop {
-            let mut block = [_mm256_setzero_si256(); N];
-            each!(N, |i| {
-                // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
-                block[i] = unsafe { load::<N, R>(&from, i, col * E) };
-            });
-            let block = transpose::<E, N>(block);
-            each!(N, |i| {
-                each!(2 / R, |place| {
-                    let column = part.matrix.cols.at(col + place * N + i);
-                    // SAFETY: the block's rows are rows of the part.
-                    unsafe {
-                        let to = part.to.offset(column).add(row * E);
-                        store::<R>(to, block[i], place, streaming);
-                    }
-                });
-            });
-            if col + n_cols == cols.end {
-                break;
+        let to = part.to.wrapping_add(row * E);
+        let whole = (row - rows.start).is_multiple_of(n_rows);
+        // SAFETY: the rows and columns are those of the part.
+        unsafe {
+            let (first, at_row) = at_row.part(row, n_rows);
+            let from = part.from.offset(first);
+            if S && whole {
+                row_of_blocks::<E, N, R, true, A, B>(from, to, cols.clone(), at_row, at_col);
+            } else {
+                row_of_blocks::<E, N, R, false, A, B>(from, to, cols.clone(), at_row, at_col);
             }
-            col = (col + n_cols).min(cols.end - n_cols);
         }
         if row + n_rows == rows.end {
             break;
@@ -246,24 +281,81 @@ unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
     }
 }
 
-/// The vector of 16 bytes of two rows `N` apart, or of one row at two places.
+/// # Safety
+/// As for [`blocks`]; `from` is where rows are counted from, `to` the first of them in the first column.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn row_of_blocks<
+    const E: usize,
+    const N: usize,
+    const R: usize,
+    const S: bool,
+    A: Places,
+    B: Places,
+>(
+    from: *const u8,
+    to: *mut u8,
+    cols: Range<usize>,
+    at_row: A,
+    at_col: B,
+) {
+    let n_cols = 2 / R * N;
+    let mut groups = [from; R];
+    each!(R, |i| groups[i] = from.wrapping_offset(at_row.group(i * N)));
+    let mut col = cols.start;
+    loop {
+        let mut block = [_mm256_setzero_si256(); N];
+        let mut even = (col * E) as isize;
+        each!(N, |i| {
+            if i != 0 {
+                even = kept(even + at_row.step());
+            }
+            let row = |group: usize| match A::EVEN {
+                true => groups[group].wrapping_offset(even),
+                false => groups[group]
+                    .wrapping_offset(at_row.within(group * N, i))
+                    .wrapping_add(col * E),
+            };
+            // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
+            block[i] = unsafe { load::<R>(row) };
+        });
+        let block = transpose::<E, N>(block);
+        let (first, at_col) = at_col.part(col, n_cols);
+        let mut even = first;
+        each!(N, |i| {
+            if i != 0 {
+                even = kept(even + at_col.step());
+            }
+            each!(2 / R, |place| {
+                let column = match B::EVEN {
+                    true => even + at_col.group(place * N),
+                    false => at_col.within(place * N, i),
+                };
+                // SAFETY: the block's rows are rows of the part.
+                unsafe { store::<R, S>(to.offset(column), block[i], place) };
+            });
+        });
+        if col + n_cols == cols.end {
+            break;
+        }
+        col = (col + n_cols).min(cols.end - n_cols);
+    }
+}
+
+/// The vector of 16 bytes of a row of two groups, or of one at two places.
 ///
 /// # Safety
 /// These bytes are inside of the source.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load<const N: usize, const R: usize>(
-    from: &[*const u8; 32],
-    i: usize,
-    at: usize,
-) -> __m256i {
+unsafe fn load<const R: usize>(row: impl Fn(usize) -> *const u8) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         if R == 1 {
-            return _mm256_loadu_si256(from[i].add(at).cast());
+            return _mm256_loadu_si256(row(0).cast());
         }
-        let low = _mm_loadu_si128(from[i].add(at).cast());
-        let high = _mm_loadu_si128(from[i + N].add(at).cast());
+        let low = _mm_loadu_si128(row(0).cast());
+        let high = _mm_loadu_si128(row(1).cast());
         _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
     }
 }
@@ -271,16 +363,14 @@ unsafe fn load<const N: usize, const R: usize>(
 /// Stores the `16 * R` bytes of a column that a vector has at one of its places.
 ///
 /// # Safety
-/// These bytes are inside of the target.
+/// These bytes are inside of the target; a vector that is streamed lies at a multiple of its size.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store<const R: usize>(to: *mut u8, vector: __m256i, place: usize, streaming: bool) {
-    // SAFETY: the caller's promise; a vector that is streamed lies at a multiple of its size.
+unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m256i, place: usize) {
+    // SAFETY: the caller's promise.
     unsafe {
         match (R, place) {
-            (2, _) if streaming && to.addr().is_multiple_of(V) => {
-                _mm256_stream_si256(to.cast(), vector);
-            }
+            (2, _) if S => _mm256_stream_si256(to.cast(), vector),
             (2, _) => _mm256_storeu_si256(to.cast(), vector),
             (_, 0) => _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(vector)),
             _ => _mm_storeu_si128(to.cast(), _mm256_extracti128_si256::<1>(vector)),
@@ -395,42 +485,45 @@ pub(super) unsafe fn streams(part: &StreamsPart<'_>) -> bool {
 #[target_feature(enable = "avx2")]
 unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
     let unit = part.streams.unit;
-    let (mut at, end) = (part.range.start * unit, part.range.end * unit);
+    let (start, end) = (part.range.start * unit, part.range.end * unit);
     let picks = &part.streams.narrow[..K * K];
     let offsets: &[isize; K] = part.streams.offsets[..]
         .try_into()
         .expect("there are K streams");
-    loop {
-        let mut read = [_mm_setzero_si128(); K];
-        for (k, vector) in read.iter_mut().enumerate() {
-            // SAFETY: `at` leaves 16 bytes of each stream before its end.
-            *vector = unsafe {
-                let from = match part.streams.direction {
-                    Direction::Weave => part.from.offset(offsets[k]).add(at),
-                    Direction::Part => part.from.add(at * K + k * 16),
+    for (from, to) in part.places() {
+        let mut at = start;
+        loop {
+            let mut read = [_mm_setzero_si128(); K];
+            for (k, vector) in read.iter_mut().enumerate() {
+                // SAFETY: `at` leaves 16 bytes of each stream before its end.
+                *vector = unsafe {
+                    let from = match part.streams.direction {
+                        Direction::Weave => from.offset(offsets[k]).add(at),
+                        Direction::Part => from.add(at * K + k * 16),
+                    };
+                    _mm_loadu_si128(from.cast())
                 };
-                _mm_loadu_si128(from.cast())
-            };
-        }
-        for k in 0..K {
-            let mut vector = _mm_setzero_si128();
-            for (i, &read) in read.iter().enumerate() {
-                // SAFETY: the bytes of a pick are 16.
-                let bytes = unsafe { _mm_loadu_si128(picks[k * K + i].bytes.as_ptr().cast()) };
-                vector = _mm_or_si128(vector, _mm_shuffle_epi8(read, bytes));
             }
-            // SAFETY: as for what is read.
-            unsafe {
-                let to = match part.streams.direction {
-                    Direction::Weave => part.to.add(at * K + k * 16),
-                    Direction::Part => part.to.offset(offsets[k]).add(at),
-                };
-                _mm_storeu_si128(to.cast(), vector);
+            for k in 0..K {
+                let mut vector = _mm_setzero_si128();
+                for (i, &read) in read.iter().enumerate() {
+                    // SAFETY: the bytes of a pick are 16.
+                    let bytes = unsafe { _mm_loadu_si128(picks[k * K + i].bytes.as_ptr().cast()) };
+                    vector = _mm_or_si128(vector, _mm_shuffle_epi8(read, bytes));
+                }
+                // SAFETY: as for what is read.
+                unsafe {
+                    let to = match part.streams.direction {
+                        Direction::Weave => to.add(at * K + k * 16),
+                        Direction::Part => to.offset(offsets[k]).add(at),
+                    };
+                    _mm_storeu_si128(to.cast(), vector);
+                }
             }
+            if at + 16 == end {
+                break;
+            }
+            at = (at + 16).min(end - 16);
         }
-        if at + 16 == end {
-            break;
-        }
-        at = (at + 16).min(end - 16);
     }
 }

@@ -1,10 +1,11 @@
 //! Kernels of 64-byte vectors.
 
-use super::matrix::MatrixPart;
+use super::matrix::{Even, MatrixPart, Offsets, Places};
 use super::portable::{place, runs_of};
-use super::runs::Runs;
+use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
-use super::unroll::each;
+use super::unroll::{each, kept};
+use crate::cache::Level;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -14,16 +15,27 @@ const V: usize = 64;
 /// Runs from which on lines go past the cache, in bytes.
 const STREAMED: usize = 256;
 
+/// Runs of at most so many bytes are asked for ahead, as no machine foresees them.
+const AHEAD_BYTES: usize = 256;
+
+/// How many runs ahead.
+const AHEAD: usize = 4;
+
 /// # Safety
 /// As for `kernels::runs`, on a machine that has these vectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) unsafe fn runs(
-    runs: &Runs,
-    range: Range<usize>,
-    from: *const u8,
-    to: *mut u8,
-    streaming: bool,
-) {
+pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
+    for (from, to) in part.places() {
+        // SAFETY: the caller's promises.
+        unsafe { runs_at(part.runs, part.range.clone(), from, to, level) };
+    }
+}
+
+/// # Safety
+/// As for [`runs`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8, level: Level) {
     // SAFETY: the caller's promises; each arm copies runs of the length that it is for.
     unsafe {
         match runs.len {
@@ -55,18 +67,62 @@ pub(super) unsafe fn runs(
             }
             65..=128 => vectors::<1>(runs, range, from, to),
             129..=192 => vectors::<2>(runs, range, from, to),
-            _ if streaming && STREAMED <= runs.len => {
+            _ if level == Level::Memory && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
                     streamed(from, to, runs.len);
                 }
             }
+            len if len <= AHEAD_BYTES && level == Level::Shared => {
+                let (next_from, count) = (runs.from * AHEAD as isize, range.end);
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    if i + AHEAD < count {
+                        let next = from.offset(next_from);
+                        let lines = (0..len).step_by(V);
+                        lines.for_each(|at| _mm_prefetch::<_MM_HINT_T0>(next.add(at).cast()));
+                    }
+                    long(from, to, len);
+                }
+            }
             len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
-                    from.copy_to_nonoverlapping(to, len);
+                    long(from, to, len);
                 }
             }
+        }
+    }
+}
+
+/// Copies a run, the last vector overlapping the one before it.
+///
+/// # Safety
+/// As for [`runs`]; the run has at least a vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: all vectors lie inside of the run.
+    unsafe {
+        let last = len - V;
+        let tail = _mm512_loadu_si512(from.add(last).cast());
+        let mut at = 0;
+        while at + 4 * V <= len {
+            let mut four = [_mm512_setzero_si512(); 4];
+            each!(4, |i| four[i] =
+                _mm512_loadu_si512(from.add(at + i * V).cast()));
+            each!(4, |i| _mm512_storeu_si512(
+                to.add(at + i * V).cast(),
+                four[i]
+            ));
+            at += 4 * V;
+        }
+        while at < last {
+            _mm512_storeu_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast()));
+            at += V;
+        }
+        if at < len {
+            _mm512_storeu_si512(to.add(last).cast(), tail);
         }
     }
 }
@@ -144,15 +200,50 @@ unsafe fn matrix_of<const E: usize, const N: usize>(
     part: &MatrixPart<'_>,
     streaming: bool,
 ) -> bool {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match (&part.matrix.rows, &part.matrix.cols) {
+            (&Offsets::Even { step: rows, .. }, &Offsets::Even { step: cols, .. }) => {
+                placed::<E, N, _, _>(part, Even(rows), Even(cols), streaming)
+            }
+            (Offsets::Listed(rows), &Offsets::Even { step: cols, .. }) => {
+                placed::<E, N, _, _>(part, &rows[..], Even(cols), streaming)
+            }
+            (&Offsets::Even { step: rows, .. }, Offsets::Listed(cols)) => {
+                placed::<E, N, _, _>(part, Even(rows), &cols[..], streaming)
+            }
+            (Offsets::Listed(rows), Offsets::Listed(cols)) => {
+                placed::<E, N, _, _>(part, &rows[..], &cols[..], streaming)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`matrix_of`]; the places are those of the part.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
+    part: &MatrixPart<'_>,
+    at_row: A,
+    at_col: B,
+    streaming: bool,
+) -> bool {
     let (rows, cols) = (part.rows.len() * E, part.cols.len() * E);
-    // SAFETY: the part has a block of the rows and columns that each form moves.
+    let whole = |place: usize| part.to.wrapping_add(place * E).addr().is_multiple_of(V);
+    let streaming = streaming && whole(part.rows.start) && part.matrix.cols.all(|to| to % 64 == 0);
+    // SAFETY: the part has a block of the rows and columns that each form moves; where lines are streamed, each row
+    // of blocks but the last one begins at a line of each column.
     unsafe {
         if 64 <= rows && 16 <= cols {
-            blocks::<E, N, 4>(part, streaming);
+            if streaming {
+                blocks::<E, N, 4, true, A, B>(part, at_row, at_col);
+            } else {
+                blocks::<E, N, 4, false, A, B>(part, at_row, at_col);
+            }
         } else if 32 <= rows && 32 <= cols {
-            blocks::<E, N, 2>(part, false);
+            blocks::<E, N, 2, false, A, B>(part, at_row, at_col);
         } else if 16 <= rows && 64 <= cols {
-            blocks::<E, N, 1>(part, false);
+            blocks::<E, N, 1, false, A, B>(part, at_row, at_col);
         } else {
             return false;
         }
@@ -160,46 +251,40 @@ unsafe fn matrix_of<const E: usize, const N: usize>(
     true
 }
 
-/// Moves blocks of `R * N` rows and `4 / R * N` columns, the last ones overlapping those before them.
+/// Moves blocks of `R * N` rows and `4 / R * N` columns, the last ones overlapping those before them. `S` says whether
+/// lines of the target go past the cache.
 ///
 /// # Safety
-/// As for [`matrix_of`]; the part has at least one block.
+/// As for [`placed`]; the part has at least one block. If `S`, all rows but those of an overlapping block begin at
+/// multiples of a vector.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
+unsafe fn blocks<
+    const E: usize,
+    const N: usize,
+    const R: usize,
+    const S: bool,
+    A: Places,
+    B: Places,
+>(
     part: &MatrixPart<'_>,
-    streaming: bool,
+    at_row: A,
+    at_col: B,
 ) {
-    let (n_rows, n_cols) = (R * N, 4 / R * N);
+    let n_rows = R * N;
     let (rows, cols) = (&part.rows, &part.cols);
-    let mut from = [part.from; 64];
     let mut row = rows.start;
     loop {
-        for (i, from) in from.iter_mut().enumerate().take(n_rows) {
-            // SAFETY: the row is one of the part.
-            *from = unsafe { part.from.offset(part.matrix.rows.at(row + i)) };
-        }
-        let mut col = cols.start;
-        loop {
-            let mut block = [_mm512_setzero_si512(); N];
-            each!(N, |i| {
-                // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
-                block[i] = unsafe { load::<N, R>(&from, i, col * E) };
-            });
-            let block = transpose::<E, N>(block);
-            each!(N, |i| {
-                each!(4 / R, |place| {
-                    let column = part.matrix.cols.at(col + place * N + i);
-                    // SAFETY: the block's rows are rows of the part.
-                    unsafe {
-                        let to = part.to.offset(column).add(row * E);
-                        store::<R>(to, block[i], place, streaming);
-                    }
-                });
-            });
-            if col + n_cols == cols.end {
-                break;
+        let to = part.to.wrapping_add(row * E);
+        let whole = (row - rows.start).is_multiple_of(n_rows);
+        // SAFETY: the rows and columns are those of the part.
+        unsafe {
+            let (first, at_row) = at_row.part(row, n_rows);
+            let from = part.from.offset(first);
+            if S && whole {
+                row_of_blocks::<E, N, R, true, A, B>(from, to, cols.clone(), at_row, at_col);
+            } else {
+                row_of_blocks::<E, N, R, false, A, B>(from, to, cols.clone(), at_row, at_col);
             }
-            col = (col + n_cols).min(cols.end - n_cols);
         }
         if row + n_rows == rows.end {
             break;
@@ -208,26 +293,80 @@ unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
     }
 }
 
-/// The vector of 16 bytes of four rows `N` apart, of two rows at two places, or of one row at four.
+/// # Safety
+/// As for [`blocks`]; `from` is where rows are counted from, `to` the first of them in the first column.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn row_of_blocks<
+    const E: usize,
+    const N: usize,
+    const R: usize,
+    const S: bool,
+    A: Places,
+    B: Places,
+>(
+    from: *const u8,
+    to: *mut u8,
+    cols: Range<usize>,
+    at_row: A,
+    at_col: B,
+) {
+    let n_cols = 4 / R * N;
+    let mut groups = [from; R];
+    each!(R, |i| groups[i] = from.wrapping_offset(at_row.group(i * N)));
+    let mut col = cols.start;
+    loop {
+        let mut block = [_mm512_setzero_si512(); N];
+        let mut even = (col * E) as isize;
+        each!(N, |i| {
+            if i != 0 {
+                even = kept(even + at_row.step());
+            }
+            let row = |group: usize| match A::EVEN {
+                true => groups[group].wrapping_offset(even),
+                false => groups[group]
+                    .wrapping_offset(at_row.within(group * N, i))
+                    .wrapping_add(col * E),
+            };
+            // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
+            block[i] = unsafe { load::<R>(row) };
+        });
+        let block = transpose::<E, N>(block);
+        let (first, at_col) = at_col.part(col, n_cols);
+        let mut even = first;
+        each!(N, |i| {
+            if i != 0 {
+                even = kept(even + at_col.step());
+            }
+            each!(4 / R, |place| {
+                let column = match B::EVEN {
+                    true => even + at_col.group(place * N),
+                    false => at_col.within(place * N, i),
+                };
+                // SAFETY: the block's rows are rows of the part.
+                unsafe { store::<R, S>(to.offset(column), block[i], place) };
+            });
+        });
+        if col + n_cols == cols.end {
+            break;
+        }
+        col = (col + n_cols).min(cols.end - n_cols);
+    }
+}
+
+/// The vector of 16 bytes of a row of four groups, of two groups at two places, or of one at four.
 ///
 /// # Safety
 /// These bytes are inside of the source.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn load<const N: usize, const R: usize>(
-    from: &[*const u8; 64],
-    i: usize,
-    at: usize,
-) -> __m512i {
+unsafe fn load<const R: usize>(row: impl Fn(usize) -> *const u8) -> __m512i {
     // SAFETY: the caller's promise.
     unsafe {
         if R == 1 {
-            return _mm512_loadu_si512(from[i].add(at).cast());
+            return _mm512_loadu_si512(row(0).cast());
         }
-        let lane = |lane: usize| {
-            let (row, place) = (lane % R, lane / R);
-            _mm_loadu_si128(from[i + row * N].add(at + place * 16).cast())
-        };
+        let lane = |lane: usize| _mm_loadu_si128(row(lane % R).add(lane / R * 16).cast());
         let vector = _mm512_castsi128_si512(lane(0));
         let vector = _mm512_inserti32x4::<1>(vector, lane(1));
         let vector = _mm512_inserti32x4::<2>(vector, lane(2));
@@ -238,16 +377,14 @@ unsafe fn load<const N: usize, const R: usize>(
 /// Stores the `16 * R` bytes of a column that a vector has at one of its places.
 ///
 /// # Safety
-/// These bytes are inside of the target.
+/// These bytes are inside of the target; a vector that is streamed lies at a multiple of its size.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn store<const R: usize>(to: *mut u8, vector: __m512i, place: usize, streaming: bool) {
-    // SAFETY: the caller's promise; a vector that is streamed lies at a multiple of its size.
+unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m512i, place: usize) {
+    // SAFETY: the caller's promise.
     unsafe {
         match (R, place) {
-            (4, _) if streaming && to.addr().is_multiple_of(V) => {
-                _mm512_stream_si512(to.cast(), vector);
-            }
+            (4, _) if S => _mm512_stream_si512(to.cast(), vector),
             (4, _) => _mm512_storeu_si512(to.cast(), vector),
             (2, 0) => _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(vector)),
             (2, _) => _mm256_storeu_si256(to.cast(), _mm512_extracti64x4_epi64::<1>(vector)),
@@ -291,20 +428,20 @@ fn unpack<const E: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
 /// # Safety
 /// As for `kernels::streams`, on a machine that has these vectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-pub(super) unsafe fn streams(part: &StreamsPart<'_>) -> bool {
+pub(super) unsafe fn streams(part: &StreamsPart<'_>, streaming: bool) -> bool {
     if part.range.len() * part.streams.unit < V {
         return false;
     }
     // SAFETY: the caller's promises; each arm is for its number of streams.
     unsafe {
         match part.streams.offsets.len() {
-            2 => streams_of::<2>(part),
-            3 => streams_of::<3>(part),
-            4 => streams_of::<4>(part),
-            5 => streams_of::<5>(part),
-            6 => streams_of::<6>(part),
-            7 => streams_of::<7>(part),
-            8 => streams_of::<8>(part),
+            2 => of_power::<2>(part, streaming),
+            3 => of_any::<3>(part),
+            4 => of_power::<4>(part, streaming),
+            5 => of_any::<5>(part),
+            6 => of_any::<6>(part),
+            7 => of_any::<7>(part),
+            8 => of_power::<8>(part, streaming),
             _ => return false,
         }
     }
@@ -312,47 +449,188 @@ pub(super) unsafe fn streams(part: &StreamsPart<'_>) -> bool {
 }
 
 /// # Safety
+/// As for [`streams`]; there are `K` streams, a power of two.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+unsafe fn of_power<const K: usize>(part: &StreamsPart<'_>, streaming: bool) {
+    // SAFETY: the caller's promises; each arm is for its elements.
+    unsafe {
+        match part.streams.unit {
+            1 => of_elements::<K, 1>(part, streaming),
+            2 => of_elements::<K, 2>(part, streaming),
+            4 => of_elements::<K, 4>(part, streaming),
+            8 => of_elements::<K, 8>(part, streaming),
+            _ => of_elements::<K, 16>(part, streaming),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`of_power`], with elements of `E` bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+unsafe fn of_elements<const K: usize, const E: usize>(part: &StreamsPart<'_>, streaming: bool) {
+    let start = part.range.start * E * K;
+    let whole = |to: *mut u8| to.wrapping_add(start).addr().is_multiple_of(V);
+    // SAFETY: the caller's promises; lines are streamed where all places are whole ones.
+    unsafe {
+        match part.streams.direction {
+            Direction::Weave if streaming && part.places().all(|(_, to)| whole(to)) => {
+                streams_of::<K, E, true, true>(part);
+            }
+            Direction::Weave => streams_of::<K, E, true, false>(part),
+            Direction::Part => streams_of::<K, E, false, false>(part),
+        }
+    }
+}
+
+/// # Safety
 /// As for [`streams`]; there are `K` streams.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
+unsafe fn of_any<const K: usize>(part: &StreamsPart<'_>) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match part.streams.direction {
+            Direction::Weave => streams_of::<K, 0, true, false>(part),
+            Direction::Part => streams_of::<K, 0, false, false>(part),
+        }
+    }
+}
+
+/// Takes `K` vectors, changes them and writes them. `W` says whether streams are woven, `S` whether what is woven goes past the
+/// cache. Elements of `E` bytes are changed in pairs of vectors, which takes a power of two of streams; if `E` is 0, each vector
+/// is made of all that are read.
+///
+/// # Safety
+/// As for [`streams`]; if `S`, all streams begin at a multiple of a vector of the target.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: bool>(
+    part: &StreamsPart<'_>,
+) {
     let unit = part.streams.unit;
-    let (mut at, end) = (part.range.start * unit, part.range.end * unit);
-    let picks = &part.streams.wide[..K * K];
+    let (start, end) = (part.range.start * unit, part.range.end * unit);
     let offsets: &[isize; K] = part.streams.offsets[..]
         .try_into()
         .expect("there are K streams");
-    loop {
-        let mut read = [_mm512_setzero_si512(); K];
-        for (k, vector) in read.iter_mut().enumerate() {
-            // SAFETY: `at` leaves a vector of each stream before its end.
-            *vector = unsafe {
-                let from = match part.streams.direction {
-                    Direction::Weave => part.from.offset(offsets[k]).add(at),
-                    Direction::Part => part.from.add(at * K + k * V),
-                };
-                _mm512_loadu_si512(from.cast())
-            };
-        }
-        for k in 0..K {
-            let mut vector = _mm512_setzero_si512();
-            for (i, &read) in read.iter().enumerate() {
-                let pick = &picks[k * K + i];
+    // SAFETY: tables are as long as a vector.
+    let pair = unsafe {
+        let vector = |table: &[u8; V]| _mm512_loadu_si512(table.as_ptr().cast());
+        let tables = const { [of_pair::<E>(W, 0), of_pair::<E>(W, 1)] };
+        [vector(&tables[0]), vector(&tables[1])]
+    };
+    let mut picks = [[(0, _mm512_setzero_si512()); K]; K];
+    if E == 0 {
+        for (written, list) in picks.iter_mut().zip(part.streams.wide.chunks_exact(K)) {
+            for (place, pick) in written.iter_mut().zip(list) {
                 // SAFETY: the bytes of a pick are a vector.
                 let bytes = unsafe { _mm512_loadu_si512(pick.bytes.as_ptr().cast()) };
-                vector = _mm512_mask_permutexvar_epi8(vector, pick.mask, bytes, read);
-            }
-            // SAFETY: as for what is read.
-            unsafe {
-                let to = match part.streams.direction {
-                    Direction::Weave => part.to.add(at * K + k * V),
-                    Direction::Part => part.to.offset(offsets[k]).add(at),
-                };
-                _mm512_storeu_si512(to.cast(), vector);
+                *place = (pick.mask, bytes);
             }
         }
-        if at + V == end {
-            break;
-        }
-        at = (at + V).min(end - V);
     }
+    for (from, to) in part.places() {
+        let mut at = start;
+        loop {
+            let mut block = [_mm512_setzero_si512(); K];
+            each!(K, |k| {
+                let from = match W {
+                    true => from.wrapping_offset(offsets[k]).wrapping_add(at),
+                    false => from.wrapping_add(at * K + k * V),
+                };
+                // SAFETY: `at` leaves a vector of each stream before its end.
+                block[k] = unsafe { _mm512_loadu_si512(from.cast()) };
+            });
+            let block = match E {
+                0 => picked::<K>(block, &picks),
+                _ => in_pairs::<K, E, W>(block, pair),
+            };
+            each!(K, |k| {
+                let to = match W {
+                    true => to.wrapping_add(at * K + k * V),
+                    false => to.wrapping_offset(offsets[k]).wrapping_add(at),
+                };
+                // SAFETY: as for what is read; vectors that end the streams may overlap others and lie anywhere.
+                unsafe {
+                    if S && (at - start).is_multiple_of(V) {
+                        _mm512_stream_si512(to.cast(), block[k]);
+                    } else {
+                        _mm512_storeu_si512(to.cast(), block[k]);
+                    }
+                }
+            });
+            if at + V == end {
+                break;
+            }
+            at = (at + V).min(end - V);
+        }
+    }
+}
+
+/// Vectors that are made of all that are read, one after another.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn picked<const K: usize>(read: [__m512i; K], picks: &[[(u64, __m512i); K]; K]) -> [__m512i; K] {
+    let mut block = [_mm512_setzero_si512(); K];
+    each!(K, |k| {
+        each!(K, |i| {
+            let (mask, bytes) = picks[k][i];
+            block[k] = match i {
+                0 => _mm512_permutexvar_epi8(bytes, read[0]),
+                _ => _mm512_mask_permutexvar_epi8(block[k], mask, bytes, read[i]),
+            };
+        });
+    });
+    block
+}
+
+/// Two vectors become two that have elements of both in turns, or every other one of both, as often as it takes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn in_pairs<const K: usize, const E: usize, const W: bool>(
+    mut block: [__m512i; K],
+    [first, second]: [__m512i; 2],
+) -> [__m512i; K] {
+    each!(K.ilog2(), |_stage| {
+        let before = block;
+        each!(K / 2, |i| {
+            let (near, far) = ([2 * i, 2 * i + 1], [i, i + K / 2]);
+            let (from, to) = if W { (far, near) } else { (near, far) };
+            let (a, b) = (before[from[0]], before[from[1]]);
+            block[to[0]] = of_two::<E>(a, first, b);
+            block[to[1]] = of_two::<E>(a, second, b);
+        });
+    });
+    block
+}
+
+/// A vector of parts of two, each part as long as an element or 4 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn of_two<const E: usize>(a: __m512i, parts: __m512i, b: __m512i) -> __m512i {
+    match E {
+        1 => _mm512_permutex2var_epi8(a, parts, b),
+        2 => _mm512_permutex2var_epi16(a, parts, b),
+        _ => _mm512_permutex2var_epi32(a, parts, b),
+    }
+}
+
+/// Which parts [`of_two`] takes for the first or the second of two vectors: elements of both in turns if `weave`, otherwise
+/// every other element of both.
+const fn of_pair<const E: usize>(weave: bool, vector: usize) -> [u8; V] {
+    let part = if E == 0 || 4 < E { 4 } else { E };
+    let unit = if E == 0 { 4 } else { E };
+    let (elements, each) = (V / unit, unit / part);
+    let mut table = [0; V];
+    let mut i = 0;
+    while i < V / part {
+        let element = i / each;
+        let taken = if weave {
+            let turn = vector * elements + element;
+            turn % 2 * elements + turn / 2
+        } else {
+            2 * element + vector
+        };
+        // Numbers of parts are less than 256, so that their first byte has them.
+        table[i * part] = (taken * each + i % each) as u8;
+        i += 1;
+    }
+    table
 }

@@ -13,6 +13,7 @@ pub(crate) mod channels;
 mod matrix;
 mod portable;
 pub(crate) mod product;
+mod repeats;
 mod runs;
 pub(crate) mod softmax;
 mod streams;
@@ -20,12 +21,15 @@ mod taps;
 #[cfg(target_arch = "x86_64")]
 mod unroll;
 
+use crate::cache::Level;
 use crate::isa::Isa;
 use matrix::MatrixPart;
+use runs::RunsPart;
 use std::ops::Range;
 use streams::StreamsPart;
 
 pub(crate) use matrix::{Matrix, Offsets};
+pub(crate) use repeats::Repeats;
 pub(crate) use runs::Runs;
 pub(crate) use streams::{Direction, Streams};
 pub(crate) use taps::Taps;
@@ -34,30 +38,38 @@ pub(crate) use taps::Taps;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) isa: Isa,
-    /// Whether lines of the target go past the cache.
-    pub(crate) streaming: bool,
+    /// Where the buffers fit; beyond the cache, lines of the target go past it.
+    pub(crate) level: Level,
 }
 
-/// Moves some of the runs.
+/// Moves runs `range` at places `repeats`.
 ///
 /// # Safety
-/// Runs `range` lie inside of both buffers; their places in the target are disjoint, do not overlap the source,
+/// These runs lie inside of both buffers; their places in the target are disjoint, do not overlap the source,
 /// and nobody else reads or writes them.
 pub(crate) unsafe fn runs(
     how: How,
     runs: &Runs,
     range: Range<usize>,
+    repeats: Range<usize>,
     from: *const u8,
     to: *mut u8,
 ) {
+    let part = RunsPart {
+        runs,
+        range,
+        repeats,
+        from,
+        to,
+    };
     // SAFETY: the caller's promises; vectors are those that the machine has, as `Isa` is made by detection.
     unsafe {
         match how.isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::runs(runs, range, from, to, how.streaming),
+            Isa::Avx512 => avx512::runs(&part, how.level),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::runs(runs, range, from, to, how.streaming),
-            _ => portable::runs(runs, range, from, to),
+            Isa::Avx2 => avx2::runs(&part, how.level),
+            _ => portable::runs(&part),
         }
     }
 }
@@ -85,15 +97,15 @@ pub(crate) unsafe fn matrix(
     unsafe {
         match how.isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if avx512::matrix(&part, how.streaming) => {}
+            Isa::Avx512 if avx512::matrix(&part, how.level == Level::Memory) => {}
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Avx2 if avx2::matrix(&part, how.streaming) => {}
+            Isa::Avx512 | Isa::Avx2 if avx2::matrix(&part, how.level == Level::Memory) => {}
             _ => portable::matrix(&part),
         }
     }
 }
 
-/// Moves a part of some streams, elements `range` of each.
+/// Moves a part of some streams, elements `range` of each at places `repeats`.
 ///
 /// # Safety
 /// As for [`runs`].
@@ -101,12 +113,14 @@ pub(crate) unsafe fn streams(
     how: How,
     streams: &Streams,
     range: Range<usize>,
+    repeats: Range<usize>,
     from: *const u8,
     to: *mut u8,
 ) {
     let part = StreamsPart {
         streams,
         range,
+        repeats,
         from,
         to,
     };
@@ -114,7 +128,7 @@ pub(crate) unsafe fn streams(
     unsafe {
         match how.isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if avx512::streams(&part) => {}
+            Isa::Avx512 if avx512::streams(&part, how.level == Level::Memory) => {}
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Avx2 if avx2::streams(&part) => {}
             _ => portable::streams(&part),
@@ -122,13 +136,34 @@ pub(crate) unsafe fn streams(
     }
 }
 
-/// Writes zeros.
+/// Makes lines that went past the cache seen by everybody, before anybody is told of them.
+pub(crate) fn finish(how: How) {
+    #[cfg(target_arch = "x86_64")]
+    if how.level == Level::Memory && how.isa != Isa::Portable {
+        // SAFETY: every machine of this kind has the instruction.
+        unsafe { std::arch::x86_64::_mm_sfence() };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = how;
+}
+
+/// Writes `len` zeros at places `range` of `repeats`.
 ///
 /// # Safety
-/// `len` bytes from `to` on are inside of the target and nobody else reads or writes them.
-pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
-    // SAFETY: the caller's promises.
-    unsafe { to.write_bytes(0, len) }
+/// These bytes are inside of the target and nobody else reads or writes them.
+pub(crate) unsafe fn zero(len: usize, repeats: Repeats, range: Range<usize>, to: *mut u8) {
+    for (_, to) in repeats.places(range, to, to) {
+        // SAFETY: the caller's promises; parts of a run may overlap.
+        unsafe {
+            match len {
+                16..=64 => {
+                    let parts = (0..len - 16).step_by(16).chain([len - 16]);
+                    parts.for_each(|at| to.add(at).cast::<[u8; 16]>().write([0; 16]));
+                }
+                _ => to.write_bytes(0, len),
+            }
+        }
+    }
 }
 
 /// The bytes of a line of the cache.

@@ -1,7 +1,7 @@
 //! Kernels without vector instructions.
 
 use super::matrix::MatrixPart;
-use super::runs::Runs;
+use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
 use std::ops::Range;
 
@@ -10,7 +10,17 @@ const ROWS: usize = 16;
 
 /// # Safety
 /// As for `kernels::runs`.
-pub(super) unsafe fn runs(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
+pub(super) unsafe fn runs(part: &RunsPart<'_>) {
+    for (from, to) in part.places() {
+        // SAFETY: the caller's promises.
+        unsafe { runs_at(part.runs, part.range.clone(), from, to) };
+    }
+}
+
+/// # Safety
+/// As for `kernels::runs`.
+#[inline]
+unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promises, the same for a length that is known.
     unsafe {
         match runs.len {
@@ -121,16 +131,18 @@ pub(super) unsafe fn streams(part: &StreamsPart<'_>) {
 unsafe fn streams_of<const N: usize>(part: &StreamsPart<'_>) {
     let offsets = &part.streams.offsets;
     let k = offsets.len();
-    for i in part.range.clone() {
-        for (stream, &offset) in offsets.iter().enumerate() {
-            let woven = (i * k + stream) * N;
-            // SAFETY: element `i` of every stream lies in the buffers.
-            unsafe {
-                let (from, to) = match part.streams.direction {
-                    Direction::Weave => (part.from.offset(offset).add(i * N), part.to.add(woven)),
-                    Direction::Part => (part.from.add(woven), part.to.offset(offset).add(i * N)),
-                };
-                to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
+    for (from, to) in part.places() {
+        for i in part.range.clone() {
+            for (stream, &offset) in offsets.iter().enumerate() {
+                let woven = (i * k + stream) * N;
+                // SAFETY: element `i` of every stream lies in the buffers.
+                unsafe {
+                    let (from, to) = match part.streams.direction {
+                        Direction::Weave => (from.offset(offset).add(i * N), to.add(woven)),
+                        Direction::Part => (from.add(woven), to.offset(offset).add(i * N)),
+                    };
+                    to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
+                }
             }
         }
     }

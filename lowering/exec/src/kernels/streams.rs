@@ -1,5 +1,6 @@
 //! Some streams that are woven into one, or one that is taken apart.
 
+use super::repeats::Repeats;
 use std::ops::Range;
 
 /// Which side has one run and which has the streams.
@@ -21,6 +22,8 @@ pub(crate) struct Streams {
     /// Elements of a stream.
     pub(crate) count: usize,
     pub(crate) offsets: Vec<isize>,
+    /// The same streams at other places.
+    pub(crate) repeats: Repeats,
     /// For 64-byte vectors, what each vector that is written takes of each that is read.
     pub(crate) wide: Vec<Pick<64>>,
     /// The same for 16-byte vectors.
@@ -55,6 +58,7 @@ impl Streams {
             wide: picks::<64>(direction, unit, k),
             narrow: picks::<16>(direction, unit, k),
             offsets,
+            repeats: Repeats::ONCE,
         }
     }
 }
@@ -91,10 +95,21 @@ fn picks<const V: usize>(direction: Direction, unit: usize, k: usize) -> Vec<Pic
     picks
 }
 
-/// Elements `range` of each stream at a place.
+/// Elements `range` of each stream at some of the places.
 pub(super) struct StreamsPart<'a> {
     pub(super) streams: &'a Streams,
     pub(super) range: Range<usize>,
+    pub(super) repeats: Range<usize>,
     pub(super) from: *const u8,
     pub(super) to: *mut u8,
+}
+
+impl StreamsPart<'_> {
+    /// Where the streams begin on both sides, at each place.
+    #[inline(always)]
+    pub(super) fn places(&self) -> impl Iterator<Item = (*const u8, *mut u8)> + use<> {
+        self.streams
+            .repeats
+            .places(self.repeats.clone(), self.from, self.to)
+    }
 }

@@ -14,3 +14,19 @@ macro_rules! each {
 }
 
 pub(super) use each;
+
+/// The same number, of which the compiler knows nothing: steps are added one after another, and no sum of them is kept in a
+/// register of its own, of which there are too few.
+#[inline(always)]
+pub(super) fn kept(number: isize) -> isize {
+    let mut number = number;
+    // SAFETY: there is no instruction.
+    #[expect(
+        unsafe_code,
+        reason = "an empty instruction hides where a value is from"
+    )]
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) number, options(nomem, nostack, preserves_flags));
+    }
+    number
+}

@@ -7,6 +7,9 @@ use optc_layout::{Layout, Mode};
 /// What nothing may read or overwrite.
 const POISON: u8 = 0xa5;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -196,19 +199,32 @@ pub(crate) fn check(
     threads: usize,
 ) {
     let plan = ConversionPlan::new(from, to, options).expect("the layouts fit");
-    let mut target = vec![POISON; wanted.len()];
+    // At a line of the cache, which is what streaming takes, and next to one; a line on both sides stays as it is.
+    let mut memory = vec![POISON; wanted.len() + 4 * LINE];
+    let aligned = memory.as_ptr().align_offset(LINE).min(LINE);
     let mut moved = Moved::default();
-    plan.execute_on(threads, source, &mut target, &mut moved)
-        .expect("the sizes are right");
-    if target != wanted {
-        let at = target.iter().zip(wanted).position(|(a, b)| a != b);
-        panic!(
-            "{:?} {} -> {}, {} bits, {options:?}, {threads} threads: byte {at:?}\n{plan}",
-            from.shape(),
-            from.notation(),
-            to.notation(),
-            from.elem_bits(),
-        );
+    for start in [aligned + LINE, aligned + LINE + 8] {
+        memory.fill(POISON);
+        moved = Moved::default();
+        let target = &mut memory[start..][..wanted.len()];
+        plan.execute_on(threads, source, target, &mut moved)
+            .expect("the sizes are right");
+        let outside = |i: usize| i < start || start + wanted.len() <= i;
+        let found = memory.iter().enumerate();
+        let mut wrong = found.filter(|&(i, &byte)| match outside(i) {
+            true => byte != POISON,
+            false => byte != wanted[i - start],
+        });
+        if let Some((at, _)) = wrong.next() {
+            panic!(
+                "{:?} {} -> {}, {} bits, {options:?}, {threads} threads: byte {}\n{plan}",
+                from.shape(),
+                from.notation(),
+                to.notation(),
+                from.elem_bits(),
+                at as i64 - start as i64,
+            );
+        }
     }
     let whole = from.elements() * u64::from(from.elem_bits());
     assert_eq!(moved.read(), whole.div_ceil(8));
