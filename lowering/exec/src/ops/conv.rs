@@ -484,10 +484,14 @@ fn sliding(
     let [Some(first), Some(second), Some(third)] = dims else {
         return None;
     };
-    let image = if pixels_are_columns && kind.size() == 1 {
+    // A position alone reads its window once.
+    let many = 1 < pixels.len() && 1 < tap_places.len();
+    let image = if pixels_are_columns && (kind.size() == 1 || kind.is_float() && many) {
         let lines = channels.iter().map(|channel| channel[LEFT]).collect();
+        let together = if kind.size() == 1 { image::CHANNELS } else { 1 };
         Image::of(
             lines,
+            together,
             &tap_places,
             [first, second, third],
             extents.last()?.0.stride,
@@ -496,7 +500,7 @@ fn sliding(
         None
     };
     // With channels innermost terms of a place are neighbours where channels are; else kernels are as weights have them.
-    let channels_inside = !pixels_are_columns || image.is_some();
+    let channels_inside = !pixels_are_columns || kind.size() == 1 && image.is_some();
     let mut terms = Vec::with_capacity(channels.len() * taps.len());
     let mut term_places = Vec::with_capacity(terms.capacity());
     if channels_inside {

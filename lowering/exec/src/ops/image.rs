@@ -1,18 +1,21 @@
-//! An operand that a kernel slides over, padded and with four channels of a place together: what neighbouring positions read of any tap lies one
-//! after another in it, and so no position brings its window by itself.
+//! An operand that a kernel slides over, padded, and of bytes with four channels of a place together: what neighbouring positions read of any tap
+//! lies one after another in it, and so no position brings its window by itself. What lies together is a cell.
 
 use crate::kernels::product::{Byte, Quad, weave};
+use crate::kernels::vectorized;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
 
 /// Channels of a place that lie together.
 pub(crate) const CHANNELS: usize = 4;
-/// Quads that are copied at once, and so many behind the last place.
+/// Cells that are copied at once, and so many behind the last place.
 const AT_ONCE: usize = 16;
 
-/// How the channels of an operand become an image of quads.
+/// How the channels of an operand become an image of cells.
 #[derive(Debug)]
 pub(crate) struct Image {
+    /// Channels of a cell.
+    together: usize,
     /// Where the channels begin.
     channels: Vec<i64>,
     /// From the offset of the first position to that of place 0.
@@ -21,7 +24,7 @@ pub(crate) struct Image {
     /// Places from one position to the next along the last dimension, each of which is a phase, and places of a phase.
     step: usize,
     phase: usize,
-    /// Where the quads of four terms begin.
+    /// Where the cells of the terms begin, in their order.
     taps: Vec<usize>,
 }
 
@@ -48,14 +51,16 @@ impl Dim {
 }
 
 impl Image {
-    /// The image of channels, a multiple of four, at taps that a kernel adds to a place, of each of which all channels are read.
+    /// The image of channels, so many of a cell, at taps that a kernel adds to a place, of each of which all channels are read; in terms a tap
+    /// of all channels comes after another one if there are several in a cell, otherwise a channel at all taps.
     pub(crate) fn of(
         channels: Vec<i64>,
+        together: usize,
         taps: &[[i32; DIMS]],
         dims: [Dim; DIMS],
         step: usize,
     ) -> Option<Image> {
-        if !channels.len().is_multiple_of(CHANNELS) || step == 0 {
+        if !channels.len().is_multiple_of(together) || step == 0 {
             return None;
         }
         let [first, second, last] = dims;
@@ -64,6 +69,7 @@ impl Image {
             .map(|dim| i64::from(dim.low) * dim.stride)
             .sum::<i64>();
         let mut image = Image {
+            together,
             origin,
             dims,
             step,
@@ -73,54 +79,119 @@ impl Image {
         };
         let plane = image.row().checked_mul(second.extent)?;
         let plane = plane.checked_mul(first.extent)?;
-        let groups = image.channels.len() / CHANNELS;
+        let groups = image.channels.len() / together;
         plane.checked_mul(groups)?.checked_add(AT_ONCE)?;
-        image.taps = taps
-            .iter()
-            .flat_map(|by| {
-                let at = image.tap(by);
-                (0..groups).map(move |group| group * plane + at)
-            })
-            .collect();
+        let taps: Vec<usize> = taps.iter().map(|by| image.tap(by)).collect();
+        let planes = (0..groups).map(|group| group * plane);
+        image.taps = match together {
+            1 => planes
+                .flat_map(|group| taps.iter().map(move |at| group + at))
+                .collect(),
+            _ => {
+                let all = |at: &usize| planes.clone().map(|group| group + at).collect::<Vec<_>>();
+                taps.iter().flat_map(all).collect()
+            }
+        };
         Some(image)
     }
 
-    /// Quads of a row.
+    /// Cells of a row.
     fn row(&self) -> usize {
         self.step * self.phase
     }
 
-    /// Quads of all channels, and of what is copied behind them.
-    pub(crate) fn quads(&self) -> usize {
+    /// Cells of all channels, and of what is copied behind them.
+    pub(crate) fn cells(&self) -> usize {
         let outer: usize = self.dims[..DIMS - 1].iter().map(|dim| dim.extent).product();
-        self.channels.len() / CHANNELS * outer * self.row() + AT_ONCE
+        self.channels.len() / self.together * outer * self.row() + AT_ONCE
     }
 
-    /// Bytes that making it needs besides.
-    pub(crate) fn line_bytes(&self) -> usize {
-        CHANNELS * self.row()
+    /// Elements that making it needs besides.
+    pub(crate) fn line(&self) -> usize {
+        self.together * self.row()
     }
 
-    /// Where a position lies among the quads of a tap.
+    /// Where a position lies among the cells of a tap.
     fn position(&self, place: &[i32; DIMS]) -> usize {
         let at = |d: usize| (place[d] - self.dims[d].low) as usize;
         self.rows(at) + at(DIMS - 1) / self.step
     }
 
-    /// Where the quads of a tap begin.
+    /// Where the cells of a tap begin.
     fn tap(&self, by: &[i32; DIMS]) -> usize {
         let at = |d: usize| by[d] as usize;
         let last = at(DIMS - 1);
         self.rows(at) + last % self.step * self.phase + last / self.step
     }
 
-    /// Quads before a row.
+    /// Cells before a row.
     fn rows(&self, at: impl Fn(usize) -> usize) -> usize {
         (0..DIMS - 1).fold(0, |sum, d| sum * self.dims[d].extent + at(d)) * self.row()
     }
 
-    /// Makes the image of an operand, `rest` where there is nothing; `base` is the offset of the first position, and `lines` have room for as
-    /// many bytes as said.
+    /// Rows of the image one after another: the channels of their cells, and the offset of place 0 of the first position's, if there is one; `base`
+    /// is the offset of the first position.
+    fn rows_of<'a, C>(
+        &'a self,
+        base: i64,
+        to: &'a mut [C],
+    ) -> impl Iterator<Item = (&'a [i64], Option<i64>, &'a mut [C])> {
+        let [first, second, _] = self.dims;
+        let place = |at: usize, dim: Dim| {
+            let place = at as i64 + i64::from(dim.low);
+            let inside = (0..i64::from(dim.size)).contains(&place);
+            inside.then_some(place * dim.stride)
+        };
+        let all = self.channels.chunks_exact(self.together);
+        let all = all.flat_map(move |channels| {
+            (0..first.extent * second.extent).map(move |n| {
+                let (i, j) = (n / second.extent, n % second.extent);
+                let at = place(i, first).zip(place(j, second));
+                (channels, at.map(|(i, j)| base + self.origin + i + j))
+            })
+        });
+        let rows = to.chunks_exact_mut(self.row());
+        all.zip(rows).map(|((channels, at), to)| (channels, at, to))
+    }
+
+    /// The places of a row of one channel, phase by phase, `rest` where there is nothing; `at` is the offset of its place 0.
+    #[inline(always)]
+    fn places<E: Copy>(&self, source: &[E], at: i64, rest: E, to: &mut [E]) {
+        let last = self.dims[DIMS - 1];
+        for (number, to) in to.chunks_exact_mut(self.phase).enumerate() {
+            let first = last.low + number as i32;
+            let at = at + i64::from(first) * last.stride;
+            let steps = (self.step as i32, self.step as i64 * last.stride);
+            strip(source, at, (first, last.size), steps, (to, rest));
+        }
+    }
+
+    /// Makes the image of an operand whose cells are elements, `rest` where there is nothing; `base` is the offset of the first position, `line`
+    /// has room for a row, and `row` makes one of the image of it.
+    pub(crate) fn of_elements<E: Copy, C>(
+        &self,
+        source: &[E],
+        base: i64,
+        rest: E,
+        line: &mut [E],
+        to: &mut [C],
+        row: impl Fn(&[E], &mut [C]),
+    ) {
+        vectorized(
+            #[inline(always)]
+            || {
+                for (channels, at, to) in self.rows_of(base, to) {
+                    match at.zip(channels.first()) {
+                        Some((at, channel)) => self.places(source, at + channel, rest, line),
+                        None => line.fill(rest),
+                    }
+                    row(line, to);
+                }
+            },
+        );
+    }
+
+    /// The same of bytes, four channels of which are a cell; `lines` has room for as many rows.
     pub(crate) fn make<B: Byte>(
         &self,
         source: &[B],
@@ -129,38 +200,21 @@ impl Image {
         lines: &mut [B],
         to: &mut [Quad<B>],
     ) {
-        let (row, [first, second, last]) = (self.row(), self.dims);
-        let place = |at: usize, dim: Dim| {
-            let place = at as i64 + i64::from(dim.low);
-            let inside = (0..i64::from(dim.size)).contains(&place);
-            inside.then_some(place * dim.stride)
-        };
-        let mut rows = to.chunks_exact_mut(row);
-        for channels in self.channels.chunks_exact(CHANNELS) {
-            for i in 0..first.extent {
-                for j in 0..second.extent {
-                    let Some(to) = rows.next() else { return };
-                    let (Some(i), Some(j)) = (place(i, first), place(j, second)) else {
-                        to.fill([rest; CHANNELS]);
-                        continue;
-                    };
-                    let at = base + self.origin + i + j;
-                    if self.step == 1 && last.stride == 1 {
-                        self.row_of(source, at, channels, rest, to);
-                        continue;
-                    }
-                    for (line, channel) in lines.chunks_exact_mut(row).zip(channels) {
-                        for (number, to) in line.chunks_exact_mut(self.phase).enumerate() {
-                            let first = last.low + number as i32;
-                            let at = at + channel + i64::from(first) * last.stride;
-                            let steps = (self.step as i32, self.step as i64 * last.stride);
-                            strip(source, at, (first, last.size), steps, (to, rest));
-                        }
-                    }
-                    let mut four = lines.chunks_exact(row);
-                    weave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);
-                }
+        let (row, last) = (self.row(), self.dims[DIMS - 1]);
+        for (channels, at, to) in self.rows_of(base, to) {
+            let Some(at) = at else {
+                to.fill([rest; CHANNELS]);
+                continue;
+            };
+            if self.step == 1 && last.stride == 1 {
+                self.row_of(source, at, channels, rest, to);
+                continue;
             }
+            for (line, channel) in lines.chunks_exact_mut(row).zip(channels) {
+                self.places(source, at + channel, rest, line);
+            }
+            let mut four = lines.chunks_exact(row);
+            weave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);
         }
     }
 
@@ -191,10 +245,10 @@ impl Image {
         }
     }
 
-    /// Brings the quads of some taps side by side for the positions of runs, `width` of each tap; what is behind the last position is anything.
+    /// Brings the cells of some taps side by side for the positions of runs, `width` of each tap; what is behind the last position is anything.
     pub(crate) fn bring<Q: Copy>(
         &self,
-        quads: &[Q],
+        cells: &[Q],
         runs: &[Run],
         taps: Range<usize>,
         to: &mut [Q],
@@ -209,7 +263,7 @@ impl Image {
             })
             .collect();
         for (number, tap) in self.taps[taps].iter().enumerate() {
-            let (from, to) = (&quads[*tap..], &mut to[number * width..]);
+            let (from, to) = (&cells[*tap..], &mut to[number * width..]);
             // What a run is copied too much of, the next one writes over, or the next tap.
             for &[at, place] in &vectors {
                 to[place..place + AT_ONCE].copy_from_slice(&from[at..at + AT_ONCE]);
@@ -217,6 +271,6 @@ impl Image {
         }
     }
 
-    /// Quads that a panel has room for behind those of its last tap.
+    /// Cells that a panel has room for behind those of its last tap.
     pub(crate) const ROOM: usize = AT_ONCE;
 }

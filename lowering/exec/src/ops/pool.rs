@@ -4,12 +4,14 @@ use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::ops::depthwise::Float;
-use crate::ops::kernel::{Kernel, Site, within};
+use crate::ops::kernel::{Kernel, Scratch, Site, within};
 use crate::ops::math::greater;
 use crate::ops::slide::{reach, step};
 use crate::team::Context;
 use half::{bf16, f16};
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::Operation;
+use optc_ops::Slide;
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;
 
@@ -64,6 +66,181 @@ fn lines(positions: &[Position], reads: &[i64]) -> Vec<Line> {
     lines
 }
 
+/// Windows over lines that are neighbours along the last dimension: lines are combined first, and then their elements.
+#[derive(Debug)]
+struct Crossed {
+    rows: Vec<Row>,
+    /// Where lines begin in the operand.
+    reads: Vec<i64>,
+    /// Elements of a line, and of one of the result.
+    input: usize,
+    output: usize,
+    /// Padding before a line; elements of a padded line that windows read.
+    low: usize,
+    span: usize,
+    stride: usize,
+    /// What a window reads from where it begins.
+    taps: Vec<i64>,
+    /// What sums of each number of lines are multiplied by.
+    factors: IndexMap<usize, Vec<f32>>,
+}
+
+/// A line of the result.
+#[derive(Debug)]
+struct Row {
+    to: i64,
+    /// Of [`Crossed::reads`].
+    reads: Range<usize>,
+    /// Lines that count.
+    count: usize,
+}
+
+impl Crossed {
+    /// Of the windows of a result at `yb`, if lines are neighbours.
+    fn of(slides: &[Slide], [xt, yt]: [&[Vec<i64>]; 2], yb: i64, padding: bool) -> Option<Crossed> {
+        let (slide, outer) = slides.split_last()?;
+        let (x, y) = (xt.last()?, yt.last()?);
+        let (input, output) = (x.len(), y.len());
+        let most = (input + output).checked_mul(16)?;
+        let last = (output - 1).checked_mul(slide.stride)?;
+        let span = last.checked_add((slide.kernel - 1).checked_mul(slide.dilation)? + 1)?;
+        if step(x) != Some(1) || step(y) != Some(1) || most < span || most < slide.kernel {
+            return None;
+        }
+        let (rows, reads) = rows(outer, [xt, yt], yb, padding);
+        let end = slide.low + input + slide.high;
+        let counts = (0..output).map(|at| {
+            let places = (0..slide.kernel).map(|k| at * slide.stride + k * slide.dilation);
+            match padding {
+                true => places.filter(|&p| p < end).count(),
+                false => places
+                    .filter(|p| (slide.low..slide.low + input).contains(p))
+                    .count(),
+            }
+        });
+        let counts: Vec<usize> = counts.collect();
+        let of = |lines: usize| {
+            let counts = counts.iter();
+            counts.map(|&n| (1.0 / (lines * n) as f64) as f32).collect()
+        };
+        let factors = rows.iter().map(|row| row.count);
+        let factors: IndexSet<usize> = factors.collect();
+        Some(Crossed {
+            factors: factors
+                .into_iter()
+                .map(|lines| (lines, of(lines)))
+                .collect(),
+            rows,
+            reads,
+            input,
+            output,
+            low: slide.low,
+            span,
+            stride: slide.stride,
+            taps: (0..slide.kernel)
+                .map(|k| (k * slide.dilation) as i64)
+                .collect(),
+        })
+    }
+
+    /// Elements of a line with room for the last vector.
+    fn room(&self) -> usize {
+        self.span + LINE * (self.stride + 1)
+    }
+
+    /// The windows of one channel.
+    #[inline(always)]
+    fn run<E: Float>(
+        &self,
+        [to, from]: [i64; 2],
+        out: &mut [E],
+        x: &[E],
+        line: &mut [f32],
+        (combine, start, mean): (impl Fn(f32, f32) -> f32, f32, bool),
+    ) {
+        let count = self.input.min(self.span.saturating_sub(self.low));
+        for row in &self.rows {
+            let own = &mut line[self.low.min(self.span)..][..count];
+            own.fill(start);
+            for read in &self.reads[row.reads.clone()] {
+                let at = (from + read) as usize;
+                for (own, x) in own.iter_mut().zip(&x[at..at + count]) {
+                    *own = combine(*own, x.float());
+                }
+            }
+            let to = (to + row.to) as usize;
+            let out = &mut out[to..to + self.output];
+            let factors = self.factors.get(&row.count).filter(|_| mean);
+            for (i, out) in out.chunks_mut(LINE).enumerate() {
+                let first = i * LINE;
+                let mut all = [start; LINE];
+                let at = (first * self.stride) as i64;
+                match self.stride {
+                    1 => windows::<_, 1>(&mut all, line, at, &self.taps, &combine),
+                    2 => windows::<_, 2>(&mut all, line, at, &self.taps, &combine),
+                    stride => {
+                        for tap in &self.taps {
+                            let line = line[(at + tap) as usize..].iter().step_by(stride);
+                            all.iter_mut()
+                                .zip(line)
+                                .for_each(|(all, x)| *all = combine(*all, *x));
+                        }
+                    }
+                }
+                if let Some(factors) = factors {
+                    let factors = &factors[first..];
+                    all.iter_mut()
+                        .zip(factors)
+                        .for_each(|(x, factor)| *x *= factor);
+                }
+                out.iter_mut()
+                    .zip(all)
+                    .for_each(|(out, x)| *out = E::with(x, E::zeroed()));
+            }
+        }
+    }
+}
+
+/// Lines of the result over all spatial dimensions but the last, and what they read.
+fn rows(
+    outer: &[Slide],
+    [xt, yt]: [&[Vec<i64>]; 2],
+    yb: i64,
+    padding: bool,
+) -> (Vec<Row>, Vec<i64>) {
+    let mut positions = vec![(yb, vec![0i64], 1usize)];
+    for (d, slide) in outer.iter().enumerate() {
+        let (x, y) = (&xt[2 + d], &yt[2 + d]);
+        let end = slide.low + x.len() + slide.high;
+        let mut next = Vec::with_capacity(positions.len() * y.len());
+        for (to, reads, declared) in &positions {
+            for (at, offset) in y.iter().enumerate() {
+                let places = (0..slide.kernel).map(|k| at * slide.stride + k * slide.dilation);
+                let inside = places
+                    .clone()
+                    .filter_map(|p| x.get(p.checked_sub(slide.low)?));
+                let inside: Vec<i64> = inside.copied().collect();
+                let all = reads.iter().flat_map(|r| inside.iter().map(move |i| r + i));
+                let count = places.filter(|&p| p < end).count();
+                next.push((to + offset, all.collect(), declared * count));
+            }
+        }
+        positions = next;
+    }
+    let mut reads = Vec::new();
+    let rows = positions.into_iter().map(|(to, own, declared)| {
+        let count = if padding { declared } else { own.len() };
+        let from = reads.len();
+        reads.extend(own);
+        Row {
+            to,
+            reads: from..reads.len(),
+            count,
+        }
+    });
+    (rows.collect(), reads)
+}
+
 /// Windows over spatial dimensions.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -74,6 +251,7 @@ pub(crate) struct Pool {
     channels: Vec<[i64; 2]>,
     /// Whether channels are neighbours in both.
     neighbours: bool,
+    by_lines: Option<Crossed>,
     positions: Vec<Position>,
     /// Positions that are neighbours in the result, [`LINE`] or one.
     lines: Vec<Line>,
@@ -106,36 +284,21 @@ impl Pool {
         if xt.iter().chain(&yt).any(Vec::is_empty) || xt.len() != slides.len() + 2 {
             return None;
         }
-        let mut positions = vec![(yb, vec![0i64], 1usize)];
-        for (d, slide) in slides.iter().enumerate() {
-            let (x, y) = (&xt[2 + d], &yt[2 + d]);
-            let end = slide.low + x.len() + slide.high;
-            let mut next = Vec::with_capacity(positions.len() * y.len());
-            for (to, reads, declared) in &positions {
-                for (at, offset) in y.iter().enumerate() {
-                    let places = (0..slide.kernel).map(|k| at * slide.stride + k * slide.dilation);
-                    let inside = places
-                        .clone()
-                        .filter_map(|p| x.get(p.checked_sub(slide.low)?));
-                    let inside: Vec<i64> = inside.copied().collect();
-                    let all = reads.iter().flat_map(|r| inside.iter().map(move |i| r + i));
-                    let count = places.filter(|&p| p < end).count();
-                    next.push((to + offset, all.collect(), declared * count));
-                }
-            }
-            positions = next;
-        }
-        let mut reads = Vec::new();
-        let positions = positions.into_iter().map(|(to, own, declared)| {
-            let count = if padding { declared } else { own.len() };
-            let from = reads.len();
-            reads.extend(own);
-            let factor = (1.0 / count as f64) as f32;
-            Position {
-                to,
-                reads: from..reads.len(),
-                factor,
-            }
+        let neighbours = step(&xt[1]) == Some(1) && step(&yt[1]) == Some(1);
+        let by_lines = if neighbours {
+            None
+        } else {
+            Crossed::of(&slides, [&xt, &yt], yb, padding)
+        };
+        // Lines need no list of all positions.
+        let (positions, reads) = match &by_lines {
+            Some(_) => Default::default(),
+            None => rows(&slides, [&xt, &yt], yb, padding),
+        };
+        let positions = positions.into_iter().map(|row| Position {
+            to: row.to,
+            reads: row.reads,
+            factor: (1.0 / row.count as f64) as f32,
         });
         let positions: Vec<Position> = positions.collect();
         let pairs = |d: usize| yt[d].iter().zip(&xt[d]).map(|(&y, &x)| [y, x]).collect();
@@ -146,7 +309,8 @@ impl Pool {
             greatest,
             images,
             channels: pairs(1),
-            neighbours: step(&xt[1]) == Some(1) && step(&yt[1]) == Some(1),
+            neighbours,
+            by_lines,
             lines: lines(&positions, &reads),
             positions,
             reads,
@@ -156,6 +320,17 @@ impl Pool {
 
     #[inline(always)]
     fn all<E: Float>(&self, out: &mut [E], x: &[E], combine: impl Fn(f32, f32) -> f32, start: f32) {
+        if let Some(lines) = &self.by_lines {
+            let mut line = vec![start; lines.room()];
+            for image in &self.images {
+                for channel in &self.channels {
+                    let places = [image[0] + channel[0], image[1] + channel[1]];
+                    let how = (&combine, start, !self.greatest);
+                    lines.run(places, out, x, &mut line, how);
+                }
+            }
+            return;
+        }
         let side = if self.neighbours {
             self.channels.len() / CHANNELS * CHANNELS
         } else {
@@ -239,6 +414,11 @@ fn windows<E: Float, const STEP: usize>(
 impl Kernel for Pool {
     fn name(&self) -> &'static str {
         "pool"
+    }
+
+    fn scratch(&self) -> Scratch {
+        let room = self.by_lines.as_ref().map_or(0, Crossed::room);
+        [0, 0, 0, room * size_of::<f32>()]
     }
 
     fn run(

@@ -161,7 +161,7 @@ pub(crate) trait Source: Cell {
         false
     }
 
-    /// Makes the image of an operand that slides, of bytes alone.
+    /// Makes the image of an operand that slides, which `i32` have none of.
     fn imaged(
         image: &Image,
         from: &[Self],
@@ -198,7 +198,7 @@ pub(crate) trait Source: Cell {
 }
 
 macro_rules! direct {
-    ($($element:ty, [$($scale:item)?];)*) => {$(
+    ($($element:ty, [$($own:item)*];)*) => {$(
         impl Source for $element {
             type Factor = $element;
             const TOGETHER: usize = 1;
@@ -212,13 +212,23 @@ macro_rules! direct {
                 to.copy_from_slice(list);
             }
 
-            $($scale)?
+            $($own)*
         }
     )*};
 }
 
 direct! {
     f32, [
+        fn imaged(
+            image: &Image,
+            from: &[f32],
+            base: i64,
+            rest: f32,
+            line: &mut [f32],
+            to: &mut [f32],
+        ) {
+            image.of_elements(from, base, rest, line, to, |line, to| to.copy_from_slice(line));
+        }
         fn scale(factors: &mut [f32], by: f32) {
             vectorized(
                 #[inline(always)]
@@ -238,6 +248,25 @@ macro_rules! floats {
             #[inline(always)]
             fn multiplied(list: &[$element], _: usize, _: $element, to: &mut [f32]) {
                 to.iter_mut().zip(list).for_each(|(to, x)| *to = x.read());
+            }
+
+            fn imaged(
+                image: &Image,
+                from: &[$element],
+                base: i64,
+                rest: $element,
+                line: &mut [$element],
+                to: &mut [f32],
+            ) {
+                image.of_elements(
+                    from,
+                    base,
+                    rest,
+                    line,
+                    to,
+                    #[inline(always)]
+                    |line, to| to.iter_mut().zip(line).for_each(|(to, x)| *to = x.read()),
+                );
             }
         }
     )*};
@@ -409,7 +438,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
         };
         let cells = cells + self.finish.as_ref().map_or(0, Finish::scratch);
         let image = of.image().map_or(0, |image| {
-            image.quads() * size_of::<E::Factor>() + image.line_bytes()
+            image.cells() * size_of::<E::Factor>() + image.line() * size_of::<E>()
         });
         [
             rows * factors * size_of::<E::Factor>() + image,
@@ -1068,7 +1097,7 @@ struct Spare {
     /// The factors of the rows of a block side by side, by as many as a kernel has at once.
     slab: Vec<u32>,
     panel: Vec<u32>,
-    /// The operand that slides, as quads.
+    /// The image of the operand that slides.
     image: Vec<u32>,
     /// Sums of panels of the result whose columns do not lie side by side in it, or are no sums there.
     beside: Vec<u32>,
@@ -1285,11 +1314,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let Spare {
             image: to, cells, ..
         } = &mut self.spare;
-        if to.len() < image.quads() {
-            to.resize(image.quads(), 0);
+        if to.len() < image.cells() {
+            to.resize(image.cells(), 0);
         }
-        let to: &mut [E::Factor] = &mut cast_slice_mut(to)[..image.quads()];
-        let lines = room(cells, image.line_bytes());
+        let to: &mut [E::Factor] = &mut cast_slice_mut(to)[..image.cells()];
+        let lines = room(cells, image.line());
         E::imaged(image, source, at[side], rest, lines, to);
         if of.turns(side) {
             turned::<E>(to);

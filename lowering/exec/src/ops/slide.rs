@@ -67,7 +67,7 @@ pub(crate) struct Run {
 }
 
 /// Elements at places that are a step apart, from the first of them at an offset on, and `rest` for places of which there are none.
-#[inline]
+#[inline(always)]
 pub(crate) fn strip<E: Copy>(
     source: &[E],
     offset: i64,
@@ -91,7 +91,7 @@ pub(crate) fn strip<E: Copy>(
 }
 
 /// Elements a stride apart.
-#[inline]
+#[inline(always)]
 fn taken<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
     if to.is_empty() {
         return;
