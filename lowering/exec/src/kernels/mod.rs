@@ -190,29 +190,40 @@ pub(crate) fn prefetch<E>(list: &[E], at: usize) {
     let _ = (list, at);
 }
 
-/// Runs a function with the longest vectors and sums of products that the machine has: its loops are compiled for them if it is
+/// Runs a function with vectors of 32 bytes and sums of products, where the machine has them: its loops are compiled for them if it is
 /// inlined. It gives the same bits without them, as products and sums are rounded once only where `mul_add` says so.
 #[inline(always)]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn narrow<R>(work: impl FnOnce() -> R) -> R {
-            work()
-        }
-        #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
         fn wide<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the machine has what the functions need.
-            return unsafe {
-                match Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512dq") {
-                    true => wide(work),
-                    false => narrow(work),
-                }
-            };
+            // SAFETY: the machine has what the function needs.
+            return unsafe { wide(work) };
         }
     }
     work()
+}
+
+/// The same with vectors of 64 bytes, for loops over long lists: short ones end before the first round of several vectors.
+#[inline(always)]
+pub(crate) fn vectorized_wide<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+        fn wide<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if Isa::detect() == Isa::Avx512
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("avx512dq")
+        {
+            // SAFETY: the machine has what the function needs.
+            return unsafe { wide(work) };
+        }
+    }
+    vectorized(work)
 }

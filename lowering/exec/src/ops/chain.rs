@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::product::{self, Cell};
-use crate::kernels::vectorized;
+use crate::kernels::{vectorized, vectorized_wide};
 use crate::memory::In;
 use crate::nest::{Loop, Nest, Steps};
 use crate::ops::kernel::{Kernel, Scratch};
@@ -22,6 +22,8 @@ const ACROSS: usize = 16;
 const WHOLE: usize = 16;
 /// The longest lines that are short.
 const SHORT: usize = 4 * WHOLE;
+/// Elements from which on they are computed with vectors of 64 bytes, of which a loop has several at once.
+const MANY: usize = 256;
 /// Operations in order; the last one gives the result.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -432,7 +434,14 @@ impl Chain {
                 false => &mut rest[0][..count],
             };
             let kinds = link.from.map(|from| self.kind(from));
-            compute(link, kinds, a, b, to);
+            if count < MANY {
+                compute(link, kinds, a, b, to);
+            } else {
+                vectorized_wide(
+                    #[inline(always)]
+                    || compute(link, kinds, a, b, to),
+                );
+            }
             if number != last {
                 with_type!(link.kind, E => narrowed::<E>(cast_slice_mut(to)));
             }
