@@ -114,7 +114,7 @@ impl Task {
         let mut outer = outer.collect::<Vec<_>>();
         let units = outer.iter().map(|l| l.count).product();
         let repeats = repeated(&mut outer, units).unwrap_or(Repeats::ONCE);
-        let cut = Cut::new(repeats.count, UNIT_BYTES.div_ceil(len));
+        let cut = Cut::new(repeats.count, UNIT_BYTES.div_ceil(len.max(1)));
         Task::new(0, to as isize, outer, Kernel::Zero { len, repeats, cut })
     }
 
@@ -176,7 +176,10 @@ impl Task {
         let cut = match repeated(&mut nest.loops, outer) {
             Some(repeats) => {
                 runs.repeats = repeats;
-                Cut::new(repeats.count, UNIT_BYTES.div_ceil(runs.len * runs.count))
+                Cut::new(
+                    repeats.count,
+                    UNIT_BYTES.div_ceil((runs.len * runs.count).max(1)),
+                )
             }
             None if outer < FEW_UNITS => Cut::new(runs.count, UNIT_BYTES.div_ceil(runs.len)),
             None => Cut::new(runs.count, runs.count),

@@ -11,6 +11,11 @@ pub(crate) const CHANNELS: usize = 4;
 /// Cells that are copied at once, and so many behind the last place.
 const AT_ONCE: usize = 16;
 
+/// Cells of an image for each place of the operand, at most, if it has many.
+const MOST_PADDED: usize = 4;
+/// Cells that every image may have.
+const LEAST: usize = 1 << 16;
+
 /// How the channels of an operand become an image of cells.
 #[derive(Debug)]
 pub(crate) struct Image {
@@ -80,7 +85,13 @@ impl Image {
         let plane = image.row().checked_mul(second.extent)?;
         let plane = plane.checked_mul(first.extent)?;
         let groups = image.channels.len() / together;
-        plane.checked_mul(groups)?.checked_add(AT_ONCE)?;
+        // Padding that windows only skip would be most of it.
+        let places = dims.iter().map(|dim| dim.size as usize);
+        let places = places.fold(groups, usize::saturating_mul);
+        let most = places.saturating_mul(MOST_PADDED).max(LEAST);
+        if most < plane.checked_mul(groups)?.checked_add(AT_ONCE)? {
+            return None;
+        }
         let taps: Vec<usize> = taps.iter().map(|by| image.tap(by)).collect();
         let planes = (0..groups).map(|group| group * plane);
         image.taps = match together {
