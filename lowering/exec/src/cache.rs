@@ -59,11 +59,11 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// For so many bytes in all. A quarter of the shared cache is left to others: copies lose a third of their speed from there on
-    /// (benchmark `conversion`, cases `nchw_nhwc` and `pixel_shuffle`).
-    pub(crate) fn of(bytes: u64) -> Level {
+    /// For so many bytes in all, of which no cache holds `beyond` if that is said. Otherwise a quarter of the shared cache is left to
+    /// others: copies lose a third of their speed from there on (benchmark `conversion`, cases `nchw_nhwc` and `pixel_shuffle`).
+    pub(crate) fn of(bytes: u64, beyond: Option<u64>) -> Level {
         let Caches { own, largest } = Caches::get();
-        if largest - largest / 4 <= bytes {
+        if beyond.unwrap_or(largest - largest / 4) <= bytes {
             Level::Memory
         } else if own < bytes {
             Level::Shared

@@ -1,16 +1,7 @@
 //! Loops that move one box of elements, their strides merged.
 
+use crate::kernels::Loop;
 use optc_layout::{AffineBox, AffineOffsets};
-
-/// One loop of a nest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loop {
-    pub(crate) count: usize,
-    /// What a step adds to the place in the source.
-    pub(crate) from: isize,
-    /// What a step adds to the place in the target; positive.
-    pub(crate) to: isize,
-}
 
 /// Loops around runs of `unit` bits or bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -136,14 +136,9 @@ impl ConversionPlan {
         let limits = [limit(from)?, limit(to)?];
         let most = Isa::detect();
         let both = from.bytes().saturating_add(to.bytes());
-        let level = match options.streamed_from {
-            Some(least) if least <= both => Level::Memory,
-            Some(_) => Level::Shared,
-            None => Level::of(both),
-        };
         let how = How {
             isa: options.isa.map_or(most, |isa| isa.min(most)),
-            level,
+            level: Level::of(both, options.streamed_from),
         };
         let elements = from.elements().saturating_mul(u64::from(bits));
         let mut moved = Moved::default();
@@ -318,21 +313,15 @@ impl ConversionPlan {
         let work = |thread: usize| {
             let Shared { from, to } = *shared.get();
             for task in tasks {
-                let share = |i: usize| match i {
-                    0 => 0,
-                    _ if i == threads => task.units(),
-                    _ => (task.units() as u128 * i as u128 / threads as u128) as usize,
-                };
+                let (each, more) = (task.units() / threads, task.units() % threads);
+                let share = |i: usize| each * i + more.min(i);
                 // SAFETY: both buffers have the sizes that the plan was made for, so that all places of all tasks
                 // are inside of them; `gaps` has shown that no place of the target belongs to two units.
                 unsafe { task.run(self.how, share(thread)..share(thread + 1), from, to) };
             }
             kernels::finish(self.how);
         };
-        match threads {
-            1 => work(0),
-            _ => each(threads, &work),
-        }
+        each(threads, &work);
     }
 }
 

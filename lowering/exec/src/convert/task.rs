@@ -1,8 +1,8 @@
 //! Which kernel moves a box, in which order, and how the work is cut into units.
 
-use super::nest::{Loop, Nest};
+use super::nest::Nest;
 use crate::cache::Level;
-use crate::kernels::{self, CACHE_LINE, Direction, How, Matrix, Offsets, Repeats, Runs, Streams};
+use crate::kernels::{self, CACHE_LINE, Direction, How, Loop, Matrix, Offsets, Runs, Streams};
 use std::fmt;
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ enum Kernel {
     /// Writes zeros into as many bytes.
     Zero {
         len: usize,
-        repeats: Repeats,
+        repeats: Loop,
         cut: Cut,
     },
 }
@@ -113,7 +113,7 @@ impl Task {
         });
         let mut outer = outer.collect::<Vec<_>>();
         let units = outer.iter().map(|l| l.count).product();
-        let repeats = repeated(&mut outer, units).unwrap_or(Repeats::ONCE);
+        let repeats = repeated(&mut outer, units).unwrap_or(Loop::ONCE);
         let cut = Cut::new(repeats.count, UNIT_BYTES.div_ceil(len.max(1)));
         Task::new(0, to as isize, outer, Kernel::Zero { len, repeats, cut })
     }
@@ -160,17 +160,13 @@ impl Task {
     /// Copies of runs, those that are near each other on either side after one another.
     fn runs(mut nest: Nest) -> Task {
         sort(&mut nest.loops);
-        let inner = nest.loops.pop().unwrap_or(Loop {
-            count: 1,
-            from: 0,
-            to: 0,
-        });
+        let inner = nest.loops.pop().unwrap_or(Loop::ONCE);
         let mut runs = Runs {
             len: nest.unit,
             count: inner.count,
             from: inner.from,
             to: inner.to,
-            repeats: Repeats::ONCE,
+            repeats: Loop::ONCE,
         };
         let outer = nest.units();
         let cut = match repeated(&mut nest.loops, outer) {
@@ -356,17 +352,12 @@ impl Task {
 }
 
 /// Takes the innermost of the loops around a kernel into it, unless they are too few for threads to share.
-fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Repeats> {
-    let inner = loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)?;
-    Some(Repeats {
-        count: inner.count,
-        from: inner.from,
-        to: inner.to,
-    })
+fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Loop> {
+    loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)
 }
 
 /// Elements of a kernel and its places, of which a piece of one is done at all of the other.
-fn piece_of(count: usize, repeats: Repeats, piece: Range<usize>) -> [Range<usize>; 2] {
+fn piece_of(count: usize, repeats: Loop, piece: Range<usize>) -> [Range<usize>; 2] {
     match repeats.count {
         1 => [piece, 0..1],
         _ => [0..count, piece],
@@ -430,7 +421,7 @@ impl fmt::Display for Task {
         for l in &self.outer {
             write!(f, "{} x ", l.count)?;
         }
-        let times = |f: &mut fmt::Formatter<'_>, repeats: Repeats| match repeats.count {
+        let times = |f: &mut fmt::Formatter<'_>, repeats: Loop| match repeats.count {
             1 => Ok(()),
             count => write!(f, "{count} x "),
         };

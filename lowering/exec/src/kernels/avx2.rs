@@ -1,11 +1,11 @@
 //! Kernels of 32-byte vectors, and of 16-byte ones where those are too long.
 
-use super::blocks::blocks;
-use super::matrix::{Even, MatrixPart, Offsets, Places};
+use super::blocks::{Even, Places, blocks};
+use super::matrix::{MatrixPart, Offsets};
 use super::portable::{place, runs_of};
 use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
-use super::unroll::{each, kept};
+use super::unroll::each;
 use crate::cache::Level;
 use std::arch::x86_64::*;
 use std::ops::Range;

@@ -1,11 +1,11 @@
 //! Kernels of 64-byte vectors.
 
-use super::blocks::blocks;
-use super::matrix::{Even, MatrixPart, Offsets, Places};
+use super::blocks::{Even, Places, blocks};
+use super::matrix::{MatrixPart, Offsets};
 use super::portable::{place, runs_of};
 use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
-use super::unroll::{each, kept};
+use super::unroll::each;
 use crate::cache::Level;
 use std::arch::x86_64::*;
 use std::ops::Range;

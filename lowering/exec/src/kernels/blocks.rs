@@ -1,5 +1,72 @@
 //! Blocks of a matrix, for vectors of any length.
 
+use super::unroll::kept;
+
+/// Offsets of one form, so that a kernel is compiled for it. A kernel goes along some groups of places at once, at a number that it
+/// steps on from one place of all groups to the next.
+pub(super) trait Places: Copy {
+    /// The number at which place `first` is, and the places from there on, of which `count` are asked for at most.
+    fn part(self, first: usize, count: usize) -> (isize, Self);
+
+    /// What is added to the number for the group that begins with place `first`.
+    fn group(self, first: usize) -> isize;
+
+    /// The number at the next place of all groups.
+    fn next(self, at: isize) -> isize;
+
+    /// What place `first + i` is at a number that was stepped on to it, without what is added for its group.
+    fn place(self, at: isize, first: usize, i: usize) -> isize;
+}
+
+/// Places in even steps.
+#[derive(Clone, Copy)]
+pub(super) struct Even(pub(super) isize);
+
+impl Places for Even {
+    #[inline(always)]
+    fn part(self, first: usize, _: usize) -> (isize, Self) {
+        (self.group(first), self)
+    }
+
+    #[inline(always)]
+    fn group(self, first: usize) -> isize {
+        self.0 * first as isize
+    }
+
+    #[inline(always)]
+    fn next(self, at: isize) -> isize {
+        kept(at + self.0)
+    }
+
+    #[inline(always)]
+    fn place(self, at: isize, _: usize, _: usize) -> isize {
+        at
+    }
+}
+
+/// Places that are known one by one.
+impl Places for &[isize] {
+    #[inline(always)]
+    fn part(self, first: usize, count: usize) -> (isize, Self) {
+        (0, &self[first..][..count])
+    }
+
+    #[inline(always)]
+    fn group(self, _: usize) -> isize {
+        0
+    }
+
+    #[inline(always)]
+    fn next(self, at: isize) -> isize {
+        at
+    }
+
+    #[inline(always)]
+    fn place(self, at: isize, first: usize, i: usize) -> isize {
+        at + self[first + i]
+    }
+}
+
 /// The loops over blocks, where vectors have `$pieces` pieces of 16 bytes: `matrix_of` chooses how places are found, which
 /// `placed` chooses the form of blocks for; `load`, `transpose` and `store` move one.
 macro_rules! blocks {
@@ -108,32 +175,26 @@ macro_rules! blocks {
             let mut col = cols.start;
             loop {
                 let mut block = [$zero(); N];
-                let mut even = (col * E) as isize;
+                let mut at = (col * E) as isize;
                 each!(N, |i| {
                     if i != 0 {
-                        even = kept(even + at_row.step());
+                        at = at_row.next(at);
                     }
-                    let row = |group: usize| match A::EVEN {
-                        true => groups[group].wrapping_offset(even),
-                        false => groups[group]
-                            .wrapping_offset(at_row.within(group * N, i))
-                            .wrapping_add(col * E),
+                    let row = |group: usize| {
+                        groups[group].wrapping_offset(at_row.place(at, group * N, i))
                     };
                     // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
                     block[i] = unsafe { load::<R>(row) };
                 });
                 let block = transpose::<E, N>(block);
-                let (first, at_col) = at_col.part(col, n_cols);
-                let mut even = first;
+                let (mut at, at_col) = at_col.part(col, n_cols);
                 each!(N, |i| {
                     if i != 0 {
-                        even = kept(even + at_col.step());
+                        at = at_col.next(at);
                     }
                     each!($pieces / R, |place| {
-                        let column = match B::EVEN {
-                            true => even + at_col.group(place * N),
-                            false => at_col.within(place * N, i),
-                        };
+                        let first = place * N;
+                        let column = at_col.group(first) + at_col.place(at, first, i);
                         // SAFETY: the block's rows are rows of the part.
                         unsafe { store::<R, S>(to.offset(column), block[i], place) };
                     });

@@ -15,9 +15,9 @@ pub(crate) mod channels;
 mod matrix;
 mod portable;
 pub(crate) mod product;
-mod repeats;
 mod runs;
 pub(crate) mod softmax;
+mod steps;
 mod streams;
 mod taps;
 #[cfg(target_arch = "x86_64")]
@@ -31,8 +31,8 @@ use std::ops::Range;
 use streams::StreamsPart;
 
 pub(crate) use matrix::{Matrix, Offsets};
-pub(crate) use repeats::Repeats;
 pub(crate) use runs::Runs;
+pub(crate) use steps::Loop;
 pub(crate) use streams::{Direction, Streams};
 pub(crate) use taps::Taps;
 
@@ -153,7 +153,7 @@ pub(crate) fn finish(how: How) {
 ///
 /// # Safety
 /// These bytes are inside of the target and nobody else reads or writes them.
-pub(crate) unsafe fn zero(len: usize, repeats: Repeats, range: Range<usize>, to: *mut u8) {
+pub(crate) unsafe fn zero(len: usize, repeats: Loop, range: Range<usize>, to: *mut u8) {
     for (_, to) in repeats.places(range, to, to) {
         // SAFETY: the caller's promises; parts of a run may overlap.
         unsafe {

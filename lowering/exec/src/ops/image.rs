@@ -165,9 +165,12 @@ impl Image {
         all.zip(rows).map(|((channels, at), to)| (channels, at, to))
     }
 
-    /// The places of a row of one channel, phase by phase, `rest` where there is nothing; `at` is the offset of its place 0.
+    /// The places of a row of one channel, phase by phase, `rest` where there is nothing; `at` is the offset of its place 0, if there is one.
     #[inline(always)]
-    fn places<E: Copy>(&self, source: &[E], at: i64, rest: E, to: &mut [E]) {
+    pub(crate) fn places<E: Copy>(&self, source: &[E], at: Option<i64>, rest: E, to: &mut [E]) {
+        let Some(at) = at else {
+            return to.fill(rest);
+        };
         let last = self.dims[DIMS - 1];
         for (number, to) in to.chunks_exact_mut(self.phase).enumerate() {
             let first = last.low + number as i32;
@@ -177,32 +180,26 @@ impl Image {
         }
     }
 
-    /// Makes the image of an operand whose cells are elements, `rest` where there is nothing; `base` is the offset of the first position, `line`
-    /// has room for a row, and `row` makes one of the image of it.
-    pub(crate) fn of_elements<E: Copy, C>(
+    /// Makes the image of an operand whose cells are elements, row by row, of each of which `row` is told where [`Image::places`] finds it; `base` is
+    /// the offset of the first position.
+    pub(crate) fn of_elements<C>(
         &self,
-        source: &[E],
         base: i64,
-        rest: E,
-        line: &mut [E],
         to: &mut [C],
-        row: impl Fn(&[E], &mut [C]),
+        mut row: impl FnMut(Option<i64>, &mut [C]),
     ) {
         vectorized(
             #[inline(always)]
             || {
                 for (channels, at, to) in self.rows_of(base, to) {
-                    match at.zip(channels.first()) {
-                        Some((at, channel)) => self.places(source, at + channel, rest, line),
-                        None => line.fill(rest),
-                    }
-                    row(line, to);
+                    let channel = channels.first();
+                    row(at.zip(channel).map(|(at, channel)| at + channel), to);
                 }
             },
         );
     }
 
-    /// The same of bytes, four channels of which are a cell; `lines` has room for as many rows.
+    /// Makes that of bytes, four channels of which are a cell, `rest` where there is nothing; `lines` has room for as many rows.
     pub(crate) fn make<B: Byte>(
         &self,
         source: &[B],
@@ -222,7 +219,7 @@ impl Image {
                 continue;
             }
             for (line, channel) in lines.chunks_exact_mut(row).zip(channels) {
-                self.places(source, at + channel, rest, line);
+                self.places(source, Some(at + channel), rest, line);
             }
             let mut four = lines.chunks_exact(row);
             weave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);

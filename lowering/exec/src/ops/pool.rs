@@ -18,58 +18,13 @@ use std::ops::Range;
 /// Channels that are worked on side by side, if they are neighbours.
 const CHANNELS: usize = 16;
 
-/// A position of the result, and which elements it is made of.
-#[derive(Debug)]
-struct Position {
-    to: i64,
-    /// Of [`Pool::reads`].
-    reads: Range<usize>,
-    /// What a sum is multiplied by.
-    factor: f32,
-}
-
 /// Positions that are worked on side by side.
 const LINE: usize = 16;
-
-/// Positions whose windows are as large, a step apart.
-#[derive(Debug)]
-struct Line {
-    first: usize,
-    /// How far each window's elements are from those of the one before; none for one position alone.
-    step: Option<i64>,
-}
-
-/// Positions as lines of [`LINE`], and those that are left.
-fn lines(positions: &[Position], reads: &[i64]) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let mut first = 0;
-    while first < positions.len() {
-        let step = positions.get(first..first + LINE).and_then(|line| {
-            let of = |p: &Position| &reads[p.reads.clone()];
-            let start = &line[0];
-            let step = of(&line[1]).first()? - of(start).first()?;
-            let follows = |(i, p): (usize, &Position)| {
-                let by = i as i64;
-                p.to == start.to + by
-                    && p.factor.to_bits() == start.factor.to_bits()
-                    && of(p).len() == of(start).len()
-                    && of(p)
-                        .iter()
-                        .zip(of(start))
-                        .all(|(a, b)| *a == b + by * step)
-            };
-            (matches!(step, 1 | 2) && line.iter().enumerate().all(follows)).then_some(step)
-        });
-        lines.push(Line { first, step });
-        first += if step.is_some() { LINE } else { 1 };
-    }
-    lines
-}
 
 /// Windows over lines that are neighbours along the last dimension: lines are combined first, and then their elements.
 #[derive(Debug)]
 struct Crossed {
-    rows: Vec<Row>,
+    rows: Vec<Position>,
     /// Where lines begin in the operand.
     reads: Vec<i64>,
     /// Elements of a line, and of one of the result.
@@ -85,14 +40,19 @@ struct Crossed {
     factors: IndexMap<usize, Vec<f32>>,
 }
 
-/// A line of the result.
+/// A position of the result, or a line of it, and what it is made of.
 #[derive(Debug)]
-struct Row {
+struct Position {
     to: i64,
-    /// Of [`Crossed::reads`].
+    /// Of the elements or lines that are read.
     reads: Range<usize>,
-    /// Lines that count.
+    /// How many count.
     count: usize,
+}
+
+/// What a sum of so many is multiplied by.
+fn factor(count: usize) -> f32 {
+    (1.0 / count as f64) as f32
 }
 
 impl Crossed {
@@ -107,7 +67,7 @@ impl Crossed {
         if step(x) != Some(1) || step(y) != Some(1) || most < span || most < slide.kernel {
             return None;
         }
-        let (rows, reads) = rows(outer, [xt, yt], yb, padding);
+        let (rows, reads) = positions(outer, [xt, yt], yb, padding);
         let end = slide.low + input + slide.high;
         let counts = (0..output).map(|at| {
             let places = (0..slide.kernel).map(|k| at * slide.stride + k * slide.dilation);
@@ -121,7 +81,7 @@ impl Crossed {
         let counts: Vec<usize> = counts.collect();
         let of = |lines: usize| {
             let counts = counts.iter();
-            counts.map(|&n| (1.0 / (lines * n) as f64) as f32).collect()
+            counts.map(|&n| factor(lines * n)).collect()
         };
         let factors = rows.iter().map(|row| row.count);
         let factors: IndexSet<usize> = factors.collect();
@@ -201,15 +161,15 @@ impl Crossed {
     }
 }
 
-/// Lines of the result over all spatial dimensions but the last, and what they read.
-fn rows(
-    outer: &[Slide],
+/// Positions of the result over the first spatial dimensions, and what they read.
+fn positions(
+    slides: &[Slide],
     [xt, yt]: [&[Vec<i64>]; 2],
     yb: i64,
     padding: bool,
-) -> (Vec<Row>, Vec<i64>) {
+) -> (Vec<Position>, Vec<i64>) {
     let mut positions = vec![(yb, vec![0i64], 1usize)];
-    for (d, slide) in outer.iter().enumerate() {
+    for (d, slide) in slides.iter().enumerate() {
         let (x, y) = (&xt[2 + d], &yt[2 + d]);
         let end = slide.low + x.len() + slide.high;
         let mut next = Vec::with_capacity(positions.len() * y.len());
@@ -228,17 +188,17 @@ fn rows(
         positions = next;
     }
     let mut reads = Vec::new();
-    let rows = positions.into_iter().map(|(to, own, declared)| {
+    let positions = positions.into_iter().map(|(to, own, declared)| {
         let count = if padding { declared } else { own.len() };
         let from = reads.len();
         reads.extend(own);
-        Row {
+        Position {
             to,
             reads: from..reads.len(),
             count,
         }
     });
-    (rows.collect(), reads)
+    (positions.collect(), reads)
 }
 
 /// Windows over spatial dimensions.
@@ -253,8 +213,6 @@ pub(crate) struct Pool {
     neighbours: bool,
     by_lines: Option<Crossed>,
     positions: Vec<Position>,
-    /// Positions that are neighbours in the result, [`LINE`] or one.
-    lines: Vec<Line>,
     reads: Vec<i64>,
     reach: [(i64, i64); 2],
 }
@@ -293,14 +251,8 @@ impl Pool {
         // Lines need no list of all positions.
         let (positions, reads) = match &by_lines {
             Some(_) => Default::default(),
-            None => rows(&slides, [&xt, &yt], yb, padding),
+            None => positions(&slides, [&xt, &yt], yb, padding),
         };
-        let positions = positions.into_iter().map(|row| Position {
-            to: row.to,
-            reads: row.reads,
-            factor: (1.0 / row.count as f64) as f32,
-        });
-        let positions: Vec<Position> = positions.collect();
         let pairs = |d: usize| yt[d].iter().zip(&xt[d]).map(|(&y, &x)| [y, x]).collect();
         let mut images: Vec<[i64; 2]> = pairs(0);
         images.iter_mut().for_each(|image| image[1] += xb);
@@ -311,7 +263,6 @@ impl Pool {
             channels: pairs(1),
             neighbours,
             by_lines,
-            lines: lines(&positions, &reads),
             positions,
             reads,
             reach: [reach(yb, &yt), reach(xb, &xt)],
@@ -339,7 +290,11 @@ impl Pool {
         for image in &self.images {
             for position in &self.positions {
                 let reads = &self.reads[position.reads.clone()];
-                let factor = if self.greatest { 1.0 } else { position.factor };
+                let factor = if self.greatest {
+                    1.0
+                } else {
+                    factor(position.count)
+                };
                 for first in (0..side).step_by(CHANNELS) {
                     let [to, from] = self.channels[first];
                     let mut all = [start; CHANNELS];
@@ -356,28 +311,11 @@ impl Pool {
                         .zip(all)
                         .for_each(|(out, x)| *out = E::with(x * factor, E::zeroed()));
                 }
-            }
-            for [to, from] in &self.channels[side..] {
-                for line in &self.lines {
-                    let position = &self.positions[line.first];
-                    let reads = &self.reads[position.reads.clone()];
-                    let factor = if self.greatest { 1.0 } else { position.factor };
-                    let (from, to) = (image[1] + from, image[0] + to + position.to);
-                    let mut all = [start; LINE];
-                    match line.step {
-                        Some(1) => windows::<_, 1>(&mut all, x, from, reads, &combine),
-                        Some(_) => windows::<_, 2>(&mut all, x, from, reads, &combine),
-                        None => {
-                            let elements = reads.iter().map(|r| x[(from + r) as usize].float());
-                            let found = elements.fold(start, &combine) * factor;
-                            out[to as usize] = E::with(found, E::zeroed());
-                            continue;
-                        }
-                    }
-                    let out = &mut out[to as usize..to as usize + LINE];
-                    out.iter_mut()
-                        .zip(all)
-                        .for_each(|(out, x)| *out = E::with(x * factor, E::zeroed()));
+                for [to, from] in &self.channels[side..] {
+                    let from = image[1] + from;
+                    let elements = reads.iter().map(|r| x[(from + r) as usize].float());
+                    let found = elements.fold(start, &combine) * factor;
+                    out[(image[0] + to + position.to) as usize] = E::with(found, E::zeroed());
                 }
             }
         }

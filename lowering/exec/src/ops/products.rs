@@ -224,10 +224,15 @@ direct! {
             from: &[f32],
             base: i64,
             rest: f32,
-            line: &mut [f32],
+            _: &mut [f32],
             to: &mut [f32],
         ) {
-            image.of_elements(from, base, rest, line, to, |line, to| to.copy_from_slice(line));
+            image.of_elements(
+                base,
+                to,
+                #[inline(always)]
+                |at, to| image.places(from, at, rest, to),
+            );
         }
         fn scale(factors: &mut [f32], by: f32) {
             vectorized(
@@ -259,13 +264,13 @@ macro_rules! floats {
                 to: &mut [f32],
             ) {
                 image.of_elements(
-                    from,
                     base,
-                    rest,
-                    line,
                     to,
                     #[inline(always)]
-                    |line, to| to.iter_mut().zip(line).for_each(|(to, x)| *to = x.read()),
+                    |at, to| {
+                        image.places(from, at, rest, line);
+                        Self::multiplied(line, 1, rest, to);
+                    },
                 );
             }
         }

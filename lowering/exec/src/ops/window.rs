@@ -1,7 +1,6 @@
 //! Elements that a kernel slides over: which of them there are, and panels of them.
 
 use crate::kernels::product::Cell;
-use crate::kernels::vectorized;
 use crate::ops::image::Image;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
@@ -96,19 +95,14 @@ impl Window {
         if positions.len() < width {
             to.fill(rest);
         }
-        vectorized(
-            #[inline(always)]
-            || {
-                for (to, term) in to.chunks_exact_mut(width).zip(block) {
-                    let by = &self.terms[term];
-                    let offset = base + terms[term][self.side];
-                    for run in &runs {
-                        let to = &mut to[run.first..run.first + run.count];
-                        self.run(source, run, by, offset + run.offset, (to, rest));
-                    }
-                }
-            },
-        );
+        for (to, term) in to.chunks_exact_mut(width).zip(block) {
+            let by = &self.terms[term];
+            let offset = base + terms[term][self.side];
+            for run in &runs {
+                let to = &mut to[run.first..run.first + run.count];
+                self.run(source, run, by, offset + run.offset, (to, rest));
+            }
+        }
     }
 
     /// The lines of a block of terms whose neighbours lie one after another.
@@ -174,7 +168,7 @@ impl Window {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn run<E: Cell>(
         &self,
         source: &[E],

@@ -1,20 +1,20 @@
-//! Places at which a kernel does the same.
+//! Places in even steps on both sides.
 
 use std::ops::Range;
 
-/// Places in even steps that a kernel does the same at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Repeats {
+/// One loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loop {
     pub(crate) count: usize,
-    /// Bytes from one place to the next in the source.
+    /// What a step adds to the place in the source.
     pub(crate) from: isize,
-    /// The same in the target.
+    /// What a step adds to the place in the target; positive where there are several.
     pub(crate) to: isize,
 }
 
-impl Repeats {
+impl Loop {
     /// One place.
-    pub(crate) const ONCE: Repeats = Repeats {
+    pub(crate) const ONCE: Loop = Loop {
         count: 1,
         from: 0,
         to: 0,
