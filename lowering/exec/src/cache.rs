@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 /// Caches of the first processor, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caches {
+    /// The nearest one.
+    pub(crate) first: u64,
     /// The largest one that a processor has for itself.
     pub(crate) own: u64,
     /// The largest one.
@@ -20,8 +22,10 @@ impl Caches {
         *CACHES.get_or_init(|| {
             let sizes: Vec<(u64, u64)> = (0..levels).filter_map(cache).collect();
             let largest = sizes.iter().map(|c| c.1).max();
-            let own = sizes.iter().filter(|c| c.0 == 2).map(|c| c.1).max();
+            let of = |level: u64| sizes.iter().filter(|c| c.0 == level).map(|c| c.1).max();
+            let (first, own) = (of(1), of(2));
             Caches {
+                first: first.unwrap_or(32 << 10),
                 own: own.unwrap_or(1 << 20),
                 largest: largest.unwrap_or(32 << 20),
             }
@@ -62,7 +66,7 @@ impl Level {
     /// For so many bytes in all, of which no cache holds `beyond` if that is said. Otherwise a quarter of the shared cache is left to
     /// others: copies lose a third of their speed from there on (benchmark `conversion`, cases `nchw_nhwc` and `pixel_shuffle`).
     pub(crate) fn of(bytes: u64, beyond: Option<u64>) -> Level {
-        let Caches { own, largest } = Caches::get();
+        let Caches { own, largest, .. } = Caches::get();
         if beyond.unwrap_or(largest - largest / 4) <= bytes {
             Level::Memory
         } else if own < bytes {

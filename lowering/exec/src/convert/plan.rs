@@ -11,6 +11,7 @@ use crate::moved::Moved;
 use crate::team::Team;
 use optc_layout::{Placement, affine_boxes};
 use std::fmt;
+use std::ops::Range;
 use thiserror::Error;
 
 /// Boxes of affine offsets that a plan has at most; beyond, elements move one by one.
@@ -313,16 +314,25 @@ impl ConversionPlan {
         let work = |thread: usize| {
             let Shared { from, to } = *shared.get();
             for task in tasks {
-                let (each, more) = (task.units() / threads, task.units() % threads);
-                let share = |i: usize| each * i + more.min(i);
+                let units = share(task.units(), threads, thread);
                 // SAFETY: both buffers have the sizes that the plan was made for, so that all places of all tasks
                 // are inside of them; `gaps` has shown that no place of the target belongs to two units.
-                unsafe { task.run(self.how, share(thread)..share(thread + 1), from, to) };
+                unsafe { task.run(self.how, units, from, to) };
             }
             kernels::finish(self.how);
         };
         each(threads, &work);
     }
+}
+
+/// What a thread does of so many units.
+fn share(units: usize, threads: usize, thread: usize) -> Range<usize> {
+    if threads == 1 {
+        return 0..units;
+    }
+    let (each, more) = (units / threads, units % threads);
+    let start = |i: usize| each * i + more.min(i);
+    start(thread)..start(thread + 1)
 }
 
 /// Does numbered work, each number on a thread of its own.

@@ -1,7 +1,7 @@
 //! Which kernel moves a box, in which order, and how the work is cut into units.
 
 use super::nest::Nest;
-use crate::cache::Level;
+use crate::cache::{Caches, Level};
 use crate::kernels::{self, CACHE_LINE, Direction, How, Loop, Matrix, Offsets, Runs, Streams};
 use std::fmt;
 use std::ops::Range;
@@ -23,6 +23,22 @@ fn column_bytes(level: Level, cols: &Offsets, unit: usize) -> usize {
         _ if cols.all(|step| step % PAGE == 0) => CACHE_LINE,
         _ => 512.min(128 * unit),
     }
+}
+
+/// Whether whole lines of the source are read at once.
+///
+/// They are where a cache near has them, and where those of a block's rows compete for the same places of the nearest cache, so that
+/// they would be gone before the next piece of them is read; elsewhere fewer columns at a time are faster. Chosen by the benchmark
+/// `conversion`, cases `small_64`, `2d_4096`, `p3_210` and `nchw_nhwc`.
+fn whole_lines(level: Level, rows: &Offsets, unit: usize) -> bool {
+    let apart = |step: isize| 1 << step.trailing_zeros().min(PAGE.trailing_zeros());
+    let compete = match *rows {
+        Offsets::Even { step, .. } => {
+            Caches::get().first < (CACHE_LINE / unit * apart(step)) as u64
+        }
+        Offsets::Listed(_) => false,
+    };
+    level == Level::Own || compete
 }
 
 /// Bytes of a page; lines that are a multiple of it apart lie in the same places of most caches.
@@ -204,9 +220,11 @@ impl Task {
         }
         let [rows, cols] = &grown;
         let loops = |list: &[usize]| list.iter().map(|&i| nest.loops[i]).collect::<Vec<_>>();
+        let rows_from = listed(&loops(rows), |l| l.from);
         let matrix = Matrix {
             unit,
-            rows: listed(&loops(rows), |l| l.from),
+            lines: whole_lines(level, &rows_from, unit),
+            rows: rows_from,
             cols: listed(&loops(cols), |l| l.to),
         };
         let mut at = 0;
@@ -317,12 +335,12 @@ impl Task {
         }
     }
 
-    /// Runs a part of the kernel at one place.
+    /// Runs a part of the kernel at one place. It is never part of its caller, which would compute what all kernels need at each call.
     ///
     /// # Safety
     /// As for [`Task::run`].
     #[expect(unsafe_code, reason = "the places of a nest are inside of its buffers")]
-    #[inline]
+    #[inline(never)]
     unsafe fn part(&self, how: How, part: usize, from: *const u8, to: *mut u8) {
         // SAFETY: a kernel's part is one of the nest.
         unsafe {

@@ -252,6 +252,16 @@ unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m256i, pla
     }
 }
 
+/// The vectors that have the first and the second 16 bytes of two.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn exchange([a, b]: [__m256i; 2]) -> [__m256i; 2] {
+    [
+        _mm256_permute2x128_si256::<0x20>(a, b),
+        _mm256_permute2x128_si256::<0x31>(a, b),
+    ]
+}
+
 /// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors, as that of longer vectors.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -270,6 +270,27 @@ unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m512i, pla
     }
 }
 
+/// The vectors that have all first, second, third and fourth 16 bytes of four.
+///
+/// Even and odd pieces are taken twice rather than halves: halves of vectors that come from memory would be loaded one by one and
+/// inserted, which is slower than any shuffle.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    const EVEN: i32 = 0b10_00_10_00;
+    const ODD: i32 = 0b11_01_11_01;
+    let even_ab = _mm512_shuffle_i32x4::<EVEN>(a, b);
+    let even_cd = _mm512_shuffle_i32x4::<EVEN>(c, d);
+    let odd_ab = _mm512_shuffle_i32x4::<ODD>(a, b);
+    let odd_cd = _mm512_shuffle_i32x4::<ODD>(c, d);
+    [
+        _mm512_shuffle_i32x4::<EVEN>(even_ab, even_cd),
+        _mm512_shuffle_i32x4::<EVEN>(odd_ab, odd_cd),
+        _mm512_shuffle_i32x4::<ODD>(even_ab, even_cd),
+        _mm512_shuffle_i32x4::<ODD>(odd_ab, odd_cd),
+    ]
+}
+
 /// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors.
 ///
 /// A stage takes the top bit of an element's vector to the bottom of its place and moves all bits between up by

@@ -68,7 +68,7 @@ impl Places for &[isize] {
 }
 
 /// The loops over blocks, where vectors have `$pieces` pieces of 16 bytes: `matrix_of` chooses how places are found, which
-/// `placed` chooses the form of blocks for; `load`, `transpose` and `store` move one.
+/// `placed` chooses the form of blocks for; `load`, `exchange`, `transpose` and `store` move one.
 macro_rules! blocks {
     ($features:literal, $pieces:literal, $zero:ident) => {
         /// # Safety
@@ -118,6 +118,7 @@ macro_rules! blocks {
         ) {
             let n_rows = R * N;
             let (rows, cols) = (&part.rows, &part.cols);
+            let squares = part.matrix.lines && $pieces * N <= cols.len();
             let mut row = rows.start;
             loop {
                 let to = part.to.wrapping_add(row * E);
@@ -128,6 +129,7 @@ macro_rules! blocks {
                     let from = part.from.offset(first);
                     if S && whole {
                         row_of_blocks::<E, N, R, true, A, B>(
+                            squares,
                             from,
                             to,
                             cols.clone(),
@@ -136,6 +138,7 @@ macro_rules! blocks {
                         );
                     } else {
                         row_of_blocks::<E, N, R, false, A, B>(
+                            squares,
                             from,
                             to,
                             cols.clone(),
@@ -151,6 +154,8 @@ macro_rules! blocks {
             }
         }
 
+        /// `squares` of whole vectors, which the columns have one of, as far as they go, and blocks of 16 bytes of columns for the rest.
+        ///
         /// # Safety
         /// As for [`blocks`]; `from` is where rows are counted from, `to` the first of them in the first column.
         #[inline]
@@ -163,6 +168,7 @@ macro_rules! blocks {
             A: Places,
             B: Places,
         >(
+            squares: bool,
             from: *const u8,
             to: *mut u8,
             cols: Range<usize>,
@@ -170,9 +176,24 @@ macro_rules! blocks {
             at_col: B,
         ) {
             let n_cols = $pieces / R * N;
-            let mut groups = [from; R];
-            each!(R, |i| groups[i] = from.wrapping_offset(at_row.group(i * N)));
+            let mut groups = [from; $pieces];
+            each!($pieces, |i| groups[i] =
+                from.wrapping_offset(at_row.group(i * N)));
             let mut col = cols.start;
+            if R == $pieces && squares {
+                let side = $pieces * N;
+                // A square that overlaps another one by half of it at most costs less than the blocks it saves.
+                while col + side / 2 <= cols.end {
+                    col = col.min(cols.end - side);
+                    // SAFETY: the square's columns are columns of the part.
+                    unsafe { square::<E, N, S, A, B>(groups, to, col, at_row, at_col) };
+                    col += side;
+                }
+                if cols.end <= col {
+                    return;
+                }
+                col = col.min(cols.end - n_cols);
+            }
             loop {
                 let mut block = [$zero(); N];
                 let mut at = (col * E) as isize;
@@ -204,6 +225,51 @@ macro_rules! blocks {
                 }
                 col = (col + n_cols).min(cols.end - n_cols);
             }
+        }
+
+        /// Moves as many rows as a vector has elements, a whole vector of each: each line of the source is read once, and the
+        /// pieces of 16 bytes of its groups change places in registers.
+        ///
+        /// # Safety
+        /// As for [`row_of_blocks`]; `groups` are where the rows of each group are counted from.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn square<const E: usize, const N: usize, const S: bool, A: Places, B: Places>(
+            groups: [*const u8; $pieces],
+            to: *mut u8,
+            col: usize,
+            at_row: A,
+            at_col: B,
+        ) {
+            let mut blocks = [[$zero(); N]; $pieces];
+            let mut at = (col * E) as isize;
+            each!(N, |i| {
+                if i != 0 {
+                    at = at_row.next(at);
+                }
+                let mut rows = [$zero(); $pieces];
+                each!($pieces, |group| {
+                    let row = groups[group].wrapping_offset(at_row.place(at, group * N, i));
+                    // SAFETY: the square's columns are columns of the part, `col * E` bytes into its rows.
+                    rows[group] = unsafe { load::<1>(|_| row) };
+                });
+                let rows = exchange(rows);
+                each!($pieces, |piece| blocks[piece][i] = rows[piece]);
+            });
+            let (start, at_col) = at_col.part(col, $pieces * N);
+            each!($pieces, |piece| {
+                let block = transpose::<E, N>(blocks[piece]);
+                let mut at = start;
+                each!(N, |i| {
+                    if i != 0 {
+                        at = at_col.next(at);
+                    }
+                    let first = piece * N;
+                    let column = at_col.group(first) + at_col.place(at, first, i);
+                    // SAFETY: the square's rows are rows of the part.
+                    unsafe { store::<$pieces, S>(to.offset(column), block[i], 0) };
+                });
+            });
         }
     };
 }

@@ -43,6 +43,8 @@ pub(crate) struct Matrix {
     pub(crate) rows: Offsets,
     /// Where each column begins in the target.
     pub(crate) cols: Offsets,
+    /// Whether whole lines of the source are read at once rather than pieces of more rows one after the other.
+    pub(crate) lines: bool,
 }
 
 /// Some rows and columns of a matrix at a place.

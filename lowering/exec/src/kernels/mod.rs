@@ -153,6 +153,7 @@ pub(crate) fn finish(how: How) {
 ///
 /// # Safety
 /// These bytes are inside of the target and nobody else reads or writes them.
+#[inline(never)]
 pub(crate) unsafe fn zero(len: usize, repeats: Loop, range: Range<usize>, to: *mut u8) {
     for (_, to) in repeats.places(range, to, to) {
         // SAFETY: the caller's promises; parts of a run may overlap.

@@ -1,4 +1,5 @@
-//! Kernels without vector instructions.
+//! Kernels without vector instructions. They are never part of their caller, which would compute what their loops need at each call of
+//! any kernel.
 
 use super::matrix::MatrixPart;
 use super::runs::{Runs, RunsPart};
@@ -10,6 +11,7 @@ const ROWS: usize = 16;
 
 /// # Safety
 /// As for `kernels::runs`.
+#[inline(never)]
 pub(super) unsafe fn runs(part: &RunsPart<'_>) {
     for (from, to) in part.places() {
         // SAFETY: the caller's promises.
@@ -79,6 +81,7 @@ pub(super) unsafe fn runs_of<const N: usize>(
 
 /// # Safety
 /// As for `kernels::matrix`.
+#[inline(never)]
 pub(super) unsafe fn matrix(part: &MatrixPart<'_>) {
     // SAFETY: the caller's promises.
     unsafe {
@@ -113,6 +116,7 @@ unsafe fn matrix_of<const N: usize>(part: &MatrixPart<'_>) {
 
 /// # Safety
 /// As for `kernels::streams`.
+#[inline(never)]
 pub(super) unsafe fn streams(part: &StreamsPart<'_>) {
     // SAFETY: the caller's promises.
     unsafe {
