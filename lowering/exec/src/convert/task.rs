@@ -2,7 +2,9 @@
 
 use super::nest::Nest;
 use crate::cache::{Caches, Level};
-use crate::kernels::{self, CACHE_LINE, Direction, How, Loop, Matrix, Offsets, Runs, Streams};
+use crate::kernels::{
+    self, CACHE_LINE, Direction, How, Loop, Matrix, Offsets, Repeats, Runs, Streams,
+};
 use std::fmt;
 use std::ops::Range;
 
@@ -85,7 +87,7 @@ enum Kernel {
     /// Writes zeros into as many bytes.
     Zero {
         len: usize,
-        repeats: Loop,
+        repeats: Repeats,
         cut: Cut,
     },
 }
@@ -129,8 +131,8 @@ impl Task {
         });
         let mut outer = outer.collect::<Vec<_>>();
         let units = outer.iter().map(|l| l.count).product();
-        let repeats = repeated(&mut outer, units).unwrap_or(Loop::ONCE);
-        let cut = Cut::new(repeats.count, UNIT_BYTES.div_ceil(len.max(1)));
+        let repeats = repeated(&mut outer, units).unwrap_or(Repeats::ONCE);
+        let cut = Cut::new(repeats.count(), UNIT_BYTES.div_ceil(len.max(1)));
         Task::new(0, to as isize, outer, Kernel::Zero { len, repeats, cut })
     }
 
@@ -182,14 +184,14 @@ impl Task {
             count: inner.count,
             from: inner.from,
             to: inner.to,
-            repeats: Loop::ONCE,
+            repeats: Repeats::ONCE,
         };
         let outer = nest.units();
         let cut = match repeated(&mut nest.loops, outer) {
             Some(repeats) => {
                 runs.repeats = repeats;
                 Cut::new(
-                    repeats.count,
+                    repeats.count(),
                     UNIT_BYTES.div_ceil((runs.len * runs.count).max(1)),
                 )
             }
@@ -241,7 +243,7 @@ impl Task {
                 let cut = match repeated(&mut nest.loops, outer) {
                     Some(repeats) => {
                         streams.repeats = repeats;
-                        Cut::new(repeats.count, chunk.div_ceil(streams.count))
+                        Cut::new(repeats.count(), chunk.div_ceil(streams.count))
                     }
                     None => Cut::new(streams.count, chunk),
                 };
@@ -369,14 +371,16 @@ impl Task {
     }
 }
 
-/// Takes the innermost of the loops around a kernel into it, unless they are too few for threads to share.
-fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Loop> {
-    loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)
+/// Takes the innermost of the loops around a kernel into it, two of them if there are, unless they are too few for threads to share.
+fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Repeats> {
+    let inner = loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)?;
+    let outer = loops.pop().unwrap_or(Loop::ONCE);
+    Some(Repeats { outer, inner })
 }
 
 /// Elements of a kernel and its places, of which a piece of one is done at all of the other.
-fn piece_of(count: usize, repeats: Loop, piece: Range<usize>) -> [Range<usize>; 2] {
-    match repeats.count {
+fn piece_of(count: usize, repeats: Repeats, piece: Range<usize>) -> [Range<usize>; 2] {
+    match repeats.count() {
         1 => [piece, 0..1],
         _ => [0..count, piece],
     }
@@ -439,9 +443,10 @@ impl fmt::Display for Task {
         for l in &self.outer {
             write!(f, "{} x ", l.count)?;
         }
-        let times = |f: &mut fmt::Formatter<'_>, repeats: Loop| match repeats.count {
-            1 => Ok(()),
-            count => write!(f, "{count} x "),
+        let times = |f: &mut fmt::Formatter<'_>, repeats: Repeats| {
+            let counts = [repeats.outer.count, repeats.inner.count];
+            let mut counts = counts.into_iter().filter(|&count| 1 < count);
+            counts.try_for_each(|count| write!(f, "{count} x "))
         };
         match &self.kernel {
             Kernel::Runs { runs, .. } => {

@@ -55,6 +55,8 @@ unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8
             97..=128 => vectors::<3>(runs, range, from, to),
             129..=160 => vectors::<4>(runs, range, from, to),
             161..=192 => vectors::<5>(runs, range, from, to),
+            193..=224 if level != Level::Memory => vectors::<6>(runs, range, from, to),
+            225..=256 if level != Level::Memory => vectors::<7>(runs, range, from, to),
             _ if level == Level::Memory && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
@@ -129,13 +131,9 @@ unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const
         unsafe {
             let (from, to) = place(runs, i, from, to);
             let mut head = [_mm256_setzero_si256(); K];
-            for (j, vector) in head.iter_mut().enumerate() {
-                *vector = _mm256_loadu_si256(from.add(j * V).cast());
-            }
+            each!(K, |j| head[j] = _mm256_loadu_si256(from.add(j * V).cast()));
             let last = _mm256_loadu_si256(from.add(tail).cast());
-            for (j, vector) in head.into_iter().enumerate() {
-                _mm256_storeu_si256(to.add(j * V).cast(), vector);
-            }
+            each!(K, |j| _mm256_storeu_si256(to.add(j * V).cast(), head[j]));
             _mm256_storeu_si256(to.add(tail).cast(), last);
         }
     }

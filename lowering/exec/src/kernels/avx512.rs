@@ -16,12 +16,6 @@ const V: usize = 64;
 /// Runs from which on lines go past the cache, in bytes.
 const STREAMED: usize = 256;
 
-/// Runs of at most so many bytes are asked for ahead, as no machine foresees them.
-const AHEAD_BYTES: usize = 256;
-
-/// How many runs ahead.
-const AHEAD: usize = 4;
-
 /// # Safety
 /// As for `kernels::runs`, on a machine that has these vectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
@@ -68,22 +62,11 @@ unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8
             }
             65..=128 => vectors::<1>(runs, range, from, to),
             129..=192 => vectors::<2>(runs, range, from, to),
+            193..=256 if level != Level::Memory => vectors::<3>(runs, range, from, to),
             _ if level == Level::Memory && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
                     streamed(from, to, runs.len);
-                }
-            }
-            len if len <= AHEAD_BYTES && level == Level::Shared => {
-                let (next_from, count) = (runs.from * AHEAD as isize, range.end);
-                for i in range {
-                    let (from, to) = place(runs, i, from, to);
-                    if i + AHEAD < count {
-                        let next = from.offset(next_from);
-                        let lines = (0..len).step_by(V);
-                        lines.for_each(|at| _mm_prefetch::<_MM_HINT_T0>(next.add(at).cast()));
-                    }
-                    long(from, to, len);
                 }
             }
             len => {
@@ -141,13 +124,9 @@ unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const
         unsafe {
             let (from, to) = place(runs, i, from, to);
             let mut head = [_mm512_setzero_si512(); K];
-            for (j, vector) in head.iter_mut().enumerate() {
-                *vector = _mm512_loadu_si512(from.add(j * V).cast());
-            }
+            each!(K, |j| head[j] = _mm512_loadu_si512(from.add(j * V).cast()));
             let last = _mm512_loadu_si512(from.add(tail).cast());
-            for (j, vector) in head.into_iter().enumerate() {
-                _mm512_storeu_si512(to.add(j * V).cast(), vector);
-            }
+            each!(K, |j| _mm512_storeu_si512(to.add(j * V).cast(), head[j]));
             _mm512_storeu_si512(to.add(tail).cast(), last);
         }
     }

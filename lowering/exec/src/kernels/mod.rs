@@ -32,7 +32,7 @@ use streams::StreamsPart;
 
 pub(crate) use matrix::{Matrix, Offsets};
 pub(crate) use runs::Runs;
-pub(crate) use steps::Loop;
+pub(crate) use steps::{Loop, Repeats};
 pub(crate) use streams::{Direction, Streams};
 pub(crate) use taps::Taps;
 
@@ -154,7 +154,7 @@ pub(crate) fn finish(how: How) {
 /// # Safety
 /// These bytes are inside of the target and nobody else reads or writes them.
 #[inline(never)]
-pub(crate) unsafe fn zero(len: usize, repeats: Loop, range: Range<usize>, to: *mut u8) {
+pub(crate) unsafe fn zero(len: usize, repeats: Repeats, range: Range<usize>, to: *mut u8) {
     for (_, to) in repeats.places(range, to, to) {
         // SAFETY: the caller's promises; parts of a run may overlap.
         unsafe {

@@ -1,6 +1,6 @@
 //! Runs of bytes that lie in even steps.
 
-use super::steps::Loop;
+use super::steps::Repeats;
 use std::ops::Range;
 
 /// Runs of `len` bytes.
@@ -13,7 +13,7 @@ pub(crate) struct Runs {
     /// The same in the target.
     pub(crate) to: isize,
     /// The same runs at other places.
-    pub(crate) repeats: Loop,
+    pub(crate) repeats: Repeats,
 }
 
 /// Runs `range` at some of the places.

@@ -19,6 +19,26 @@ impl Loop {
         from: 0,
         to: 0,
     };
+}
+
+/// Places of a loop around another one, which are numbered one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repeats {
+    pub(crate) outer: Loop,
+    pub(crate) inner: Loop,
+}
+
+impl Repeats {
+    /// One place.
+    pub(crate) const ONCE: Repeats = Repeats {
+        outer: Loop::ONCE,
+        inner: Loop::ONCE,
+    };
+
+    /// How many places there are.
+    pub(crate) fn count(self) -> usize {
+        self.outer.count * self.inner.count
+    }
 
     /// Where some of the places are, if the first one is at `from` and `to`.
     #[inline(always)]
@@ -28,12 +48,27 @@ impl Loop {
         from: *const u8,
         to: *mut u8,
     ) -> impl Iterator<Item = (*const u8, *mut u8)> + use<> {
-        range.map(move |i| {
-            let i = i as isize;
-            (
-                from.wrapping_offset(self.from * i),
-                to.wrapping_offset(self.to * i),
-            )
+        let Repeats { outer, inner } = self;
+        let (mut step, place) = match range.start {
+            0 => (0, 0),
+            start => (start % inner.count, start / inner.count),
+        };
+        let along = |of: [isize; 2]| of[0] * place as isize + of[1] * step as isize;
+        let mut from = from.wrapping_offset(along([outer.from, inner.from]));
+        let mut to = to.wrapping_offset(along([outer.to, inner.to]));
+        let last = inner.count as isize - 1;
+        range.map(move |_| {
+            let at = (from, to);
+            step += 1;
+            let [next_from, next_to] = if step == inner.count {
+                step = 0;
+                [outer.from - inner.from * last, outer.to - inner.to * last]
+            } else {
+                [inner.from, inner.to]
+            };
+            from = from.wrapping_offset(next_from);
+            to = to.wrapping_offset(next_to);
+            at
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Some streams that are woven into one, or one that is taken apart.
 
-use super::steps::Loop;
+use super::steps::Repeats;
 use std::ops::Range;
 
 /// Which side has one run and which has the streams.
@@ -23,7 +23,7 @@ pub(crate) struct Streams {
     pub(crate) count: usize,
     pub(crate) offsets: Vec<isize>,
     /// The same streams at other places.
-    pub(crate) repeats: Loop,
+    pub(crate) repeats: Repeats,
     /// For 64-byte vectors, what each vector that is written takes of each that is read.
     pub(crate) wide: Vec<Pick<64>>,
     /// The same for 16-byte vectors.
@@ -58,7 +58,7 @@ impl Streams {
             wide: picks::<64>(direction, unit, k),
             narrow: picks::<16>(direction, unit, k),
             offsets,
-            repeats: Loop::ONCE,
+            repeats: Repeats::ONCE,
         }
     }
 }
