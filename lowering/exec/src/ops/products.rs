@@ -596,12 +596,18 @@ impl Products {
         if neighbours(&columns, RESULT) && lines(&by_side, side).len() < lines(&rows, side).len() {
             rows = by_side;
         }
+        let mut terms = flat(&ordered(terms, side));
+        // Rows that are packed once come in any order, and columns are brought faster in the order in which they lie.
+        let other = LEFT + RIGHT - side;
+        if known[side - LEFT] && !terms.is_sorted_by_key(|t| t[other]) {
+            terms.sort_by_key(|t| t[other]);
+        }
         Some(Products {
             base,
             batch: ordered(batch, RESULT),
             rows,
             columns,
-            terms: flat(&ordered(terms, side)),
+            terms,
             swapped,
             reach,
             window: None,
