@@ -13,7 +13,7 @@ use crate::kernels::product::{
     self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad, Scales,
     TURNED_ZERO,
 };
-use crate::kernels::{CACHE_LINE, prefetch, vectorized};
+use crate::kernels::{CACHE_LINE, prefetch, prefetch_run, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::finish::Finish;
 use crate::ops::image::Image;
@@ -1728,6 +1728,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             let place = (first + row[RESULT]) as usize;
             assert!(place + used <= len, "a row of the result lies inside of it");
             self.out.push(start.wrapping_add(place));
+            prefetch_run(out, place, used);
         }
         false
     }
