@@ -1,7 +1,7 @@
 //! The greatest element or the mean of each window, for each channel, in any order.
 
 use crate::element::{Kind, elements, elements_mut};
-use crate::kernels::vectorized;
+use crate::kernels::vectorized_wide;
 use crate::memory::In;
 use crate::ops::depthwise::Float;
 use crate::ops::kernel::{Kernel, Scratch, Site, within};
@@ -35,8 +35,8 @@ struct Crossed {
     span: usize,
     stride: usize,
     /// What a window reads from where it begins.
-    taps: Vec<i64>,
-    /// What sums of each number of lines are multiplied by.
+    taps: Vec<usize>,
+    /// What sums of each number of lines are multiplied by, for whole [`LINE`]s.
     factors: IndexMap<usize, Vec<f32>>,
 }
 
@@ -80,8 +80,9 @@ impl Crossed {
         });
         let counts: Vec<usize> = counts.collect();
         let of = |lines: usize| {
-            let counts = counts.iter();
-            counts.map(|&n| factor(lines * n)).collect()
+            let factors = counts.iter().map(|&n| factor(lines * n));
+            let rest = output.next_multiple_of(LINE) - output;
+            factors.chain(std::iter::repeat_n(0.0, rest)).collect()
         };
         let factors = rows.iter().map(|row| row.count);
         let factors: IndexSet<usize> = factors.collect();
@@ -97,9 +98,7 @@ impl Crossed {
             low: slide.low,
             span,
             stride: slide.stride,
-            taps: (0..slide.kernel)
-                .map(|k| (k * slide.dilation) as i64)
-                .collect(),
+            taps: (0..slide.kernel).map(|k| k * slide.dilation).collect(),
         })
     }
 
@@ -116,49 +115,188 @@ impl Crossed {
         out: &mut [E],
         x: &[E],
         line: &mut [f32],
-        (combine, start, mean): (impl Fn(f32, f32) -> f32, f32, bool),
+        how: &impl Combine,
     ) {
         let count = self.input.min(self.span.saturating_sub(self.low));
         for row in &self.rows {
+            let reads = &self.reads[row.reads.clone()];
             let own = &mut line[self.low.min(self.span)..][..count];
-            own.fill(start);
-            for read in &self.reads[row.reads.clone()] {
-                let at = (from + read) as usize;
-                for (own, x) in own.iter_mut().zip(&x[at..at + count]) {
-                    *own = combine(*own, x.float());
-                }
-            }
+            let lines = reads
+                .iter()
+                .map(|read| &x[(from + read) as usize..][..count]);
+            combined(own, lines, how);
             let to = (to + row.to) as usize;
             let out = &mut out[to..to + self.output];
-            let factors = self.factors.get(&row.count).filter(|_| mean);
-            for (i, out) in out.chunks_mut(LINE).enumerate() {
-                let first = i * LINE;
-                let mut all = [start; LINE];
-                let at = (first * self.stride) as i64;
-                match self.stride {
-                    1 => windows::<_, 1>(&mut all, line, at, &self.taps, &combine),
-                    2 => windows::<_, 2>(&mut all, line, at, &self.taps, &combine),
-                    stride => {
-                        for tap in &self.taps {
-                            let line = line[(at + tap) as usize..].iter().step_by(stride);
-                            all.iter_mut()
-                                .zip(line)
-                                .for_each(|(all, x)| *all = combine(*all, *x));
-                        }
+            let factors = self.factors.get(&row.count).filter(|_| how.is_mean());
+            // A number that is none stays one whatever it is combined with, which takes longer.
+            if !how.is_mean() && own.iter().fold(false, |none, x| none | x.is_nan()) {
+                self.cross(line, out, factors, how, |a, b| how.combine(a, b));
+            } else {
+                self.cross(line, out, factors, how, |a, b| how.numbers(a, b));
+            }
+        }
+    }
+
+    /// Combines the elements of a line.
+    #[inline(always)]
+    fn cross<E: Float>(
+        &self,
+        line: &[f32],
+        out: &mut [E],
+        factors: Option<&Vec<f32>>,
+        how: &impl Combine,
+        combine: impl Fn(f32, f32) -> f32,
+    ) {
+        for (i, out) in out.chunks_mut(LINE).enumerate() {
+            let first = i * LINE;
+            let from = &line[first * self.stride..];
+            let start = how.start();
+            let mut all = match self.stride {
+                1 => windows::<LINE, 1>(from, &self.taps, start, &combine),
+                2 => windows::<{ 2 * LINE }, 2>(from, &self.taps, start, &combine),
+                stride => {
+                    let mut all = [start; LINE];
+                    for &tap in &self.taps {
+                        let line = from[tap..].iter().step_by(stride);
+                        all.iter_mut()
+                            .zip(line)
+                            .for_each(|(all, x)| *all = combine(*all, *x));
                     }
+                    all
                 }
-                if let Some(factors) = factors {
-                    let factors = &factors[first..];
-                    all.iter_mut()
-                        .zip(factors)
-                        .for_each(|(x, factor)| *x *= factor);
+            };
+            if let Some(factors) = factors.and_then(|list| list[first..].first_chunk::<LINE>()) {
+                for i in 0..LINE {
+                    all[i] *= factors[i];
                 }
+            }
+            if let Some(out) = out.first_chunk_mut::<LINE>() {
+                for i in 0..LINE {
+                    out[i] = E::with(all[i], E::zeroed());
+                }
+            } else {
                 out.iter_mut()
                     .zip(all)
                     .for_each(|(out, x)| *out = E::with(x, E::zeroed()));
             }
         }
     }
+}
+
+/// How the elements of a window become one.
+trait Combine {
+    /// What there is before the first one.
+    fn start(&self) -> f32;
+
+    /// Of any two.
+    fn combine(&self, a: f32, b: f32) -> f32;
+
+    /// The same of two of which each is a number.
+    fn numbers(&self, a: f32, b: f32) -> f32;
+
+    /// Whether it is divided by how many there were.
+    fn is_mean(&self) -> bool;
+}
+
+/// The greatest one.
+struct Greatest;
+
+impl Combine for Greatest {
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        f32::NEG_INFINITY
+    }
+
+    #[inline(always)]
+    fn combine(&self, a: f32, b: f32) -> f32 {
+        greater(a, b)
+    }
+
+    #[inline(always)]
+    fn numbers(&self, a: f32, b: f32) -> f32 {
+        if b < a { a } else { b }
+    }
+
+    #[inline(always)]
+    fn is_mean(&self) -> bool {
+        false
+    }
+}
+
+/// Their mean.
+struct Mean;
+
+impl Combine for Mean {
+    #[inline(always)]
+    fn start(&self) -> f32 {
+        0.0
+    }
+
+    #[inline(always)]
+    fn combine(&self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    #[inline(always)]
+    fn numbers(&self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    #[inline(always)]
+    fn is_mean(&self) -> bool {
+        true
+    }
+}
+
+/// Combines lines, a few elements of all of them at once; the last ones once more where their number asks for it.
+#[inline(always)]
+fn combined<'a, E: Float>(
+    own: &mut [f32],
+    lines: impl Iterator<Item = &'a [E]> + Clone,
+    how: &impl Combine,
+) {
+    let Some(last) = own.len().checked_sub(LINE) else {
+        own.fill(how.start());
+        for line in lines {
+            for (own, x) in own.iter_mut().zip(line) {
+                *own = how.combine(*own, x.float());
+            }
+        }
+        return;
+    };
+    for at in (0..last).step_by(LINE).chain([last]) {
+        let mut all = [how.start(); LINE];
+        for line in lines.clone() {
+            let Some(line) = line[at..].first_chunk::<LINE>() else {
+                break;
+            };
+            for i in 0..LINE {
+                all[i] = how.combine(all[i], line[i].float());
+            }
+        }
+        own[at..at + LINE].copy_from_slice(&all);
+    }
+}
+
+/// Combines the elements of windows that are `STEP` apart, of `N` elements, of which `taps` are those of the first.
+#[inline(always)]
+fn windows<const N: usize, const STEP: usize>(
+    line: &[f32],
+    taps: &[usize],
+    start: f32,
+    combine: impl Fn(f32, f32) -> f32,
+) -> [f32; LINE] {
+    let mut all = [start; LINE];
+    for &tap in taps {
+        // As if there were one more, so that vectors are read, of which some elements are picked.
+        let Some(x) = line[tap..].first_chunk::<N>() else {
+            break;
+        };
+        for i in 0..LINE {
+            all[i] = combine(all[i], x[i * STEP]);
+        }
+    }
+    all
 }
 
 /// Positions of the result over the first spatial dimensions, and what they read.
@@ -270,18 +408,18 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn all<E: Float>(&self, out: &mut [E], x: &[E], combine: impl Fn(f32, f32) -> f32, start: f32) {
+    fn all<E: Float>(&self, out: &mut [E], x: &[E], how: &impl Combine) {
         if let Some(lines) = &self.by_lines {
-            let mut line = vec![start; lines.room()];
+            let mut line = vec![how.start(); lines.room()];
             for image in &self.images {
                 for channel in &self.channels {
                     let places = [image[0] + channel[0], image[1] + channel[1]];
-                    let how = (&combine, start, !self.greatest);
                     lines.run(places, out, x, &mut line, how);
                 }
             }
             return;
         }
+        let (start, combine) = (how.start(), |a, b| how.combine(a, b));
         let side = if self.neighbours {
             self.channels.len() / CHANNELS * CHANNELS
         } else {
@@ -290,10 +428,9 @@ impl Pool {
         for image in &self.images {
             for position in &self.positions {
                 let reads = &self.reads[position.reads.clone()];
-                let factor = if self.greatest {
-                    1.0
-                } else {
-                    factor(position.count)
+                let factor = match how.is_mean() {
+                    true => factor(position.count),
+                    false => 1.0,
                 };
                 for first in (0..side).step_by(CHANNELS) {
                     let [to, from] = self.channels[first];
@@ -316,33 +453,6 @@ impl Pool {
                     let elements = reads.iter().map(|r| x[(from + r) as usize].float());
                     let found = elements.fold(start, &combine) * factor;
                     out[(image[0] + to + position.to) as usize] = E::with(found, E::zeroed());
-                }
-            }
-        }
-    }
-}
-
-/// Combines the elements of windows that are `STEP` apart, of which `reads` are those of the first.
-#[inline(always)]
-fn windows<E: Float, const STEP: usize>(
-    all: &mut [f32; LINE],
-    x: &[E],
-    from: i64,
-    reads: &[i64],
-    combine: impl Fn(f32, f32) -> f32,
-) {
-    for read in reads {
-        let at = (from + read) as usize;
-        // As if there were one more, so that vectors are read, of which some elements are picked.
-        match x.get(at..).and_then(|x| x.first_chunk::<{ 2 * LINE }>()) {
-            Some(x) => {
-                for i in 0..LINE {
-                    all[i] = combine(all[i], x[i * STEP].float());
-                }
-            }
-            None => {
-                for (all, x) in all.iter_mut().zip(x[at..].iter().step_by(STEP)) {
-                    *all = combine(*all, x.float());
                 }
             }
         }
@@ -383,11 +493,11 @@ impl Pool {
     fn typed<E: Float>(&self, out: &mut [u8], x: &[u8]) -> Result<(), String> {
         let (out, x) = (elements_mut::<E>(out)?, elements::<E>(x)?);
         within(self.reach, [out.len(), x.len()])?;
-        vectorized(
+        vectorized_wide(
             #[inline(always)]
             || match self.greatest {
-                true => self.all(out, x, greater, f32::NEG_INFINITY),
-                false => self.all(out, x, |a, b| a + b, 0.0),
+                true => self.all(out, x, &Greatest),
+                false => self.all(out, x, &Mean),
             },
         );
         Ok(())
