@@ -308,7 +308,7 @@ macro_rules! bytes {
             ) {
                 if width == 1 {
                     let (quads, rest) = list.as_chunks::<4>();
-                    to.iter_mut().zip(quads).for_each(|(to, quad)| *to = *quad);
+                    product::copy_line(quads, &mut to[..quads.len()]);
                     if !rest.is_empty() {
                         to[quads.len()] =
                             std::array::from_fn(|k| rest.get(k).copied().unwrap_or(last));
@@ -1586,9 +1586,15 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 #[inline(always)]
                 || {
                     for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
+                        let row = base + of.rows[row][side];
+                        if let Some(&first) = terms.first().filter(|_| run == terms.len()) {
+                            let at = (row + first) as usize;
+                            E::multiplied(&source[at..at + run], 1, rest, to);
+                            continue;
+                        }
                         let runs = to.chunks_mut(run.div_ceil(E::TOGETHER).max(1));
                         for (run, to) in terms.chunks(run.max(1)).zip(runs) {
-                            let at = (base + of.rows[row][side] + run[0]) as usize;
+                            let at = (row + run[0]) as usize;
                             E::multiplied(&source[at..at + run.len()], 1, rest, to);
                         }
                     }
