@@ -149,7 +149,7 @@ pub(crate) fn finish(how: How) {
     let _ = how;
 }
 
-/// Writes `len` zeros at places `range` of `repeats`.
+/// Writes `len` zeros at places `range` of `repeats`; no part of its caller, as portable kernels.
 ///
 /// # Safety
 /// These bytes are inside of the target and nobody else reads or writes them.

@@ -267,9 +267,8 @@ fn combined<'a, E: Float>(
     for at in (0..last).step_by(LINE).chain([last]) {
         let mut all = [how.start(); LINE];
         for line in lines.clone() {
-            let Some(line) = line[at..].first_chunk::<LINE>() else {
-                break;
-            };
+            let line = line[at..].first_chunk::<LINE>();
+            let line = line.expect("lines are as long as the one that they become");
             for i in 0..LINE {
                 all[i] = how.combine(all[i], line[i].float());
             }
@@ -289,9 +288,8 @@ fn windows<const N: usize, const STEP: usize>(
     let mut all = [start; LINE];
     for &tap in taps {
         // As if there were one more, so that vectors are read, of which some elements are picked.
-        let Some(x) = line[tap..].first_chunk::<N>() else {
-            break;
-        };
+        let x = line[tap..].first_chunk::<N>();
+        let x = x.expect("lines have room for the last vector");
         for i in 0..LINE {
             all[i] = combine(all[i], x[i * STEP]);
         }

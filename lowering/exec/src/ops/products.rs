@@ -1582,20 +1582,17 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             return 1;
         }
         if neighbours {
+            let starts: Vec<i64> = terms.iter().copied().step_by(run.max(1)).collect();
+            let step = run.div_ceil(E::TOGETHER);
             vectorized(
                 #[inline(always)]
                 || {
                     for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
                         let row = base + of.rows[row][side];
-                        if let Some(&first) = terms.first().filter(|_| run == terms.len()) {
+                        for (i, first) in starts.iter().enumerate() {
                             let at = (row + first) as usize;
+                            let to = &mut to[i * step..][..step];
                             E::multiplied(&source[at..at + run], 1, rest, to);
-                            continue;
-                        }
-                        let runs = to.chunks_mut(run.div_ceil(E::TOGETHER).max(1));
-                        for (run, to) in terms.chunks(run.max(1)).zip(runs) {
-                            let at = (row + run[0]) as usize;
-                            E::multiplied(&source[at..at + run.len()], 1, rest, to);
                         }
                     }
                     if turns {
