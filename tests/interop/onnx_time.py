@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""How long onnxruntime takes for models and for what optc makes of them: CPU time, paired and interleaved.
+"""How long onnxruntime takes for models and for what optc makes of them: processor time, interleaved pairs, one thread.
 
-usage: python onnx_time.py OPTC MODEL.onnx... [--target T] [--rounds N] [--seconds S] [--json FILE] [--worst R]
+usage: python onnx_time.py OPTC MODEL.onnx... [--target T]... [--rounds N] [--seconds S] [--json FILE] [--report FILE]
+                           [--goal R] [--from-ms M]
 
-A model and its result are loaded by onnxruntime at its default level with one thread, and run in turns on the same random
-inputs.  A round is some runs of the one and as many of the other, the order changing from round to round; its ratio is
-that of the CPU times of the process.  A line has the medians: milliseconds of the original, the ratio, the lower and
-the upper quartile of the ratios, and the greatest relative difference of an output.  With `--worst` the exit status is 1 if a
-ratio is above it.
+A model and its result are loaded by onnxruntime at its default level with one thread, and run in turns on the same
+inputs: those that shipped_models.py has for a file of that name, else random ones.  A round is some runs of the one and as many of the
+other, the order changing from round to round; its ratio is that of the processor times.  A line has milliseconds of the original
+(median), the median of the ratios with its 95 % interval (of order statistics, so without a distribution), and the greatest relative
+difference of an output.  There are at least `--rounds` rounds, and up to four times as many while the interval has the goal inside.
+
+With `--goal` the exit status is 1 if a result takes more than R times as long: its whole interval is above R, the original takes at
+least M milliseconds (2), and a second measurement says so too.
 Needs numpy, onnx and onnxruntime; weights must be there.
 """
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -22,6 +27,7 @@ import time
 import numpy as np
 import onnxruntime
 
+import shipped_models
 from onnx_out import random_inputs
 
 
@@ -40,57 +46,106 @@ def spent(here, inputs, runs):
     return (time.process_time() - start) / runs
 
 
+def interval(ratios):
+    """Order statistics between which the median is with 95 %."""
+    n, below, k = len(ratios), 0.0, 0
+    # The k-th smallest is above the median with the probability that fewer than k of n are below it.
+    while below + math.comb(n, k) / 2**n <= 0.025:
+        below += math.comb(n, k) / 2**n
+        k += 1
+    ordered = sorted(ratios)
+    return ordered[max(k - 1, 0)], ordered[min(n - k, n - 1)]
+
+
+def difference(a, b):
+    if a.dtype.kind not in "fiub" or a.shape != b.shape:
+        return math.inf
+    a, b = np.float64(a), np.float64(b)
+    known = np.isfinite(a) & np.isfinite(b)
+    return float(np.max(np.abs(a - b)[known], initial=0) / max(np.max(np.abs(a)[known], initial=0), 1e-30))
+
+
 def measure(before, after, args):
     pair = [session(before), session(after)]
-    inputs = random_inputs(before, 0)
+    inputs = shipped_models.usual(before.stem) or random_inputs(before, 0)
     a, b = (s.run(None, inputs) for s in pair)
-    worst = max(float(np.max(np.abs(np.float64(x) - np.float64(y)), initial=0) / max(np.max(np.abs(np.float64(x)), initial=0), 1e-30))
-                for x, y in zip(a, b))
+    worst = max(difference(np.asarray(x), np.asarray(y)) for x, y in zip(a, b))
     one = min(spent(pair[0], inputs, 1) for _ in range(2))
-    rounds = max(5, args.rounds)
+    rounds = max(11, args.rounds)
     runs = max(1, int(args.seconds / rounds / 2 / max(one, 1e-6)))
     ratios, own = [], []
-    for i in range(rounds):
+    while len(ratios) < 4 * rounds:
+        if rounds <= len(ratios):
+            lower, upper = interval(ratios)
+            if args.goal is None or upper <= args.goal or args.goal < lower:
+                break
         times = [0.0, 0.0]
-        for side in ((0, 1) if i % 2 else (1, 0)):
+        for side in ((0, 1) if len(ratios) % 2 else (1, 0)):
             times[side] = spent(pair[side], inputs, runs)
         ratios.append(times[1] / times[0])
         own.append(times[0])
-    quarter = statistics.quantiles(ratios, n=4)
-    return {"ms": 1e3 * statistics.median(own), "ratio": statistics.median(ratios), "lower": quarter[0], "upper": quarter[2], "difference": worst}
+    lower, upper = interval(ratios)
+    return {"ms": 1e3 * statistics.median(own), "ratio": statistics.median(ratios), "lower": lower, "upper": upper, "rounds": len(ratios), "difference": worst}
+
+
+def timed(optc, path, target, args):
+    """The figures of one model, or a line that says why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = pathlib.Path(folder) / path.name
+        done = subprocess.run([optc, path, f"--target={target}", "-o", result], capture_output=True, text=True)
+        if done.returncode != 0:
+            return "not written: " + " ".join(l for l in done.stderr.splitlines() if "error" in l)[-120:]
+        try:
+            found = measure(path, result, args)
+            if slow(found, args):
+                found = measure(path, result, args)
+            return found
+        except Exception as error:
+            return f"onnxruntime: {' '.join(str(error).split())[:120]}"
+
+
+def slow(found, args):
+    return args.goal is not None and args.goal < found["lower"] and args.from_ms <= found["ms"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("optc", type=pathlib.Path)
     parser.add_argument("models", type=pathlib.Path, nargs="+")
-    parser.add_argument("--target", default="onnxruntime")
+    parser.add_argument("--target", action="append")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--worst", type=float)
+    parser.add_argument("--report", type=pathlib.Path)
+    parser.add_argument("--goal", type=float)
+    parser.add_argument("--from-ms", type=float, default=2.0)
     args = parser.parse_args()
-    optc, all_ = args.optc.resolve(), {}
-    print(f"onnxruntime {onnxruntime.__version__}, 1 thread, target {args.target}")
-    print(f"{'model':28} {'ms':>9} {'ratio':>7} {'quartiles':>15} {'difference':>11}")
+    optc, all_, above, lines = args.optc.resolve(), {}, [], []
+
+    def say(line):
+        lines.append(line)
+        print(line, flush=True)
+        if args.report:
+            args.report.write_text("\n".join(lines) + "\n")
+
+    say(f"onnxruntime {onnxruntime.__version__}, 1 thread, processor time")
+    say(f"{'model':52} {'target':12} {'ms':>9} {'ratio':>7} {'95 %':>15} {'rounds':>7} {'difference':>11}")
     for path in args.models:
-        with tempfile.TemporaryDirectory() as folder:
-            result = pathlib.Path(folder) / path.name
-            done = subprocess.run([optc, path, f"--target={args.target}", "-o", result], capture_output=True, text=True)
-            if done.returncode != 0:
-                sys.exit(f"{path.name}: {done.stderr.strip()}")
-            try:
-                found = measure(path, result, args)
-            except Exception as error:
-                print(f"{path.stem:28} onnxruntime: {str(error)[:90]}", flush=True)
+        for target in args.target or ["onnxruntime"]:
+            found = timed(optc, path, target, args)
+            if isinstance(found, str):
+                say(f"{path.stem:52} {target:12} {found}")
                 continue
-        all_[path.stem] = found
-        print(f"{path.stem:28} {found['ms']:9.2f} {found['ratio']:7.3f} {found['lower']:7.3f} {found['upper']:7.3f} {found['difference']:11.1e}", flush=True)
+            all_.setdefault(path.stem, {})[target] = found
+            is_slow = slow(found, args)
+            above += [f"{path.stem} {target}"] if is_slow else []
+            say(f"{path.stem:52} {target:12} {found['ms']:9.2f} {found['ratio']:7.3f} {found['lower']:7.3f} {found['upper']:7.3f} "
+                f"{found['rounds']:7} {found['difference']:11.1e}{'  above the goal' if is_slow else ''}")
     if args.json:
         args.json.write_text(json.dumps(all_, indent=1) + "\n")
-    slow = {name: f["ratio"] for name, f in all_.items() if args.worst and args.worst < f["ratio"]}
-    if slow:
-        sys.exit(f"slower: {slow}")
+    if above:
+        say(f"above {args.goal}: {', '.join(above)}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":
