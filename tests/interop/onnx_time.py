@@ -8,13 +8,14 @@ A model and its result are loaded by onnxruntime at its default level with one t
 inputs: those that shipped_models.py has for a file of that name, else random ones.  A round is some runs of the one and as many of the
 other, the order changing from round to round; its ratio is that of the processor times.  A line has milliseconds of the original
 (median), the median of the ratios with its 95 % interval (of order statistics, so without a distribution), and the greatest relative
-difference of an output.  There are at least `--rounds` rounds, and up to four times as many while the interval has the goal inside.
+difference of an output.  Where onnxruntime's optimizer makes one graph of both, the ratio is 1 and nothing is measured.  There are at least `--rounds` rounds, and up to four times as many while the interval has the goal inside.
 
 With `--goal` the exit status is 1 if a result takes more than R times as long: its whole interval is above R, the original takes at
 least M milliseconds (2), and a second measurement says so too.
 Needs numpy, onnx and onnxruntime; weights must be there.
 """
 import argparse
+import hashlib
 import json
 import math
 import pathlib
@@ -25,18 +26,54 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 import onnxruntime
 
 import shipped_models
 from onnx_out import random_inputs
 
 
-def session(path):
+def session(path, optimized=None):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4
+    if optimized:
+        options.optimized_model_filepath = str(optimized)
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def hashed(*parts):
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(part if isinstance(part, bytes) else repr(part).encode())
+        made.update(b";")
+    return made.digest()
+
+
+def results(graph, known):
+    """What the results of a graph are computed by: operators, attributes, weights and inputs, without names and order of nodes."""
+    known = dict(known)
+    for tensor in graph.initializer:
+        known[tensor.name] = hashed(tensor.data_type, list(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes())
+    known |= {info.name: hashed("input", i) for i, info in enumerate(graph.input) if info.name not in known}
+    for node in graph.node:
+        attributes = []
+        for a in sorted(node.attribute, key=lambda a: a.name):
+            inner = [results(g, known) for g in [*a.graphs, *([a.g] if a.HasField("g") else [])]]
+            attributes.append((a.name, inner or a.SerializeToString(deterministic=True)))
+        whole = hashed(node.domain, node.op_type, attributes, [known.get(name, name) for name in node.input])
+        known |= {name: hashed(whole, i) for i, name in enumerate(node.output)}
+    return [known.get(o.name) for o in graph.output]
+
+
+def optimized(path, folder):
+    made = folder / "optimized.onnx"
+    session(path, made)
+    model = onnx.load(str(made))
+    for left in folder.glob("optimized.onnx*"):
+        left.unlink()
+    return results(model.graph, {})
 
 
 def spent(here, inputs, runs):
@@ -88,14 +125,20 @@ def measure(before, after, args):
     return {"ms": 1e3 * statistics.median(own), "ratio": statistics.median(ratios), "lower": lower, "upper": upper, "rounds": len(ratios), "difference": worst}
 
 
-def timed(optc, path, target, args):
-    """The figures of one model, or a line that says why there are none."""
+def timed(optc, path, target, args, known):
+    """The figures of one model, or a line that says why there are none; `known` has the targets of its results."""
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / path.name
         done = subprocess.run([optc, path, f"--target={target}", "-o", result], capture_output=True, text=True)
         if done.returncode != 0:
             return "not written: " + " ".join(l for l in done.stderr.splitlines() if "error" in l)[-120:]
+        content = hashlib.sha256(result.read_bytes()).digest()
+        if content in known:
+            return f"   as for {known[content]}, the same file"
+        known[content] = target
         try:
+            if optimized(path, pathlib.Path(folder)) == optimized(result, pathlib.Path(folder)):
+                return "1: one graph after onnxruntime's optimizer"
             found = measure(path, result, args)
             if slow(found, args):
                 found = measure(path, result, args)
@@ -131,8 +174,9 @@ def main():
     say(f"onnxruntime {onnxruntime.__version__}, 1 thread, processor time")
     say(f"{'model':52} {'target':12} {'ms':>9} {'ratio':>7} {'95 %':>15} {'rounds':>7} {'difference':>11}")
     for path in args.models:
+        known = {}
         for target in args.target or ["onnxruntime"]:
-            found = timed(optc, path, target, args)
+            found = timed(optc, path, target, args, known)
             if isinstance(found, str):
                 say(f"{path.stem:52} {target:12} {found}")
                 continue

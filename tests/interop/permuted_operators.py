@@ -49,7 +49,7 @@ VARIANTS = """Add_other Mul_channel Where_mask Cast Clip LayerNorm_two LpNorm_0 
     Gather_last Gather_arg GatherElements_turned ScatterElements_turned ScatterND_points Trilu_lower Expand_front Pad_reflect Pad_edge
     Concat_other Concat_weight Split_last Slice_steps MatMul_left_weight MatMul_one_batch Conv_1x1 Conv_strided Conv_depthwise
     ConvInteger MaxPool_ceil GlobalMaxPool GlobalLpPool QuantizeLinear DynamicQuantizeLinear Identity Relu Add_row
-    DepthToSpace_CRD Resize_cubic GridSample_grid""".split()
+    DepthToSpace_CRD Resize_cubic GridSample_grid RotaryEmbedding QLinearMatMul DFT""".split()
 
 
 @dataclasses.dataclass
@@ -273,6 +273,32 @@ def quantized(r, s):
     case(f"DynamicQuantizeLinear_{r}", "DynamicQuantizeLinear", Turned(x), outputs=3)
 
 
+def matrices():
+    a = floats(5, 3)
+    case("Gemm_2", "Gemm", Turned(a), floats(3, 4), floats(4))
+    case("Gemm_trans_2", "Gemm", Turned(a), floats(4, 5), floats(4), transA=1, transB=1, alpha=0.5)
+    case("Gemm_right_2", "Gemm", Arg(floats(4, 5)), Turned(a), floats(4, 1), beta=2.0)
+    case("Gemm_both_2", "Gemm", Turned(a), Turned(floats(5, 3)), transB=1)
+    case("MatMul_2", "MatMul", Turned(a), floats(3, 4))
+    case("Softmax_2", "Softmax", Turned(a), axis=0)
+
+
+def attention(r, s):
+    if r == 4:
+        q, k, v = floats(2, 3, 5, 4), floats(2, 3, 7, 4), floats(2, 3, 7, 6)
+        case("Attention_4", "Attention", Turned(q), Turned(k), Turned(v), opset=23)
+        case("RotaryEmbedding_4", "RotaryEmbedding", Turned(q), floats(2, 5, 2), floats(2, 5, 2), opset=23)
+    else:
+        q, k, v = floats(2, 5, 12), floats(2, 7, 12), floats(2, 7, 18)
+        case("Attention_3", "Attention", Turned(q), Arg(k), Arg(v), q_num_heads=3, kv_num_heads=3, opset=23)
+        case("RotaryEmbedding_3", "RotaryEmbedding", Turned(q), floats(2, 5, 2), floats(2, 5, 2), num_heads=3, opset=23)
+        case("SkipLayerNorm_3", "SkipLayerNormalization", Turned(q), Turned(floats(2, 5, 12)), floats(12), floats(12), domain="com.microsoft")
+    case(f"QLinearMatMul_{r}", "QLinearMatMul", Turned(ints(0, 255, *s, dtype=np.uint8)), np.float32(0.02), np.uint8(128),
+         ints(0, 255, s[-1], 4, dtype=np.uint8), np.float32(0.03), np.uint8(120), np.float32(0.2), np.uint8(100))
+    case(f"DFT_{r}", "DFT", Turned(floats(*s[:-1], 2)), None, np.int64(1), opset=20)
+    case(f"Loss_{r}", "SoftmaxCrossEntropyLoss", Turned(floats(*s)), Arg(ints(0, s[1], s[0], *s[2:])), reduction="none")
+
+
 def sequences(r, s):
     if r != 3:
         return
@@ -283,8 +309,9 @@ def sequences(r, s):
 
 
 for rank, sizes in SIZES.items():
-    for family in (elementwise, norms, reductions, indexing, movement, products, windows, quantized, sequences):
+    for family in (elementwise, norms, reductions, indexing, movement, products, windows, quantized, attention, sequences):
         family(rank, sizes)
+matrices()
 CASES += [dataclasses.replace(it, name=it.name + "_named", named=True) for it in CASES if it.rank == 3]
 
 
@@ -306,8 +333,9 @@ def model_of(nodes, arguments, results, initializers, it):
         for dim in out.type.tensor_type.shape.dim:
             dim.ClearField("value")
     given = [numpy_helper.from_array(np.asarray(v), n) for n, v in initializers.items()]
+    opsets = [helper.make_opsetid("", it.opset), *([helper.make_opsetid(it.domain, 1)] if it.domain else [])]
     graph = helper.make_graph(nodes, "permuted", infos, outs, given)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(it.domain, it.opset)], ir_version=IR)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR)
 
 
 def operator(it):
