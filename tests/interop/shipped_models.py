@@ -394,8 +394,12 @@ def check_file(optc, source, keep):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) if keep is None else keep
         data = INPUTS.get(source.stem) or [random_inputs(source, seed) for seed in range(2)]
-        original = Session(source, folder)
-        wanted = [original.run(inputs) for inputs in data]
+        try:
+            original = Session(source, folder)
+            wanted = [original.run(inputs) for inputs in data]
+        except Wrong as error:
+            report.failed["", "numbers"] = f"of the original: {error}"
+            return report, collections.Counter()
         found = collections.Counter()
 
         def stays_opaque():
