@@ -14,9 +14,10 @@ use crate::slower;
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::size::{Size, SizeTable};
+use optc_ir::stand_in::LEAST_PRIMES;
 use optc_ir::{
-    Diagnostic, Freedom, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure,
-    Type, Value,
+    Diagnostic, Freedom, FreedomClass, Func, LaidPort, Module, Op, OpDecl, Operation, Registry,
+    Role, StandIns, Structure, Type, Value, is_over_axes, laid_port,
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
@@ -326,7 +327,11 @@ impl<'a> Verdicts<'a> {
             (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
             (_, Accept::CommonOrder) => {
                 common_order(func, op, &freedom, None)?;
-                ends::common(func, op, &freedom, row)
+                ends::common(func, op, &freedom, row)?;
+                match self.target.row_major {
+                    true => over_axes(func, op, decl, &freedom),
+                    false => Ok(()),
+                }
             }
             (_, Accept::Matrices) => ends::matrices(func, op, &freedom, row),
             (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
@@ -344,6 +349,24 @@ impl<'a> Verdicts<'a> {
             }
             (_, Accept::LastBlock) => last_block(func, op, parameter),
         }
+    }
+}
+
+/// The operation is itself over the axes in which its ports lie, so that a format without layouts can say it.
+fn over_axes(func: &Func, op: Op, decl: &dyn OpDecl, freedom: &Freedom) -> Result<(), String> {
+    if freedom.class != FreedomClass::Ordered || all_row_major(func, op).is_ok() {
+        return Ok(());
+    }
+    let mut numbers = StandIns::new(LEAST_PRIMES[0]);
+    let labels = freedom.operands.iter().chain(&freedom.results);
+    let port = |(value, labels): (Value, &Vec<Option<usize>>)| {
+        laid_port(func.ty(value).as_tensor()?, labels, &mut numbers)
+    };
+    let laid: Option<Vec<LaidPort>> = ports(func, op).into_iter().zip(labels).map(port).collect();
+    let is_over = |laid: Vec<LaidPort>| is_over_axes(decl, &func.op_ref(op), freedom, &laid);
+    match laid.is_some_and(is_over) {
+        true => Ok(()),
+        false => Err("the operation has no form with its dimensions in these orders".to_owned()),
     }
 }
 

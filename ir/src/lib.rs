@@ -9,6 +9,7 @@ mod codes;
 pub mod diag;
 pub mod effects;
 pub mod entity;
+mod laid;
 pub mod memory;
 mod mini_float;
 pub mod module;
@@ -28,13 +29,15 @@ pub use attr::{Attr, AttrDict, Dense};
 pub use build::{FuncBuilder, NewOp};
 pub use codes::{CODES, shared as shared_codes};
 pub use diag::{Code, CodeName, Diagnostic, Example, Severity};
+pub use laid::{is_over_axes, laid_port};
 pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
-    Along, Attributes, Bindings, Call, Control, Effect, EvalContext, Freedom, FreedomClass,
-    Inferred, Joint, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Place, Registry,
-    Role, Slices, Structure, Traffic, ViewDims,
+    Along, Attributes, Axes, Axis, AxisOf, Bindings, Call, Control, Effect, EvalContext, Freedom,
+    FreedomClass, Inferred, Joint, Label, LaidPort, OpDecl, OpError, OpRef, Operation, OverAxes,
+    Part, Partial, Place, Registry, Role, Run, Slices, Structure, Traffic, ViewDims,
 };
+pub use optc_layout::Digit;
 pub use render::render;
 pub use site::Site;
 pub use size::{Size, SizeTable};

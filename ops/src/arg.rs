@@ -4,7 +4,7 @@
 use crate::lanes::Lanes;
 use crate::reduce::{self, without};
 use crate::shape::{as_axis, one, show};
-use optc_ir::op::{Call, Freedom, Inferred, OpError, OpRef};
+use optc_ir::op::{Axes, Call, Freedom, Inferred, OpError, OpRef, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, codes};
@@ -87,6 +87,19 @@ impl Arg {
             Err(_) => Freedom::barrier(op),
         }
     }
+}
+
+/// The result keeps the axis, with one element, or drops it.
+pub(crate) fn kept(axes: &Axes<'_>, mut form: OverAxes, along: usize, keepdims: bool) -> OverAxes {
+    let worked = axes.label(0, along).and_then(|label| axes.whole(label));
+    let runs = axes.own(0).into_iter();
+    let kept = runs.filter_map(|run| match (Some(&run) == worked.as_ref(), keepdims) {
+        (false, _) => Some(run),
+        (true, true) => Some(Vec::new()),
+        (true, false) => None,
+    });
+    form.results = vec![kept.collect()];
+    form
 }
 
 /// How element `i` compares with element `j`; NaN is above everything and equal to itself.

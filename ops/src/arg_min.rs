@@ -1,7 +1,9 @@
 //! `hbir.arg_min`: where along `axis` the least element lies, as si64 (ONNX `ArgMin`).
 
 use crate::arg::{self, Arg};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 use std::cmp::Ordering;
@@ -56,5 +58,11 @@ impl Operation for ArgMin {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         self.arg().freedom(op)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let along = self.along(op).ok()?;
+        let form = axes.along(along, |axis| ArgMin { axis, ..*self }.write())?;
+        Some(arg::kept(axes, form, along, self.keepdims))
     }
 }

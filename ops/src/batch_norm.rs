@@ -2,7 +2,7 @@
 //! and variance, all but x one number a channel, dimension 1 (ONNX `BatchNormalization` at inference).
 
 use crate::norm;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -40,5 +40,17 @@ impl Operation for BatchNorm {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         norm::freedom_channels(op, |_, _| {})
+    }
+
+    /// What stands before the channels is the batch, whatever it is.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let channel = axes.whole(axes.label(0, 1)?)?;
+        let own = axes.own(0);
+        let at = own.iter().position(|run| *run == channel);
+        let (before, after) = match at {
+            Some(at) => (&own[..at], &own[at + 1..]),
+            None => (&own[..], &[][..]),
+        };
+        norm::over_channels(op, axes, vec![before.concat()], after.to_vec())
     }
 }

@@ -7,7 +7,8 @@ use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
 use optc_ir::attr::Attr;
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, Traffic,
+    Along, Attributes, Axes, Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation,
+    OverAxes, Part, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -63,6 +64,12 @@ impl Operation for Broadcast {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         broadcasting(op)
+    }
+
+    fn over_axes(&self, _: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let dims = axes.dims(1, &axes.each());
+        let known = dims.iter().all(|d| *d != Dim::Unknown);
+        known.then(|| axes.broadcast(Broadcast::of_dims(&dims).write()))
     }
 
     fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {

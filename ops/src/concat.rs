@@ -5,8 +5,8 @@ use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
-    Role, Traffic, unify,
+    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, OverAxes, Part, Role, Traffic, unify,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -98,6 +98,13 @@ impl Operation for Concat {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let label = axes.label(0, self.along(op).ok()?)?;
+        let at = axes.first(label).filter(|&at| axes.has_equal_parts(at))?;
+        let axis = axes.own(0).iter().position(|run| *run == [at])? as i64;
+        Some(axes.each_own(Concat { axis }.write()))
     }
 
     /// Operand i lies in the result from the sum of the extents before it on.

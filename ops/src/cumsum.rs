@@ -4,7 +4,9 @@
 use crate::labels::broadcasting_along;
 use crate::lanes::{Direction, Lanes};
 use crate::shape::{as_axis, one};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -64,6 +66,12 @@ impl Operation for Cumsum {
             Ok(axis) => broadcasting_along(op, &[axis]),
             Err(_) => Freedom::barrier(op),
         }
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        axes.along(self.along(op).ok()?, |axis| {
+            Cumsum { axis, ..*self }.write()
+        })
     }
 }
 

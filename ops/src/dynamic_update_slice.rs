@@ -5,7 +5,8 @@
 use crate::labels::{marks, or_barrier};
 use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role, Traffic,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
@@ -89,6 +90,24 @@ impl Operation for DynamicUpdateSlice {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// Each axis has the start of its dimension; what has one element starts at 0.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let rank = op.operand(0).ok()?.rank();
+        let (mut own, mut update, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        for run in axes.own(0) {
+            let dim = (0..rank).find(|&d| {
+                let label = axes.label(0, d);
+                label.is_some_and(|label| axes.whole(label).as_ref() == Some(&run))
+            })?;
+            update.push(axes.whole(axes.label(1, dim)?)?);
+            starts.push((2 + dim, Vec::new()));
+            own.push(run);
+        }
+        let mut over = OverAxes::new(self.write(), vec![own.clone(), update], vec![own]);
+        over.operands.extend(starts);
+        Some(over)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -5,8 +5,8 @@ use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one, result_bytes, wants_index};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
-    Role, Traffic,
+    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -114,6 +114,17 @@ impl Operation for Gather {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// The axes of the indices stand in the result where the gathered one stands in the data.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let gathered = axes.whole(axes.label(0, self.along(op).ok()?)?)?;
+        let (data, indices) = (axes.own(0), axes.own(1));
+        let at = data.iter().position(|run| *run == gathered)?;
+        let mut result = data.clone();
+        result.splice(at..=at, indices.iter().cloned());
+        let props = Gather { axis: at as i64 }.write();
+        Some(OverAxes::new(props, vec![data, indices], vec![result]))
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -3,9 +3,11 @@
 
 use crate::gather::{indexed_axis, position, traffic};
 use crate::labels::{marks, or_barrier};
+use crate::over_axes::exchanged;
 use crate::shape::{as_axis, one, show, wants_index, wants_rank};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role, Traffic,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
 use optc_ir::types::Dim;
@@ -81,6 +83,13 @@ impl Operation for GatherElements {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// The axis of indices and result stands where that of the operand does.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let along = self.along(op).ok()?;
+        let form = axes.along(along, |axis| GatherElements { axis }.write())?;
+        exchanged(axes, form, along, &[0])
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

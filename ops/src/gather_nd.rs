@@ -3,10 +3,11 @@
 
 use crate::gather::{position, traffic};
 use crate::labels::{marks, or_barrier};
+use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{one, show, wants_index};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
-    compatible,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role, Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
 use optc_ir::types::Dim;
@@ -69,6 +70,27 @@ impl Operation for GatherNd {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// Batch, then coordinates in their order, then the rest.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let (batch, depth) = self.extents(op).ok()?;
+        let labels = |dims: std::ops::Range<usize>| of_dims(axes, 0, dims);
+        let shared = among(axes, &labels(0..batch));
+        let coordinates = whole(axes, &labels(batch..batch + depth))?;
+        let rest = among(axes, &labels(batch + depth..axes.ports()[0].labels.len()));
+        let last = axes.ports()[1].labels.len().checked_sub(1)?;
+        let rows = among(axes, &of_dims(axes, 1, batch..last));
+        let coordinate = whole(axes, &of_dims(axes, 1, last..last + 1))?;
+        let batch_dims = shared.len() as i64;
+        Some(OverAxes::new(
+            GatherNd { batch_dims }.write(),
+            vec![
+                [&shared[..], &coordinates, &rest].concat(),
+                [&shared[..], &rows, &coordinate].concat(),
+            ],
+            vec![[&shared[..], &rows, &rest].concat()],
+        ))
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

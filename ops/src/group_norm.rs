@@ -3,7 +3,9 @@
 //! channel (ONNX `GroupNormalization` of opset 21).
 
 use crate::norm;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::op::{
+    Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes, Role,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -70,5 +72,9 @@ impl Operation for GroupNorm {
             f.role(labels[1], Role::Axis);
             f.cut(labels[1], size);
         })
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        norm::over_images(op, axes)
     }
 }

@@ -3,7 +3,7 @@
 //! `InstanceNormalization`).
 
 use crate::norm;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -37,5 +37,9 @@ impl Operation for InstanceNorm {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         norm::freedom_channels(op, norm::along_spatial)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        norm::over_images(op, axes)
     }
 }

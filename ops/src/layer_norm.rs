@@ -2,7 +2,9 @@
 //! dimensions from `axis` on (ONNX `LayerNormalization`). The bias may be left out.
 
 use crate::norm;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -48,5 +50,10 @@ impl Operation for LayerNorm {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         norm::freedom_trailing(op, self.axis)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let first = self.first_axis(op).ok()?;
+        norm::over_trailing(op, axes, first, |axis| LayerNorm { axis, ..*self }.write())
     }
 }

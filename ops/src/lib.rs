@@ -60,6 +60,7 @@ mod one_hot;
 mod opaque;
 mod operator_control;
 mod operator_freedom;
+mod over_axes;
 mod pad;
 mod pool;
 mod prelu;

@@ -1,7 +1,9 @@
 //! `hbir.log_softmax`: the logarithm of [`Softmax`](crate::Softmax) (ONNX `LogSoftmax` of opset 13).
 
 use crate::softmax;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -45,5 +47,9 @@ impl Operation for LogSoftmax {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         softmax::freedom(op, self.axis)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        axes.along(self.along(op).ok()?, |axis| LogSoftmax { axis }.write())
     }
 }

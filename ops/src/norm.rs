@@ -4,10 +4,14 @@
 //! have scale and bias, or mean and variance too, one a channel.
 
 use crate::labels::{Labels, broadcasting_along, marks, or_barrier};
+use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
-use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role, compatible, unify};
+use optc_ir::op::{
+    Axes, Call, Freedom, FreedomClass, Inferred, OpError, OpRef, OverAxes, Role, Run, compatible,
+    unify,
+};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::{Code, codes};
+use optc_ir::{AttrDict, Code, codes};
 
 /// The first of the trailing dimensions that are normalized.
 pub(crate) fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
@@ -153,6 +157,60 @@ pub(crate) fn freedom_channels(
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// A normalization of trailing dimensions over axes: these are last, each whole, in their order; `write` gives the attributes.
+pub(crate) fn over_trailing(
+    op: &OpRef<'_>,
+    axes: &Axes<'_>,
+    first: usize,
+    write: impl FnOnce(i64) -> AttrDict,
+) -> Option<OverAxes> {
+    let rank = op.operand(0).ok()?.rank();
+    let labels = of_dims(axes, 0, first..rank);
+    let trailing = whole(axes, &labels)?;
+    let mut own = axes.own(0);
+    own.retain(|run| !trailing.contains(run));
+    let n = trailing.len();
+    own.extend(trailing.iter().cloned());
+    let mut operands = vec![own.clone()];
+    for port in 1..axes.n_operands() {
+        let mut all = axes.ports()[port].labels.iter().flatten();
+        let inside = all.all(|label| labels.contains(&Some(*label)));
+        operands.push(if inside {
+            trailing.clone()
+        } else {
+            own.clone()
+        });
+    }
+    let mut over = OverAxes::new(write(-(n as i64)), operands, vec![own]);
+    over.broadcasts = true;
+    Some(over)
+}
+
+/// A normalization over channels: dimensions before them, the channels, dimensions after them.
+pub(crate) fn over_channels(
+    op: &OpRef<'_>,
+    axes: &Axes<'_>,
+    before: Vec<Run>,
+    after: Vec<Run>,
+) -> Option<OverAxes> {
+    let channel = axes.whole(axes.label(0, 1)?)?;
+    let data = [&before[..], std::slice::from_ref(&channel), &after].concat();
+    let mut operands = vec![vec![channel]; axes.n_operands()];
+    operands[0].clone_from(&data);
+    Some(OverAxes::new(op.props.clone(), operands, vec![data]))
+}
+
+/// A normalization of images: the batch is one dimension, the channels follow it, the rest is normalized in any order.
+pub(crate) fn over_images(op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+    let rank = op.operand(0).ok()?.rank();
+    let batch = among(axes, &of_dims(axes, 0, 0..1)).concat();
+    let mut spatial = among(axes, &of_dims(axes, 0, 2..rank));
+    if spatial.is_empty() {
+        spatial.push(Vec::new());
+    }
+    over_channels(op, axes, vec![batch], spatial)
 }
 
 /// Works along the spatial dimensions.

@@ -5,7 +5,10 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one, show, wants_index};
-use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
@@ -111,6 +114,14 @@ impl Operation for OneHot {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let result = axes.n_operands();
+        let marked = axes.whole(axes.label(result, self.along(op).ok()?)?)?;
+        let own = axes.own(result);
+        let axis = own.iter().position(|run| *run == marked)? as i64;
+        Some(axes.each_own(OneHot { axis, ..*self }.write()))
     }
 }
 

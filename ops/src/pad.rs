@@ -12,8 +12,8 @@ use optc_ir::attr::Attr;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, Part, Role, Traffic,
+    Along, AttrValue, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known,
+    OpError, OpRef, Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
@@ -235,6 +235,32 @@ impl Operation for Pad {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let amounts = self.amounts(op).ok()?;
+        let rank = axes.list().len();
+        let (mut low, mut high) = (vec![0; rank], vec![0; rank]);
+        for dim in 0..amounts.low.len() {
+            let wanted = (amounts.low[dim], amounts.high[dim]);
+            if wanted == (0, 0) {
+                continue;
+            }
+            let at = axes.label(0, dim).and_then(|l| axes.first(l))?;
+            let by = i64::try_from(axes.list()[at].low).ok()?;
+            // What is mirrored or repeated is so element by element.
+            let whole = by == 1 || self.mode == PadMode::Constant;
+            if !whole || wanted.0 % by != 0 || wanted.1 % by != 0 || !axes.has_equal_parts(at) {
+                return None;
+            }
+            (low[at], high[at]) = (wanted.0 / by, wanted.1 / by);
+        }
+        let over = Pad {
+            low: Some(low),
+            high: Some(high),
+            ..self.clone()
+        };
+        Some(axes.each_own(over.write()))
     }
 
     /// Element p of the result is p - low of the operand; what is mirrored, repeated or wrapped comes from

@@ -3,7 +3,7 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, show};
-use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, unify};
+use optc_ir::op::{Axes, AxisOf, Call, Freedom, FreedomClass, OpError, OpRef, unify};
 use optc_ir::tensor::EvalError;
 use optc_ir::types::Dim;
 use optc_ir::{Code, codes};
@@ -74,6 +74,19 @@ pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// The axis along which scale and zero point change, of the dimension along which they do. Any where it has one element; nothing where
+/// it is cut.
+pub(crate) fn over_axis(axes: &Axes<'_>, dim: usize) -> Option<i64> {
+    match axes.of_label(axes.label(0, dim)?) {
+        AxisOf::Whole(axis) => {
+            let mut own = axes.own(0).into_iter();
+            own.position(|run| run == [axis]).map(|at| at as i64)
+        }
+        AxisOf::Unit => Some(0),
+        AxisOf::Cut => None,
+    }
 }
 
 codes! {

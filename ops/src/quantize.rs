@@ -6,7 +6,9 @@
 use crate::cast::saturate;
 use crate::quantization::{self, check_parameters, freedom, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
@@ -91,5 +93,14 @@ impl Operation for Quantize {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         freedom(op, self.axis)
+    }
+
+    /// Scale and zero point change along one axis, any where they do not.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let axis = match self.along(op).ok()? {
+            Some(dim) => quantization::over_axis(axes, dim)?,
+            None => 0,
+        };
+        Some(axes.each_own(Quantize { axis, ..*self }.write()))
     }
 }

@@ -9,7 +9,8 @@ use crate::lists::distinct_axes;
 use crate::shape::one;
 use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Partial, Role, Run,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -149,6 +150,27 @@ impl Operation for Reduce {
             Ok(axes) => freedom(op, &axes, self.keepdims),
             Err(_) => Freedom::barrier(op),
         }
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let reduced = self.reduced(op).ok()?.into_iter();
+        let labels: Option<Vec<usize>> = reduced.map(|d| axes.label(0, d)).collect();
+        let reduced = labels?.into_iter().flat_map(|label| axes.all(label));
+        let reduced: Vec<usize> = reduced.collect();
+        let own = axes.own(0);
+        let is_reduced = |run: &Run| run.iter().any(|axis| reduced.contains(axis));
+        let at = own.iter().enumerate().filter(|(_, run)| is_reduced(run));
+        let over = Reduce {
+            axes: Some(at.map(|(at, _)| at as i64).collect()),
+            ..self.clone()
+        };
+        let kept = |run: &Run| match (is_reduced(run), self.keepdims) {
+            (false, _) => Some(run.clone()),
+            (true, true) => Some(Run::new()),
+            (true, false) => None,
+        };
+        let result = own.iter().filter_map(kept).collect();
+        Some(OverAxes::new(over.write(), vec![own], vec![result]))
     }
 
     /// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.

@@ -3,11 +3,12 @@
 use crate::gather::indexed_axis;
 use crate::gather_elements::element_places;
 use crate::labels::{marks, or_barrier};
+use crate::over_axes::exchanged;
 use crate::scatter::{ScatterReduction, traffic, write};
 use crate::shape::{as_axis, common_dtype, one, show, wants_index, wants_rank};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
-    compatible,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role, Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -92,6 +93,15 @@ impl Operation for ScatterElements {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// The axis of indices and updates stands where that of the operand does.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let along = self.along(op).ok()?;
+        let over = |axis| ScatterElements { axis, ..*self };
+        let form = axes.along(along, |axis| over(axis).write())?;
+        // The result is the operand with other elements.
+        exchanged(axes, form, along, &[0, axes.n_operands()])
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -2,11 +2,12 @@
 
 use crate::gather_nd::{indexed_all, nd_places};
 use crate::labels::{marks, or_barrier};
+use crate::over_axes::{among, of_dims, whole};
 use crate::scatter::{ScatterReduction, traffic, write};
 use crate::shape::{common_dtype, one, show, wants_index};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
-    compatible,
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role, Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -76,6 +77,26 @@ impl Operation for ScatterNd {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// Coordinates in their order, then the rest.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let depth = depth(op).ok()?;
+        let coordinates = whole(axes, &of_dims(axes, 0, 0..depth))?;
+        let rest = among(axes, &of_dims(axes, 0, depth..axes.ports()[0].labels.len()));
+        let last = axes.ports()[1].labels.len().checked_sub(1)?;
+        let rows = among(axes, &of_dims(axes, 1, 0..last));
+        let coordinate = whole(axes, &of_dims(axes, 1, last..last + 1))?;
+        let data = [&coordinates[..], &rest].concat();
+        Some(OverAxes::new(
+            self.write(),
+            vec![
+                data.clone(),
+                [&rows[..], &coordinate].concat(),
+                [&rows[..], &rest].concat(),
+            ],
+            vec![data],
+        ))
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

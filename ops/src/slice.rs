@@ -6,13 +6,14 @@
 
 use crate::labels::{Labels, marks, or_barrier};
 use crate::lists::per_axis;
+use crate::over_axes::divided;
 use crate::shape::{one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, Part, Role, Traffic,
+    Along, AttrValue, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known,
+    OpError, OpRef, Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
@@ -53,6 +54,45 @@ impl Operation for Slice {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         self.cut().freedom(op)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let parts = self.parts(op).ok()?;
+        let rank = axes.list().len();
+        let mut starts = vec![Bound::At(Size::default()); rank];
+        let mut limits = vec![Bound::End; rank];
+        let mut strides = vec![1; rank];
+        let (x, y) = (op.operand(0).ok()?, op.result(0).ok()?);
+        for (dim, part) in parts.iter().enumerate() {
+            let label = axes.label(0, dim);
+            let all = label.map_or_else(Vec::new, |l| axes.all(l));
+            let one = all.is_empty() && x.dims[dim] == y.dims[dim];
+            if part.is_whole(&x.dims[dim]) || one {
+                continue;
+            }
+            let at = label.and_then(|l| axes.first(l))?;
+            let low = axes.list()[at].low;
+            if low == 1 {
+                starts[at] = self.starts.0[dim].clone();
+                limits[at] = self.limits.0[dim].clone();
+                strides[at] = part.stride;
+                continue;
+            }
+            let size = part.size.size().and_then(|size| divided(&size, low));
+            let (Some(start), Some(size), 1) = (divided(&part.start, low), size, part.stride)
+            else {
+                return None;
+            };
+            limits[at] = Bound::At(start.plus(&size)?);
+            starts[at] = Bound::At(start);
+        }
+        let strided = strides.iter().any(|&s| s != 1);
+        let over = Slice {
+            starts: Bounds(starts),
+            limits: Bounds(limits),
+            strides: strided.then_some(strides),
+        };
+        Some(axes.each_own(over.write()))
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -5,7 +5,9 @@ use crate::labels::broadcasting_along;
 use crate::lanes::Lanes;
 use crate::shape::{as_axis, one, wants_float};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -49,6 +51,10 @@ impl Operation for Softmax {
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         freedom(op, self.axis)
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        axes.along(self.along(op).ok()?, |axis| Softmax { axis }.write())
     }
 
     /// A loop a dimension; the one along the axis can be computed online, with the sum of what was read so far.

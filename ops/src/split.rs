@@ -5,8 +5,8 @@ use crate::shape::{as_axis, operand_bytes, result_bytes, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
-    Role, Traffic,
+    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -88,6 +88,18 @@ impl Operation for Split {
             op.results.iter().for_each(|_| f.result(marks(&labels)));
             Ok(())
         })
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let label = axes.label(0, self.along(op).ok()?)?;
+        let at = axes.first(label).filter(|&at| axes.has_equal_parts(at))?;
+        let low = i64::try_from(axes.list()[at].low).ok()?;
+        if self.sizes.iter().any(|n| n % low != 0) {
+            return None;
+        }
+        let axis = axes.own(0).iter().position(|run| *run == [at])? as i64;
+        let sizes = self.sizes.iter().map(|n| n / low).collect();
+        Some(axes.each_own(Split { axis, sizes }.write()))
     }
 
     /// One loop runs along the axis; each result is its part of it.

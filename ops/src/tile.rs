@@ -4,8 +4,8 @@ use crate::broadcast;
 use crate::labels::{marks, or_barrier};
 use crate::shape::{computed, one, show};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part, Role,
-    Traffic,
+    Attributes, Axes, AxisOf, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -91,6 +91,28 @@ impl Operation for Tile {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// A dimension that is repeated is one axis, unless it has one element.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let each = axes.each();
+        let mut repeats = vec![1i64; each.len()];
+        for (dim, &n) in self.repeats.iter().enumerate().filter(|(_, n)| **n != 1) {
+            let one = op.operand(0).ok()?.dims[dim].is_one();
+            let label = axes.label(1, dim)?;
+            match axes.of_label(label) {
+                AxisOf::Whole(at) => repeats[at] = n,
+                AxisOf::Unit => return None,
+                AxisOf::Cut if one => {
+                    for at in axes.all(label) {
+                        repeats[at] = i64::try_from(axes.extent(1, at)).ok()?;
+                    }
+                }
+                AxisOf::Cut => return None,
+            }
+        }
+        let props = Tile { repeats }.write();
+        Some(OverAxes::new(props, vec![each.clone()], vec![each]))
     }
 
     /// Where only dimensions of one element are repeated.

@@ -5,8 +5,12 @@
 use crate::arg::element_order;
 use crate::labels::{marks, or_barrier};
 use crate::lanes::Lanes;
+use crate::over_axes::exchanged;
 use crate::shape::as_axis;
-use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Role,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
@@ -108,6 +112,13 @@ impl Operation for TopK {
             op.results.iter().for_each(|_| f.result(marks(&labels)));
             Ok(())
         })
+    }
+
+    /// The axis of the results stands where that of the operand does.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let along = self.along(op).ok()?;
+        let form = axes.along(along, |axis| TopK { axis, ..*self }.write())?;
+        exchanged(axes, form, along, &[0])
     }
 }
 

@@ -3,7 +3,9 @@
 
 use crate::labels::broadcasting_along;
 use crate::shape::{one, show};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{
+    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -62,6 +64,30 @@ impl Operation for Trilu {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         let rank = op.operand(0).map_or(0, |x| x.rank());
         broadcasting_along(op, &(rank.saturating_sub(2)..rank).collect::<Vec<_>>())
+    }
+
+    /// Rows and columns are last; exchanged, the upper triangle is the lower one.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let rank = op.operand(0).ok()?.rank();
+        let [rows, columns] = [rank.checked_sub(2)?, rank - 1].map(|d| axes.label(0, d));
+        let (rows, columns) = (axes.whole(rows?)?, axes.whole(columns?)?);
+        let exchanged = columns < rows;
+        let over = Trilu {
+            k: if exchanged {
+                self.k.checked_neg()?
+            } else {
+                self.k
+            },
+            upper: self.upper != exchanged,
+        };
+        let mut own = axes.own(0);
+        own.retain(|run| *run != rows && *run != columns);
+        own.extend(if exchanged {
+            [columns, rows]
+        } else {
+            [rows, columns]
+        });
+        Some(OverAxes::new(over.write(), vec![own.clone()], vec![own]))
     }
 }
 

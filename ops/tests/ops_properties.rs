@@ -7,8 +7,8 @@ use ops_support::{
     Case, Random, cases, count, data_len, f32s, i64s, infer, op_ref, props, run, ty, type_of,
 };
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dim, EvalContext, Freedom, FreedomClass, Role, Size, Tensor,
-    TensorType, Traffic, Type,
+    Attr, AttrDict, Axes, Bindings, DType, Digit, Dim, EvalContext, Freedom, FreedomClass,
+    LaidPort, OverAxes, Role, Run, Size, Tensor, TensorType, Traffic, Type,
 };
 use std::sync::Arc;
 
@@ -855,5 +855,155 @@ fn change(random: &mut Random, operands: &mut [Type], results: &mut [Type], prop
             operands[at] = ty.into();
         }
         _ => results[0] = random_type(random, true),
+    }
+}
+
+/// Orders of axes in which each operation is asked for.
+const ORDERS: usize = 24;
+
+/// An operation over other axes computes the same: operands in the order of the axes go in, results in their order come out.
+#[test]
+fn operations_over_other_axes_compute_the_same() {
+    let mut random = Random(7);
+    let mut said: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for case in seeds() {
+        let freedom = freedom_of(&case);
+        if freedom.class != FreedomClass::Ordered {
+            continue;
+        }
+        let before = run(
+            &case.name,
+            &case.inputs,
+            &types(&case.wanted),
+            &case.props,
+            &Bindings::default(),
+        );
+        let Ok(before) = before else { continue };
+        for _ in 0..ORDERS {
+            let Some(ports) = laid_ports(&case, &before, &freedom, &mut random) else {
+                continue;
+            };
+            let (operands, results) = (types(&case.inputs), types(&before));
+            let op = op_ref(&case.name, &operands, &results, &case.props);
+            let registry = optc_ops::registry();
+            let decl = registry.get(&case.name).unwrap();
+            for axes in Axes::suggested(&freedom, &ports, &Dim::Fixed) {
+                if let Some(form) = decl.over_axes(&op, &axes) {
+                    *said.entry(case.name.clone()).or_default() += 1;
+                    check_over_axes(&case, &before, &axes, form);
+                }
+            }
+        }
+    }
+    for name in [
+        "softmax",
+        "batch_norm",
+        "gather_nd",
+        "trilu",
+        "top_k",
+        "tile",
+        "slice",
+    ] {
+        let name = format!("hbir.{name}");
+        assert!(said.contains_key(&name), "{name} is over no axes: {said:?}");
+    }
+    assert!(1000 < said.values().sum::<usize>(), "{said:?}");
+}
+
+/// Ports that follow one random order of the labels, each restricted to its own; now and then a label that may be is cut in two.
+fn laid_ports(
+    case: &Case,
+    results: &[Tensor],
+    freedom: &Freedom,
+    random: &mut Random,
+) -> Option<Vec<LaidPort>> {
+    let mut order: Vec<(usize, Option<bool>)> = Vec::new();
+    for (label, data) in freedom.labels.iter().enumerate() {
+        let cut = data.granule.is_multiple_of(2) && random.below(4) == 0;
+        let parts: &[Option<bool>] = if cut {
+            &[Some(true), Some(false)]
+        } else {
+            &[None]
+        };
+        for &part in parts {
+            order.insert(random.below(order.len() + 1), (label, part));
+        }
+    }
+    let tensors = case.inputs.iter().chain(results);
+    let labels = freedom.operands.iter().chain(&freedom.results);
+    let port = |(tensor, labels): (&Tensor, &Vec<Option<usize>>)| {
+        let shape: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
+        let mut digits = Vec::new();
+        for &(label, part) in &order {
+            let Some(dim) = labels.iter().position(|l| *l == Some(label)) else {
+                continue;
+            };
+            let n = shape[dim];
+            let (div, extent) = match part {
+                None => (1, n),
+                Some(_) if !n.is_multiple_of(2) => return None,
+                Some(true) => (2, n / 2),
+                Some(false) => (1, 2),
+            };
+            digits.push(Digit::new(dim, div, extent));
+        }
+        LaidPort::new(labels, shape, &digits)
+    };
+    tensors.zip(labels).map(port).collect()
+}
+
+/// For each element of a tensor in the order of these dimensions, where it is in the order of the tensor's own.
+fn places(axes: &Axes<'_>, port: usize, runs: &[Run]) -> Vec<usize> {
+    let laid = &axes.ports()[port];
+    let shape: Vec<usize> = laid.shape.iter().map(|&n| n as usize).collect();
+    let digits = axes.digits(port, runs);
+    let n: usize = shape.iter().product();
+    let mut places = vec![0; n];
+    for e in 0..n {
+        let index = index_of(e, &shape);
+        let at = digits.iter().fold(0, |at, d| {
+            let dim = laid.labels.iter().position(|l| *l == Some(d.of)).unwrap();
+            let (div, extent) = (d.div as usize, d.extent as usize);
+            at * extent + index[dim] / div % extent
+        });
+        places[at] = e;
+    }
+    places
+}
+
+fn check_over_axes(case: &Case, before: &[Tensor], axes: &Axes<'_>, form: OverAxes) {
+    let shaped = |port: usize, runs: &[Run]| -> Vec<usize> {
+        let extents = axes.extents(port, runs);
+        extents.into_iter().map(|n| n as usize).collect()
+    };
+    let inputs: Vec<Tensor> = (form.operands.iter())
+        .map(|(port, runs)| {
+            let places = places(axes, *port, runs);
+            case.inputs[*port].gather(shaped(*port, runs), |i| places[i])
+        })
+        .collect();
+    let n = case.inputs.len();
+    let wanted: Vec<Tensor> = (form.results.iter().zip(before).enumerate())
+        .map(|(i, (runs, tensor))| {
+            let places = places(axes, n + i, runs);
+            tensor.gather(shaped(n + i, runs), |i| places[i])
+        })
+        .collect();
+    let found = run(
+        &case.name,
+        &inputs,
+        &types(&wanted),
+        &form.props,
+        &Bindings::default(),
+    );
+    let found = found.unwrap_or_else(|e| panic!("{} {form:?}: {e:?}", case.name));
+    for (a, b) in found.iter().zip(&wanted) {
+        assert_eq!(a.shape, b.shape, "{} {form:?}", case.name);
+        for e in 0..a.len() {
+            let (x, y) = (a.f64_at(e), b.f64_at(e));
+            let same =
+                x == y || (x - y).abs() <= 1e-5 * y.abs().max(1.0) || x.is_nan() && y.is_nan();
+            assert!(same, "{} {form:?}: {x} is not {y}", case.name);
+        }
     }
 }

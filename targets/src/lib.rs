@@ -112,6 +112,8 @@ struct File {
     #[serde(default)]
     dimension_numbers: bool,
     #[serde(default)]
+    row_major: bool,
+    #[serde(default)]
     block: Option<u64>,
     #[serde(default)]
     blocks: Option<Blocks>,
@@ -188,6 +190,9 @@ pub struct Target {
     rows: BTreeMap<String, Row>,
     /// Whether products say by numbers which dimensions of row-major operands they run over; else matrices are multiplied.
     pub dimension_numbers: bool,
+    /// Whether programs are written in a format without layouts: a value in another order of digits is a tensor of other dimensions,
+    /// and a row takes orders only of operations that are themselves over them.
+    pub row_major: bool,
 }
 
 /// Why a target file is refused.
@@ -454,6 +459,7 @@ impl Target {
             summary: file.summary,
             style: file.spelling,
             dimension_numbers: file.dimension_numbers,
+            row_major: file.row_major,
             block: file.block.unwrap_or(128).max(1),
             blocks: file.blocks,
             programs: file.programs,

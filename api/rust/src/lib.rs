@@ -52,11 +52,12 @@ pub use target::{default_target, find_target};
 pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_ir::{
-    Attr, AttrDict, Attributes, Bindings, Call, Code, CodeName, DType, Data, Dense, Diagnostic,
-    Dim, Effect, EvalContext, EvalError, Example, Freedom, FreedomClass, Func, FuncBuilder,
-    Inferred, Label, Loc, Module, NewOp, Op, OpData, OpDecl, OpError, OpRef, Operation, Partial,
-    Port, Registry, Role, Severity, Sign, Size, SizeTable, Span, Structure, Tensor, TensorType,
-    Traffic, Type, Value, ValueData, ValueDef, ViewDims, attributes, codes, words,
+    Attr, AttrDict, Attributes, Axes, Bindings, Call, Code, CodeName, DType, Data, Dense,
+    Diagnostic, Dim, Effect, EvalContext, EvalError, Example, Freedom, FreedomClass, Func,
+    FuncBuilder, Inferred, Label, Loc, Module, NewOp, Op, OpData, OpDecl, OpError, OpRef,
+    Operation, OverAxes, Partial, Port, Registry, Role, Severity, Sign, Size, SizeTable, Span,
+    Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef, ViewDims, attributes,
+    codes, words,
 };
 pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{

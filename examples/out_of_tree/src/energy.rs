@@ -2,8 +2,8 @@
 
 use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
-    Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
-    Operation, Role, Tensor, attributes,
+    Axes, Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
+    Operation, OverAxes, Role, Tensor, attributes,
 };
 
 const ENERGY_C1: Code = Code::input(
@@ -69,6 +69,15 @@ impl Operation for Energy {
             operands: vec![all],
             results: vec![kept],
         }
+    }
+
+    /// What is summed is last, in whatever order it lies; the rest stays in the order of the axes.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let last = op.operand(0).ok()?.rank().checked_sub(1)?;
+        let summed = axes.all(axes.label(0, last)?);
+        let kept = axes.own(1);
+        let all = [&kept[..], &[summed]].concat();
+        Some(OverAxes::new(op.props.clone(), vec![all], vec![kept]))
     }
 
     /// A loop a dimension; the last one adds up. How the parts become one follows from that.

@@ -166,6 +166,22 @@ func.func @main(%x: tensor<4x64xf32>) -> tensor<4xf32> attributes {hbir.groups =
     assert_eq!(whole, tiled);
 }
 
+/// A format without layouts has the operation over the axes in which its operand lies: nothing is transposed.
+#[test]
+fn a_reduction_is_itself_over_other_axes() {
+    let text = r#"func.func @main(%x: tensor<2x3x5x4xf32>) -> tensor<5x2xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [2, 0, 1, 3]}> : (tensor<2x3x5x4xf32>) -> tensor<5x2x3x4xf32>
+  %1 = "hbir.reshape"(%0) <{shape = [5, 2, 12]}> : (tensor<5x2x3x4xf32>) -> tensor<5x2x12xf32>
+  %2 = "acme.energy"(%1) : (tensor<5x2x12xf32>) -> tensor<5x2xf32>
+  return %2 : tensor<5x2xf32>
+}
+"#;
+    let mut compiler = compiler();
+    compiler.target = Some(std::sync::Arc::new(optc::Target::builtin("onnx").unwrap()));
+    let program = compiled(&compiler, text, "default,normalize-layouts");
+    assert_eq!(compiler.stats(&program).movement_bytes, 960);
+}
+
 #[test]
 fn without_its_declaration_the_operation_is_a_barrier() {
     let compiler = Compiler::new();

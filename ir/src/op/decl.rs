@@ -12,6 +12,7 @@ use crate::op::iteration_domain::IterationDomain;
 use crate::op::iteration_domain::Partial;
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Structure};
+use crate::op::over_axes::{Axes, OverAxes};
 use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
@@ -77,6 +78,10 @@ pub trait OpDecl: Send + Sync {
 
     /// How orders of operands map to orders of results; a barrier where the operation is not well formed.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom;
+
+    /// Itself with its axes permuted; see [`Operation::over_axes`](crate::Operation::over_axes). Nothing where the operation is not well
+    /// formed.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes>;
 
     /// The loops; every dimension whole where the operation is not well formed.
     ///

@@ -14,6 +14,7 @@ use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Operation, Structure};
+use crate::op::over_axes::{Axes, OverAxes};
 use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
@@ -97,6 +98,9 @@ impl<T: Operation> OpDecl for Declared<T> {
             Some(typed) => typed.freedom(op),
             None => Freedom::barrier(op),
         }
+    }
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        self.well_formed(op)?.over_axes(op, axes)
     }
     fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain {
         let access = self

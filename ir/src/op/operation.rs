@@ -10,6 +10,7 @@ use crate::op::eval::Call;
 use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
+use crate::op::over_axes::{self, Axes, OverAxes};
 use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
@@ -99,6 +100,19 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// How orders of operands map to orders of results.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         Freedom::barrier(op)
+    }
+
+    /// Itself with its axes permuted: what it becomes where its operands and results are tensors over these axes, attributes,
+    /// parameters and indices included. Nothing where it has no such form; then a format without layouts has it in its own
+    /// dimensions alone.
+    ///
+    /// By default an `elementwise` operation whose operands broadcast to its result, and that works along no dimension, is itself over
+    /// any axes.
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        match Self::FAMILY {
+            "elementwise" => over_axes::elementwise(op, &self.freedom(op), axes),
+            _ => None,
+        }
     }
 
     /// The loops and what they touch of the operands and results, all of whose sizes are known.

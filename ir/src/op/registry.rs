@@ -61,6 +61,11 @@ impl Registry {
     pub fn get(&self, name: &str) -> Option<&dyn OpDecl> {
         self.decls.get(name).map(|d| &**d)
     }
+    /// The declaration of this name, to keep.
+    #[must_use]
+    pub fn shared(&self, name: &str) -> Option<Arc<dyn OpDecl>> {
+        self.decls.get(name).cloned()
+    }
     /// What the compiler makes of the operation of this name; nothing of one that nobody declared.
     #[must_use]
     pub fn structure(&self, name: &str) -> Structure {

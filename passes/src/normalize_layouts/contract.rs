@@ -1,11 +1,10 @@
 //! Contractions as products of matrices: what stands before the rows and columns of the result is a batch, whichever
 //! operand has it.
 
-use super::axes::{Port, Ports};
 use super::digits::{dims, is_row_major};
 use super::memory::Memory;
 use optc_ir::op::Operation;
-use optc_ir::{DType, Dim, Freedom, OpError, OpRef, Value};
+use optc_ir::{DType, Dim, Freedom, LaidPort, OpError, OpRef, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul, ints};
 
@@ -48,20 +47,20 @@ pub(super) fn write(
         Einsum::NAME => Einsum::of(op)?.to,
         _ => return Ok(None),
     };
-    let Some(ports) = Ports::of(op, freedom, &mut memory.numbers) else {
+    let Some(ports) = super::ordered::ports(memory, op, freedom) else {
         return Ok(None);
     };
     let (Some(&x), Some(&w)) = (operands.first(), operands.get(1)) else {
         return Ok(None);
     };
-    let (left, right) = (&ports.all[0], &ports.all[1]);
-    let Some(result) = ports.all.get(ports.n_operands) else {
+    let (left, right) = (&ports[0], &ports[1]);
+    let Some(result) = ports.get(operands.len()) else {
         return Ok(None);
     };
     let Some(product) = Product::of(left, right, result, freedom.labels.len()) else {
         return Ok(None);
     };
-    let constants = [x, w].map(|v| is_constant(memory, v));
+    let constants = [x, w].map(|v| memory.is_constant(v));
     let (split, exchanged) = product.split(constants, memory.dimension_numbers);
     let order = [&split.batch[..], &split.rows, &split.columns].concat();
     let mut sides = [(x, left, &product.left[..]), (w, right, &product.right)];
@@ -77,7 +76,7 @@ pub(super) fn write(
     let Some(mut made) = matrices(memory, &split, sides, to)? else {
         return Ok(None);
     };
-    if let (Some(&bias), Some(port), 3) = (operands.get(2), ports.all.get(2), ports.n_operands) {
+    if let (Some(&bias), Some(port), 3) = (operands.get(2), ports.get(2), operands.len()) {
         let ports = sides.map(|(_, port, _)| port);
         let Some(bias) = spread(memory, bias, port, &split, ports)? else {
             return Ok(None);
@@ -91,7 +90,7 @@ pub(super) fn write(
 fn linear(
     memory: &mut Memory<'_>,
     split: &Split,
-    sides: [(Value, &Port, &[Digit]); 2],
+    sides: [(Value, &LaidPort, &[Digit]); 2],
     operands: &[Value],
     to: Option<DType>,
 ) -> Result<Option<Value>, OpError> {
@@ -100,8 +99,8 @@ fn linear(
         .batches(sides.map(|(_, port, _)| port))
         .iter()
         .all(|b| b.left && !b.right);
-    let declared = [&weights.dims, &split.columns, &split.k].map(|d| is_row_major(d));
-    if !alone || declared.contains(&false) {
+    let declared = is_row_major(&split.columns) && is_row_major(&split.k);
+    if !alone || !declared || !weights.is_natural() {
         return Ok(None);
     }
     let wanted = [&split.batch[..], &split.rows, &split.k].concat();
@@ -131,9 +130,9 @@ fn linear(
 fn spread(
     memory: &mut Memory<'_>,
     bias: Value,
-    port: &Port,
+    port: &LaidPort,
     split: &Split,
-    sides: [&Port; 2],
+    sides: [&LaidPort; 2],
 ) -> Result<Option<Value>, OpError> {
     let has = |d: &Digit| port.size(d.of).is_some();
     let all = [&split.batch[..], &split.rows, &split.columns].concat();
@@ -153,19 +152,6 @@ fn spread(
     memory.reshape(bias, &wanted).map(Some)
 }
 
-/// Whether a value is computed from constants alone by rearrangements.
-fn is_constant(memory: &Memory<'_>, mut value: Value) -> bool {
-    let func = &memory.b.func;
-    while let Some(op) = func.def_op(value) {
-        match func.ops[op].operands.as_slice() {
-            [] => return true,
-            [one] if memory.b.registry().rearrangement(&func.op_ref(op)).is_ok() => value = *one,
-            _ => return false,
-        }
-    }
-    false
-}
-
 /// Digits of a batch that are one dimension.
 struct Batch {
     first: Digit,
@@ -178,7 +164,7 @@ struct Batch {
 
 impl Split {
     /// The batch, digits that follow one another in one label as one.
-    fn batches(&self, sides: [&Port; 2]) -> Vec<Batch> {
+    fn batches(&self, sides: [&LaidPort; 2]) -> Vec<Batch> {
         let mut out: Vec<Batch> = Vec::new();
         for digit in &self.batch {
             let [left, right] = sides.map(|p| p.size(digit.of).is_some());
@@ -205,7 +191,7 @@ impl Split {
 fn matrices(
     memory: &mut Memory<'_>,
     split: &Split,
-    sides: [(Value, &Port, &[Digit]); 2],
+    sides: [(Value, &LaidPort, &[Digit]); 2],
     to: Option<DType>,
 ) -> Result<Option<Value>, OpError> {
     let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
@@ -268,7 +254,7 @@ fn shared(batches: &[Batch]) -> Option<bool> {
 fn numbered(
     memory: &mut Memory<'_>,
     split: &Split,
-    sides: [(Value, &Port, &[Digit]); 2],
+    sides: [(Value, &LaidPort, &[Digit]); 2],
     (shared, batches): (bool, &[Batch]),
     to: Option<DType>,
 ) -> Result<Option<Value>, OpError> {
@@ -328,7 +314,7 @@ fn rows(memory: &mut Memory<'_>, value: Value, rows: u64, k: u64) -> Result<Valu
 }
 
 impl Product {
-    fn of(left: &Port, right: &Port, result: &Port, labels: usize) -> Option<Product> {
+    fn of(left: &LaidPort, right: &LaidPort, result: &LaidPort, labels: usize) -> Option<Product> {
         let mut cuts = Cuts::default();
         let mut roles = vec![None; labels];
         for (label, role) in roles.iter_mut().enumerate() {

@@ -50,6 +50,19 @@ impl<'r> Memory<'r> {
         ty.map_or_else(Vec::new, |ty| ty.dims.clone())
     }
 
+    /// Whether a value is computed from constants alone by rearrangements.
+    pub(super) fn is_constant(&self, mut value: Value) -> bool {
+        let func = &self.b.func;
+        while let Some(op) = func.def_op(value) {
+            match func.ops[op].operands.as_slice() {
+                [] => return true,
+                [one] if self.b.registry().rearrangement(&func.op_ref(op)).is_ok() => value = *one,
+                _ => return false,
+            }
+        }
+        false
+    }
+
     /// The elements of a value in another shape.
     pub(super) fn reshape(&mut self, value: Value, wanted: &[Dim]) -> Result<Value, OpError> {
         if self.dims(value) == wanted {

@@ -32,7 +32,6 @@
 //! # Source
 //! MLIR's `normalize-memrefs`; XLA's `layout_normalization`.
 
-mod axes;
 mod contract;
 mod digits;
 mod memory;
@@ -375,7 +374,7 @@ fn over_axes(
     };
     let freedom = decl.freedom(op);
     let made = match freedom.class {
-        FreedomClass::Ordered => ordered::write(memory, op, decl.family_of(op), &freedom, operands),
+        FreedomClass::Ordered => ordered::write(memory, op, decl, &freedom, operands),
         FreedomClass::Contract => {
             let made = contract::write(memory, op, &freedom, operands);
             made.map(|made| made.map(|value| vec![value]))

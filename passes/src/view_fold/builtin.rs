@@ -13,6 +13,8 @@ use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
 use crate::pass::RuleInfo;
+use optc_ir::LaidPort;
+use optc_layout::{Digit, Mode};
 use optc_target::Accept;
 
 /// A built-in rule: its equation and its code.
@@ -337,7 +339,21 @@ fn follow(
     if sig.is_tiled() {
         forms.retain(|form| cut_alike(sig, layouts, form));
     }
+    forms.retain(|form| is_over_axes(sig, layouts, form));
     forms
+}
+
+/// Whether an operation takes these layouts, one a port, where values are row-major.
+fn is_over_axes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
+    let Some(over) = &sig.over else { return true };
+    let port = |(port, &layout): (usize, &LayoutId)| {
+        let modes = layouts.modes(layout)?;
+        let digit = |m: &Mode| (m.extent == m.count).then(|| Digit::new(m.dim, m.div, m.extent));
+        let digits: Option<Vec<Digit>> = modes.iter().map(digit).collect();
+        LaidPort::new(sig.labels(port), sig.shapes[port].clone(), &digits?)
+    };
+    let ports: Option<Vec<LaidPort>> = form.iter().enumerate().map(port).collect();
+    ports.is_some_and(|ports| over.takes(&sig.freedom, &ports))
 }
 
 /// Whether ports of the same dimensions and other sizes, parts and their whole, have the same dimension innermost in their lanes

@@ -106,7 +106,16 @@ pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> 
             extent: shape[dim],
         })
         .collect();
-    if accepts(sig, port, &natural) {
+    // Matrices as they stand are taken with runs of any length: the operation is there already.
+    let as_it_stands = |ends: &Ends| {
+        let any = Ends {
+            least: 1,
+            whole: Vec::new(),
+            ..ends.clone()
+        };
+        accepts_by(sig, &any, port, &natural)
+    };
+    if sig.ends.iter().any(as_it_stands) {
         return None;
     }
     let place = |dim: &usize| {

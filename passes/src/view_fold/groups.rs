@@ -6,6 +6,7 @@
 
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
+use super::over::Over;
 use super::parts::{copied_by, kept_whole, part_of};
 use super::signature::{Part, Signature, SignatureId};
 use super::signatures::Signatures;
@@ -697,6 +698,9 @@ impl Builder<'_> {
             declared,
             &self.cx.target,
         );
+        if self.cx.target.row_major && class == FreedomClass::Ordered {
+            signature.over = Over::of(&op_ref, &self.cx.registry);
+        }
         let constant = class == FreedomClass::Source
             || (!data.operands.is_empty()
                 && data.operands.iter().all(|&v| self.is_constant(v))

@@ -67,6 +67,7 @@ mod min_out;
 mod near;
 mod notation;
 mod orders;
+mod over;
 mod parts;
 mod physical;
 mod price;

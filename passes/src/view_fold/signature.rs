@@ -5,6 +5,7 @@
 
 use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;
+use super::over::Over;
 use super::physical::Place;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
@@ -29,6 +30,8 @@ pub struct Signature {
     pub parameter: u64,
     /// The declared freedom.
     pub freedom: Freedom,
+    /// Where values are row-major: the operation, which takes the orders over which it is itself. Nothing of one that takes all.
+    pub(crate) over: Option<Over>,
     /// Extents at each port, operands before results.
     pub shapes: Vec<Vec<u64>>,
     /// Element width in bits at each port.
@@ -169,6 +172,7 @@ impl Signature {
             channels_last: target.row(family).is_some_and(Row::is_channels_last),
             parameter,
             freedom,
+            over: None,
             shapes,
             bits,
             n_operands,

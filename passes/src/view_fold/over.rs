@@ -1,0 +1,80 @@
+//! The orders that an operation takes where values are row-major: those over whose axes it is itself.
+
+use optc_ir::{AttrDict, Freedom, LaidPort, OpDecl, OpRef, Registry, Type, is_over_axes};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// An operation that is asked which orders it takes: its declaration, attributes and types without layouts.
+#[derive(Clone)]
+pub(crate) struct Over {
+    decl: Arc<dyn OpDecl>,
+    props: AttrDict,
+    operands: Vec<Type>,
+    results: Vec<Type>,
+}
+
+impl Over {
+    /// An operation that does not take all orders; nothing of one whose operands have the dimensions of its result, which it takes in
+    /// any order.
+    pub(crate) fn of(op: &OpRef<'_>, registry: &Registry) -> Option<Over> {
+        let decl = registry.shared(op.name)?;
+        let rank = |ty: &Type| ty.as_tensor().map_or(0, |ty| ty.rank());
+        let of_result = op.results.first().map_or(0, |ty| rank(ty));
+        let alike = |ty: &&Type| matches!(rank(ty), n if n == 0 || n == of_result);
+        let free = decl
+            .freedom(op)
+            .labels
+            .iter()
+            .all(|l| l.role == optc_ir::Role::Parallel);
+        if decl.family() == "elementwise" && free && op.operands.iter().all(alike) {
+            return None;
+        }
+        let plain = |ty: &&Type| match ty.as_tensor() {
+            Some(tensor) => tensor.without_layout().into(),
+            None => (*ty).clone(),
+        };
+        Some(Over {
+            decl,
+            props: op.props.clone(),
+            operands: op.operands.iter().map(plain).collect(),
+            results: op.results.iter().map(plain).collect(),
+        })
+    }
+
+    /// Whether it takes ports that lie so, as the format has it.
+    pub(crate) fn takes(&self, freedom: &Freedom, ports: &[LaidPort]) -> bool {
+        let op = OpRef {
+            name: self.decl.name(),
+            operands: self.operands.iter().collect(),
+            results: self.results.iter().collect(),
+            props: &self.props,
+        };
+        is_over_axes(&*self.decl, &op, freedom, ports)
+    }
+
+    fn key(&self) -> (&'static str, &AttrDict, &[Type], &[Type]) {
+        (self.decl.name(), &self.props, &self.operands, &self.results)
+    }
+}
+
+impl PartialEq for Over {
+    fn eq(&self, other: &Over) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Over {}
+
+impl Hash for Over {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Attributes have no hash; operations of one name and one type are few.
+        (self.decl.name(), &self.operands, &self.results).hash(state);
+    }
+}
+
+impl fmt::Debug for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key().fmt(f)
+    }
+}
