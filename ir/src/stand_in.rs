@@ -24,6 +24,8 @@ pub struct StandIns {
     scales: IndexMap<Arc<str>, u64>,
     /// Dimensions of the program by their number.
     known: IndexMap<u64, Dim>,
+    /// The numbers of named extents that were asked for since the last new sum and scale.
+    by_dim: IndexMap<Dim, u64>,
     /// Known sizes that no prime may divide.
     avoid: Vec<u64>,
     least: u64,
@@ -49,6 +51,7 @@ impl StandIns {
             by_size: IndexMap::new(),
             scales: IndexMap::new(),
             known: IndexMap::new(),
+            by_dim: IndexMap::new(),
             avoid: Vec::new(),
             least,
             next: least,
@@ -109,6 +112,7 @@ impl StandIns {
             return;
         }
         let old = self.scales.clone();
+        self.by_dim.clear();
         for size in from.iter().chain(&to) {
             for factor in size.factors().1 {
                 let Some((name, by)) = part_of_name(&factor) else {
@@ -139,8 +143,12 @@ impl StandIns {
             Dim::Fixed(n) => Some(*n),
             Dim::Unknown => Some(self.fresh(Atom::Nameless)),
             Dim::Symbol(_) => {
+                if let Some(&number) = self.by_dim.get(dim) {
+                    return Some(number);
+                }
                 let number = self.number_of(&dim.size()?)?;
                 self.known.entry(number).or_insert_with(|| dim.clone());
+                self.by_dim.insert(dim.clone(), number);
                 Some(number)
             }
         }
@@ -244,6 +252,10 @@ impl StandIns {
         }
         let prime = self.fresh(Atom::Size(size.clone()));
         self.by_size.insert(size.clone(), prime);
+        // Products may have a new sum as a factor.
+        if size.as_name().is_none() {
+            self.by_dim.clear();
+        }
         prime
     }
 

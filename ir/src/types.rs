@@ -246,6 +246,9 @@ impl Dim {
     /// Whether the two provably have different sizes, names standing for at least 1.
     #[must_use]
     pub fn differs(&self, other: &Dim) -> bool {
+        if self == other {
+            return false;
+        }
         let difference = || self.size()?.minus(&other.size()?);
         difference().is_some_and(|d| d.is_nonzero())
     }

@@ -685,7 +685,7 @@ impl<'a> Search<'a> {
     }
 
     /// A choice as the states of a problem's variables.
-    fn assignment(
+    pub(super) fn assignment(
         &self,
         choice: &Choice,
         modes: &SideTable<Node, Modes>,

@@ -5,7 +5,7 @@
 
 use super::maps::FastMap;
 use super::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
-use super::solve::{Solution, Starts, settle, solve, solve_words};
+use super::solve::{Solution, Starts, settle, solve, solve_near, solve_words};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -129,6 +129,22 @@ impl Written {
         }
     }
 
+    /// An assignment that costs little; see [`solve_near`].
+    pub(super) fn solve_near(&self, near: Option<Vec<usize>>) -> Solution {
+        match self {
+            Written::Words(problem) => solve_near(problem, near),
+            Written::Costs(problem) => solve_near(problem, near),
+        }
+    }
+
+    /// The problem in which variables have no other states than those that are allowed.
+    pub(super) fn held(&self, held: &[(usize, Vec<bool>)]) -> Written {
+        match self {
+            Written::Words(problem) => Written::Words(hold(problem, held)),
+            Written::Costs(problem) => Written::Costs(hold(problem, held)),
+        }
+    }
+
     /// Gives each of these variables in turn the state that is best beside the others.
     pub(super) fn settle(&self, states: &mut [usize], vars: Range<usize>) {
         match self {
@@ -145,6 +161,15 @@ impl Written {
             Written::Costs(problem) => Written::Costs(without(problem, stays)),
         }
     }
+}
+
+fn hold<W: Word>(problem: &Problem<W>, held: &[(usize, Vec<bool>)]) -> Problem<W> {
+    let mut problem = problem.clone();
+    for (var, allowed) in held {
+        let cost = |&is: &bool| if is { W::default() } else { W::NEVER };
+        problem.keep(&[*var], allowed.iter().map(cost).collect());
+    }
+    problem
 }
 
 fn without<W: Word>(problem: &Problem<W>, stays: &[Vec<bool>]) -> Problem<W> {

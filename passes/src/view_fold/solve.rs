@@ -46,6 +46,17 @@ const LIMITS: Limits = Limits {
     aim: Aim::Both,
 };
 
+/// Limits of an assignment that is looked for near one of a problem with little else in it: of many such problems the best is taken.
+const NEAR: Limits = Limits {
+    table: 1 << 14,
+    work: 1 << 8,
+    near: 0,
+    columns: 0,
+    nodes: 0,
+    aim: Aim::Assignment,
+    ..LIMITS
+};
+
 /// Rounds of improving one variable after another.
 const ROUNDS: usize = 16;
 
@@ -163,6 +174,18 @@ pub(crate) fn solve(problem: &Problem, starts: Starts<'_>) -> Solution {
 /// The same of a problem in machine words.
 pub(crate) fn solve_words(problem: &Problem<u64>, starts: Starts<'_>) -> Solution {
     solve_in(problem, starts, LIMITS)
+}
+
+/// An assignment that costs little, exact where elimination fits and near a start where it does not; of a problem that is one
+/// of many.
+pub(crate) fn solve_near<W: Eliminate>(problem: &Problem<W>, near: Option<Vec<usize>>) -> Solution {
+    let starts = Starts {
+        near,
+        safe: &mut || None,
+        asked: Asked::surely(),
+        aim: Aim::Assignment,
+    };
+    solve_in(problem, starts, NEAR)
 }
 
 /// Gives each of these variables in turn the state that is best beside the others.
@@ -298,6 +321,14 @@ fn solve_kernels<W: Eliminate>(
     limits: Limits,
     known: &mut Known<W>,
 ) -> Solution {
+    let programme = match known.asked.has_ended() {
+        true => None,
+        false => Programme::of(problem, limits).filter(|_| known.asked.is_sure()),
+    };
+    let early = programme.as_ref();
+    if let Some(found) = early.and_then(|p| by_relaxation(problem, p, &near, limits, known)) {
+        return found;
+    }
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
@@ -308,10 +339,6 @@ fn solve_kernels<W: Eliminate>(
         return exact(problem, &steps, states);
     }
     let (floor, kernels) = (state.constant.cost(problem.units), state.parts());
-    let programme = match known.asked.has_ended() {
-        true => None,
-        false => Programme::of(problem, limits).filter(|_| known.asked.is_sure()),
-    };
     let lowest = |known: &mut Known<W>| {
         let guard = guard.min(limits.table >> 4);
         let bounds = kernels.iter();
@@ -363,6 +390,36 @@ fn solve_kernels<W: Eliminate>(
         bound,
         proven: moves_alike(bound, cost),
     }
+}
+
+/// An assignment that is proven by the programme's linear relaxation, where that has a solution in whole numbers: with dense
+/// blocks it often has. Ties are broken near it.
+fn by_relaxation<W: Eliminate>(
+    problem: &Problem<W>,
+    programme: &Programme<'_, W>,
+    near: &Option<Vec<usize>>,
+    limits: Limits,
+    known: &mut Known<W>,
+) -> Option<Solution> {
+    let root = Limits { nodes: 1, ..limits };
+    let cost_of = |states: &Vec<usize>| evaluate(problem, states);
+    let start = near.as_ref().filter(|near| cost_of(near) < INFEASIBLE);
+    let found = programme.minimise(start.map(Vec::as_slice), root)?;
+    let bound = super::problem::cost(found.bound, 0);
+    let all = start.into_iter().chain(&found.states);
+    let mut states = all.min_by_key(|states| cost_of(states))?.clone();
+    if !moves_alike(bound, cost_of(&states)) {
+        return None;
+    }
+    let rounds = limits.rounds;
+    around(problem, limits.core, rounds, &mut states, None, known);
+    let cost = evaluate(problem, &states);
+    Some(Solution {
+        states,
+        cost,
+        bound: bound.min(cost),
+        proven: true,
+    })
 }
 
 /// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least; of many variables by
@@ -1129,6 +1186,33 @@ mod tests {
             if n <= 6 {
                 assert_eq!(movement(solution.cost), movement(brute(&problem)));
             }
+        }
+    }
+
+    #[test]
+    fn the_relaxation_alone_proves_dense_blocks() {
+        let mut seed = 0x1234_5678_9ABC_DEF1;
+        for (n, states) in [(6, 3), (10, 2), (24, 2)] {
+            let problem = dense(n, states, &mut seed);
+            let mut known = Known::asked(Asked::surely());
+            let programme = Programme::of(&problem, LIMITS).expect("it is small");
+            let found = by_relaxation(&problem, &programme, &None, LIMITS, &mut known);
+            let found = found.expect("its solution is whole");
+            let exact = solve_alone(problem.clone(), Asked::surely(), LIMITS);
+            assert!(found.proven && movement(found.cost) == movement(exact.cost));
+        }
+    }
+
+    #[test]
+    fn what_is_looked_for_near_an_assignment_costs_no_more() {
+        let mut seed = 0x9FB2_1C65_1E98_DF25;
+        for _ in 0..400 {
+            let problem = problem(&mut seed);
+            let state = |&n: &usize| (random(&mut seed) % n as u64) as usize;
+            let near: Vec<usize> = problem.domains.iter().map(state).collect();
+            let before = evaluate(&problem, &near);
+            let found = solve_near(&problem, Some(near));
+            assert!(brute(&problem) <= found.cost && found.cost <= before);
         }
     }
 

@@ -149,7 +149,7 @@ fn better(
             }
             let mut fixed = held.to_vec();
             fixed.push((group, layout));
-            let choice = scales.with_layouts(&search, &fixed);
+            let choice = scales.with_layouts(&search, &attempt.choice, &fixed);
             // What it converts is a part of what it costs.
             let Some(choice) = choice.filter(|c| movement(c.cost) < best.bytes.all) else {
                 continue;

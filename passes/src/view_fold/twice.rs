@@ -7,7 +7,6 @@
 //! one. That program is folded as any other, and taken if it costs less than the one it came from.
 
 use super::attempt::{Attempt, attempt};
-use super::bound;
 use super::costs::{bytes, laid};
 use super::folded::Folded;
 use super::groups::{Functions, Group, NodeKind};
@@ -31,6 +30,9 @@ const MOST_SOURCES: usize = 8;
 
 /// How often conversions are looked at again that may be worth it beside those that are.
 const MOST_LOOKS: usize = 16;
+
+/// Groups of a function above which it is folded once more only for much.
+const MANY_GROUPS: usize = 1 << 10;
 
 /// Of a function of many groups, the part of its bytes that copies save at least: one of so many.
 const LEAST_SHARE: u64 = 16;
@@ -386,7 +388,7 @@ impl<'a> Plan<'a> {
 
 /// Whether conversions that go save so much that the function is folded once more for it: one of many groups takes long.
 fn is_worth_a_fold(chosen: &[Instead], folded: &Attempt) -> bool {
-    if folded.graph.groups.len() <= bound::MANY_GROUPS {
+    if folded.graph.groups.len() <= MANY_GROUPS {
         return true;
     }
     let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0u64, u64::saturating_add);

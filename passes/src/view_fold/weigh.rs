@@ -2,11 +2,12 @@
 
 use super::asked::Asked;
 use super::choose::{Choice, Copies, States};
+use super::draft::Written;
 use super::groups::{Group, Node};
 use super::layouts::LayoutId;
-use super::problem::{Aim, INFEASIBLE, Problem, Table, movement};
+use super::problem::{Aim, INFEASIBLE, movement};
 use super::search::{Modes, Search};
-use super::solve::{Solution, Starts, solve};
+use super::solve::Starts;
 use optc_ir::entity::{EntityId, SideTable};
 
 /// The choice of a function as a problem that is solved with one variable held.
@@ -14,7 +15,7 @@ pub(crate) struct Scales {
     /// The forms of all operations.
     pub(crate) modes: SideTable<Node, Modes>,
     states: States,
-    problem: Problem,
+    problem: Written,
     groups: usize,
 }
 
@@ -27,12 +28,15 @@ pub(crate) struct Weight {
     pub(crate) proven: bool,
 }
 
+/// The states that a variable may be in.
+type Held = (usize, Vec<bool>);
+
 impl Search<'_> {
     /// The problem that a choice solves, with few further copies of each group.
     pub(crate) fn scales(&mut self) -> Option<Scales> {
         let modes = self.modes()?;
         let states = self.states(&modes, &Copies::few())?;
-        let problem = self.problem(&modes, &states).in_costs();
+        let problem = self.problem(&modes, &states).written();
         Some(Scales {
             modes,
             states,
@@ -45,62 +49,63 @@ impl Search<'_> {
 impl Scales {
     /// What the function costs where a node has the form of this number; nothing where it cannot.
     pub(crate) fn with_form(&self, node: Node, form: usize) -> Option<Weight> {
-        self.hold(self.groups + node.index(), |state| state == form)
+        let allowed = (0..self.modes[node].len()).map(|state| state == form);
+        self.weight((self.groups + node.index(), allowed.collect()))
     }
 
     /// What it costs where a group is produced in the candidate of this number; nothing where it cannot be.
     pub(crate) fn with_layout(&self, group: Group, candidate: usize) -> Option<Weight> {
-        let states = self.states.of_group(group);
-        self.hold(group.index(), |state| states[state].produced == candidate)
+        self.weight(self.produced_in(group, candidate))
     }
 
-    /// The choice that costs least where groups are produced in these layouts; nothing where they cannot be.
+    /// A choice that costs little where groups are produced in these layouts, near one without some of them; nothing where they
+    /// cannot be.
     pub(super) fn with_layouts(
         &self,
         search: &Search<'_>,
+        near: &Choice,
         held: &[(Group, LayoutId)],
     ) -> Option<Choice> {
-        let mut problem = self.problem.clone();
+        let mut near = search.assignment(near, &self.modes, &self.states);
+        let mut all: Vec<Held> = Vec::with_capacity(held.len());
         for &(group, layout) in held {
-            let (candidates, states) = (&search.candidates[group], self.states.of_group(group));
-            let table = self.only(group.index(), |state| {
-                candidates.get(states[state].produced) == Some(&layout)
-            });
-            problem.keep(&[group.index()], table?);
+            let mut candidates = search.candidates[group].iter();
+            let candidate = candidates.position(|&known| known == layout)?;
+            let (var, allowed) = self.produced_in(group, candidate);
+            let first = allowed.iter().position(|&is| is)?;
+            if let Some(near) = near.as_mut().filter(|near| !allowed[near[var]]) {
+                near[var] = first;
+            }
+            all.push((var, allowed));
         }
-        let found = solve_alone(&problem);
+        let found = self.problem.held(&all).solve_near(near);
         let fits = found.cost < INFEASIBLE;
         fits.then(|| search.read(&found, &self.modes, &self.states))
     }
 
-    /// What keeps a variable in some of its states; nothing where it has none of them.
-    fn only(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Table> {
-        let states = 0..self.problem.domains[var];
-        let some = states.clone().any(&allowed);
-        let cost = |state| if allowed(state) { 0 } else { INFEASIBLE };
-        some.then(|| states.map(cost).collect())
+    /// The states of a group that is produced in a candidate.
+    fn produced_in(&self, group: Group, candidate: usize) -> Held {
+        let states = self.states.of_group(group).iter();
+        let allowed = states.map(|state| state.produced == candidate);
+        (group.index(), allowed.collect())
     }
 
     /// The cost with a variable in one of some states.
-    fn hold(&self, var: usize, allowed: impl Fn(usize) -> bool) -> Option<Weight> {
-        let table = self.only(var, allowed)?;
-        let mut held = self.problem.clone();
-        held.keep(&[var], table);
-        let found = solve_alone(&held);
+    fn weight(&self, held: Held) -> Option<Weight> {
+        if !held.1.contains(&true) {
+            return None;
+        }
+        // Nothing is known of it.
+        let starts = Starts {
+            near: None,
+            safe: &mut || None,
+            asked: Asked::surely(),
+            aim: Aim::Both,
+        };
+        let found = self.problem.held(&[held]).solve(starts);
         (found.cost < INFEASIBLE).then(|| Weight {
             bytes: movement(found.cost),
             proven: found.proven,
         })
     }
-}
-
-/// A problem of which nothing is known.
-fn solve_alone(problem: &Problem) -> Solution {
-    let starts = Starts {
-        near: None,
-        safe: &mut || None,
-        asked: Asked::surely(),
-        aim: Aim::Both,
-    };
-    solve(problem, starts)
 }
