@@ -117,6 +117,19 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --max-live=1040 --remarks in.ir",
         "nothing; let more bytes be alive, or give no limit, and the part is read where it lies",
     );
+    COPY_STAYS = Code::command(
+        "copy-stays",
+        "remark: an operation copies, repeats or rearranges elements at run time, and is no layout conversion; the note says why what it gives does not lie in another value",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
+  %0 = "hbir.slice"(%x) <{limits = [4, 3], starts = [0, 0]}> : (tensor<4x6xf32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --remarks in.ir",
+        "nothing; where the note names a layout or a reader, another one may let the copy go",
+    );
     LAYOUTS_DROPPED = Code::command(
         "layouts-dropped",
         "remark: candidate layouts were left out at the cap, so a cheaper choice may have been missed",

@@ -11,6 +11,7 @@ use optc_ir::{Func, Op, Operation, Part, Registry, Structure, TensorType, Traffi
 use optc_layout::Spread;
 use optc_ops::Subview;
 use optc_target::Target;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(crate) struct Elided {
     copying: BTreeSet<Op>,
     /// The operations that repeat elements in memory by what else was decided.
     repeating: BTreeSet<Op>,
+    /// Why the first part of an operation that lies in no place of another value does not.
+    stays: IndexMap<Op, (Port, Cow<'static, str>)>,
     /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
     pub(crate) left_by_choice: u64,
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
@@ -55,6 +58,15 @@ impl Elided {
     /// The operations that copy or repeat by what was decided.
     pub(super) fn by_choice(&self) -> impl Iterator<Item = Op> {
         self.copying.union(&self.repeating).copied()
+    }
+
+    /// Why an operation copies, in words, if a part of it is refused.
+    pub(super) fn why(&self, op: Op) -> Option<String> {
+        let (port, why) = self.stays.get(&op)?;
+        Some(match port {
+            Port::Operand(n) => format!("operand {n} {why}"),
+            Port::Result(n) => format!("result {n} {why}"),
+        })
     }
 
     /// Bytes that are copied, beside those that are so whatever is decided.
@@ -165,12 +177,38 @@ fn decide(
 }
 
 /// Why a part does not lie in place.
-enum Refused {
-    /// Whatever else is decided.
-    Always,
-    /// By what else was decided, or by its layout.
-    Here,
+struct Refused {
+    /// Whether it does not whatever else is decided; else it is so by what else was decided, or by its layout.
+    always: bool,
+    why: Cow<'static, str>,
 }
+
+/// What no other decision changes.
+fn always(why: &'static str) -> Refused {
+    Refused {
+        always: true,
+        why: why.into(),
+    }
+}
+
+/// What another decision might change.
+fn here(why: impl Into<Cow<'static, str>>) -> Refused {
+    Refused {
+        always: false,
+        why: why.into(),
+    }
+}
+
+/// There is no such port.
+const NO_PORT: &str = "is no value";
+/// It is a result of the function, or an operation that nothing is known of reads it.
+const WHOLE: &str = "is wanted in a buffer of its own";
+/// Its buffer is not made while the program runs.
+const KNOWN: &str = "is known when the program is compiled";
+/// No strides say where it is.
+const UNEVEN: &str = "would not lie evenly there";
+/// It has its bytes in a second place.
+const PLACED: &str = "has its bytes in another value already";
 
 struct Decision<'a, 'f> {
     site: &'a mut Site<'f>,
@@ -205,15 +243,18 @@ impl<'f> Decision<'_, 'f> {
     }
 
     /// Counts a part that is copied, unless it is so whatever is decided.
-    fn stays(&mut self, op: Op, part: &Part, refused: &Refused) {
+    fn stays(&mut self, op: Op, part: &Part, refused: Refused) {
+        let Refused { always, why } = refused;
+        let known = self.elided.stays.entry(op);
+        known.or_insert((part.part, why));
         let data = &self.func().ops[op];
         let decl = self.site.registry.get(&data.name);
         let traffic = decl.map_or(Traffic::None, |d| d.traffic(&self.func().op_ref(op)));
         let is_operand = matches!(part.part, Port::Operand(_));
         if traffic == Traffic::Expand {
-            let stays = match refused {
-                Refused::Always => Repeats::Forced,
-                Refused::Here => {
+            let stays = match always {
+                true => Repeats::Forced,
+                false => {
                     self.elided.repeating.insert(op);
                     Repeats::ByChoice
                 }
@@ -221,7 +262,7 @@ impl<'f> Decision<'_, 'f> {
             self.elided.repeats = self.elided.repeats.max(stays);
             return;
         }
-        if traffic == Traffic::None || (matches!(refused, Refused::Always) && !is_operand) {
+        if traffic == Traffic::None || (always && !is_operand) {
             return;
         }
         let ty = part
@@ -234,9 +275,9 @@ impl<'f> Decision<'_, 'f> {
         let bytes = bytes
             .and_then(|n| u64::try_from(n).ok())
             .unwrap_or(u64::MAX);
-        let left = match refused {
-            Refused::Always => &mut self.elided.given,
-            Refused::Here => &mut self.elided.left_by_choice,
+        let left = match always {
+            true => &mut self.elided.given,
+            false => &mut self.elided.left_by_choice,
         };
         *left = left.saturating_add(bytes.saturating_mul(2));
         self.elided.copying.insert(op);
@@ -252,24 +293,31 @@ impl<'f> Decision<'_, 'f> {
         for part in parts.iter().filter(is_operand) {
             match self.operand(op, part) {
                 Ok(()) => self.settle(op, part.part.number()),
-                Err(refused) => self.stays(op, part, &refused),
+                Err(refused) => self.stays(op, part, refused),
             }
         }
     }
 
     fn operand(&mut self, op: Op, part: &Part) -> Result<(), Refused> {
         let data = &self.site.func.ops[op];
-        let value = part.part.value(data).ok_or(Refused::Always)?;
-        let whole = part.whole.value(data).ok_or(Refused::Always)?;
+        let value = part.part.value(data).ok_or_else(|| always(NO_PORT))?;
+        let whole = part.whole.value(data).ok_or_else(|| always(NO_PORT))?;
         let (root, whole) = (self.site.root(value), self.site.root(whole));
-        let (writer, number) = self.site.writer(root).ok_or(Refused::Always)?;
-        if self.site.is_known(root) || self.site.is_wanted_whole(root) {
-            return Err(Refused::Always);
+        let writer = self.site.writer(root);
+        let (writer, number) = writer.ok_or_else(|| always("is an argument"))?;
+        if self.site.is_known(root) {
+            return Err(always(KNOWN));
+        }
+        if self.site.is_wanted_whole(root) {
+            return Err(always(WHOLE));
         }
         let gathered = &self.gathered;
         let stays = gathered.is_in_pieces(root) || gathered.holds(root) || gathered.holds(whole);
-        if self.placed[root] || stays || self.copied.contains(&(op, part.part)) {
-            return Err(Refused::Here);
+        if self.placed[root] || stays {
+            return Err(here(PLACED));
+        }
+        if self.copied.contains(&(op, part.part)) {
+            return Err(here("keeps too many bytes alive"));
         }
         let base = match self.pieces[whole] {
             true => None,
@@ -280,7 +328,7 @@ impl<'f> Decision<'_, 'f> {
         match parent {
             Some(parent) => {
                 if !self.may_be_pieces(parent) || !self.all_go_to(parent, op) {
-                    return Err(Refused::Here);
+                    return Err(here("is a part of a value whose parts do not all go there"));
                 }
             }
             None => self.writes(writer, number, spread.as_ref())?,
@@ -290,12 +338,9 @@ impl<'f> Decision<'_, 'f> {
             .into_iter()
             .filter(|&(reader, port, _)| (reader, Port::Operand(port)) != (op, part.part));
         for (reader, port, _) in others {
-            let taken = spread.as_ref().is_some_and(|spread| {
-                takes(self.site, self.target, reader, Port::Operand(port), spread).is_ok()
-            });
-            if !taken {
-                return Err(Refused::Here);
-            }
+            let spread = spread.as_ref().ok_or_else(|| here(UNEVEN))?;
+            takes(self.site, self.target, reader, Port::Operand(port), spread)
+                .map_err(|why| self.refused(reader, &why))?;
         }
         if let Some(parent) = parent {
             self.in_pieces(parent);
@@ -309,18 +354,24 @@ impl<'f> Decision<'_, 'f> {
     fn writes(&self, op: Op, number: usize, spread: Option<&Spread>) -> Result<(), Refused> {
         let structure = self.site.registry.structure(&self.func().ops[op].name);
         if structure != Structure::Plain && structure != Structure::Convert {
-            return Err(Refused::Here);
+            return Err(here("is a part of another value"));
         }
         let port = Port::Result(number);
-        let taken = match (spread, structure) {
-            (Some(spread), _) => takes(self.site, self.target, op, port, spread).is_ok(),
-            (None, _) => writes_pieces(self.site, self.target, op).is_ok(),
+        let taken = match spread {
+            Some(spread) => takes(self.site, self.target, op, port, spread),
+            None => writes_pieces(self.site, self.target, op),
         };
-        match (taken, self.has_parts(op) || structure == Structure::Convert) {
-            (true, _) => Ok(()),
-            (false, true) => Err(Refused::Here),
-            (false, false) => Err(Refused::Always),
-        }
+        let refused = |why: String| Refused {
+            always: !self.has_parts(op) && structure != Structure::Convert,
+            ..self.refused(op, &why)
+        };
+        taken.map_err(refused)
+    }
+
+    /// What an operation says of a place that it reads or writes.
+    fn refused(&self, op: Op, why: &str) -> Refused {
+        let data = &self.func().ops[op];
+        here(format!("is not taken there by `{}`: {why}", data.name))
     }
 
     /// Whether all readers of a root take parts of it that have no element in common, and its writer writes pieces.
@@ -422,18 +473,18 @@ impl<'f> Decision<'_, 'f> {
         for part in parts.iter().filter(|p| matches!(p.part, Port::Result(_))) {
             match self.result(op, part) {
                 Ok(()) => self.settle(op, part.part.number()),
-                Err(refused) => self.stays(op, part, &refused),
+                Err(refused) => self.stays(op, part, refused),
             }
         }
     }
 
     fn result(&mut self, op: Op, part: &Part) -> Result<(), Refused> {
         let data = &self.site.func.ops[op];
-        let result = part.part.value(data).ok_or(Refused::Always)?;
-        let whole = part.whole.value(data).ok_or(Refused::Always)?;
+        let result = part.part.value(data).ok_or_else(|| always(NO_PORT))?;
+        let whole = part.whole.value(data).ok_or_else(|| always(NO_PORT))?;
         let parent = self.site.root(whole);
         if self.site.is_known(result) {
-            return Err(Refused::Always);
+            return Err(always(KNOWN));
         }
         if self.gathered.is_in_pieces(result) {
             return Ok(());
@@ -442,28 +493,28 @@ impl<'f> Decision<'_, 'f> {
             let fixed = self.site.writer(parent).is_none()
                 || self.site.is_known(parent)
                 || self.site.is_wanted_whole(parent);
-            return Err(if fixed {
-                Refused::Always
-            } else {
-                Refused::Here
-            });
+            return Err(if fixed { always(WHOLE) } else { here(WHOLE) });
         }
         if self.placed[result] {
             return match self.pieces[parent] {
                 true => Ok(()),
                 // It is copied there.
-                false => Err(Refused::Here),
+                false => Err(here(PLACED)),
             };
         }
-        if self.gathered.is_in_pieces(parent) || self.copied.contains(&(op, part.part)) {
-            return Err(Refused::Here);
+        if self.gathered.is_in_pieces(parent) {
+            return Err(here("is cut from a value that is in pieces"));
+        }
+        if self.copied.contains(&(op, part.part)) {
+            return Err(here("keeps too many bytes alive"));
         }
         let base = self.spread[parent].clone();
         let spread = base.and_then(|base| self.site.spread(op, part, &base));
-        let spread = spread.ok_or(Refused::Here)?;
+        let spread = spread.ok_or_else(|| here(UNEVEN))?;
         for (reader, port, _) in self.site.uses(result).to_vec() {
             let port = Port::Operand(port);
-            takes(self.site, self.target, reader, port, &spread).map_err(|_| Refused::Here)?;
+            takes(self.site, self.target, reader, port, &spread)
+                .map_err(|why| self.refused(reader, &why))?;
         }
         self.spread[result] = Some(spread);
         Ok(())

@@ -118,7 +118,7 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
 }
 
 /// What is left of the copies of a module.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default)]
 pub(crate) struct Left {
     /// Whether some went.
     pub(crate) changed: bool,
@@ -128,6 +128,15 @@ pub(crate) struct Left {
     pub(crate) given: u64,
     /// What stays that repeats elements.
     pub(crate) repeats: Repeats,
+    /// What was decided, in the order of functions.
+    all: Vec<Elided>,
+}
+
+impl Left {
+    /// Why an operation of a function copies, in words, where it might have read or written a part.
+    pub(crate) fn why(&self, func: usize, op: Op) -> Option<String> {
+        self.all.get(func)?.why(op)
+    }
 }
 
 /// Lets copies of a module go that need not be made, so that at most `limit` bytes are alive at once where there is one.
@@ -142,12 +151,12 @@ pub(crate) fn run_on(
     if let Some(limit) = limit {
         let kept = keep_within(module, limit, cx)?;
         module.funcs = kept.module.funcs;
-        let mut left = left_of(&kept.elided);
+        let mut left = left_of(kept.elided);
         left.changed |= kept.undone != 0;
         left.by_choice = left.by_choice.saturating_add(kept.undone);
         return Ok(left);
     }
-    Ok(left_of(&free(module, cx)))
+    Ok(left_of(free(module, cx)))
 }
 
 /// The copies that went of each function.
@@ -167,16 +176,19 @@ fn free(module: &mut Module, cx: &PassContext) -> Vec<Elided> {
 /// The same without a limit, with the operations that copy or repeat by choice, in the order of functions.
 pub(crate) fn without_limit(module: &mut Module, cx: &PassContext) -> (Left, Vec<Op>) {
     let elided = free(module, cx);
-    let ops = elided.iter().flat_map(Elided::by_choice);
-    (left_of(&elided), ops.collect())
+    let ops = elided.iter().flat_map(Elided::by_choice).collect();
+    (left_of(elided), ops)
 }
 
 /// What is left, over all functions.
-fn left_of(elided: &[Elided]) -> Left {
-    elided.iter().fold(Left::default(), |left, one| Left {
-        changed: left.changed || one.changes(),
-        by_choice: left.by_choice.saturating_add(one.left_by_choice),
-        given: left.given.saturating_add(one.given),
-        repeats: left.repeats.max(one.repeats),
-    })
+fn left_of(elided: Vec<Elided>) -> Left {
+    let mut left = Left::default();
+    for one in &elided {
+        left.changed |= one.changes();
+        left.by_choice = left.by_choice.saturating_add(one.left_by_choice);
+        left.given = left.given.saturating_add(one.given);
+        left.repeats = left.repeats.max(one.repeats);
+    }
+    left.all = elided;
+    left
 }

@@ -108,7 +108,7 @@ use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
 use optc_ir::{Attr, Diagnostic, Module, name_sizes};
 pub use reason::Reason;
-use remarks::remark_conversions;
+use remarks::{remark_conversions, remark_copies};
 pub use report::{FoldReport, Proof};
 pub use rule::{RuleContext, SearchRule};
 use saturate::RuleSet;
@@ -311,6 +311,7 @@ impl Rest {
             .naive
             .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
         total.compare(&after, &sizes)?;
+        remark_copies(module, &total.copies, cx);
         let report = total.report(&after, tally, cx, module);
         remark_conversions(&report, &original, cx);
         tracing::info!(

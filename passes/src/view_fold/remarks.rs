@@ -1,11 +1,15 @@
-//! Remarks on the conversions that stay.
+//! Remarks on the conversions and copies that stay.
 
 use super::reason::Reason;
 use super::report::{FoldReport, Proof};
 use crate::codes;
+use crate::elide_copies::Left;
 use crate::names::{name_of, reader_name};
 use crate::pass::PassContext;
-use optc_ir::{Diagnostic, Module};
+use optc_check::stats::CostClass;
+use optc_check::{Source, items};
+use optc_ir::size::SizeTable;
+use optc_ir::{Diagnostic, Func, Module, Op, Structure};
 
 /// One remark a conversion: what forces it, what it costs, what would remove it.
 pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassContext) {
@@ -61,5 +65,46 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             }
         }
         cx.remarks.push(diag);
+    }
+}
+
+/// One remark an operation that copies, repeats or rearranges and is no conversion: what it moves, and why what it gives does
+/// not lie in another value.
+pub(crate) fn remark_copies(module: &Module, left: &Left, cx: &mut PassContext) {
+    let sizes = SizeTable::new(&cx.bindings);
+    for item in items(module, &cx.registry, &sizes, None) {
+        let (func, Source::Op(op)) = (&module.funcs[item.func], item.of) else {
+            continue;
+        };
+        let what = match item.class {
+            CostClass::Copy => "copy",
+            CostClass::Expand => "repetition",
+            CostClass::Movement => "rearrangement",
+            CostClass::Free | CostClass::Constant => continue,
+        };
+        let data = &func.ops[op];
+        let (Some(&value), false) = (
+            data.results.first(),
+            cx.registry.structure(&data.name) == Structure::Convert,
+        ) else {
+            continue;
+        };
+        let (name, bytes) = (name_of(func, value), item.bytes);
+        let message = format!("{what} by {name} stays: {bytes} bytes read and written");
+        let diag = Diagnostic::remark(codes::COPY_STAYS, message).at(data.span, "this operation");
+        let why = left.why(item.func, op);
+        let why = why.unwrap_or_else(|| no_part(func, op, cx));
+        cx.remarks.push(diag.note(why));
+    }
+}
+
+/// Why an operation copies that is asked for no parts.
+fn no_part(func: &Func, op: Op, cx: &PassContext) -> String {
+    let (name, target) = (&func.ops[op].name, &cx.target);
+    let decl = cx.registry.get(name);
+    let row = decl.and_then(|decl| target.row(decl.family_of(&func.op_ref(op))));
+    match row.is_some_and(|row| row.parts.is_some()) {
+        true => "no strides say where its result would lie in another value".to_owned(),
+        false => format!("on `{}` `{name}` gives a value of its own", target.name),
     }
 }
