@@ -343,9 +343,9 @@ impl<'a> Verdicts<'a> {
             (_, Accept::ContractRuns) => all_row_major(func, op),
             (_, Accept::ChannelOrders) => {
                 let mut taken = row.into_iter().flat_map(Row::taken);
-                let any = taken.any(|a| a.when == Some(When::Patches));
-                let writes_any = any && reads_once(func, op, &freedom);
-                channel_orders(func, op, &freedom, writes_any)
+                let listed = taken.any(|a| a.when == Some(When::Patches));
+                let patches = listed && reads_once(func, op, &freedom);
+                channel_orders(func, op, &freedom, patches)
             }
             (_, Accept::LastBlock) => last_block(func, op, parameter),
         }
@@ -509,8 +509,9 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> R
     Ok(())
 }
 
-/// Channels first or last at the data and the result, or at the data alone, where the result is written in any order.
-fn channel_orders(func: &Func, op: Op, freedom: &Freedom, writes_any: bool) -> Result<(), String> {
+/// Channels first or last at the data and the result; of patches the result in any order, and the data in one that ends in a run
+/// of a patch.
+fn channel_orders(func: &Func, op: Op, freedom: &Freedom, patches: bool) -> Result<(), String> {
     let values = ports(func, op);
     let data = [0, freedom.operands.len()];
     let labels: Vec<&Vec<Option<usize>>> =
@@ -520,7 +521,10 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom, writes_any: bool) -> R
         let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
             continue;
         };
-        if writes_any && port != 0 {
+        if patches && port == 0 && ends_in_patch(func, op, &layout) {
+            continue;
+        }
+        if patches && port != 0 {
             let padded = digits(&layout)?.iter().any(|p| p.extent != p.count);
             if padded {
                 return Err(format!("port {port} is padded"));
@@ -552,6 +556,21 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom, writes_any: bool) -> R
             list.last().unwrap_or(&"nothing")
         ))
     }
+}
+
+/// Whether the data of a convolution has its dimensions in an order, and innermost one of which the kernel has several elements.
+fn ends_in_patch(func: &Func, op: Op, layout: &Layout) -> bool {
+    let data = &func.ops[op];
+    let Some(kernel) = data.operands.get(1).and_then(|&w| some_size(func, w)) else {
+        return false;
+    };
+    let (Ok(modes), Some(kernel)) = (digits(layout), kernel.shape()) else {
+        return false;
+    };
+    let long: Vec<&Mode> = modes.iter().filter(|m| 1 < m.count).collect();
+    let apart = (1..long.len()).all(|i| long[..i].iter().all(|m| m.dim != long[i].dim));
+    let inside = |m: &&Mode| m.dim != 0 && kernel.get(m.dim).is_some_and(|&n| 1 < n);
+    apart && long.iter().all(|m| m.extent == m.count) && long.last().is_none_or(inside)
 }
 
 fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom) -> bool {

@@ -80,7 +80,8 @@ pub enum When {
     /// Of any other.
     Mixing,
     /// Without tiles: of a convolution of one group that reads each position of its data once, as the extents of the data
-    /// are those of the result times those of the kernel. It reads its operands as the row's other alternatives say.
+    /// are those of the result times those of the kernel. It reads its operands as the row's other alternatives say, and its
+    /// data in any order of dimensions of which the innermost is one that a patch has several elements of.
     Patches,
     /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
     Untiled,

@@ -375,8 +375,9 @@ impl Alternative {
             Some(When::Depthwise) => text = format!("where each channel is for itself: {text}"),
             Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
             Some(When::Patches) => {
-                text =
-                    format!("where each position is read once, the operands as elsewhere: {text}");
+                text = format!(
+                    "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch: {text}"
+                );
             }
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}

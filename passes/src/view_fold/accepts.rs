@@ -233,6 +233,7 @@ fn accepts_order(
             channel_orders(sig, layouts, port).contains(&layout)
                 || (sig.is_pointwise_conv() && ordered(accepts_pointwise))
                 || (sig.patches && port == sig.n_operands && is_unpadded(modes))
+                || (sig.patches && port == 0 && ends_in_patch(sig, modes))
         }
         _ => ordered(ends::accepts),
     }
@@ -297,6 +298,16 @@ pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) ->
         (Some(a), Some(b)) => long[a..=b].iter().all(is_k),
         _ => true,
     }
+}
+
+/// Whether the data of a convolution that reads each position once has its dimensions whole, and innermost one of which a patch
+/// has several elements: what is summed is in runs then.
+fn ends_in_patch(sig: &Signature, modes: &[Mode]) -> bool {
+    let (data, weights) = (&sig.shapes[0], &sig.shapes[1]);
+    let whole = |m: &Mode| m.div == 1 && m.count == data[m.dim] && m.extent == m.count;
+    let long = modes.iter().rfind(|m| 1 < m.count);
+    let inside = |m: &Mode| m.dim != 0 && weights.get(m.dim).is_some_and(|&n| 1 < n);
+    modes.iter().all(whole) && long.is_none_or(inside)
 }
 
 /// Other dimensions whole, in any order; the last one in blocks, a block innermost.

@@ -188,7 +188,7 @@ pub(super) const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "patches-as-matmul",
         equation: "convert(conv(x, w), order) = matmul(patches(x), w)",
-        summary: "a convolution that reads each position of its data once is a contraction, and writes its result in any order",
+        summary: "a convolution that reads each position of its data once is a contraction that reads them in runs and writes its result in any order",
         concerns: |sig, port| sig.patches && (port == 1 || is_data_port(sig, port)),
         apply: |cx| {
             if contracts(cx.signature, cx.layouts, cx.port, cx.layout) {

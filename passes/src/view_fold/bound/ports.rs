@@ -50,7 +50,7 @@ pub(super) fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Opt
     let data_port = port == 0 || port == sig.n_operands;
     match sig.accept {
         Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
-        Accept::ChannelOrders if sig.patches && port == sig.n_operands => None,
+        Accept::ChannelOrders if sig.patches && data_port => None,
         Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
             Some(channel_orders(sig, layouts, port))
         }
