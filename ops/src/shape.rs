@@ -78,11 +78,12 @@ pub(crate) fn broadcast_dim(a: &Dim, b: &Dim) -> Option<Dim> {
 }
 
 /// The extent of a broadcast of two named sizes: the one that is never smaller than the other or
-/// never 1.
+/// never 1, and where neither is known the larger one, if neither is 0.
 fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
     let (x, y) = (a.size()?, b.size()?);
+    let one = Size::constant(1);
     let wins = |x: &Size, y: &Size| {
-        x.is_at_least(2)
+        x.minus(&one).is_some_and(|less| less.is_nonzero())
             || x.maximum(y).as_ref() == Some(x)
             || x.minus(y)
                 .is_some_and(|difference| difference.is_at_least(0))
@@ -90,6 +91,9 @@ fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
     match (wins(&x, &y), wins(&y, &x)) {
         (true, _) => Some(a.clone()),
         (false, true) => Some(b.clone()),
+        (false, false) if x.is_at_least(1) && y.is_at_least(1) => {
+            x.maximum(&y).map(|size| Dim::of_size(&size))
+        }
         (false, false) => None,
     }
 }

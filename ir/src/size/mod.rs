@@ -15,6 +15,8 @@ const MAX_TERMS: usize = 256;
 const MAX_PRODUCT: usize = 4096;
 /// Factors a term may have.
 const MAX_DEGREE: u32 = 32;
+/// How many atoms inside one another are replaced by bounds to find what a polynomial is at least.
+const MAX_BOUNDS: usize = 3;
 /// How deep quotients may stand inside one another.
 const MAX_DEPTH: u32 = 16;
 
@@ -373,31 +375,107 @@ impl Size {
     /// Whether it provably is no smaller than `least`, whatever positive numbers the names are.
     #[must_use]
     pub fn is_at_least(&self, least: i128) -> bool {
+        self.reaches(least, MAX_BOUNDS)
+    }
+
+    /// [`Size::is_at_least`], with so many steps left that put a bound in the place of an atom.
+    fn reaches(&self, least: i128, steps: usize) -> bool {
+        if let Some(n) = self.as_constant() {
+            return least <= n;
+        }
+        if self.is_somewhere_below(least) {
+            return false;
+        }
+        self.least_by_terms(steps).is_some_and(|n| least <= n)
+            || steps
+                .checked_sub(1)
+                .is_some_and(|steps| self.reaches_by_bounds(least, steps))
+    }
+
+    /// Whether it is smaller than `least` for some sizes of the names that are tried.
+    fn is_somewhere_below(&self, least: i128) -> bool {
+        let hash = |name: &str| {
+            let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+        };
+        let sizes: [&dyn Fn(&str) -> u64; 4] =
+            [&|_| 1, &|_| 2, &|name| 1 + hash(name) % 13, &|name| {
+                1 + (hash(name) >> 32) % 1009
+            }];
+        sizes.iter().any(|size_of| {
+            let value = self.eval(&|name| Some(size_of(name)));
+            value.is_some_and(|value| value < least)
+        })
+    }
+
+    /// The sum of what each term is at least.
+    fn least_by_terms(&self, steps: usize) -> Option<i128> {
         // A term of names alone is at least its coefficient; one with another atom at least 0.
         let mut bound = 0i128;
         for (monomial, &c) in &self.terms {
-            let positive = monomial.0.iter().all(|(atom, _)| atom.is_at_least(1));
-            let known = monomial.0.iter().all(|(atom, _)| atom.is_at_least(0));
-            let term = match (monomial.0.is_empty() || positive, known) {
-                (_, false) => return false,
-                (true, true) if c < 0 && !monomial.0.is_empty() => return false,
-                (true, true) => c,
-                (false, true) if c < 0 => return false,
-                (false, true) => 0,
+            let all = |least| {
+                let mut atoms = monomial.0.iter();
+                atoms.all(|(atom, _)| atom.is_at_least(least, steps))
             };
-            let Some(sum) = bound.checked_add(term) else {
+            let term = match monomial.0.is_empty() {
+                true => c,
+                false if c < 0 => return None,
+                false if all(1) => c,
+                false if all(0) => 0,
+                false => return None,
+            };
+            bound = bound.checked_add(term)?;
+        }
+        Some(bound)
+    }
+
+    /// Whether it is at least `least` where an atom that a whole term consists of is replaced by something that makes the
+    /// sum no larger.
+    fn reaches_by_bounds(&self, least: i128, steps: usize) -> bool {
+        self.terms.iter().any(|(monomial, &c)| {
+            let [(atom, 1)] = &monomial.0[..] else {
                 return false;
             };
-            bound = sum;
-        }
-        least <= bound
+            let with = |scale: i128, other: &Size, least: i128| {
+                let rest = self.minus(&Size::term(monomial.clone(), c))?;
+                let rest = rest.times(&Size::constant(scale))?;
+                let sum = rest.plus(&other.times(&Size::constant(c))?)?;
+                Some(sum.reaches(least, steps))
+            };
+            let reached = match atom {
+                // `a//b` is at most `a/b` and at least `(a-b+1)/b`; the sum is whole.
+                Atom::Quotient(a, b) => b.as_constant().filter(|&b| 0 < b).and_then(|b| {
+                    let above = least.checked_sub(1)?.checked_mul(b)?.checked_add(1)?;
+                    let lost = if c < 0 { 0 } else { b.checked_sub(1)? };
+                    with(b, &a.minus(&Size::constant(lost))?, above)
+                }),
+                Atom::Min(a, b) if c < 0 => {
+                    let either = [a, b].map(|part| with(1, part, least));
+                    either.contains(&Some(true)).then_some(true)
+                }
+                Atom::Max(a, b) if 0 < c => {
+                    let either = [a, b].map(|part| with(1, part, least));
+                    either.contains(&Some(true)).then_some(true)
+                }
+                Atom::Min(..) | Atom::Max(..) | Atom::Name(_) => None,
+            };
+            reached == Some(true)
+        })
     }
 
     /// Whether it provably is not 0.
     #[must_use]
     pub fn is_nonzero(&self) -> bool {
         let negative = || self.times(&Size::constant(-1));
-        self.is_at_least(1) || negative().is_some_and(|n| n.is_at_least(1))
+        self.is_odd_one_out() || self.is_at_least(1) || negative().is_some_and(|n| n.is_at_least(1))
+    }
+
+    /// Whether a number divides all terms but the one without names, as 2 does those of `2*(S//2)+1`.
+    fn is_odd_one_out(&self) -> bool {
+        let named = self.terms.iter().filter(|(m, _)| !m.0.is_empty());
+        let divisor = named.fold(0, |all, (_, &c)| divide::gcd(all, c));
+        let number = self.terms.iter().find(|(m, _)| m.0.is_empty());
+        number.is_some_and(|(_, &c)| divisor != 0 && c.checked_rem(divisor) != Some(0))
     }
 
     /// Its number for these sizes of names; `None` if one has no size, on a division by 0 and on
@@ -502,12 +580,16 @@ impl Size {
 }
 
 impl Atom {
-    fn is_at_least(&self, least: i128) -> bool {
+    fn is_at_least(&self, least: i128, steps: usize) -> bool {
         match self {
             Atom::Name(_) => least <= 1,
-            Atom::Quotient(a, b) => least <= 0 && a.is_at_least(0) && b.is_at_least(1),
-            Atom::Min(a, b) => a.is_at_least(least) && b.is_at_least(least),
-            Atom::Max(a, b) => a.is_at_least(least) || b.is_at_least(least),
+            // `a//b` is at least `n` where `a` is at least `n*b`.
+            Atom::Quotient(a, b) => {
+                let rest = b.times(&Size::constant(least)).and_then(|nb| a.minus(&nb));
+                b.reaches(1, steps) && rest.is_some_and(|rest| rest.reaches(0, steps))
+            }
+            Atom::Min(a, b) => a.reaches(least, steps) && b.reaches(least, steps),
+            Atom::Max(a, b) => a.reaches(least, steps) || b.reaches(least, steps),
         }
     }
 

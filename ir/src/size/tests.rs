@@ -191,3 +191,31 @@ fn a_size_gives_its_only_open_name() {
     let b = |n: &str| (n == "B").then_some(2);
     assert_eq!(read("B*S").solve(6, &b), Some(("S".into(), 3)));
 }
+
+#[test]
+fn bounds_stand_in_for_atoms() {
+    let at_least = |text: &str, least: i128| read(text).is_at_least(least);
+    for (text, least) in [
+        ("(S+1)//2", 1),
+        ("(S+7)//4", 2),
+        ("S-(S//2)", 1),
+        ("S-min(4,S)", 0),
+        ("max(S,4)-4", 0),
+        ("8*((S+7)//8)-S", 0),
+        ("((((S+1)//2)+1)//2+1)//2", 1),
+    ] {
+        assert!(at_least(text, least), "{text} is at least {least}");
+        // None is known to be larger than it is for some sizes.
+        let size = read(text);
+        let smallest = (1..20).flat_map(|s| (1..20).map(move |t| (s, t)));
+        let smallest = smallest.map(|(s, t)| size.eval(&|n| Some(if n == "S" { s } else { t })));
+        let smallest = smallest.map(Option::unwrap).min().unwrap();
+        assert!(
+            !at_least(text, smallest + 1),
+            "{text} is {smallest} somewhere"
+        );
+    }
+    assert!(!at_least("S-2", 0) && !at_least("S//2", 1) && !at_least("S-T", 0));
+    assert!(read("2*(S//2)-1").is_nonzero() && read("4*S-6*T+3").is_nonzero());
+    assert!(!read("2*(S//2)-4").is_nonzero() && !read("S-1").is_nonzero());
+}
