@@ -1125,6 +1125,57 @@ func.func @main(%x: tensor<?x7x10xf32, {dims = ["N", 7, 10]}>) -> tensor<?x7x7xf
 }
 "#;
 
+/// A size that no polynomial says follows from those of the inputs, and a branch that is not taken may not fit them.
+#[test]
+fn sizes_follow_from_those_of_the_inputs() {
+    let module = parse(
+        r#"
+func.func @main(%a: tensor<?xf32, {dims = ["A"]}>, %b: tensor<?xf32, {dims = ["B"]}>, %c: tensor<i1>) -> (tensor<?xf32>, tensor<2x?xf32, {dims = [2, "M"]}>) {
+  %0 = "hbir.slice"(%b) <{starts = [0], limits = ["B//2"]}> : (tensor<?xf32, {dims = ["B"]}>) -> tensor<?xf32, {dims = ["B//2"]}>
+  %1 = "hbir.add"(%a, %0) : (tensor<?xf32, {dims = ["A"]}>, tensor<?xf32, {dims = ["B//2"]}>) -> tensor<?xf32>
+  %2 = "hbir.exp"(%1) : (tensor<?xf32>) -> tensor<?xf32>
+  %u = "hbir.unsqueeze"(%2) <{axes = [0]}> : (tensor<?xf32>) -> tensor<1x?xf32>
+  %3 = "hbir.concat"(%u, %u) <{axis = 0}> : (tensor<1x?xf32>, tensor<1x?xf32>) -> tensor<2x?xf32, {dims = [2, "M"]}>
+  %4 = "hbir.opaque"(%c, %3, %a) <{kind = "If", domain = "", effect = "pure", captures = 2, onnx.then_branch = @yes, onnx.else_branch = @no}> : (tensor<i1>, tensor<2x?xf32, {dims = [2, "M"]}>, tensor<?xf32, {dims = ["A"]}>) -> tensor<2x?xf32, {dims = [2, "M"]}>
+  return %1, %4 : tensor<?xf32>, tensor<2x?xf32, {dims = [2, "M"]}>
+}
+func.func private @yes(%x: tensor<2x?xf32, {dims = [2, "M"]}>) -> tensor<2x?xf32, {dims = [2, "M"]}> {
+  %0 = "hbir.neg"(%x) : (tensor<2x?xf32, {dims = [2, "M"]}>) -> tensor<2x?xf32, {dims = [2, "M"]}>
+  return %0 : tensor<2x?xf32, {dims = [2, "M"]}>
+}
+func.func private @no(%y: tensor<?xf32, {dims = ["A"]}>) -> tensor<2x?xf32, {dims = [2, "M"]}> {
+  %0 = "hbir.reshape"(%y) <{shape = [2, 4]}> : (tensor<?xf32, {dims = ["A"]}>) -> tensor<2x4xf32>
+  %1 = "hbir.slice"(%0) <{starts = [0, 0], limits = [2, "M"]}> : (tensor<2x4xf32>) -> tensor<2x?xf32, {dims = [2, "M"]}>
+  return %1 : tensor<2x?xf32, {dims = [2, "M"]}>
+}
+"#,
+    );
+    let registry = Arc::new(optc_ops::registry());
+    let after = planned(&module, PLAN, &target("cpu"), &registry);
+    let after = after.unwrap_or_else(|d| panic!("{d}"));
+    let dtype = optc_ir::DType::F32;
+    let ramp = |n: usize| Tensor::from_f64(dtype, vec![n], (0..n).map(|i| i as f64 / 4.0));
+    for (a, b, taken) in [(3, 7, true), (1, 5, true), (4, 2, true), (3, 7, false)] {
+        let condition = Tensor::from_i64(optc_ir::DType::BOOL, vec![], [i64::from(taken)]);
+        let inputs = [("a", ramp(a)), ("b", ramp(b)), ("c", condition)];
+        let inputs: IndexMap<String, Tensor> =
+            inputs.into_iter().map(|(k, t)| (k.to_owned(), t)).collect();
+        let bindings = Bindings::default();
+        let found = physical(&after, &inputs, &NoData, &bindings, &poisoned(false));
+        let wanted = run_reference(&module, &registry, "main", &inputs, &NoData, &bindings);
+        assert_eq!(wanted.is_ok(), taken, "{a} {b}");
+        match (found, wanted) {
+            (Ok(found), Ok(wanted)) => {
+                for (key, wanted) in wanted {
+                    compare(&found[&key], &wanted).expect("the numbers agree");
+                }
+            }
+            (Err(d), _) => assert_eq!((taken, &*d.code.to_string()), (false, "execution-failed")),
+            (Ok(_), Err(e)) => panic!("{e}"),
+        }
+    }
+}
+
 #[test]
 fn parts_of_values_with_named_sizes_are_renamed() {
     let module = parse(PARTS_OF_A_NAMED_BATCH);

@@ -19,7 +19,7 @@ use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{
-    Bindings, Control, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry,
+    Bindings, Control, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry, Size,
     Structure, Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
 use optc_layout::Layout;
@@ -93,8 +93,9 @@ pub(crate) enum Work {
     Kernel(Box<dyn Kernel>),
     /// Another function, on gathered operands.
     Call(Rc<Executable>),
-    /// Functions, again and again or one of them, on gathered operands.
-    Control(Control, IndexMap<Arc<str>, Rc<Executable>>),
+    /// Functions, again and again or one of them, on gathered operands. One that refuses the sizes has the reason, for when
+    /// it is to be run.
+    Control(Control, IndexMap<Arc<str>, Outcome<Rc<Executable>>>),
     /// A group, tile by tile.
     Tiles(Box<Tiled>),
 }
@@ -196,7 +197,7 @@ impl Executable {
             match &step.work {
                 Work::Call(callee) => called = called.max(callee.memory_bytes()),
                 Work::Control(_, functions) => {
-                    let all = functions.values().map(|f| f.memory_bytes());
+                    let all = functions.values().flatten().map(|f| f.memory_bytes());
                     called = all.fold(called, u64::max);
                 }
                 Work::Kernel(kernel) => {
@@ -263,8 +264,8 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn func(&mut self, found: &Func, bindings: Bindings) -> Outcome<Executable> {
-        let func = concrete(found, &bindings)?;
+    fn func(&mut self, found: &Func, mut bindings: Bindings) -> Outcome<Executable> {
+        let func = concrete(found, &mut bindings, self.registry);
         agree(found, &func, &bindings, self.registry)?;
         let mut builder = Builder {
             arguments: Vec::new(),
@@ -303,7 +304,7 @@ impl Compiler<'_> {
                     count = match &work {
                         Work::Call(callee) => count.saturating_add(callee.count),
                         Work::Control(_, functions) => {
-                            let all = functions.values().map(|f| f.count);
+                            let all = functions.values().flatten().map(|f| f.count);
                             all.fold(count, u64::saturating_add)
                         }
                         Work::Generic | Work::Kernel(_) | Work::Tiles(_) => count,
@@ -396,7 +397,13 @@ impl Compiler<'_> {
                     control.ok_or_else(|| unknown("it is an operation of another format"))?;
                 let mut functions = IndexMap::new();
                 for name in control.functions() {
-                    functions.insert(name.clone(), self.callee(builder, op, name)?);
+                    let made = match self.callee(builder, op, name) {
+                        Err(refused) if refused.code != codes::EXECUTION_FAILED.name => {
+                            return Err(refused);
+                        }
+                        made => made,
+                    };
+                    functions.insert(name.clone(), made);
                 }
                 return Ok(Work::Control(control, functions));
             }
@@ -447,8 +454,9 @@ impl Compiler<'_> {
             return Err(refused(message));
         }
         self.depth += 1;
-        let made = Rc::new(self.func(target, builder.bindings.clone())?);
+        let made = self.func(target, builder.bindings.clone());
         self.depth -= 1;
+        let made = Rc::new(made?);
         self.called.insert(name.to_owned(), Rc::clone(&made));
         Ok(made)
     }
@@ -466,30 +474,55 @@ fn first_of(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
     Box::new(diags.into_iter().next().unwrap_or_else(none))
 }
 
-/// The function with numbers for its sizes.
-fn concrete(func: &Func, bindings: &Bindings) -> Outcome<Func> {
+/// The function with numbers for its sizes: those of names, and what shape rules give of them. A name that no argument has
+/// gets what an operation gives where it stands.
+fn concrete(func: &Func, bindings: &mut Bindings, registry: &Registry) -> Func {
     let mut func = func.clone();
-    let values: Vec<Value> = func.values.ids().collect();
-    for value in values {
-        let Some(ty) = func.ty(value).as_tensor() else {
-            continue;
-        };
-        if ty.dims.iter().all(|d| d.fixed().is_some()) {
+    for value in func.values.ids().collect::<Vec<_>>() {
+        settle(&mut func, value, bindings, None);
+    }
+    for op in func.body.clone() {
+        let results = func.ops[op].results.clone();
+        if results.iter().all(|&v| is_settled(&func, v)) {
             continue;
         }
-        let dims: Option<Vec<Dim>> = ty
-            .dims
-            .iter()
-            .map(|d| bindings.size(d).map(Dim::Fixed))
-            .collect();
-        let Some(dims) = dims else {
-            // Values of the body that is not run any more keep their types.
-            continue;
-        };
-        let ty = TensorType { dims, ..ty.clone() };
-        func.values[value].ty = Type::Tensor(Arc::new(ty));
+        let inferred = registry.get(&func.ops[op].name);
+        let inferred = inferred.and_then(|decl| decl.infer(&func.op_ref(op)).ok());
+        for (&result, inferred) in results.iter().zip(inferred.into_iter().flatten()) {
+            settle(&mut func, result, bindings, Some(&inferred.dims));
+        }
     }
-    Ok(func)
+    func
+}
+
+fn is_settled(func: &Func, value: Value) -> bool {
+    let ty = func.ty(value).as_tensor();
+    ty.is_none_or(|ty| ty.dims.iter().all(|d| d.fixed().is_some()))
+}
+
+/// Writes numbers into a type, if all are known; `given` are the extents that an operation gives.
+fn settle(func: &mut Func, value: Value, bindings: &mut Bindings, given: Option<&[Dim]>) {
+    let Some(ty) = func.ty(value).as_tensor() else {
+        return;
+    };
+    if is_settled(func, value) || given.is_some_and(|given| given.len() != ty.rank()) {
+        return;
+    }
+    let given = |axis: usize| bindings.size(given?.get(axis)?);
+    let found: Option<Vec<u64>> = (0..ty.rank())
+        .map(|axis| bindings.size(&ty.dims[axis]).or_else(|| given(axis)))
+        .collect();
+    // Values of the body that is not run any more keep their types.
+    let Some(found) = found else { return };
+    let dims = found.iter().map(|&n| Dim::Fixed(n)).collect();
+    let said = ty.dims.clone();
+    let ty = TensorType { dims, ..ty.clone() };
+    func.values[value].ty = Type::Tensor(Arc::new(ty));
+    for (dim, n) in said.iter().zip(found) {
+        if let Some(name) = dim.size().as_ref().and_then(Size::as_name) {
+            bindings.0.entry(Arc::from(name)).or_insert(n);
+        }
+    }
 }
 
 /// Checks that the sizes which names have got are sizes that operations take; `found` is the function with names.

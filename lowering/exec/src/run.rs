@@ -256,7 +256,7 @@ impl Executable {
 
 /// The functions that an operation runs.
 struct Runs<'a> {
-    functions: &'a IndexMap<Arc<str>, Rc<Executable>>,
+    functions: &'a IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
     /// How many operations may still be run.
     left: u64,
     /// The types of the operation's results.
@@ -267,7 +267,8 @@ struct Runs<'a> {
 impl Runs<'_> {
     fn named(&self, name: &str) -> Outcome<&Rc<Executable>> {
         let found = self.functions.get(name);
-        found.ok_or_else(|| (self.failed)(format!("it runs no function @{name}")))
+        let found = found.ok_or_else(|| (self.failed)(format!("it runs no function @{name}")))?;
+        found.as_ref().map_err(Clone::clone)
     }
 }
 
