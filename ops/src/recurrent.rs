@@ -2,14 +2,15 @@
 //!
 //! Operands: the sequence `[S, B, I]`, weights of inputs `[D, g·H, I]` and of states `[D, g·H, H]`, biases of both
 //! `[D, 2·g·H]`, and perhaps the initial state `[D, B, H]` and, of an LSTM, the initial cells; both are zeros when
-//! absent. `g` is the number of gates, in the order of ONNX: 4 (i, o, f, c) of an LSTM, 3 (z, r, h) of a GRU, 1 of a
+//! absent. With `lengths` the last operand `[B]` says how many elements each sequence has: the states of the steps after
+//! them are 0, and what is read backwards begins with its last element. `g` is the number of gates, in the order of ONNX: 4 (i, o, f, c) of an LSTM, 3 (z, r, h) of a GRU, 1 of a
 //! plain one. `D` is 2 in both directions, otherwise 1.
 //!
 //! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, of an LSTM, the last cells.
 //! Everything is computed in `f64` and rounded once.
 
 use crate::labels::{marks, or_barrier};
-use crate::shape::{show, wants_float};
+use crate::shape::{show, wants_float, wants_index};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
 };
@@ -50,6 +51,8 @@ attributes! {
         direction: Reading [RECURRENT_C1] = Reading::Forward,
         /// Of a GRU, whether the state is multiplied by its weights before it is reset.
         linear_before_reset: bool = false,
+        /// Whether the last operand says how long each sequence is; all are as long as the longest otherwise.
+        lengths: bool = false,
     }
 }
 
@@ -75,6 +78,11 @@ impl Cell {
 }
 
 impl Recurrent {
+    /// How many of so many operands are initial states.
+    fn states(&self, operands: usize) -> usize {
+        operands.saturating_sub(4 + usize::from(self.lengths))
+    }
+
     fn directions(&self) -> u64 {
         match self.direction {
             Reading::Forward | Reading::Reverse => 1,
@@ -87,10 +95,11 @@ impl Operation for Recurrent {
     const NAME: &'static str = "hbir.recurrent";
     const SUMMARY: &'static str = "a recurrent network of one layer";
     const FAMILY: &'static str = "operator";
-    const OPERANDS: (usize, usize) = (4, 6);
+    const OPERANDS: (usize, usize) = (4, 7);
     const CODES: &'static [Code] = CODES;
 
-    /// C2: floats. C3: sequence, weights, biases and initial states of shapes that fit, as many states as the cell keeps.
+    /// C2: floats, and lengths that are integers. C3: sequence, weights, biases, initial states and lengths of shapes that fit,
+    /// as many states as the cell keeps.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let dtype = wants_float(op, RECURRENT_C2, 0)?;
         let (x, r) = (op.operand(0)?, op.operand(2)?);
@@ -113,7 +122,7 @@ impl Operation for Recurrent {
             rows.map_or(Dim::Unknown, Dim::Fixed)
         };
         let kept = kept.clone();
-        let states = op.operands.len() - 4;
+        let states = self.states(op.operands.len());
         let mut batch = batch.clone();
         let mut wanted = vec![
             vec![sequence.clone(), batch.clone(), read.clone()],
@@ -122,11 +131,17 @@ impl Operation for Recurrent {
             vec![directions.clone(), rows(2 * gates)],
         ];
         wanted.resize(
-            op.operands.len(),
+            4 + states,
             vec![directions.clone(), batch.clone(), kept.clone()],
         );
+        if self.lengths {
+            wanted.push(vec![batch.clone()]);
+        }
         for (i, wanted) in wanted.iter().enumerate() {
-            wants_float(op, RECURRENT_C2, i)?;
+            match self.lengths && i == 4 + states {
+                true => wants_index(op, RECURRENT_C2, i)?,
+                false => wants_float(op, RECURRENT_C2, i).map(|_| ())?,
+            }
             let found = &op.operand(i)?.dims;
             let pairs = found.iter().zip(wanted);
             let fits =
@@ -134,8 +149,9 @@ impl Operation for Recurrent {
             if !fits {
                 return Err(unfit(i, wanted));
             }
+            let at = usize::from(found.len() == 3);
             if 4 <= i
-                && let Some(known) = unify(&batch, &found[1])
+                && let Some(known) = unify(&batch, &found[at])
             {
                 batch = known;
             }
@@ -170,6 +186,9 @@ impl Operation for Recurrent {
         let read = call.input(0).shape[2];
         let n_gates = usize::try_from(self.cell.gates()).unwrap_or(1);
         let plane = batch * hidden;
+        let states = self.states(given.len());
+        let lengths = given.last().filter(|_| self.lengths);
+        let is_over = |at: usize, b: usize| lengths.is_some_and(|n| n[b] <= at as f64);
         let mut all = vec![0.0; sequence * directions * plane];
         let mut last = vec![vec![0.0; directions * plane]; self.cell.kept()];
         for d in 0..directions {
@@ -183,7 +202,7 @@ impl Operation for Recurrent {
                 n_gates,
             };
             let mut kept: Vec<Vec<f64>> = (0..self.cell.kept())
-                .map(|i| match given.get(4 + i) {
+                .map(|i| match given.get(4 + i).filter(|_| i < states) {
                     Some(initial) => part(initial, directions, d).to_vec(),
                     None => vec![0.0; plane],
                 })
@@ -194,11 +213,13 @@ impl Operation for Recurrent {
                     true => sequence - 1 - step,
                     false => step,
                 };
-                for b in 0..batch {
+                let now = &mut all[(at * directions + d) * plane..][..plane];
+                for b in (0..batch).filter(|&b| !is_over(at, b)) {
                     let x = &given[0][(at * batch + b) * read..][..read];
                     layer.step(x, b, &mut kept);
+                    let own = b * hidden..(b + 1) * hidden;
+                    now[own.clone()].copy_from_slice(&kept[0][own]);
                 }
-                all[(at * directions + d) * plane..][..plane].copy_from_slice(&kept[0]);
             }
             for (last, kept) in last.iter_mut().zip(&kept) {
                 last[d * plane..][..plane].copy_from_slice(kept);
@@ -234,6 +255,7 @@ impl Operation for Recurrent {
             for i in 1..op.operands.len() {
                 f.operand(match i {
                     1..=3 => vec![None; op.operand(i)?.rank()],
+                    _ if op.operand(i)?.rank() == 1 => marks(&[batch]),
                     _ => marks(&state),
                 });
             }
@@ -334,14 +356,14 @@ codes! {
     );
     RECURRENT_C2 = Code::program(
         "recurrent-c2",
-        "`hbir.recurrent` of integers or booleans, wanted floats",
+        "`hbir.recurrent` of integers or booleans, wanted floats, or with lengths that are no integers",
         r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x2xsi32>) -> (tensor<2x1x1x1xsi32>, tensor<1x1x1xsi32>)"#,
         "cast the operands to a float type",
     );
     RECURRENT_C3 = Code::program(
         "recurrent-c3",
-        "sequence, weights, biases or initial states of `hbir.recurrent` do not fit each other",
+        "sequence, weights, biases, initial states or lengths of `hbir.recurrent` do not fit each other",
         r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)"#,
-        "give `[S, B, I]`, `[D, g·H, I]`, `[D, g·H, H]`, `[D, 2·g·H]` and initial states `[D, B, H]`",
+        "give `[S, B, I]`, `[D, g·H, I]`, `[D, g·H, H]`, `[D, 2·g·H]`, initial states `[D, B, H]` and lengths `[B]`",
     );
 }

@@ -18,7 +18,7 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// The k greatest or least elements along an axis and their indices.
     pub struct TopK {
-        /// The number of elements.
+        /// The number of elements; the greatest number names all of them.
         k: i64,
         /// The axis; negative ones count from the end.
         axis: i64 = -1,
@@ -30,6 +30,9 @@ attributes! {
 }
 
 impl TopK {
+    /// The `k` that names all elements along the axis, however many there are.
+    pub const ALL: i64 = i64::MAX;
+
     /// The dimension that `axis` names.
     ///
     /// # Errors
@@ -52,15 +55,15 @@ impl Operation for TopK {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
         let k = self.k;
-        let size = u64::try_from(k).ok();
-        let size = size
-            .filter(|&k| x.dims[axis].fixed().is_none_or(|n| k <= n))
-            .ok_or_else(|| {
+        let mut dims = x.dims.clone();
+        if k != TopK::ALL {
+            let size = u64::try_from(k).ok();
+            let size = size.filter(|&k| x.dims[axis].fixed().is_none_or(|n| k <= n));
+            dims[axis] = Dim::Fixed(size.ok_or_else(|| {
                 let message = format!("hbir.top_k has k = {k}, wanted 0 to {}", x.dims[axis]);
                 OpError::new(TOP_K_C2, message)
-            })?;
-        let mut dims = x.dims.clone();
-        dims[axis] = Dim::Fixed(size);
+            })?);
+        }
         let values = Inferred {
             dims: dims.clone(),
             dtype: x.dtype,

@@ -2331,6 +2331,32 @@ fn recurrent() {
         .iter()
         .map(type_of)
         .collect();
+    // What comes after the end of a sequence is 0, and changes no state.
+    let first = [-0.058_823, 0.261_826];
+    let mut short = network([2, 1, 1, 2, 1, 3], &[4]);
+    short.push(i64s(&[1], &[1]));
+    check(
+        name,
+        &short,
+        &props! { cell: "gru", linear_before_reset: true, lengths: true },
+        &[
+            f32s(&[2, 1, 1, 2], &[first[0], first[1], 0.0, 0.0]),
+            f32s(&[1, 1, 2], &first),
+        ],
+    );
+    refuse(
+        name,
+        &short,
+        &props! { cell: "lstm", lengths: true },
+        "recurrent-c3",
+    );
+    short.pop();
+    refuse(
+        name,
+        &short,
+        &props! { cell: "gru", lengths: true },
+        "recurrent-c2",
+    );
     refuse(name, &given, &props! { cell: "lstm" }, "recurrent-c3");
     refuse(name, &given[..4], &props! { cell: "gru" }, "recurrent-c3");
     refuse(name, &given[..4], &props! { cell: "rnn" }, "recurrent-c1");

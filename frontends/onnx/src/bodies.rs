@@ -3,12 +3,12 @@
 //! A graph becomes a function of what its operator hands it and of what it takes from around it. What a loop carries has the
 //! type of its first value; a size that a round changes is open.
 
-use crate::builder::Stop;
+use crate::builder::{MAX_SIZES, Stop};
 use crate::codes;
-use crate::entries::known_or;
+use crate::entries::{Entry, known_or};
 use crate::functions::standard;
 use crate::node::label;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::types::Dim;
 use optc_ir::{DType, Size, TensorType, Type};
 use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto};
@@ -39,6 +39,15 @@ enum Kind {
         inputs: Vec<i64>,
         outputs: Vec<i64>,
     },
+}
+
+/// What is known of a loop before it runs.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// The numbers that each input of its graph has in every round.
+    pub(crate) known: Vec<Option<Vec<Entry>>>,
+    /// How often its condition lets it go around, if it does once.
+    pub(crate) rounds: Option<Size>,
 }
 
 /// Whether a node runs graphs.
@@ -221,6 +230,49 @@ impl Runner {
         types
     }
 
+    /// Whether it goes around as long as a condition says.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self.kind, Kind::Loop { .. })
+    }
+
+    /// What follows from the numbers that a loop is given, `first`, and from what its graph gives, `given`, where the graph is
+    /// given what `names` calls them.
+    pub(crate) fn counted(
+        &self,
+        names: &[Option<Vec<Entry>>],
+        first: &[Option<Vec<Entry>>],
+        given: &[Option<Vec<Entry>>],
+    ) -> Counted {
+        let round = Size::name(ROUND);
+        let mut known = vec![None; names.len()];
+        // What each name is in round number `round`, the first one being 0.
+        let mut meant: IndexMap<Arc<str>, Size> = IndexMap::new();
+        let name_of = |entry: &Entry| entry.size()?.as_name().map(Arc::from);
+        let rounds_before = names.first().and_then(|n| name_of(n.as_ref()?.first()?));
+        meant.extend(rounds_before.map(|name| (name, round.clone())));
+        for (i, own) in names.iter().enumerate().skip(2) {
+            let all = (own, first.get(i), given.get(i - 1));
+            let (Some(own), Some(Some(first)), Some(Some(next))) = all else {
+                continue;
+            };
+            let mut stays = own.len() == first.len() && own == next;
+            for ((own, first), next) in own.iter().zip(first).zip(next) {
+                let step = || next.size()?.minus(&own.size()?)?.as_constant();
+                let value = step()
+                    .and_then(|step| first.size()?.plus(&round.times(&Size::constant(step))?));
+                stays &= first.size().is_some();
+                meant.extend(name_of(own).zip(value));
+            }
+            known[i] = stays.then(|| first.clone());
+        }
+        let condition = given.first().and_then(|c| c.as_ref()?.first());
+        let rounds = match condition {
+            Some(Entry::Below(a, b)) => rounds_below(a, b, &meant),
+            _ => None,
+        };
+        Counted { known, rounds }
+    }
+
     /// The types of the operator's outputs, from those of its inputs, of what its graphs are given and of what each gives.
     /// `rounds` is how many rounds there are, if that is known; a size that is that number otherwise has a name, made by `name`.
     pub(crate) fn results(
@@ -228,7 +280,7 @@ impl Runner {
         inputs: &[Option<Type>],
         given: &[Type],
         graphs: &[Vec<Type>],
-        (rounds, name): (Option<u64>, &mut dyn FnMut() -> Dim),
+        (rounds, name): (Option<Dim>, &mut dyn FnMut() -> Dim),
     ) -> Result<Vec<Type>, Stop> {
         let carried = self.carried();
         let (axes, rounds) = match &self.kind {
@@ -236,7 +288,7 @@ impl Runner {
                 let pairs = graphs[0].iter().zip(&graphs[1]);
                 return pairs.map(|(a, b)| either(a, b)).collect();
             }
-            Kind::Loop { .. } => (None, rounds.map(Dim::Fixed)),
+            Kind::Loop { .. } => (None, rounds),
             Kind::Scan {
                 inputs: axes,
                 outputs,
@@ -278,6 +330,35 @@ impl Runner {
         }
         Ok(types)
     }
+}
+
+/// What stands for the number of a round. No size of a model is called so.
+const ROUND: &str = "\0round";
+
+/// A name for each integer that a graph is given; no size of a model is called so.
+pub(crate) fn names_of_numbers(given: &[Type]) -> Vec<Option<Vec<Entry>>> {
+    let names = |(i, ty): (usize, &Type)| {
+        let ty = ty
+            .as_tensor()
+            .filter(|ty| ty.dtype.is_int() && !ty.dtype.is_bool())?;
+        let count = ty.elements().filter(|&n| n <= MAX_SIZES as u64)?;
+        let name = |k: u64| Entry::Size(Size::name(&format!("\0{i} {k}")));
+        Some((0..count).map(name).collect())
+    };
+    given.iter().enumerate().map(names).collect()
+}
+
+/// How many rounds there are where the one after number `ROUND` follows as long as `a` is below `b`.
+fn rounds_below(a: &Size, b: &Size, meant: &IndexMap<Arc<str>, Size>) -> Option<Size> {
+    let left = b.minus(a)?.substituted(&|name| meant.get(name).cloned())?;
+    let first = left.with(ROUND, 0)?;
+    let each = first.minus(&left)?.exact_quotient(&Size::name(ROUND))?;
+    let open = |name: &Arc<str>| name.starts_with('\0');
+    if !each.as_constant().is_some_and(|n| 0 < n) || first.names().iter().any(open) {
+        return None;
+    }
+    let more = first.quotient_up(&each)?.maximum(&Size::default())?;
+    more.plus(&Size::constant(1))
 }
 
 /// A name that no size has yet.

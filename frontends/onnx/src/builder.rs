@@ -30,6 +30,15 @@ const FOLDED: &[&str] = &[
     "source",
 ];
 
+/// The families of operations that only move elements: what a tensor of sizes holds is followed through them.
+const MOVES: &[&str] = &["broadcast", "concat", "gather", "rearrange", "slice"];
+
+/// The most elements of a tensor that describes a shape.
+pub(crate) const MAX_SIZES: usize = 64;
+
+/// The number that stands for the first of the sizes that are moved; those that are numbers are far below.
+const TOKENS: i64 = i64::MAX - (1 << 20);
+
 optc_ir::entity_id! {
     /// A value that hangs on constants and shapes alone and is written into the program on use.
     LazyId, "lazy"
@@ -78,7 +87,7 @@ impl From<Diagnostic> for Stop {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lazy {
     ty: Type,
     loc: Loc,
@@ -92,7 +101,7 @@ struct Lazy {
     inline: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     Constant(Storage),
     Recipe(RecipeId),
@@ -100,7 +109,7 @@ enum Source {
     Argument,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recipe {
     name: Arc<str>,
     operands: Vec<Val>,
@@ -121,7 +130,7 @@ pub(crate) struct NewOp<'a> {
 }
 
 /// Builds one function.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Builder<'r> {
     /// The function so far.
     pub(crate) out: FuncBuilder<'r>,
@@ -267,6 +276,21 @@ impl<'r> Builder<'r> {
         (Val::Lazy(self.lazies.push(lazy)), handed)
     }
 
+    /// An argument of the function that holds these sizes.
+    pub(crate) fn argument(&mut self, value: Value, sizes: Vec<Entry>) -> Val {
+        let val = Val::Lazy(self.lazies.push(Lazy {
+            ty: self.out.func.ty(value).clone(),
+            loc: Loc::Unknown,
+            source: Source::Argument,
+            tensor: None,
+            entries: None,
+            emitted: Some(value),
+            inline: false,
+        }));
+        self.set_entries(val, sizes);
+        val
+    }
+
     /// A constant with these elements.
     pub(crate) fn literal(&mut self, tensor: Tensor, loc: Loc) -> Val {
         let dims: Vec<u64> = tensor.shape.iter().map(|&d| d as u64).collect();
@@ -308,7 +332,15 @@ impl<'r> Builder<'r> {
             return Ok(self.emit_now(op, types));
         }
         let tensors = self.fold(&op, &types);
-        Ok(self.recipe(op, types, tensors))
+        let moved = match tensors {
+            Some(_) => None,
+            None => self.moved(&op, &types),
+        };
+        let results = self.recipe(op, types, tensors);
+        for (&result, sizes) in results.iter().zip(moved.into_iter().flatten()) {
+            self.set_entries(result, sizes);
+        }
+        Ok(results)
     }
 
     /// Emits an operation that has no shape rule, with these result types; as [`Builder::emit`],
@@ -415,6 +447,87 @@ impl<'r> Builder<'r> {
             )
             .ok()?;
         (out.len() == types.len()).then_some(out)
+    }
+
+    /// The sizes in the results of an operation that only moves elements: it is computed on numbers that stand for them.
+    fn moved(&self, op: &NewOp<'_>, types: &[Type]) -> Option<Vec<Vec<Entry>>> {
+        let decl = self.out.registry().get(op.name)?;
+        let reduces = op
+            .props
+            .get("reduction")
+            .is_some_and(|r| r.as_str() != Some("none"));
+        if !MOVES.contains(&decl.family()) || reduces {
+            return None;
+        }
+        let as_ints = |ty: &Type| Some(TensorType::new(ty.as_tensor()?.dims.clone(), DType::SI64));
+        let small = |ty: &TensorType| ty.elements().is_some_and(|n| n <= MAX_SIZES as u64);
+        let mut sizes: Vec<Entry> = Vec::new();
+        let mut given: Vec<Tensor> = Vec::new();
+        let mut own: Vec<Type> = Vec::new();
+        for (i, &val) in op.operands.iter().enumerate() {
+            let is_place = decl.family() == "gather" && i == 1;
+            let ty = as_ints(self.ty(val)).filter(small)?;
+            let numbers: Vec<i64> = if is_place {
+                let places = self.tensor(val)?;
+                (0..places.len()).map(|k| places.i64_at(k)).collect()
+            } else {
+                let entries = self.entries(val)?;
+                let first = TOKENS + sizes.len() as i64;
+                sizes.extend(entries);
+                (first..TOKENS + sizes.len() as i64).collect()
+            };
+            given.push(Tensor::from_i64(DType::SI64, usize_shape(&ty)?, numbers));
+            own.push(ty.into());
+        }
+        let open = |e: &Entry| e.int().is_none();
+        if !sizes.iter().any(open) {
+            return None;
+        }
+        let results: Option<Vec<TensorType>> = types.iter().map(as_ints).collect();
+        let results = results.filter(|all| all.iter().all(small))?;
+        let results: Vec<Type> = results.into_iter().map(Type::from).collect();
+        let op_ref = OpRef {
+            name: op.name,
+            operands: own.iter().collect(),
+            results: results.iter().collect(),
+            props: &op.props,
+        };
+        let bindings = Bindings::default();
+        let context = EvalContext {
+            bindings: &bindings,
+        };
+        let out = decl.eval(&op_ref, &given.iter().collect::<Vec<_>>(), &context);
+        let meant = |n: i64| {
+            let at = n
+                .checked_sub(TOKENS)
+                .and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| sizes.get(at))
+                .cloned()
+                .unwrap_or(Entry::Int(n))
+        };
+        let entries = |t: &Tensor| (0..t.len()).map(|k| meant(t.i64_at(k))).collect();
+        Some(out.ok()?.iter().map(entries).collect())
+    }
+
+    /// The size that every element of a value is, if it is one: that of a single element, or of one that is repeated.
+    pub(crate) fn one_size(&self, val: Val) -> Option<Size> {
+        if let Some(entries) = self.entries(val) {
+            let size = entries.first()?.size()?;
+            return entries
+                .iter()
+                .all(|e| e.size().as_ref() == Some(&size))
+                .then_some(size);
+        }
+        let Val::Lazy(id) = val else { return None };
+        let Source::Recipe(recipe) = &self.lazies[id].source else {
+            return None;
+        };
+        let recipe = &self.recipes[*recipe];
+        let family = self.out.registry().get(&recipe.name)?.family();
+        match recipe.operands[..] {
+            [only] if matches!(family, "broadcast" | "rearrange") => self.one_size(only),
+            _ => None,
+        }
     }
 
     /// The value in the program, written now if it was not before.
@@ -616,8 +729,9 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Narrows unknown extents of a value to what the file declares; arguments keep their type.
-    pub(crate) fn refine(&mut self, val: Val, declared: &TensorType) {
+    /// Narrows unknown extents of a value to what the file declares, if that is a number or made of these names: of another
+    /// name nothing follows. Arguments keep their type.
+    pub(crate) fn refine(&mut self, val: Val, declared: &TensorType, sizes: &IndexSet<Arc<str>>) {
         let Some(found) = self.ty(val).as_tensor() else {
             return;
         };
@@ -625,7 +739,11 @@ impl<'r> Builder<'r> {
         if argument || found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
             return;
         }
-        let pick = |(a, b): (&Dim, &Dim)| entries::known_or(a.clone(), b);
+        let is_known = |size: Size| size.names().iter().all(|name| sizes.contains(name));
+        let pick = |(a, b): (&Dim, &Dim)| match b.size().is_some_and(is_known) {
+            true => entries::known_or(a.clone(), b),
+            false => a.clone(),
+        };
         let dims = found.dims.iter().zip(&declared.dims).map(pick).collect();
         let ty = Type::from(TensorType::new(dims, found.dtype));
         match val {

@@ -152,12 +152,12 @@ const REMARKS: &[(&str, &str)] = &[
     ),
     (
         "GRU",
-        "like LSTM and RNN opaque with lengths, activations of its own, clipping, or the batch first",
+        "like LSTM and RNN opaque with activations of its own, clipping or peepholes",
     ),
     ("Hardmax", "opaque when the extent is unknown"),
     (
         "If",
-        "runs functions that its branches became, or the branch taken when the condition is a constant; opaque when a result is of another element type or number of dimensions in each branch",
+        "runs functions that its branches became, or the branch taken when the condition is a constant; opaque when a result is of another element type or number of dimensions in each branch, unless what comes after it is right with one branch alone",
     ),
     (
         "Loop",
@@ -212,7 +212,10 @@ const REMARKS: &[(&str, &str)] = &[
     ("Split", "opaque when the sizes are computed at run time"),
     ("Tile", "opaque when the repeats are computed at run time"),
     ("TopK", "opaque when k is computed at run time"),
-    ("Trilu", "opaque when the diagonal is computed at run time"),
+    (
+        "Trilu",
+        "compares places when the diagonal is computed at run time",
+    ),
     ("Unsqueeze", "opaque when the axes are computed at run time"),
 ];
 

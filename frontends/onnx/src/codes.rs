@@ -30,6 +30,12 @@ codes! {
         "a ReduceSum with axes [0, -2] of an input of rank 2",
         "name each axis once",
     );
+    BRANCH_DECIDED = Code::input(
+        "branch-decided",
+        "remark: the nodes after an If whose condition hangs on sizes are right with one of its branches alone, which is taken",
+        "an If that squeezes a dimension where its size is 1 and passes it on otherwise, before an LSTM that wants what the squeeze gives",
+        "nothing; inputs with which the model itself would fail are refused when it runs",
+    );
     CONSTANT_SHAPE = Code::input(
         "constant-shape",
         "the shape of a ConstantOfShape has a negative extent",

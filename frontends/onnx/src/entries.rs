@@ -11,6 +11,8 @@ pub(crate) enum Entry {
     Size(Size),
     /// The first by the second, not rounded.
     Ratio(Size, Size),
+    /// Whether the first is smaller than the second, which hangs on the sizes.
+    Below(Size, Size),
     /// Not known.
     Unknown,
 }
@@ -20,7 +22,7 @@ impl Entry {
     pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Entry::Int(n) => Some(*n),
-            Entry::Size(_) | Entry::Ratio(..) | Entry::Unknown => None,
+            Entry::Size(_) | Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => None,
         }
     }
 
@@ -29,13 +31,13 @@ impl Entry {
         match self {
             Entry::Int(n) => Some(Size::constant(i128::from(*n))),
             Entry::Size(size) => Some(size.clone()),
-            Entry::Ratio(..) | Entry::Unknown => None,
+            Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => None,
         }
     }
 
     /// Whether nothing is known that an extent could be.
     pub(crate) fn is_unknown(&self) -> bool {
-        matches!(self, Entry::Ratio(..) | Entry::Unknown)
+        matches!(self, Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown)
     }
 
     /// The extent of this size; negative numbers are no extents.
@@ -104,7 +106,8 @@ pub(crate) fn of_tensor(tensor: &Tensor) -> Vec<Entry> {
     (0..tensor.len()).map(entry).collect()
 }
 
-/// What a shape computation of an ONNX operator gives; `None` when the operator is none.
+/// What arithmetic of an ONNX operator on sizes gives; `None` when the operator is none. What only moves sizes is followed by
+/// the operations that it becomes.
 ///
 /// `inputs` holds the entries of each input, where they are known.
 pub(crate) fn apply(
@@ -115,22 +118,8 @@ pub(crate) fn apply(
     let first = inputs.first()?.clone()?;
     let second = || inputs.get(1).cloned().flatten();
     match op_type {
-        "Identity" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" => Some(first),
         "Cast" if args.rounds => Some(first.iter().map(toward_zero).collect()),
         "Cast" => Some(first),
-        "Concat" => {
-            let parts: Option<Vec<Vec<Entry>>> = inputs.iter().cloned().collect();
-            Some(parts?.concat())
-        }
-        "Gather" => gather(&first, &second()?),
-        "Slice" => {
-            let (start, end, step) = args.slice?;
-            Some(slice(&first, start, end, step))
-        }
-        "Expand" => {
-            let [only] = &first[..] else { return None };
-            Some(vec![only.clone(); args.elements?])
-        }
         "Floor" => Some(first.iter().map(floor).collect()),
         "Ceil" => Some(first.iter().map(ceil).collect()),
         "Neg" => Some(
@@ -139,6 +128,11 @@ pub(crate) fn apply(
                 .map(|x| arithmetic("Sub", &Entry::Int(0), x))
                 .collect(),
         ),
+        "Abs" => {
+            let negative = |x: &Entry| arithmetic("Sub", &Entry::Int(0), x);
+            let largest = |x: &Entry| arithmetic("Max", x, &negative(x));
+            Some(first.iter().map(largest).collect())
+        }
         "Not" => Some(first.iter().map(negation).collect()),
         "ReduceProd" => fold(&first, "Mul", args),
         "ReduceSum" => fold(&first, "Add", args),
@@ -166,40 +160,12 @@ pub(crate) fn apply(
 /// What [`apply`] needs beside the inputs.
 #[derive(Default)]
 pub(crate) struct Args {
-    /// Start, end and step of a one-dimensional slice.
-    pub(crate) slice: Option<(i64, i64, i64)>,
     /// Whether the inputs are floats: then a division does not round.
     pub(crate) float: bool,
     /// Whether the result has integers for the input's floats.
     pub(crate) rounds: bool,
     /// The number of elements of the result, where it is known.
     pub(crate) elements: Option<usize>,
-}
-
-fn gather(entries: &[Entry], indices: &[Entry]) -> Option<Vec<Entry>> {
-    let n = i64::try_from(entries.len()).ok()?;
-    let at = |index: &Entry| {
-        let i = index.int()?;
-        let i = if i < 0 { i.checked_add(n)? } else { i };
-        entries.get(usize::try_from(i).ok()?).cloned()
-    };
-    indices.iter().map(at).collect()
-}
-
-fn slice(entries: &[Entry], start: i64, end: i64, step: i64) -> Vec<Entry> {
-    let n = i64::try_from(entries.len()).unwrap_or(i64::MAX);
-    let (start, limit) = clamp_slice(n, start, end, step);
-    let mut out = Vec::new();
-    let mut i = start;
-    while (0 < step && i < limit) || (step < 0 && limit < i) {
-        let at = usize::try_from(i).ok().and_then(|i| entries.get(i));
-        out.push(at.cloned().unwrap_or(Entry::Unknown));
-        match i.checked_add(step) {
-            Some(next) => i = next,
-            None => break,
-        }
-    }
-    out
 }
 
 /// Start and exclusive limit of an ONNX slice along an extent of `n`; the limit is -1 when a
@@ -281,7 +247,10 @@ fn arithmetic(op_type: &str, a: &Entry, b: &Entry) -> Entry {
         }
         ("And", Entry::Int(_), other) | ("And", other, Entry::Int(_)) => other.clone(),
         ("Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual", ..) => {
-            comparison(op_type, a, b).map_or(Entry::Unknown, Entry::from)
+            let known = comparison(op_type, a, b).map(Entry::from);
+            known
+                .or_else(|| below(op_type, a, b))
+                .unwrap_or(Entry::Unknown)
         }
         _ => Entry::from(result()),
     }
@@ -306,8 +275,27 @@ fn comparison(op_type: &str, a: &Entry, b: &Entry) -> Option<bool> {
     }
 }
 
+/// A comparison whose truth hangs on the sizes.
+fn below(op_type: &str, a: &Entry, b: &Entry) -> Option<Entry> {
+    let (x, y) = (a.size()?, b.size()?);
+    let next = |size: Size| size.plus(&Size::constant(1));
+    match op_type {
+        "Less" => Some(Entry::Below(x, y)),
+        "Greater" => Some(Entry::Below(y, x)),
+        "LessOrEqual" => Some(Entry::Below(x, next(y)?)),
+        "GreaterOrEqual" => Some(Entry::Below(y, next(x)?)),
+        _ => None,
+    }
+}
+
 fn negation(x: &Entry) -> Entry {
-    x.int().map_or(Entry::Unknown, |n| Entry::from(n == 0))
+    match x {
+        Entry::Below(a, b) => {
+            let above = a.plus(&Size::constant(1));
+            above.map_or(Entry::Unknown, |above| Entry::Below(b.clone(), above))
+        }
+        _ => x.int().map_or(Entry::Unknown, |n| Entry::from(n == 0)),
+    }
 }
 
 /// A division of floats.
@@ -325,21 +313,23 @@ fn ratio(a: &Entry, b: &Entry) -> Entry {
 fn floor(x: &Entry) -> Entry {
     match x {
         Entry::Ratio(a, b) => Entry::from(a.quotient(b)),
-        Entry::Int(_) | Entry::Size(_) | Entry::Unknown => x.clone(),
+        Entry::Int(_) | Entry::Size(_) | Entry::Below(..) | Entry::Unknown => x.clone(),
     }
 }
 
 fn ceil(x: &Entry) -> Entry {
     match x {
         Entry::Ratio(a, b) => Entry::from(a.quotient_up(b)),
-        Entry::Int(_) | Entry::Size(_) | Entry::Unknown => x.clone(),
+        Entry::Int(_) | Entry::Size(_) | Entry::Below(..) | Entry::Unknown => x.clone(),
     }
 }
 
 fn toward_zero(x: &Entry) -> Entry {
     match x {
         Entry::Ratio(a, _) if !a.is_at_least(0) => Entry::Unknown,
-        Entry::Ratio(..) | Entry::Int(_) | Entry::Size(_) | Entry::Unknown => floor(x),
+        Entry::Ratio(..) | Entry::Int(_) | Entry::Size(_) | Entry::Below(..) | Entry::Unknown => {
+            floor(x)
+        }
     }
 }
 
@@ -372,6 +362,7 @@ mod tests {
         let text = match &found.unwrap()[0] {
             Entry::Int(n) => n.to_string(),
             Entry::Size(size) => size.to_string(),
+            Entry::Below(a, b) => format!("{a}<{b}"),
             Entry::Ratio(..) | Entry::Unknown => "?".to_owned(),
         };
         assert_eq!(text, wanted, "{op_type} of {a} and {b}");
@@ -392,8 +383,9 @@ mod tests {
         check("Equal", "S", "S", "1");
         check("Equal", "S", "1", "?");
         check("Less", "S", "S+1", "1");
+        check("LessOrEqual", "S", "7", "S<8");
         check("GreaterOrEqual", "S", "1", "1");
-        check("Greater", "S", "1", "?");
+        check("Greater", "S", "1", "1<S");
     }
 
     #[test]

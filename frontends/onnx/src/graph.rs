@@ -1,25 +1,26 @@
 //! From the decoded model to a module.
 
-use crate::bodies::{self, Runner};
-use crate::builder::{Builder, Stop, Val};
+use crate::bodies::{self, Counted, Runner};
+use crate::builder::{Builder, MAX_SIZES, Stop, Val};
 use crate::catalogue::first_version;
 use crate::codes;
 use crate::declared::{
-    Ports, argument_type, contradicts, declared_types, foreign_type, refined, result_names,
-    set_port, show, with_expressions,
+    Ports, all_named, argument_type, contradicts, declared_types, foreign_type, refined,
+    result_names, set_port, show, with_expressions,
 };
 use crate::entries::{self, Entry};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
-use crate::order::{self, Captured};
+use crate::order::{self, Captured, Ordered};
+use crate::quantized_lstm;
 use crate::rules::Rules;
 use crate::tensor::{self, Declared, File};
 use crate::{Import, Options, Whole};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Registry, Structure, TensorType,
-    Type, Value,
+    Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Registry, Size, Structure,
+    TensorType, Type, Value,
 };
 use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use prost::Message;
@@ -33,8 +34,14 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 /// How deep branches may lie inside one another to be put in place.
 const MAX_BRANCHES: usize = 16;
 
-/// The most sizes that one tensor is believed to describe.
-const MAX_SIZES: usize = 64;
+/// How many conditions are decided by trying both branches: each trial translates what comes after it twice.
+const MAX_TRIALS: usize = 16;
+
+/// How deep loops may lie inside one another for their rounds to be counted, which translates their graphs twice.
+const MAX_COUNTED: usize = 4;
+
+/// The attributes of an `If` that have its branches, first the one that is taken where the condition holds.
+const BRANCHES: [&str; 2] = ["then_branch", "else_branch"];
 
 /// The name of a model that is given none.
 const DEFAULT_NAME: &str = "model.onnx";
@@ -241,6 +248,8 @@ struct Importer<'a> {
     inliner: Inliner<'a>,
     /// How many branches are being put in place, one inside another.
     depth: usize,
+    /// How many conditions may still be decided by trying both branches.
+    trials: usize,
     whole: Whole,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
@@ -256,11 +265,23 @@ struct Importer<'a> {
 }
 
 /// What belongs to the function that is being built.
+#[derive(Clone)]
 struct Place<'a> {
     b: Builder<'a>,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
     used: IndexSet<String>,
+}
+
+/// An import as it was before something was tried.
+#[derive(Clone)]
+struct Saved<'a> {
+    place: Place<'a>,
+    taken: IndexSet<Arc<str>>,
+    depth: usize,
+    funcs: Vec<Func>,
+    diags: Vec<Diagnostic>,
+    tally: Tally,
 }
 
 /// A function that a graph became, before it is known whether it stays.
@@ -271,6 +292,8 @@ struct Body {
     results: Vec<Type>,
     /// Whether its first result says that every loop goes on.
     goes_on: bool,
+    /// What is known of the numbers in each result.
+    sizes: Vec<Option<Vec<Entry>>>,
 }
 
 impl<'a> Importer<'a> {
@@ -286,6 +309,7 @@ impl<'a> Importer<'a> {
             rules: Rules::new(),
             inliner,
             depth: 0,
+            trials: MAX_TRIALS,
             whole: Whole::None,
             names: IndexMap::new(),
             declared: declared_types(graph),
@@ -336,10 +360,85 @@ impl<'a> Importer<'a> {
         let inputs = nodes.iter().flat_map(|n| &n.node.input);
         let captured = order.captured.iter().flat_map(|c| c.keys());
         self.used.extend(inputs.chain(captured).cloned());
-        for &i in &order.order {
-            self.node(&nodes[i], &order.captured[i])?;
+        self.in_order(nodes, &order, 0)
+    }
+
+    /// Translates the nodes from number `from` of their order on.
+    ///
+    /// An `If` whose condition is not known and whose branches give what no one type has is decided where the nodes after it
+    /// are right with one branch alone: a model that is right takes that one whenever it is run.
+    fn in_order(
+        &mut self,
+        nodes: &[FlatNode],
+        order: &Ordered,
+        from: usize,
+    ) -> Result<(), Vec<Diagnostic>> {
+        for (at, &i) in order.order.iter().enumerate().skip(from) {
+            let flat = &nodes[i];
+            let open = self.whole != Whole::All && is_if(flat) && self.known_branch(flat).is_none();
+            if !open || self.trials == 0 {
+                self.node(flat, &order.captured[i])?;
+                continue;
+            }
+            let before = self.saved();
+            self.node(flat, &order.captured[i])?;
+            let value = |name: &String| self.names.get(name);
+            let mut types = flat
+                .node
+                .output
+                .iter()
+                .filter_map(value)
+                .map(|&v| self.b.ty(v));
+            if types.all(|ty| ty.as_tensor().is_some()) {
+                continue;
+            }
+            self.trials -= 1;
+            let opaque = self.saved();
+            let mut both = BRANCHES.map(|name| {
+                self.restore(before.clone());
+                let graph = graph_of(flat, name).ok_or_else(Vec::new)?;
+                self.branch(flat, &graph)?;
+                self.in_order(nodes, order, at + 1)?;
+                Ok(self.saved())
+            });
+            if both[0].is_err() {
+                both.swap(0, 1);
+            }
+            match both {
+                [Ok(right), Err(why)] => {
+                    self.restore(right);
+                    self.diags.push(decided(flat, why));
+                    return Ok(());
+                }
+                [Ok(_), Ok(_)] | [Err(_), _] => self.restore(opaque),
+            }
         }
         Ok(())
+    }
+
+    fn saved(&self) -> Saved<'a> {
+        Saved {
+            place: Place {
+                b: self.b.clone(),
+                names: self.names.clone(),
+                declared: self.declared.clone(),
+                used: self.used.clone(),
+            },
+            taken: self.taken.clone(),
+            depth: self.depth,
+            funcs: self.funcs.clone(),
+            diags: self.diags.clone(),
+            tally: self.tally.clone(),
+        }
+    }
+
+    fn restore(&mut self, saved: Saved<'a>) {
+        self.exchange(saved.place);
+        self.taken = saved.taken;
+        self.depth = saved.depth;
+        self.funcs = saved.funcs;
+        self.diags = saved.diags;
+        self.tally = saved.tally;
     }
 
     /// The initializers of the graph or of a branch; none is written before something uses it.
@@ -415,7 +514,15 @@ impl<'a> Importer<'a> {
                 Ok((ty, warning)) => {
                     self.diags.extend(warning);
                     let ty = match &ty {
-                        Type::Tensor(tensor) => with_expressions(tensor, &self.sizes).into(),
+                        Type::Tensor(tensor) => {
+                            let tensor = with_expressions(tensor, &self.sizes);
+                            match self.whole {
+                                Whole::All => tensor.into(),
+                                Whole::None | Whole::Large => {
+                                    all_named(tensor, &input.name, &mut self.taken).into()
+                                }
+                            }
+                        }
                         Type::Scalar(_) | Type::Other(_) => ty,
                     };
                     let value = self.b.out.func.add_arg(ty, Some(&input.name));
@@ -455,7 +562,7 @@ impl<'a> Importer<'a> {
 
     /// Translates one node.
     fn node(&mut self, flat: &FlatNode, captured: &Captured) -> Result<(), Vec<Diagnostic>> {
-        if let Some(graph) = self.known_branch(flat) {
+        if let Some(graph) = self.known_branch(flat).or_else(|| self.spelled_out(flat)) {
             return self.branch(flat, &graph);
         }
         let whole = match bodies::runs_graphs(&flat.node) && flat.call.is_none() {
@@ -497,9 +604,10 @@ impl<'a> Importer<'a> {
         let type_of = |val: &Option<Val>| val.map(|val| self.b.ty(val).clone());
         let types: Vec<Option<Type>> = inputs.iter().map(type_of).collect();
         let mut given = runner.given(&types)?;
+        let Counted { known, rounds } = self.counted(flat, runner, &inputs, &given);
         let mut attempt = 0;
         let made = loop {
-            let made = self.functions(flat, runner, &given);
+            let made = self.functions(flat, runner, &given, &known);
             let wanted = match &made {
                 Ok(made) => runner.carrying(&given, &made[0].results)?,
                 // What the first round is given may be too narrow.
@@ -516,9 +624,17 @@ impl<'a> Importer<'a> {
         };
         let number = |i: usize| self.b.tensor(inputs.get(i).copied().flatten()?);
         let truth = |i: usize| number(i).is_some_and(|t| t.len() == 1 && t.i64_at(0) != 0);
-        let always = (inputs.get(1).copied().flatten().is_none() || truth(1)) && made[0].goes_on;
-        let most = number(0).filter(|t| always && t.len() == 1);
-        let rounds = most.map(|t| u64::try_from(t.i64_at(0)).unwrap_or(0));
+        let begins = inputs.get(1).copied().flatten().is_none() || truth(1);
+        let always = begins && made[0].goes_on;
+        let most = inputs.first().copied().flatten();
+        let size = most.and_then(|most| self.b.one_size(most));
+        let rounds = match most {
+            Some(_) if always => size.and_then(|size| size.maximum(&Size::default())),
+            Some(_) => size.zip(rounds).and_then(|(most, n)| most.minimum(&n)),
+            None => rounds,
+        };
+        let rounds = rounds.filter(|_| begins);
+        let rounds = rounds.map(|size| Dim::of_size(&size));
         let declared = |i: usize| self.declared.get(flat.node.output.get(i)?)?.as_tensor();
         let said = (0..runner.outputs())
             .skip(runner.carried())
@@ -562,17 +678,44 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// The functions of the graphs of a node, which are given values of these types.
+    /// What is known of what a loop carries before its graph is translated: by a translation in which every integer that it is
+    /// given has a name of its own.
+    fn counted(
+        &mut self,
+        flat: &FlatNode,
+        runner: &Runner,
+        inputs: &[Option<Val>],
+        given: &[Type],
+    ) -> Counted {
+        let names = match runner.counts() && self.depth <= MAX_COUNTED {
+            true => bodies::names_of_numbers(given),
+            false => return Counted::default(),
+        };
+        let before = (self.funcs.len(), self.diags.len(), self.tally.clone());
+        let body = self.function(flat, &runner.graphs[0].1, given, &names);
+        self.funcs.truncate(before.0);
+        self.diags.truncate(before.1);
+        self.tally = before.2;
+        let first = |val: &Option<Val>| self.b.entries((*val)?);
+        let first: Vec<Option<Vec<Entry>>> = inputs.iter().map(first).collect();
+        body.map_or_else(
+            |_| Counted::default(),
+            |body| runner.counted(&names, &first, &body.sizes),
+        )
+    }
+
+    /// The functions of the graphs of a node, which are given values of these types, of whose numbers so much is known.
     fn functions(
         &mut self,
         flat: &FlatNode,
         runner: &Runner,
         given: &[Type],
+        known: &[Option<Vec<Entry>>],
     ) -> Result<Vec<Body>, Stop> {
         let start = self.funcs.len();
         let graphs = runner.graphs.iter();
         let made: Result<Vec<Body>, Stop> = graphs
-            .map(|(_, graph)| self.function(flat, graph, given))
+            .map(|(_, graph)| self.function(flat, graph, given, known))
             .collect();
         if made.is_err() {
             self.funcs.truncate(start);
@@ -586,6 +729,7 @@ impl<'a> Importer<'a> {
         flat: &FlatNode,
         graph: &GraphProto,
         given: &[Type],
+        known: &[Option<Vec<Entry>>],
     ) -> Result<Body, Stop> {
         let inside = opaque::defined(graph, &IndexSet::new());
         let branch = self.inliner.branch(flat, graph, &inside)?;
@@ -596,10 +740,10 @@ impl<'a> Importer<'a> {
             used: IndexSet::new(),
         };
         let mut outer = self.exchange(inner);
-        let done = self.body(graph, &branch, given, &outer);
+        let done = self.body(graph, &branch, (given, known), &outer);
         let declared = std::mem::take(&mut outer.declared);
         let inner = self.exchange(Place { declared, ..outer });
-        let (captured, goes_on) = done.map_err(first_of)?;
+        let (captured, goes_on, sizes) = done.map_err(first_of)?;
         let mut func = inner.b.out.func;
         func.attrs.set("sym_visibility", Attr::str("private"));
         let results = func.results.iter().map(|&v| func.ty(v).clone()).collect();
@@ -623,6 +767,7 @@ impl<'a> Importer<'a> {
             func,
             results,
             goes_on,
+            sizes,
         })
     }
 
@@ -636,18 +781,20 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Fills the function of a graph; what it takes from around it, and whether its first result is always true.
+    /// Fills the function of a graph; what it takes from around it, whether its first result is always true, and what is known
+    /// of the numbers in all results.
+    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn body(
         &mut self,
         graph: &GraphProto,
         branch: &Branch,
-        given: &[Type],
+        (given, known): (&[Type], &[Option<Vec<Entry>>]),
         outer: &Place<'a>,
-    ) -> Result<(Vec<Val>, bool), Vec<Diagnostic>> {
+    ) -> Result<(Vec<Val>, bool, Vec<Option<Vec<Entry>>>), Vec<Diagnostic>> {
         let Branch { nodes, scope } = branch;
         self.constants(graph, Some(scope))?;
         let mut ports = Ports::default();
-        for (input, ty) in graph.input.iter().zip(given) {
+        for (i, (input, ty)) in graph.input.iter().zip(given).enumerate() {
             let name = ports.fresh(&input.name);
             let value = self.b.out.func.add_arg(ty.clone(), Some(&name));
             set_port(
@@ -655,11 +802,11 @@ impl<'a> Importer<'a> {
                 &name,
                 foreign_type(ty, input),
             );
-            if self
-                .names
-                .insert(scope.rename(&input.name), Val::Ssa(value))
-                .is_some()
-            {
+            let val = match known.get(i) {
+                Some(Some(sizes)) => self.b.argument(value, sizes.clone()),
+                Some(None) | None => Val::Ssa(value),
+            };
+            if self.names.insert(scope.rename(&input.name), val).is_some() {
                 let message = format!("the input `{}` is there twice", input.name);
                 return Err(vec![Diagnostic::error(codes::DUPLICATE_NAME, message)]);
             }
@@ -670,6 +817,7 @@ impl<'a> Importer<'a> {
         self.used.extend(results.iter().cloned());
         self.nodes(nodes)?;
         let mut goes_on = false;
+        let mut sizes = Vec::new();
         for (i, (output, name)) in graph.output.iter().zip(&results).enumerate() {
             let Some(&val) = self.names.get(name) else {
                 let message = format!("nothing defines the output `{}` of a graph", output.name);
@@ -681,13 +829,14 @@ impl<'a> Importer<'a> {
                 let known = known.is_some_and(|t| t.len() == 1 && t.i64_at(0) != 0);
                 goes_on = known || argument == Some(val);
             }
+            sizes.push(self.b.entries(val));
             let value = self.b.value(val);
             let name = ports.fresh(&output.name);
             self.b.out.func.add_result(value, Some(&name));
             let foreign = foreign_type(self.b.out.func.ty(value), output);
             set_port(self.b.out.func.result_ports.last_mut(), &name, foreign);
         }
-        Ok((captured, goes_on))
+        Ok((captured, goes_on, sizes))
     }
 
     /// Hands over what the nodes of a graph take from around it.
@@ -757,29 +906,34 @@ impl<'a> Importer<'a> {
             file: self.file,
             declared: &self.declared,
             used: &self.used,
+            taken: (self.whole != Whole::All).then_some(&mut self.taken),
             inputs,
             outputs: vec![None; node.output.len()],
         }
     }
 
+    /// The graph that an operator of a runtime is put in place as, where it is not to go out again.
+    fn spelled_out(&self, flat: &FlatNode) -> Option<GraphProto> {
+        let node = &flat.node;
+        let is_lstm = node.domain == "com.microsoft" && node.op_type == "DynamicQuantizeLSTM";
+        let known = is_lstm && flat.call.is_none() && self.whole == Whole::None;
+        known
+            .then(|| quantized_lstm::graph(node, flat.opsets.get("")?))
+            .flatten()
+    }
+
     /// The branch that an `If` takes whose condition is a constant.
     fn known_branch(&self, flat: &FlatNode) -> Option<GraphProto> {
-        let node = &flat.node;
-        if node.op_type != "If" || !standard(&node.domain).is_empty() || MAX_BRANCHES <= self.depth
-        {
+        if !is_if(flat) || MAX_BRANCHES <= self.depth {
             return None;
         }
-        let condition = self.b.tensor(*self.names.get(node.input.first()?)?)?;
-        if condition.len() != 1 {
-            return None;
+        let condition = self.b.tensor(*self.names.get(flat.node.input.first()?)?)?;
+        let [then_branch, else_branch] = BRANCHES;
+        match condition.len() {
+            1 if condition.i64_at(0) != 0 => graph_of(flat, then_branch),
+            1 => graph_of(flat, else_branch),
+            _ => None,
         }
-        let taken = if condition.i64_at(0) != 0 {
-            "then_branch"
-        } else {
-            "else_branch"
-        };
-        let attr = node.attribute.iter().find(|a| a.name == taken)?;
-        GraphProto::decode(attr.g.clone()?).ok()
     }
 
     /// Puts a subgraph in the place of its node.
@@ -873,7 +1027,7 @@ impl<'a> Importer<'a> {
                 continue;
             };
             if let Some(declared) = self.declared.get(name).and_then(Type::as_tensor) {
-                self.b.refine(val, declared);
+                self.b.refine(val, declared, &self.sizes);
                 if let Some(found) = self
                     .b
                     .ty(val)
@@ -896,6 +1050,25 @@ impl<'a> Importer<'a> {
     }
 }
 
+fn is_if(flat: &FlatNode) -> bool {
+    flat.node.op_type == "If" && standard(&flat.node.domain).is_empty() && flat.call.is_none()
+}
+
+/// The graph that an attribute of a node has.
+fn graph_of(flat: &FlatNode, name: &str) -> Option<GraphProto> {
+    let attr = flat.node.attribute.iter().find(|a| a.name == name)?;
+    GraphProto::decode(attr.g.clone()?).ok()
+}
+
+/// Says that the condition of an `If` has one value, and what is wrong where it has the other one.
+fn decided(flat: &FlatNode, why: Vec<Diagnostic>) -> Diagnostic {
+    let message = format!("{} always takes one branch", label(&flat.node));
+    let remark = Diagnostic::remark(codes::BRANCH_DECIDED, message);
+    let why = why.into_iter().next();
+    let why = why.map(|diag| format!("with the other one {}", diag.message));
+    why.into_iter().fold(remark, Diagnostic::note)
+}
+
 /// Follows sizes through shape arithmetic that is not all numbers.
 fn shape_values(cx: &mut NodeCx<'_, '_>) {
     let Some(&Some(result)) = cx.outputs.first() else {
@@ -905,29 +1078,15 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
         return;
     }
     let inputs: Vec<Option<Vec<Entry>>> = (0..cx.inputs.len()).map(|i| cx.entries(i)).collect();
-    let open = |e: &Entry| matches!(e, Entry::Size(_) | Entry::Ratio(..));
+    let open = |e: &Entry| matches!(e, Entry::Size(_) | Entry::Ratio(..) | Entry::Below(..));
     if !inputs.iter().flatten().flatten().any(open) {
         return;
     }
-    let one = |i: usize| match cx.const_ints(i).as_deref() {
-        Some([n]) => Some(*n),
-        _ => None,
-    };
-    let step = if cx.input(4).is_some() {
-        one(4)
-    } else {
-        Some(1)
-    };
-    let slice = one(1)
-        .zip(one(2))
-        .zip(step)
-        .map(|((start, end), step)| (start, end, step));
     let float = |val: Val| cx.b.ty(val).as_tensor().is_some_and(|t| t.dtype.is_float());
     let (from, to) = (cx.input(0).is_some_and(float), float(result));
     let shape = cx.b.ty(result).as_tensor().and_then(TensorType::shape);
     let elements = shape.and_then(|s| usize::try_from(s.iter().product::<u64>()).ok());
     let args = entries::Args {
-        slice: slice.filter(|s| s.2 != 0),
         float: from,
         rounds: from && !to,
         elements: elements.filter(|&n| n <= MAX_SIZES),

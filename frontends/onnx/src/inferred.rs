@@ -11,10 +11,22 @@ use prost::Message;
 
 /// The type of output `i`; `None` where not even the number of dimensions is known.
 pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
-    if !standard(&cx.node.domain).is_empty() {
-        return None;
-    }
     let op = cx.node.op_type.as_str();
+    if !standard(&cx.node.domain).is_empty() {
+        // Its weights are transposed: `[directions, hidden, gates]`.
+        let quantized = op == "DynamicQuantizeLSTM" && i < 3;
+        let weights = operand(cx, 2).filter(|_| quantized)?;
+        let [directions, hidden, gates] = &weights.dims[..] else {
+            return None;
+        };
+        let dims = vec![directions.clone(), gates.clone(), hidden.clone()];
+        return recurrent(
+            i,
+            cx,
+            &operand(cx, 0)?,
+            &TensorType::new(dims, weights.dtype),
+        );
+    }
     match (op, i) {
         ("BatchNormalization" | "Bernoulli" | "CumProd" | "CumSum" | "Dropout" | "Trilu", 0)
         | ("RandomNormalLike" | "RandomUniformLike", 0) => {
@@ -203,7 +215,7 @@ fn sizes(cx: &NodeCx<'_, '_>, i: usize) -> Option<Vec<Dim>> {
         let size = |entry: Entry| match entry {
             Entry::Int(n) => extent(n),
             Entry::Size(size) => Dim::of_size(&size),
-            Entry::Ratio(..) | Entry::Unknown => Dim::Unknown,
+            Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Dim::Unknown,
         };
         return Some(entries.into_iter().map(size).collect());
     }

@@ -19,6 +19,7 @@ mod inferred;
 mod node;
 mod opaque;
 mod order;
+mod quantized_lstm;
 mod rules;
 mod tensor;
 

@@ -3,6 +3,7 @@
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
 use crate::entries::Entry;
+use crate::rules::size_attr;
 use crate::tensor::{self, File};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::Operation;
@@ -31,6 +32,8 @@ pub(crate) struct NodeCx<'a, 'r> {
     pub(crate) declared: &'a IndexMap<String, Type>,
     /// Names that some node or the graph uses.
     pub(crate) used: &'a IndexSet<String>,
+    /// Names that no new size may have, where sizes that hang on elements get names.
+    pub(crate) taken: Option<&'a mut IndexSet<Arc<str>>>,
     pub(crate) inputs: Vec<Option<Val>>,
     pub(crate) outputs: Vec<Option<Val>>,
 }
@@ -324,6 +327,18 @@ impl NodeCx<'_, '_> {
     /// `val` repeated to these extents.
     pub(crate) fn broadcast(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
         self.emit(&Broadcast::to(shape), &[val])
+    }
+
+    /// `val` repeated to these extents, which may be named.
+    pub(crate) fn broadcast_to(&mut self, val: Val, dims: &[Dim]) -> Result<Val, Stop> {
+        if dims.contains(&Dim::Unknown) {
+            return Err(Stop::opaque("an extent it needs is unknown"));
+        }
+        let shape = dims
+            .iter()
+            .map(|dim| size_attr(&Entry::from(dim)))
+            .collect();
+        self.emit(&Broadcast { shape: Some(shape) }, &[val])
     }
 
     /// `0, 1, …` along the only dimension longer than 1, which is `axis` of `rank`.

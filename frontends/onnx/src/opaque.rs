@@ -2,6 +2,7 @@
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
+use crate::declared::all_named;
 use crate::effect::effect;
 use crate::entries::known_or;
 use crate::inferred;
@@ -103,12 +104,17 @@ pub(crate) fn emit_with(
     if !kinds.is_empty() {
         dict.set("attribute_kinds", Attr::Array(kinds));
     }
-    let types = (0..cx.node.output.len())
-        .map(|i| {
-            let known = known.get(i).cloned().flatten();
-            known.unwrap_or_else(|| result_type(cx, i))
-        })
-        .collect();
+    let mut types = Vec::with_capacity(cx.node.output.len());
+    for (i, output) in cx.node.output.iter().enumerate() {
+        let known = known.get(i).cloned().flatten();
+        let ty = known.unwrap_or_else(|| result_type(cx, i));
+        types.push(match (ty, cx.taken.as_deref_mut()) {
+            (Type::Tensor(ty), Some(taken)) => {
+                all_named(TensorType::clone(&ty), output, taken).into()
+            }
+            (ty, _) => ty,
+        });
+    }
     let loc = cx.loc.clone();
     let op = NewOp {
         name: "hbir.opaque",

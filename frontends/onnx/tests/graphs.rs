@@ -3,7 +3,7 @@
 mod support;
 
 use optc_ir::text::print_type;
-use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity};
+use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity, TensorType};
 use optc_onnx::{Import, Options, Whole, import};
 use support::*;
 
@@ -855,10 +855,76 @@ fn open_extents_keep_their_place() {
     let import = imported(&graph);
     let func = main_of(&import);
     let ty = func.ty(func.results[0]).as_tensor().unwrap();
+    let own = Dim::named("x_dim_1");
+    assert_eq!(ty.dims, [Dim::Fixed(4), Dim::named("B"), own]);
+}
+
+/// Each size without a name has one, of its input and dimension, that no other size has.
+#[test]
+fn open_extents_have_names() {
+    let dims = [D::Open, D::P("x_dim_0"), D::Open];
+    let graph = Graph::new()
+        .input(value("x", F32, &dims))
+        .input(value("x.dim", F32, &[D::Open]))
+        .node(node("Relu", &["x"], &["y"], vec![]))
+        .output(value("y", F32, &[D::Open, D::Open, D::Open]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    let dims_of = |i: usize| &func.ty(func.args[i]).as_tensor().unwrap().dims;
+    let names = ["x_dim_0_1", "x_dim_0", "x_dim_2"].map(Dim::named);
+    assert_eq!(dims_of(0)[..], names);
+    assert_eq!(dims_of(1)[..], [Dim::named("x_dim_dim_0")]);
+    assert_eq!(func.ty(func.results[0]).as_tensor().unwrap().dims, names);
+}
+
+/// The pairs of amounts that PyTorch's `pad` becomes, put in order two dimensions at a time.
+#[test]
+fn sizes_are_followed_through_what_moves_them() {
+    let graph = Graph::new()
+        .input(value("x", F32, &[D::P("B"), D::P("S")]))
+        .constant(ints("zero", &[0]))
+        .constant(ints("one", &[1]))
+        .constant(ints("two", &[2]))
+        .constant(ints("eight", &[8]))
+        .constant(ints("zeros", &[0, 0]))
+        .constant(ints("pairs", &[-1, 2]))
+        .constant(ints("last", &[-1]))
+        .constant(ints("before", &[i64::MIN + 1]))
+        .constant(ints("rows", &[0, -1, 8]))
+        .node(node("Shape", &["x"], &["s"], vec![]))
+        .node(node("Slice", &["s", "one", "two"], &["n"], vec![]))
+        .node(node("Mod", &["n", "eight"], &["rest"], vec![]))
+        .node(node("Sub", &["eight", "rest"], &["more"], vec![]))
+        .node(node(
+            "Concat",
+            &["zero", "more", "zeros"],
+            &["listed"],
+            vec![attr_int("axis", 0)],
+        ))
+        .node(node("Reshape", &["listed", "pairs"], &["p"], vec![]))
+        .node(node(
+            "Slice",
+            &["p", "last", "before", "zero", "last"],
+            &["back"],
+            vec![],
+        ))
+        .node(node(
+            "Transpose",
+            &["back"],
+            &["turned"],
+            vec![attr_ints("perm", &[1, 0])],
+        ))
+        .node(node("Reshape", &["turned", "last"], &["pads"], vec![]))
+        .node(node("Pad", &["x", "pads"], &["wide"], vec![]))
+        .node(node("Reshape", &["wide", "rows"], &["y"], vec![]))
+        .output(value("y", F32, &[D::Open, D::Open, D::N(8)]));
+    let import = imported(&graph);
     assert_eq!(
-        ty.dims,
-        [Dim::Fixed(4), Dim::Symbol("B".into()), Dim::Unknown]
+        type_text(&import, 0),
+        r#"tensor<?x?x8xf32, {dims = ["B", "(S//8)+1", 8]}>"#
     );
+    let made = names(main_of(&import));
+    assert_eq!(made, ["broadcast", "concat", "reshape"]);
 }
 
 #[test]
@@ -938,6 +1004,11 @@ fn ends_of_open_extents_are_sliced() {
         ("slice".into(), Dim::named("min(7,S)"))
     );
     assert_eq!(result(&with(0, -1)), ("slice".into(), Dim::named("S-1")));
+    // What exporters write for the end.
+    for far in [1_000_000_000, i64::from(i32::MAX)] {
+        assert_eq!(result(&with(0, far)), (String::new(), Dim::named("S")));
+        assert_eq!(result(&with(2, far)), ("slice".into(), Dim::named("S-2")));
+    }
 }
 
 #[test]
@@ -1116,7 +1187,15 @@ fn types_of_opaque_results_follow_from_the_standard() {
         let import = imported(&Graph { opset, ..graph });
         let func = main_of(&import);
         assert_eq!(names(func), ["opaque"], "{op}");
-        print_type(func.ty(func.results[0]))
+        // Sizes that only running the operator tells have names.
+        let mut ty = func.ty(func.results[0]).as_tensor().unwrap().clone();
+        for (axis, dim) in ty.dims.iter_mut().enumerate() {
+            assert_ne!(*dim, Dim::Unknown, "{op}");
+            if *dim == Dim::named(&format!("y_dim_{axis}")) {
+                *dim = Dim::Unknown;
+            }
+        }
+        print_type(&TensorType::new(ty.dims, ty.dtype).into())
     };
     type Case<'a> = (&'a str, &'a [&'a str], Vec<Msg>, i64, &'a str);
     let cases: Vec<Case<'_>> = vec![
@@ -1239,9 +1318,98 @@ fn recurrent_networks_are_one_operation_unless_they_are_told_more() {
     kept("LSTM", plain, vec![attr_str("direction", "sideways")]);
     kept("LSTM", plain, vec![attr_float("clip", 0.5)]);
     kept("LSTM", plain, vec![attr_int("input_forget", 1)]);
-    kept("LSTM", plain, vec![attr_int("layout", 1)]);
-    kept("LSTM", &["x", "w", "r", "", "n"], vec![]);
-    kept("LSTM", &["x", "w", "r", "", "", "h"], vec![]);
+    known("LSTM", &["x", "w", "r", "", "", "h"], vec![]);
+    let last = |inputs: &[&str], attrs| network("LSTM", inputs, attrs).unwrap_or_default();
+    let turned = [attr_int("layout", 1)];
+    assert_eq!(last(plain, turned.to_vec()), "transpose");
+    known("LSTM", &["x", "w", "r", "", "n"], vec![]);
+}
+
+/// An `If` that takes a dimension off where its size is 1, before an operator that wants it so.
+#[test]
+fn a_branch_that_the_rest_refuses_is_never_taken() {
+    let network = |rank: usize| {
+        let squeeze = Graph::new()
+            .node(node("Squeeze", &["x", "last"], &["flat"], vec![]))
+            .output(Msg::new().str(1, "flat"));
+        let same = Graph::new()
+            .node(node("Identity", &["x"], &["same"], vec![]))
+            .output(Msg::new().str(1, "same"));
+        let branches = vec![
+            attr_graph("then_branch", squeeze.graph()),
+            attr_graph("else_branch", same.graph()),
+        ];
+        let graph = Graph::new()
+            .input(value("x", F32, &[D::N(5), D::P("B"), D::N(2), D::P("n")]))
+            .input(fixed("w", F32, &[1, 12, 2]))
+            .input(fixed("r", F32, &[1, 12, 3]))
+            .constant(ints("last", &[3]))
+            .constant(ints("one", &[1]))
+            .node(node("Shape", &["x"], &["s"], vec![]))
+            .node(node("Gather", &["s", "last"], &["n"], vec![]))
+            .node(node("Equal", &["n", "one"], &["is_one"], vec![]))
+            .node(node("If", &["is_one"], &["taken"], branches));
+        let rest = match rank {
+            3 => node("LSTM", &["taken", "w", "r"], &["y"], vec![]),
+            _ => node("Relu", &["taken"], &["y"], vec![]),
+        };
+        graph.node(rest).output(Msg::new().str(1, "y"))
+    };
+    let import = imported(&network(3));
+    assert_eq!(
+        type_text(&import, 0),
+        r#"tensor<5x1x?x3xf32, {dims = [5, 1, "B", 3]}>"#
+    );
+    let remark = import.diags.iter().find(|d| d.code == "branch-decided");
+    assert_eq!(remark.map(|d| d.severity), Some(Severity::Remark));
+    // Where both may be taken, neither is chosen.
+    let import = imported(&network(0));
+    assert!(names(main_of(&import)).contains(&"opaque"));
+    assert!(
+        import.diags.iter().all(|d| d.code == "opaque-op"),
+        "{:?}",
+        import.diags
+    );
+}
+
+/// A loop that goes around as long as its counter, which steps by 2, is below a size.
+#[test]
+fn rounds_are_counted() {
+    let counted = |relation: &str| {
+        let body = Graph::new()
+            .input(fixed("i", 7, &[]))
+            .input(fixed("go_on", 9, &[]))
+            .input(fixed("k", 7, &[]))
+            .input(fixed("n_in", 7, &[]))
+            .constant(scalar_int("step", 2))
+            .node(node("Add", &["k", "step"], &["k_out"], vec![]))
+            .node(node("Identity", &["n_in"], &["n_out"], vec![]))
+            .node(node(relation, &["k_out", "n_out"], &["more"], vec![]))
+            .node(node("Identity", &["k"], &["part"], vec![]))
+            .output(fixed("more", 9, &[]))
+            .output(fixed("k_out", 7, &[]))
+            .output(fixed("n_out", 7, &[]))
+            .output(fixed("part", 7, &[]));
+        let attrs = vec![attr_graph("body", body.graph())];
+        let graph = Graph::new()
+            .input(value("x", F32, &[D::P("S")]))
+            .constant(ints("axis", &[0]))
+            .constant(scalar_int("zero", 0))
+            .node(node("Size", &["x"], &["n"], vec![]))
+            .node(node("Less", &["zero", "n"], &["go"], vec![]))
+            .node(node(
+                "Loop",
+                &["", "go", "zero", "n"],
+                &["a", "b", "all"],
+                attrs,
+            ))
+            .output(Msg::new().str(1, "all"));
+        type_text(&imported(&graph), 0)
+    };
+    let dims = |size: &str| format!(r#"tensor<?xsi64, {{dims = ["{size}"]}}>"#);
+    assert_eq!(counted("Less"), dims("(S+1)//2"));
+    assert_eq!(counted("LessOrEqual"), dims("(S//2)+1"));
+    assert_eq!(counted("Greater"), dims("rounds_0"));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Operators that pick, place, order or accumulate elements along an axis.
 
-use super::shape::reshape_to;
+use super::shape::{axis_bounds, emit_slice, reshape_to, whole};
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, DType, Dim, Tensor};
 use optc_ops::{
-    Add, ArgMax, ArgMin, Cumprod, Cumsum, Direction, Flatten, Gather, GatherElements, GatherNd,
-    Mod, ScatterElements, ScatterReduction, Select, Sub, TopK,
+    Add, ArgMax, ArgMin, Concat, Cumprod, Cumsum, Direction, Flatten, Gather, GatherElements,
+    GatherNd, Mod, ScatterElements, ScatterReduction, Select, Sub, TopK,
 };
 
 /// The rules of this family.
@@ -162,13 +162,20 @@ fn running_axis(cx: &NodeCx<'_, '_>, x: Val) -> Result<i64, Stop> {
 
 fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
+    let axis = axis_attr(cx, -1, cx.rank(x)?)?;
     let k = cx
         .int("k")
         .or(cx.const_ints(1).and_then(|k| k.first().copied()));
+    let all = || {
+        let k = cx.b.one_size(cx.input(1)?)?;
+        let dim = cx.dims(x).ok()?.get(usize::try_from(axis).ok()?)?.size()?;
+        (k == dim).then_some(TopK::ALL)
+    };
+    let k = k.or_else(all);
     let k = k.ok_or_else(|| Stop::opaque("its k is computed at run time"))?;
     let op = TopK {
         k,
-        axis: axis_attr(cx, -1, cx.rank(x)?)?,
+        axis,
         largest: cx.flag("largest", true),
         sorted: cx.flag("sorted", true),
     };
@@ -266,6 +273,15 @@ fn non_zero(cx: &mut NodeCx<'_, '_>) -> Done {
             cx.set(0, places);
             Ok(())
         }
+        [_, ..] if one && dims.iter().all(|dim| dim.size().is_some()) => {
+            let mut rows = Vec::with_capacity(dims.len());
+            for (axis, n) in dims.iter().enumerate() {
+                let row = cx.iota(n, axis, dims.len(), DType::SI64)?;
+                let row = cx.broadcast_to(row, &dims)?;
+                rows.push(cx.reshape(row, &[1, -1])?);
+            }
+            cx.finish(&Concat { axis: 0 }, &rows)
+        }
         _ => Err(Stop::opaque("its operand is computed at run time")),
     }
 }
@@ -276,6 +292,11 @@ fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
     let dims = cx.dims(x)?;
     let time = cx.axis(cx.int("time_axis").unwrap_or(0), dims.len())?;
     let batch = cx.axis(cx.int("batch_axis").unwrap_or(1), dims.len())?;
+    if dims[time].size().is_some() && cx.b.one_size(lengths) == dims[time].size() {
+        let result = reversed(cx, x, time)?;
+        cx.set(0, result);
+        return Ok(());
+    }
     let at = cx.iota(&dims[time], time, dims.len(), DType::SI64)?;
     let lengths = along(cx, lengths, batch, dims.len())?;
     let one = cx.scalar_like(1.0, at)?;
@@ -283,10 +304,17 @@ fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
     let mirrored = cx.emit(&Sub {}, &[last, at])?;
     let inside = cx.compare(Direction::Lt, at, lengths)?;
     let places = cx.emit(&Select {}, &[inside, mirrored, at])?;
-    let shape = extents(cx, x)?;
-    let places = cx.broadcast(places, &shape)?;
+    let places = cx.broadcast_to(places, &dims)?;
     let axis = time as i64;
     cx.finish(&GatherElements { axis }, &[x, places])
+}
+
+/// `x` in reverse order along an axis.
+fn reversed(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Result<Val, Stop> {
+    let dims = cx.dims(x)?;
+    let mut bounds = whole(&dims);
+    bounds[axis] = axis_bounds(&dims[axis], -1, i64::MIN, -1)?;
+    emit_slice(cx, x, &bounds)
 }
 
 /// A vector of integers along one of `rank` dimensions.
@@ -297,11 +325,6 @@ fn along(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, rank: usize) -> Result<Va
     let x = cx.cast(x, DType::SI64)?;
     let others: Vec<usize> = (0..rank).filter(|&d| d != axis).collect();
     cx.unsqueeze(x, &others)
-}
-
-/// All extents, which must be known.
-fn extents(cx: &NodeCx<'_, '_>, x: Val) -> Result<Vec<i64>, Stop> {
-    (0..cx.rank(x)?).map(|d| cx.extent(x, d)).collect()
 }
 
 /// An update written into a cache along an axis, from an index by batch on.
@@ -319,8 +342,7 @@ fn tensor_scatter(cx: &mut NodeCx<'_, '_>) -> Done {
         let length = cx.scalar_like(length as f64, places)?;
         places = cx.emit(&Mod { fmod: false }, &[places, length])?;
     }
-    let shape = extents(cx, update)?;
-    let places = cx.broadcast(places, &shape)?;
+    let places = cx.broadcast_to(places, &dims)?;
     let op = ScatterElements {
         axis: axis as i64,
         reduction: ScatterReduction::None,
@@ -333,12 +355,37 @@ fn one_hot(cx: &mut NodeCx<'_, '_>) -> Done {
     let (indices, values) = (cx.need(0)?, cx.need(2)?);
     cx.need(1)?;
     let depth = cx.const_floats(1).and_then(|d| d.first().copied());
-    let depth = depth.ok_or_else(|| Stop::opaque("its depth is computed at run time"))?;
     let axis = axis_attr(cx, -1, cx.rank(indices)? + 1)?;
     let indices = cx.cast(indices, DType::SI64)?;
+    let Some(depth) = depth else {
+        return one_hot_of_size(cx, indices, values, axis);
+    };
     let dict = props([
         ("axis", Attr::int(axis)),
         ("depth", Attr::int(depth as i64)),
     ]);
     cx.finish_named("hbir.one_hot", &[indices, values], dict)
+}
+
+/// The same where the depth is a size that is not known: places are compared with those along the axis.
+fn one_hot_of_size(cx: &mut NodeCx<'_, '_>, indices: Val, values: Val, axis: i64) -> Done {
+    let depth = cx.need(1)?;
+    let size = cx.b.one_size(depth);
+    let size = size.ok_or_else(|| Stop::opaque("its depth is computed at run time"))?;
+    let rank = cx.rank(indices)? + 1;
+    let axis = cx.axis(axis, rank)?;
+    let places = cx.iota(&Dim::of_size(&size), axis, rank, DType::SI64)?;
+    let depth = cx.cast(depth, DType::SI64)?;
+    let depth = cx.reshape(depth, &[])?;
+    let zero = cx.scalar_like(0.0, indices)?;
+    let from_end = cx.emit(&Add {}, &[indices, depth])?;
+    let is_negative = cx.compare(Direction::Lt, indices, zero)?;
+    let indices = cx.emit(&Select {}, &[is_negative, from_end, indices])?;
+    let indices = cx.unsqueeze(indices, &[axis])?;
+    let marks = cx.compare(Direction::Eq, indices, places)?;
+    let off = cx.cut(values, 0, 0, 1)?;
+    let off = cx.reshape(off, &[])?;
+    let on = cx.cut(values, 0, 1, 2)?;
+    let on = cx.reshape(on, &[])?;
+    cx.finish(&Select {}, &[marks, on, off])
 }

@@ -17,6 +17,8 @@ use crate::builder::Stop;
 use crate::node::{Done, NodeCx};
 use indexmap::IndexMap;
 
+pub(crate) use shape::size_attr;
+
 /// How an operator comes into the IR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {

@@ -7,9 +7,12 @@ use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
 use optc_ops::{
-    Broadcast, Concat, Flatten, Gather, Reshape, SpaceToDepth, Split, Squeeze, Tile, Transpose,
-    Trilu, Unsqueeze, ints,
+    Add, Broadcast, Concat, Direction, Flatten, Gather, Reshape, Select, SpaceToDepth, Split,
+    Squeeze, Tile, Transpose, Trilu, Unsqueeze, ints,
 };
+
+/// A bound of a slice from here on is the end of any extent that is no number: exporters write such bounds for it.
+const FAR: i64 = 1_000_000_000;
 
 /// How many elements at the end of an unknown extent are picked by their indices.
 const MAX_TAIL: i64 = 64;
@@ -165,13 +168,18 @@ fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
     let dims = cx.dims(x)?;
     let axes = match cx.ints_or_input("axes", 1)? {
         Some(axes) => cx.axes(&axes, dims.len())?,
-        None if dims.iter().all(|d| d.fixed().is_some()) => {
-            (0..dims.len()).filter(|&i| dims[i].is_one()).collect()
-        }
         None => {
-            return Err(Stop::opaque(
-                "it drops all extents of 1 and some extents are unknown",
-            ));
+            let ones: Vec<usize> = (0..dims.len()).filter(|&i| dims[i].is_one()).collect();
+            let declared = cx.declared_type(0);
+            let declared = declared.as_ref().and_then(Type::as_tensor);
+            let kept = Some(dims.len() - ones.len());
+            let known = dims.iter().all(|d| d.fixed().is_some());
+            if !known && declared.map(TensorType::rank) != kept {
+                return Err(Stop::opaque(
+                    "it drops all extents of 1 and some extents are unknown",
+                ));
+            }
+            ones
         }
     };
     cx.finish(
@@ -208,6 +216,9 @@ fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
     };
     let sizes = copied_sizes(cx, &dims, sizes)?;
     let sizes = deduced_size(&dims, sizes);
+    if 1 < sizes.iter().filter(|size| is_open(size)).count() {
+        return reshape_declared(cx, x);
+    }
     let result = reshape_to(cx, x, &sizes)?;
     cx.set(0, result);
     Ok(())
@@ -292,21 +303,25 @@ fn product(mut factors: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     factors.try_fold(1u64, |a, n| a.checked_mul(n?))
 }
 
+/// Whether a size is what the others leave.
+fn is_open(size: &Entry) -> bool {
+    size.is_unknown() || *size == Entry::Int(-1)
+}
+
 /// The `shape` attribute: numbers, names of symbols and at most one -1.
 fn shape_attr(sizes: &[Entry]) -> Option<Vec<Attr>> {
-    let free = |e: &&Entry| e.is_unknown() || **e == Entry::Int(-1);
-    if sizes.iter().filter(free).count() > 1 {
+    if 1 < sizes.iter().filter(|size| is_open(size)).count() {
         return None;
     }
     Some(sizes.iter().map(size_attr).collect())
 }
 
 /// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
-pub(super) fn size_attr(entry: &Entry) -> Attr {
+pub(crate) fn size_attr(entry: &Entry) -> Attr {
     match entry {
         Entry::Int(n) => Attr::int(*n),
         Entry::Size(size) => Attr::str(&size.to_text()),
-        Entry::Ratio(..) | Entry::Unknown => Attr::int(-1),
+        Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Attr::int(-1),
     }
 }
 
@@ -455,7 +470,13 @@ fn symbolic_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Option<Vec<Size>> {
     } else if cx.attr("split").is_some() {
         return None;
     } else {
-        let part = dim.size()?.exact_quotient(&Size::from(n as u64))?;
+        let (size, parts) = (dim.size()?, Size::from(n as u64));
+        let part = match size.exact_quotient(&parts) {
+            Some(part) => part,
+            // The last part is smaller where the extent does not divide; without `num_outputs` it does.
+            None if cx.int("num_outputs").is_none() => size.quotient(&parts)?,
+            None => return None,
+        };
         vec![part; n]
     };
     let open = sizes.iter().any(|size| size.as_constant().is_none());
@@ -562,10 +583,7 @@ fn slice_bounds(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Result<Vec<Entry>,
 fn symbolic_bounds(dim: &Dim, start: &Entry, end: &Entry, step: i64) -> Result<Bounds, Stop> {
     let computed = || Stop::opaque("its bounds are computed at run time");
     let n = dim.size().ok_or_else(computed)?;
-    let last = |entry: &Entry| {
-        let far = i128::from(i32::MAX);
-        entry.int().is_some_and(|e| far <= i128::from(e))
-    };
+    let last = |entry: &Entry| entry.int().is_some_and(|e| FAR <= e);
     let place = |entry: &Entry| {
         let at = entry.size()?;
         let below = Size::default().minus(&at)?.is_at_least(1);
@@ -605,7 +623,7 @@ fn symbolic_bounds(dim: &Dim, start: &Entry, end: &Entry, step: i64) -> Result<B
 
 /// The indices, counted from the end, of the last few elements of an unknown extent.
 fn tail_indices(dim: &Dim, start: i64, end: i64, step: i64) -> Option<Vec<i64>> {
-    let limit = if i64::from(i32::MAX) <= end { 0 } else { end };
+    let limit = if FAR <= end { 0 } else { end };
     let known = *dim != Dim::Unknown;
     if known || start < -MAX_TAIL || limit <= start || 0 < limit || step < 1 {
         return None;
@@ -622,7 +640,7 @@ fn pick(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, indices: Vec<i64>) -> Resu
 
 /// Start, limit and stride of one dimension.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Bounds {
+pub(super) struct Bounds {
     start: Entry,
     limit: Entry,
     step: i64,
@@ -639,7 +657,7 @@ impl Bounds {
 }
 
 /// Bounds that keep everything; the limit of an unknown extent is the largest number.
-fn whole(dims: &[Dim]) -> Vec<Bounds> {
+pub(super) fn whole(dims: &[Dim]) -> Vec<Bounds> {
     let limit = |d: &Dim| {
         d.fixed()
             .and_then(|n| i64::try_from(n).ok())
@@ -648,14 +666,14 @@ fn whole(dims: &[Dim]) -> Vec<Bounds> {
     dims.iter().map(|d| Bounds::of(0, limit(d), 1)).collect()
 }
 
-fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Stop> {
+pub(super) fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Stop> {
     if let Some(n) = dim.fixed().and_then(|n| i64::try_from(n).ok()) {
         let (start, limit) = clamp_slice(n, start, end, step);
         let empty = (0 < step && limit < start) || (step < 0 && start < limit);
         let limit = if empty { start } else { limit };
         return Ok(Bounds::of(start, limit, step));
     }
-    let (first, last) = (i64::from(i32::MIN), i64::from(i32::MAX));
+    let (first, last) = (-FAR, FAR);
     match step {
         1 if (0..last).contains(&start) && last <= end => {
             return Ok(Bounds::of(start, i64::MAX, 1));
@@ -671,7 +689,7 @@ fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Sto
         .map_err(|_| Stop::opaque("it cuts an extent that is unknown"))
 }
 
-fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> Result<Val, Stop> {
+pub(super) fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> Result<Val, Stop> {
     let list = |part: fn(&Bounds) -> &Entry| {
         Attr::Array(bounds.iter().map(|b| size_attr(part(b))).collect())
     };
@@ -691,9 +709,51 @@ fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
     let (low, high) = pad_amounts(cx, dims.len())?;
     let mode = cx.string("mode").unwrap_or_else(|| "constant".into());
     let value = pad_value(cx, x)?;
-    let result = padded(cx, x, (&low, &high), &mode, value)?;
+    let number = |amount: &Entry| amount.int().unwrap_or(0);
+    let [numbers_low, numbers_high] =
+        [&low, &high].map(|amounts| amounts.iter().map(number).collect::<Vec<i64>>());
+    let all = numbers_low.iter().chain(&numbers_high);
+    let mut result = x;
+    if all.clone().any(|&n| n != 0) || low.iter().chain(&high).all(|e| e.int().is_some()) {
+        result = padded(cx, x, (&numbers_low, &numbers_high), &mode, value.clone())?;
+    }
+    for (axis, ends) in low.iter().zip(&high).enumerate() {
+        result = lengthened(cx, result, axis, ends, (&mode, &value))?;
+    }
     cx.set(0, result);
     Ok(())
+}
+
+/// `x` between as many equal elements as named sizes say; numbers are left out.
+fn lengthened(
+    cx: &mut NodeCx<'_, '_>,
+    x: Val,
+    axis: usize,
+    ends: (&Entry, &Entry),
+    (mode, value): (&str, &Attr),
+) -> Result<Val, Stop> {
+    let mut end = |amount: &Entry| -> Result<Option<Val>, Stop> {
+        let Some(size) = amount.size().filter(|size| size.as_constant().is_none()) else {
+            return Ok(None);
+        };
+        if mode != "constant" || !size.is_at_least(0) {
+            return Err(Stop::opaque("its pads are computed at run time"));
+        }
+        let (mut dims, dtype) = (cx.dims(x)?, cx.dtype(x)?);
+        dims[axis] = Dim::of_size(&size);
+        let one = match value {
+            Attr::Int(n, _) => Tensor::from_i64(dtype, Vec::new(), [*n]),
+            Attr::Float(x, _) => Tensor::from_f64(dtype, Vec::new(), [*x]),
+            _ => return Err(Stop::opaque("it pads with what is no number")),
+        };
+        let one = cx.b.literal(one, cx.loc.clone());
+        cx.broadcast_to(one, &dims).map(Some)
+    };
+    let parts = [end(ends.0)?, Some(x), end(ends.1)?];
+    match parts.iter().flatten().copied().collect::<Vec<Val>>()[..] {
+        [only] => Ok(only),
+        ref parts => cx.emit(&Concat { axis: axis as i64 }, parts),
+    }
 }
 
 /// Adds to both ends of every dimension; negative amounts are cut off first.
@@ -722,10 +782,17 @@ pub(super) fn padded(
 }
 
 /// The amounts before and after each dimension.
-fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>), Stop> {
-    let old = cx.ints("paddings");
-    let pads = old.map_or_else(|| cx.ints_or_input("pads", 1), |p| Ok(Some(p)))?;
-    let pads = pads.ok_or_else(|| Stop::error(codes::MISSING_INPUT, "the pads are missing"))?;
+fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<Entry>, Vec<Entry>), Stop> {
+    let listed = cx.ints("paddings").or_else(|| cx.ints("pads"));
+    let pads: Vec<Entry> = match (listed, cx.input(1)) {
+        (Some(listed), _) => listed.into_iter().map(Entry::Int).collect(),
+        (None, None) => return Err(Stop::error(codes::MISSING_INPUT, "the pads are missing")),
+        (None, Some(_)) => {
+            let known = |pads: &Vec<Entry>| pads.iter().all(|amount| amount.size().is_some());
+            let pads = cx.entries(1).filter(known);
+            pads.ok_or_else(|| Stop::opaque("its pads are computed at run time"))?
+        }
+    };
     let axes = match (cx.input(3), cx.const_ints(3)) {
         (None, _) => (0..rank as i64).collect(),
         (Some(_), Some(axes)) => axes,
@@ -739,10 +806,10 @@ fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>),
         ));
     }
     cx.axes(&axes, rank)?;
-    let (mut low, mut high) = (vec![0; rank], vec![0; rank]);
+    let (mut low, mut high) = (vec![Entry::Int(0); rank], vec![Entry::Int(0); rank]);
     for (i, &axis) in axes.iter().enumerate() {
         let axis = cx.axis(axis, rank)?;
-        (low[axis], high[axis]) = (pads[i], pads[axes.len() + i]);
+        (low[axis], high[axis]) = (pads[i].clone(), pads[axes.len() + i].clone());
     }
     Ok((low, high))
 }
@@ -881,13 +948,29 @@ fn blocksize(cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
 
 fn trilu(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
+    let upper = cx.flag("upper", true);
     let k = match (cx.input(1), cx.const_ints(1).as_deref()) {
         (None, _) => 0,
         (Some(_), Some([k, ..])) => *k,
-        (Some(_), _) => return Err(Stop::opaque("its diagonal is computed at run time")),
+        (Some(k), _) => return trilu_from(cx, x, k, upper),
     };
-    let upper = cx.flag("upper", true);
     cx.finish(&Trilu { k, upper }, &[x])
+}
+
+/// A triangle from a diagonal that is computed when the program runs.
+fn trilu_from(cx: &mut NodeCx<'_, '_>, x: Val, k: Val, upper: bool) -> Done {
+    let dims = cx.dims(x)?;
+    let [.., rows, columns] = &dims[..] else {
+        return Err(Stop::opaque("its diagonal is computed at run time"));
+    };
+    let row = cx.iota(rows, 0, 2, DType::SI64)?;
+    let column = cx.iota(columns, 1, 2, DType::SI64)?;
+    let k = cx.reshape(k, &[])?;
+    let diagonal = cx.emit(&Add {}, &[row, k])?;
+    let direction = if upper { Direction::Ge } else { Direction::Le };
+    let inside = cx.compare(direction, column, diagonal)?;
+    let zero = cx.scalar_like(0.0, x)?;
+    cx.finish(&Select {}, &[inside, x, zero])
 }
 
 /// `Shape`: a constant where the extents are known, else an opaque operation that is only written

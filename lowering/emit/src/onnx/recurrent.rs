@@ -1,8 +1,9 @@
 //! Recurrent networks of one layer.
 
 use super::attrs::{int, text};
+use super::shapes::cast;
 use super::writer::{Outcome, Writer};
-use optc_ir::{OpData, Operation};
+use optc_ir::{DType, OpData, Operation};
 use optc_onnx_proto::NodeProto;
 use optc_ops::{Cell, Recurrent};
 
@@ -20,9 +21,16 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
     let hidden = hidden.and_then(|n| i64::try_from(n).ok());
     let hidden = hidden.ok_or_else(|| w.refused("its states have no known size".to_owned()))?;
     let mut input = w.operands(data)?;
-    if 4 < input.len() {
+    let lengths = match data.operands.last().filter(|_| made.lengths) {
+        Some(&last) => {
+            let name = input.pop().unwrap_or_default();
+            cast(w, &name, w.tensor(last)?.dtype, DType::SI32)?
+        }
         // All sequences are as long as the longest.
-        input.insert(4, String::new());
+        None => String::new(),
+    };
+    if made.lengths || 4 < input.len() {
+        input.insert(4, lengths);
     }
     let mut attribute = vec![
         text("direction", made.direction.word()),

@@ -375,7 +375,22 @@ fn reduction(
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let made = w.typed::<TopK>(data)?;
     let x = w.name(data.operands[0])?;
-    let k = w.list(&[made.k])?;
+    let k = match made.k {
+        TopK::ALL => {
+            let dims = &w.tensor(data.operands[0])?.dims;
+            let at = if made.axis < 0 {
+                made.axis + dims.len() as i64
+            } else {
+                made.axis
+            };
+            let all = usize::try_from(at)
+                .ok()
+                .and_then(|at| dims.get(at))
+                .cloned();
+            w.shape(all.as_slice(), false)?
+        }
+        k => w.list(&[k])?,
+    };
     let attrs = vec![
         int("axis", made.axis),
         int("largest", made.largest),

@@ -108,10 +108,15 @@ impl Form<'_> {
     pub(super) fn top_k(&self) -> Option<Vec<String>> {
         let top_k = self.typed::<TopK>()?;
         let axis = top_k.along(self.op()).ok()?;
-        if axis + 1 != self.operand(0)?.rank() || !top_k.largest {
+        let from = self.operand(0)?;
+        if axis + 1 != from.rank() || !top_k.largest {
             return None;
         }
-        let (x, k) = (self.arg(0)?, top_k.k);
+        let k = match top_k.k {
+            TopK::ALL => from.dims[axis].fixed()?,
+            k => u64::try_from(k).ok()?,
+        };
+        let x = self.arg(0)?;
         let to = dtype(self.op().result(1).ok()?.dtype);
         Some(vec![
             format!("lax.top_k({x}, {k})[0]"),
