@@ -178,7 +178,9 @@ impl Equation {
         })
     }
 
-    fn extent(&self, index: Index) -> Dim {
+    /// The extent of an index, which may be 1 in some of the operands all the same.
+    #[must_use]
+    pub fn extent(&self, index: Index) -> Dim {
         let found = self.extents.iter().find(|e| e.0 == index);
         found.map_or(Dim::Unknown, |e| e.1.clone())
     }

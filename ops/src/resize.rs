@@ -1,10 +1,10 @@
 //! `hbir.resize`: interpolation to another number of elements (ONNX `Resize`).
 //!
 //! Either `scales`, one factor a dimension (the result has `floor(n * scale)` elements), or `sizes`, the
-//! result's extents. Position `o` of the result reads the operand at a place that
+//! result's extents; with both the result has `sizes` and places are scaled by `scales`. Position `o` of the result reads the operand at a place that
 //! `coordinate_transformation_mode` gives: half_pixel `(o + 0.5) / s - 0.5`, half_pixel_symmetric (which adds
 //! what rounding the size lost), pytorch_half_pixel (0 for one element), align_corners `o * (n - 1) / (m - 1)`,
-//! asymmetric `o / s`. `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil),
+//! asymmetric `o / s`, tf_half_pixel_for_nn `(o + 0.5) / s`. `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil),
 //! linear, or cubic (`cubic_coeff_a`, -0.75 when absent); what lies beyond the edge is the edge element, or is
 //! left out and the weights scaled to 1 with `exclude_outside`. Where elements become fewer, `antialias`
 //! widens the linear and cubic weights by the scale. tf_crop_and_resize resizes the part that `roi`
@@ -46,6 +46,8 @@ words! {
         AlignCorners = "align_corners",
         /// `o / s`.
         Asymmetric = "asymmetric",
+        /// `(o + 0.5) / s`.
+        TfHalfPixelForNn = "tf_half_pixel_for_nn",
         /// Of the part that `roi` gives as much as of the whole with align_corners.
         TfCropAndResize = "tf_crop_and_resize",
     }
@@ -68,9 +70,9 @@ words! {
 attributes! {
     /// Interpolation to another number of elements.
     pub struct Resize {
-        /// A factor for each dimension; either these or `sizes`.
+        /// A factor for each dimension; these or `sizes`, or both.
         scales: Option<Vec<f64>>,
-        /// The result's extents; either these or `scales`.
+        /// The result's extents; these or `scales`, or both.
         sizes: Option<Vec<f64>>,
         /// How the elements around a place are read.
         mode: ResizeMode [RESIZE_C1] = ResizeMode::Nearest,
@@ -140,34 +142,35 @@ impl Resize {
 
     /// Per dimension the result's extent and the scale.
     ///
-    /// C2: one of `scales` and `sizes`, with one entry a dimension. C3: scales are positive, sizes not
+    /// C2: `scales`, `sizes` or both, with one entry a dimension. C3: scales are positive, sizes not
     /// negative, and an empty dimension stays empty.
     fn targets(&self, x: &TensorType) -> Result<Vec<(Dim, f64)>, OpError> {
-        let (list, by_scale) = match (&self.scales, &self.sizes) {
-            (Some(scales), None) => (scales, true),
-            (None, Some(sizes)) => (sizes, false),
-            _ => {
-                let message = "hbir.resize wants one of `scales` and `sizes`";
-                return Err(OpError::new(RESIZE_C2, message));
-            }
-        };
-        if list.len() != x.rank() {
-            let message = format!(
-                "hbir.resize of {} has {} entries, wanted {}",
-                show(&x.dims),
-                list.len(),
-                x.rank()
-            );
+        if self.scales.is_none() && self.sizes.is_none() {
+            let message = "hbir.resize wants `scales` or `sizes`";
             return Err(OpError::new(RESIZE_C2, message));
         }
-        let target = |(dim, &v): (&Dim, &f64)| {
-            if by_scale {
-                scaled(dim, v)
-            } else {
-                sized(dim, v)
+        for list in [&self.scales, &self.sizes].into_iter().flatten() {
+            if list.len() != x.rank() {
+                let message = format!(
+                    "hbir.resize of {} has {} entries, wanted {}",
+                    show(&x.dims),
+                    list.len(),
+                    x.rank()
+                );
+                return Err(OpError::new(RESIZE_C2, message));
+            }
+        }
+        let entry = |list: &Option<Vec<f64>>, d: usize| list.as_ref().map(|list| list[d]);
+        let target = |(d, dim): (usize, &Dim)| match (entry(&self.scales, d), entry(&self.sizes, d))
+        {
+            (Some(scale), None) => scaled(dim, scale),
+            (None, size) => sized(dim, size.unwrap_or(0.0)),
+            (Some(scale), Some(size)) => {
+                let (_, scale) = scaled(dim, scale)?;
+                Ok((sized(dim, size)?.0, scale))
             }
         };
-        x.dims.iter().zip(list).map(target).collect()
+        x.dims.iter().enumerate().map(target).collect()
     }
 }
 
@@ -448,6 +451,7 @@ impl Way<'_> {
             Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if m <= 1.0 => 0.0,
             Coordinates::AlignCorners => o * (n - 1.0) / (m - 1.0),
             Coordinates::Asymmetric => o / scale,
+            Coordinates::TfHalfPixelForNn => (o + 0.5) / scale,
             Coordinates::HalfPixel
             | Coordinates::PytorchHalfPixel
             | Coordinates::TfCropAndResize => half_pixel,
@@ -500,7 +504,7 @@ codes! {
     );
     RESIZE_C2 = Code::program(
         "resize-c2",
-        "`hbir.resize` does not have exactly one of `scales` and `sizes`, with one entry a dimension",
+        "`hbir.resize` has neither `scales` nor `sizes`, or not one entry a dimension",
         r#"%0 = "hbir.resize"(%x) : (tensor<2xf32>) -> tensor<4xf32>"#,
         "give `sizes = […]` or `scales = […]`; 1.0 leaves a dimension as it is",
     );

@@ -1629,6 +1629,11 @@ fn resize() {
     let corners =
         props! { sizes: [3], mode: "linear", coordinate_transformation_mode: "align_corners" };
     resize(corners, &[1.0, 1.5, 2.0]);
+    // Places are scaled by what is stated, not by the extents.
+    let both = props! { scales: [1.6], sizes: [4], mode: "linear" };
+    resize(both, &[1.0, 1.4375, 2.0, 2.0]);
+    let nearest = props! { sizes: [3], coordinate_transformation_mode: "tf_half_pixel_for_nn", nearest_mode: "floor" };
+    resize(nearest, &[1.0, 2.0, 2.0]);
     let smooth = props! { scales: [0.5], mode: "linear", antialias: true };
     let y = f32s(&[2], &[1.625, 3.375]);
     let four = f32s(&[4], &[1.0, 2.0, 3.0, 4.0]);

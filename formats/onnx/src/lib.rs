@@ -9,12 +9,14 @@
 
 mod element;
 mod encode;
+mod schema;
 
 use prost::Message;
 use prost::bytes::Bytes;
 
 pub use element::{code, dtype, per_byte};
 pub use prost;
+pub use schema::{Schema, schema, schema_source, schemas};
 
 /// `ModelProto`
 #[derive(Clone, PartialEq, Message)]

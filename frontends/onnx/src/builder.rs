@@ -782,6 +782,19 @@ fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
             return Stop::opaque(error.message);
         }
     }
+    // With its defaults in place of words it would do: one of the words is none that is known.
+    let words = |attr: &Attr| matches!(attr, Attr::Str(_));
+    if op.props.iter().any(|(_, attr)| words(attr)) {
+        let plain = op.props.iter().filter(|(_, attr)| !words(attr));
+        let props = plain.map(|(key, attr)| (key, attr.clone())).collect();
+        let plain = OpRef {
+            props: &props,
+            ..op.clone()
+        };
+        if decl.infer(&plain).is_ok() {
+            return Stop::opaque(error.message);
+        }
+    }
     let diag = Diagnostic::error(error.code, error.message);
     Stop::from(error.hint.into_iter().fold(diag, Diagnostic::note))
 }

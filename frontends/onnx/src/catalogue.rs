@@ -2,9 +2,7 @@
 
 use crate::rules::{self, State};
 use indexmap::IndexMap;
-
-/// Names and versions of the standard operators; the first line says of which package.
-const LIST: &str = include_str!("operators.txt");
+use optc_onnx_proto::{schema_source, schemas};
 
 /// One operator of a list of operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,67 +11,82 @@ pub struct Operator {
     pub domain: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The versions of the operator set in which it was defined or changed; empty where they are not
-    /// listed.
-    pub versions: Vec<i64>,
-    /// How it comes into the IR; `None` when it always stays opaque.
+    /// Its versions, by the operator set in which each came; empty where they are not listed.
+    pub versions: Vec<Version>,
+    /// How its newest version comes into the IR; `None` when it always stays opaque.
     pub state: Option<State>,
     /// When it stays opaque although it is translated, or what the translation is; may be empty.
     pub remark: &'static str,
 }
 
+/// One version of an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// The operator set in which it came.
+    pub since: i64,
+    /// Whether the operator was given up in it.
+    pub deprecated: bool,
+    /// How it comes into the IR; `None` when it always stays opaque.
+    pub state: Option<State>,
+}
+
+/// Versions of translated operators that stay opaque.
+const OPAQUE_VERSIONS: &[(&str, i64)] = &[("Scan", 8)];
+
 /// The version in which the standard operator of a name came; nothing where there is none.
 pub(crate) fn first_version(name: &str) -> Option<i64> {
-    let lines = LIST.lines().filter(|l| !l.starts_with('#'));
-    let mut words = lines.map(str::split_whitespace);
-    let mut of = words.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
-    of.next()?.parse().ok()
+    let mut all = schemas().iter();
+    let found = all.find(|s| s.domain.is_empty() && s.name == name);
+    found.map(|s| s.since)
 }
 
 /// Which package the list of operators is from.
 #[must_use]
 pub fn source() -> &'static str {
-    LIST.lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("# ")
+    schema_source()
 }
 
-/// All operators of the standard, and those of other domains that import translates, sorted by domain
-/// and name.
+/// All operators of ONNX, and those of other domains that import translates, sorted by domain and name.
 #[must_use]
 pub fn catalogue() -> Vec<Operator> {
     let remarks: IndexMap<&str, &str> = REMARKS.iter().copied().collect();
-    let remark = |name: &str| remarks.get(name).copied().unwrap_or_default();
-    let mut known: IndexMap<&str, State> = rules::operators().into_iter().collect();
-    let mut all = Vec::new();
-    for line in LIST.lines().filter(|l| !l.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let Some(name) = words.next() else { continue };
-        all.push(Operator {
-            domain: "",
+    let mut all: IndexMap<(&str, &str), Operator> = IndexMap::new();
+    let standard = rules::operators()
+        .into_iter()
+        .map(|(name, s)| ("", name, s));
+    let contrib = rules::contrib_operators().into_iter();
+    let contrib = contrib.map(|(name, s)| ("com.microsoft", name, s));
+    for (domain, name, state) in standard.chain(contrib) {
+        let remark = match domain {
+            "" => remarks.get(name).copied().unwrap_or_default(),
+            _ => contrib_remark(name),
+        };
+        let operator = Operator {
+            domain,
             name,
-            versions: words.filter_map(|w| w.parse().ok()).collect(),
-            state: known.shift_remove(name),
-            remark: remark(name),
+            versions: Vec::new(),
+            state: Some(state),
+            remark,
+        };
+        all.insert((domain, name), operator);
+    }
+    for schema in schemas() {
+        let key = (schema.domain, schema.name);
+        let operator = all.entry(key).or_insert_with(|| Operator {
+            domain: schema.domain,
+            name: schema.name,
+            versions: Vec::new(),
+            state: None,
+            remark: "",
+        });
+        let opaque = OPAQUE_VERSIONS.contains(&(schema.name, schema.since));
+        operator.versions.push(Version {
+            since: schema.since,
+            deprecated: schema.deprecated,
+            state: operator.state.filter(|_| !opaque),
         });
     }
-    let own = known.into_iter().map(|(name, state)| ("", name, state));
-    let contrib = rules::contrib_operators();
-    let contrib = contrib
-        .into_iter()
-        .map(|(name, state)| ("com.microsoft", name, state));
-    all.extend(own.chain(contrib).map(|(domain, name, state)| Operator {
-        domain,
-        name,
-        versions: Vec::new(),
-        state: Some(state),
-        remark: if domain.is_empty() {
-            remark(name)
-        } else {
-            contrib_remark(name)
-        },
-    }));
+    let mut all: Vec<Operator> = all.into_values().collect();
     all.sort_by_key(|o| (o.domain, o.name));
     all
 }

@@ -22,14 +22,17 @@ use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Effect, Func, Loc, Module, Registry, Size, Structure,
     TensorType, Type, Value,
 };
-use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
+use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, schema};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The versions of the standard operator set that the rules were written for.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+const OPSETS: std::ops::RangeInclusive<i64> = 1..=28;
+
+/// The least version of the standard operator set in which models are written.
+const LEAST_WRITTEN_OPSET: i64 = 7;
 
 /// How deep branches may lie inside one another to be put in place.
 const MAX_BRANCHES: usize = 16;
@@ -147,7 +150,9 @@ impl Source<'_> {
         let opset = check_opset(&opsets, &nodes, &mut diags)?;
         let mut importer = Importer::new(self.registry, self.file, inliner, self.graph);
         importer.diags = diags;
-        importer.whole = whole;
+        // Models are written in newer versions than those, in which operators may mean something else.
+        let old = opset.is_some_and(|opset| opset < LEAST_WRITTEN_OPSET);
+        importer.whole = if old { Whole::None } else { whole };
         for (name, ty) in types {
             importer.declared.entry(name).or_insert(ty);
         }
@@ -978,7 +983,8 @@ impl<'a> Importer<'a> {
         let keep = self.whole;
         let mut cx = self.context(flat, node);
         let start = cx.b.out.func.body.len();
-        let done = match (whole, rule) {
+        let foreign = foreign_attribute(flat);
+        let done = match (whole.or(foreign), rule) {
             (Some(reason), _) => Err(Stop::Opaque(reason)),
             (None, Some(rule)) => (rule.apply)(&mut cx),
             (None, None) => Err(Stop::opaque("no operation stands for it")),
@@ -1067,6 +1073,18 @@ fn decided(flat: &FlatNode, why: Vec<Diagnostic>) -> Diagnostic {
     let why = why.into_iter().next();
     let why = why.map(|diag| format!("with the other one {}", diag.message));
     why.into_iter().fold(remark, Diagnostic::note)
+}
+
+/// An attribute of a node that its operator does not have in the version of the model: what it means is not known.
+fn foreign_attribute(flat: &FlatNode) -> Option<String> {
+    let node = &flat.node;
+    let schema = schema(&node.domain, &node.op_type, flat.opset)?;
+    let mut attributes = node.attribute.iter();
+    let found = attributes.find(|attr| !schema.has_attribute(&attr.name))?;
+    Some(format!(
+        "it has an attribute `{}` that is not known",
+        found.name
+    ))
 }
 
 /// Follows sizes through shape arithmetic that is not all numbers.

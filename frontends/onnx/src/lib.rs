@@ -25,7 +25,7 @@ mod tensor;
 
 use optc_ir::{Diagnostic, Module};
 
-pub use catalogue::{Operator, catalogue, source};
+pub use catalogue::{Operator, Version, catalogue, source};
 pub use codes::CODES;
 pub use rules::{State, operators};
 

@@ -132,6 +132,31 @@ impl NodeCx<'_, '_> {
         Some((0..t.len()).map(|k| t.f64_at(k)).collect())
     }
 
+    /// Whether the node is one of those old ones that train unless an attribute says otherwise, and none does.
+    pub(crate) fn trains_unless_told(&self) -> bool {
+        self.opset < 7 && !self.flag("is_test", false)
+    }
+
+    /// Input 1 as input 0 is combined with it: before version 7 its dimensions stood at an axis of input 0.
+    pub(crate) fn combined(&mut self) -> Result<Val, Stop> {
+        let (x, y) = (self.need(0)?, self.need(1)?);
+        if 7 <= self.opset || !self.flag("broadcast", false) {
+            return Ok(y);
+        }
+        let Some(axis) = self.int("axis") else {
+            return Ok(y);
+        };
+        let (rank, own) = (self.rank(x)?, self.rank(y)?);
+        let first = if own == 0 {
+            rank
+        } else {
+            self.axis(axis, rank)?
+        };
+        let behind = rank.saturating_sub(first + own);
+        let axes: Vec<usize> = (own..own + behind).collect();
+        self.unsqueeze(y, &axes)
+    }
+
     /// The integers of an attribute, or of the constant input that replaced it in a later version.
     ///
     /// `None` when the node has neither.

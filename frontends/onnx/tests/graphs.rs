@@ -147,9 +147,154 @@ fn no_graph_no_opset_and_no_protobuf() {
     assert_eq!(codes(b""), Some("onnx-no-graph"));
 }
 
+/// A node of `x` (2x3x4) and other inputs, in a version of the standard operators.
+fn old_node(opset: i64, op: &str, more: Vec<(&str, Msg)>, attrs: Vec<Msg>) -> Graph {
+    let mut inputs = vec!["x"];
+    inputs.extend(more.iter().map(|(name, _)| *name));
+    let graph = Graph {
+        opset,
+        ..Graph::new()
+    };
+    let graph = graph.input(fixed("x", F32, &[2, 3, 4]));
+    let graph = more.iter().fold(graph, |g, (_, t)| g.constant(t.clone()));
+    graph
+        .node(node(op, &inputs, &["y"], attrs))
+        .output(Msg::new().str(1, "y"))
+}
+
+#[test]
+fn operators_of_old_versions_mean_what_they_meant() {
+    let of = |graph: &Graph| -> Vec<String> {
+        let import = imported(graph);
+        assert!(import.diags.is_empty(), "{:?}", import.diags);
+        let func = main_of(&import);
+        let types = func.results.iter().map(|&v| print_type(func.ty(v)));
+        names(func)
+            .into_iter()
+            .map(str::to_owned)
+            .chain(types)
+            .collect()
+    };
+    let column = || vec![("c", floats("c", &[3], &[1.0, 2.0, 3.0]))];
+    let flags = || vec![attr_int("broadcast", 1), attr_int("axis", 1)];
+    assert_eq!(
+        of(&old_node(6, "Add", column(), flags())),
+        ["add", "tensor<2x3x4xf32>"]
+    );
+    assert_eq!(
+        of(&old_node(6, "Less", column(), flags())),
+        ["compare", "tensor<2x3x4xi1>"]
+    );
+    assert_eq!(
+        of(&old_node(6, "PRelu", column(), vec![])),
+        ["prelu", "tensor<2x3x4xf32>"]
+    );
+    let to = vec![attr_str("to", "INT64")];
+    assert_eq!(
+        of(&old_node(1, "Cast", vec![], to)),
+        ["cast", "tensor<2x3x4xsi64>"]
+    );
+    let times = [("t", 2.0), ("a", 1.0)].map(|(name, n)| (name, floats(name, &[], &[n])));
+    assert_eq!(
+        of(&old_node(1, "Tile", times.into(), vec![])),
+        ["tile", "tensor<2x6x4xf32>"]
+    );
+}
+
+#[test]
+fn attributes_that_are_not_known_keep_their_operator_opaque() {
+    let opaque = |graph: &Graph| {
+        let import = imported(graph);
+        assert_eq!(names(main_of(&import)), ["opaque"]);
+        assert_eq!(import.diags[0].code, "opaque-op");
+        import.diags[0].message.clone()
+    };
+    // Of a later version, and none at all.
+    let later = opaque(&old_node(18, "Relu", vec![], vec![attr_int("slope", 1)]));
+    assert!(later.contains("`slope`"), "{later}");
+    opaque(&old_node(14, "Shape", vec![], vec![attr_int("start", 1)]));
+    // Words that no version has.
+    let scales = || vec![("", Msg::new()), ("s", floats("s", &[3], &[1.0, 2.0, 2.0]))];
+    for (name, word) in [
+        ("mode", "area"),
+        ("coordinate_transformation_mode", "none"),
+        ("nearest_mode", "far"),
+    ] {
+        let mut graph = old_node(19, "Resize", vec![], vec![attr_str(name, word)]);
+        graph.constants = vec![scales()[1].1.clone()];
+        graph.nodes = vec![node(
+            "Resize",
+            &["x", "", "s"],
+            &["y"],
+            vec![attr_str(name, word)],
+        )];
+        opaque(&graph);
+    }
+    opaque(&old_node(
+        20,
+        "Gelu",
+        vec![],
+        vec![attr_str("approximate", "some")],
+    ));
+}
+
+#[test]
+fn extents_are_taken_without_bounds_where_there_are_none() {
+    let graph = Graph::new()
+        .input(value("x", F32, &[D::Open, D::Open]))
+        .node(node("Shape", &["x"], &["y"], vec![]))
+        .output(Msg::new().str(1, "y"));
+    let import = imported(&graph);
+    let shape = &ops(main_of(&import))[0].props;
+    assert!(shape.get("onnx.start").is_none() && shape.get("onnx.end").is_none());
+}
+
+#[test]
+fn sizes_that_keep_the_ratio_have_one_scale() {
+    let graph = Graph {
+        opset: 18,
+        ..Graph::new()
+    };
+    let attrs = vec![
+        attr_ints("axes", &[2, 3]),
+        attr_str("keep_aspect_ratio_policy", "not_larger"),
+    ];
+    let graph = graph
+        .input(fixed("x", F32, &[1, 3, 4, 6]))
+        .constant(ints("s", &[9, 8]))
+        .node(node("Resize", &["x", "", "", "s"], &["y"], attrs))
+        .output(Msg::new().str(1, "y"));
+    let import = imported(&graph);
+    let resize = ops(main_of(&import))[0];
+    assert_eq!(resize.props.ints("sizes"), Some(vec![1, 3, 5, 8]));
+    let scales = resize.props.get("scales").and_then(Attr::as_array);
+    let scales: Vec<f64> = scales
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Attr::as_float)
+        .collect();
+    assert_eq!(scales, [1.0, 1.0, 8.0 / 6.0, 8.0 / 6.0]);
+}
+
+#[test]
+fn scalars_are_reduced_along_dimensions_that_they_lack() {
+    for axes in [&[0i64][..], &[-1], &[]] {
+        let graph = Graph {
+            opset: 13,
+            ..Graph::new()
+        };
+        let graph = graph
+            .input(fixed("x", F32, &[]))
+            .constant(ints("a", axes))
+            .node(node("ReduceSum", &["x", "a"], &["y"], vec![]))
+            .output(Msg::new().str(1, "y"));
+        assert_eq!(names(main_of(&imported(&graph))), ["reduce"], "{axes:?}");
+    }
+}
+
 #[test]
 fn old_and_new_operator_sets_are_noted() {
-    for opset in [6, 99] {
+    for opset in [0, 99] {
         let import = imported(&Graph {
             opset,
             ..relu_graph()

@@ -50,7 +50,7 @@ codes! {
     );
     STABLEHLO_TYPE = Code::program(
         "stablehlo-type",
-        "a value of a module of StableHLO has a type that XLA does not have, or that is not well formed",
+        "a value of a module of StableHLO has a type that XLA does not have, that is not well formed, or that is not what its function returns",
         r#"func.func @main(%arg0: tensor<4xf33>) -> tensor<4xf33> {
   return %arg0 : tensor<4xf33>
 }"#,

@@ -68,6 +68,15 @@ pub(crate) struct Body<'a> {
     pub(crate) known: Known<'a>,
 }
 
+/// Whether two arrays differ in element type, rank, or a size that both know.
+fn contradict(a: &XlaArray, b: &XlaArray) -> bool {
+    let differ = |(a, b): (&XlaDim, &XlaDim)| match (a, b) {
+        (XlaDim::Size(a), XlaDim::Size(b)) => a != b,
+        _ => false,
+    };
+    a.element != b.element || a.dims.len() != b.dims.len() || a.dims.iter().zip(&b.dims).any(differ)
+}
+
 /// The function that a module starts with: `@main`, else the first that is public.
 pub(crate) fn entry(tree: &Tree<'_>) -> Option<usize> {
     let main = tree.funcs.iter().position(|func| func.name == "main");
@@ -323,6 +332,9 @@ impl<'a> Translator<'a> {
             self.boundary(ty, func.span)?;
         }
         let root = self.operations(&mut body, &func.body, func.span)?;
+        if let Some(end) = func.body.ops.last() {
+            self.returns(&body, end, &func.result_types)?;
+        }
         let root = body.values(&root)?;
         Ok(self.finish(body, root, called, func.span))
     }
@@ -454,7 +466,28 @@ impl<'a> Translator<'a> {
             let message = "found the end of a region without `return`";
             return Err(wrong(codes::STABLEHLO_SYNTAX, message, place));
         }
+        if !end.operand_types.is_empty() {
+            self.returns(body, end, &end.operand_types)?;
+        }
         Ok(end.operands.clone())
+    }
+
+    /// Refuses a `return` whose values are not of these types; sizes that are not known agree with all.
+    fn returns(&mut self, body: &Body<'a>, end: &Op<'a>, types: &[&'a str]) -> Step<()> {
+        if end.operands.len() != types.len() {
+            let (found, wanted) = (end.operands.len(), types.len());
+            let message = format!("found a `return` of {found} values, wanted {wanted}");
+            return Err(wrong(codes::STABLEHLO_TYPE, message, end.span));
+        }
+        for (&ty, &at) in types.iter().zip(&body.values(&end.operands)?) {
+            let wanted = self.shape(ty, end.span)?;
+            let found = body.array(at).zip(wanted.as_array());
+            if found.is_some_and(|(found, wanted)| contradict(found, wanted)) {
+                let message = format!("found a `return` of {}, wanted `{ty}`", body.shape(at));
+                return Err(wrong(codes::STABLEHLO_TYPE, message, end.span));
+            }
+        }
+        Ok(())
     }
 
     fn operation(&mut self, body: &mut Body<'a>, op: &'a Op<'a>) -> Step<()> {

@@ -182,6 +182,28 @@ fn body(inside: &str) -> String {
 }
 
 #[test]
+fn returns_that_contradict_the_function_are_refused() {
+    let text = |to: &str, said: &str| {
+        format!("func.func @main(%arg0: tensor<2x3xf32>) -> {to} {{\n  return %arg0 : {said}\n}}\n")
+    };
+    let own = "tensor<2x3xf32>";
+    assert!(optc_stablehlo::import(&text(own, own)).is_ok());
+    for to in [
+        "tensor<3x2xf32>",
+        "tensor<2x3xi32>",
+        "tensor<2x3x1xf32>",
+        "(tensor<2x3xf32>, tensor<2x3xf32>)",
+    ] {
+        refused(&text(to, own), "stablehlo-type");
+    }
+    refused(&text(own, "tensor<3x2xf32>"), "stablehlo-type");
+    refused(
+        &text("tensor<3x2xf32>", "tensor<3x2xf32>"),
+        "stablehlo-type",
+    );
+}
+
+#[test]
 fn what_harms_is_refused() {
     let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
     let lists = format!(

@@ -184,34 +184,61 @@ fn onnx_ops() -> String {
     let mut text = format!("# ONNX operators\n\n{NOTE}");
     let _ = writeln!(
         text,
-        "All operators of the standard domain ({}), and those of `com.microsoft` that import translates.\n",
+        "All operators of ONNX ({}) in all their versions, and those of `com.microsoft` that import translates.\n",
         optc_onnx::source()
     );
     text.push_str(
         "- native: one operation of the IR stands for it.\n\
          - decomposed: several operations stand for it, or it is computed at import.\n\
          - opaque: `hbir.opaque` keeps it with its attributes; so does any operator whose operands have no \
-         tensor type, and every operator of another domain.\n\n",
+         tensor type, one with an attribute that import does not know, and every operator of another domain.\n\n\
+         The columns after the state are operator sets. A letter is where a version of the operator came: `n` native, \
+         `d` decomposed, `o` opaque; `x` is where it was given up; `.` is where the version before it goes on.\n\
+         `tests/interop/onnx_versions.py` runs an example of each version.\n\n",
     );
     let all = optc_onnx::catalogue();
-    for domain in ["", "com.microsoft"] {
+    let mut domains: Vec<&str> = all.iter().map(|o| o.domain).collect();
+    domains.dedup();
+    for domain in domains {
         let name = if domain.is_empty() { "ai.onnx" } else { domain };
         let _ = writeln!(text, "## `{name}`\n");
-        text.push_str("| operator | state | versions | remark |\n|---|---|---|---|\n");
-        for operator in all.iter().filter(|o| o.domain == domain) {
+        let operators: Vec<_> = all.iter().filter(|o| o.domain == domain).collect();
+        let versions = operators.iter().flat_map(|o| &o.versions);
+        let newest = versions.map(|v| v.since).max().unwrap_or(0);
+        text.push_str("| operator | state |");
+        (1..=newest).for_each(|set| {
+            let _ = write!(text, " {set} |");
+        });
+        text.push_str(" remark |\n|---|---|");
+        (0..=newest).for_each(|_| text.push_str("---|"));
+        text.push('\n');
+        for operator in operators {
             let state = match operator.state {
                 Some(optc_onnx::State::Native) => "native",
                 Some(optc_onnx::State::Decomposed) => "decomposed",
                 None => "opaque",
             };
-            let versions: Vec<String> = operator.versions.iter().map(i64::to_string).collect();
-            let _ = writeln!(
-                text,
-                "| `{}` | {state} | {} | {} |",
-                operator.name,
-                versions.join(", "),
-                operator.remark
-            );
+            let _ = write!(text, "| `{}` | {state} |", operator.name);
+            let cell = |set: i64| {
+                let until = operator.versions.iter().rfind(|v| v.since <= set)?;
+                Some(match (until.since == set, until.deprecated, until.state) {
+                    (false, deprecated, _) => {
+                        if deprecated {
+                            ' '
+                        } else {
+                            '.'
+                        }
+                    }
+                    (true, true, _) => 'x',
+                    (true, false, Some(optc_onnx::State::Native)) => 'n',
+                    (true, false, Some(optc_onnx::State::Decomposed)) => 'd',
+                    (true, false, None) => 'o',
+                })
+            };
+            (1..=newest).for_each(|set| {
+                let _ = write!(text, " {} |", cell(set).unwrap_or(' '));
+            });
+            let _ = writeln!(text, " {} |", operator.remark);
         }
         text.push('\n');
     }

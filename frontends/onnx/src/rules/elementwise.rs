@@ -65,12 +65,12 @@ pub(super) static RULES: &[Rule] = &[
     native("Neg", |cx| unary(cx, &Neg {})),
     native("Not", |cx| unary(cx, &Not {})),
     native("Or", |cx| binary(cx, &Or {})),
-    native("PRelu", |cx| binary(cx, &Prelu {})),
+    native("PRelu", prelu),
     native("Pow", pow),
     native("Reciprocal", |cx| unary(cx, &Reciprocal {})),
     native("Relu", |cx| unary(cx, &Relu {})),
     native("Round", |cx| unary(cx, &Round {})),
-    native("Selu", |cx| with(cx, |cx| Selu { alpha: cx.float("alpha", f64::from(1.673_263_2_f32)), gamma: cx.float("gamma", f64::from(1.050_701_f32)) })),
+    native("Selu", |cx| with(cx, selu)),
     decomposed("Shrink", shrink),
     native("Sigmoid", |cx| unary(cx, &Sigmoid {})),
     native("Sign", |cx| unary(cx, &Sign {})),
@@ -104,8 +104,19 @@ fn unary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
 }
 
 fn binary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
-    let operands = [cx.need(0)?, cx.need(1)?];
+    let operands = [cx.need(0)?, cx.combined()?];
     cx.finish(op, &operands)
+}
+
+/// `PRelu`; before version 7 a slope for each channel, or for all elements.
+fn prelu(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, mut slope) = (cx.need(0)?, cx.need(1)?);
+    if cx.opset < 7 && cx.rank(slope)? == 1 && !cx.dims(slope)?[0].is_one() {
+        let behind = cx.rank(x)?.saturating_sub(2);
+        let axes: Vec<usize> = (1..=behind).collect();
+        slope = cx.unsqueeze(slope, &axes)?;
+    }
+    cx.finish(&Prelu {}, &[x, slope])
 }
 
 fn variadic<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
@@ -130,6 +141,17 @@ fn mean(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Div {}, &[sum, count])
 }
 
+fn selu(cx: &NodeCx<'_, '_>) -> Selu {
+    let (alpha, gamma) = match cx.opset < 6 {
+        true => (1.6732_f32, 1.0507_f32),
+        false => (1.673_263_2, 1.050_701),
+    };
+    Selu {
+        alpha: cx.float("alpha", f64::from(alpha)),
+        gamma: cx.float("gamma", f64::from(gamma)),
+    }
+}
+
 /// A unary operator whose attributes the node has.
 fn with<T: Operation>(cx: &mut NodeCx<'_, '_>, op: fn(&NodeCx<'_, '_>) -> T) -> Done {
     let op = op(cx);
@@ -137,7 +159,7 @@ fn with<T: Operation>(cx: &mut NodeCx<'_, '_>, op: fn(&NodeCx<'_, '_>) -> T) -> 
 }
 
 fn compare(cx: &mut NodeCx<'_, '_>, direction: Direction) -> Done {
-    let operands = [cx.need(0)?, cx.need(1)?];
+    let operands = [cx.need(0)?, cx.combined()?];
     cx.finish(&Compare { direction }, &operands)
 }
 
@@ -148,14 +170,28 @@ fn select(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let code = cx
-        .int("to")
-        .ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`to` is missing"))?;
+    let named = cx.string("to").map(|name| named_dtype(&name));
+    let code = named.unwrap_or_else(|| cx.int("to"));
+    let code = match (code, cx.attr("to")) {
+        (Some(code), _) => code,
+        (None, Some(_)) => return Err(Stop::opaque("it converts to a type that is not known")),
+        (None, None) => return Err(Stop::error(codes::ATTRIBUTE_MISSING, "`to` is missing")),
+    };
     let to = dtype(i32::try_from(code).unwrap_or(-1))
         .map_err(|found| Stop::opaque(format!("it converts to {found}")))?;
     let result = cast_to(cx, x, to)?;
     cx.set(0, result);
     Ok(())
+}
+
+/// The number of the element type that version 1 of `Cast` names.
+fn named_dtype(name: &str) -> Option<i64> {
+    const NAMES: [&str; 13] = [
+        "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16",
+        "DOUBLE", "UINT32", "UINT64",
+    ];
+    let found = NAMES.iter().position(|n| n.eq_ignore_ascii_case(name));
+    found.and_then(|at| i64::try_from(at + 1).ok())
 }
 
 /// A conversion as `Cast` makes it: to a small float what lies beyond its greatest number becomes that
@@ -220,7 +256,7 @@ fn clip(cx: &mut NodeCx<'_, '_>) -> Done {
 
 /// `Pow`: the exponent takes the element type of the base.
 fn pow(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (x, y) = (cx.need(0)?, cx.need(1)?);
+    let (x, y) = (cx.need(0)?, cx.combined()?);
     let (base, exponent) = (cx.dtype(x)?, cx.dtype(y)?);
     if !base.is_float() && exponent.is_float() {
         return integer_pow(cx, x, y, base, exponent);
@@ -250,10 +286,7 @@ fn bit_shift(cx: &mut NodeCx<'_, '_>) -> Done {
         Some("RIGHT") => binary(cx, &ShiftRight {}),
         found => {
             let found = found.unwrap_or_default();
-            Err(Stop::error(
-                codes::ATTRIBUTE_VALUE,
-                format!("`direction` is `{found}`, wanted LEFT or RIGHT"),
-            ))
+            Err(Stop::opaque(format!("its `direction` is `{found}`")))
         }
     }
 }

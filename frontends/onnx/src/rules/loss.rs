@@ -2,7 +2,6 @@
 
 use super::{Rule, decomposed};
 use crate::builder::{Stop, Val};
-use crate::codes;
 use crate::node::{Done, NodeCx};
 use optc_ops::{
     Direction, Div, Gather, GatherElements, LogSoftmax, Mul, Neg, ReduceKind, Select, Squeeze, ints,
@@ -67,8 +66,7 @@ fn loss(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
             cx.emit(&Div {}, &[sum, total])?
         }
         (found, _) => {
-            let message = format!("`reduction` is `{found}`");
-            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
+            return Err(Stop::opaque(format!("its `reduction` is `{found}`")));
         }
     };
     cx.set(0, result);

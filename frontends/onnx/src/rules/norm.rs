@@ -68,6 +68,9 @@ fn epsilon(cx: &NodeCx<'_, '_>, default: f64) -> f64 {
 }
 
 fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
+    if cx.trains_unless_told() {
+        return Err(Stop::opaque("it updates its statistics"));
+    }
     if cx.flag("training_mode", false) {
         return batch_statistics(cx);
     }
@@ -82,7 +85,22 @@ fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.need(4)?,
     ];
     let epsilon = epsilon(cx, EPSILON);
+    if cx.opset < 9 && !cx.flag("spatial", true) {
+        return of_each_element(cx, operands, epsilon);
+    }
     cx.finish(&BatchNorm { epsilon }, &operands)
+}
+
+/// Before version 9: with statistics, scale and bias for each element of an example.
+fn of_each_element(cx: &mut NodeCx<'_, '_>, operands: [Val; 5], epsilon: f64) -> Done {
+    let [x, scale, bias, mean, variance] = operands;
+    let epsilon = cx.scalar_like(epsilon, variance)?;
+    let sum = cx.emit(&Add {}, &[variance, epsilon])?;
+    let deviation = cx.emit(&Sqrt {}, &[sum])?;
+    let distance = cx.emit(&Sub {}, &[x, mean])?;
+    let normal = cx.emit(&Div {}, &[distance, deviation])?;
+    let scaled = cx.emit(&Mul {}, &[normal, scale])?;
+    cx.finish(&Add {}, &[scaled, bias])
 }
 
 /// In training: by the mean and variance of the batch; outputs 1 and 2 are those that run along.
@@ -221,9 +239,9 @@ fn rms_norm(cx: &mut NodeCx<'_, '_>) -> Done {
 fn lp_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let axis = cx.axis(cx.int("axis").unwrap_or(-1), cx.rank(x)?)?;
-    let kind = match cx.int("p").unwrap_or(2) {
-        1 => ReduceKind::L1,
-        2 => ReduceKind::L2,
+    let kind = match cx.float("p", 2.0) {
+        1.0 => ReduceKind::L1,
+        2.0 => ReduceKind::L2,
         p => return Err(Stop::opaque(format!("its norm is of order {p}"))),
     };
     let norm = cx.reduce(kind, x, &[axis], true)?;

@@ -39,7 +39,9 @@ fn reduce(cx: &mut NodeCx<'_, '_>, kind: ReduceKind, since: i64) -> Done {
     } else {
         cx.ints("axes")
     };
-    let axes = axes.filter(|a| !a.is_empty());
+    // A scalar may be reduced along the one dimension that it does not have, as exporters write it.
+    let of_scalar = |axes: &Vec<i64>| rank == 0 && axes.iter().all(|a| [0, -1].contains(a));
+    let axes = axes.filter(|a| !a.is_empty() && !of_scalar(a));
     let nothing = axes.is_none() && cx.flag("noop_with_empty_axes", false);
     if nothing
         && matches!(

@@ -48,6 +48,9 @@ fn identity(cx: &mut NodeCx<'_, '_>) -> Done {
 
 /// `Dropout` outside training: its input, and a mask of ones.
 fn dropout(cx: &mut NodeCx<'_, '_>) -> Done {
+    if cx.trains_unless_told() {
+        return Err(Stop::opaque("it drops elements at random"));
+    }
     let training = cx.const_ints(2).map_or(cx.input(2).is_some(), |t| t != [0]);
     if training {
         return Err(Stop::opaque("it drops elements at random"));
@@ -377,6 +380,19 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     cx.need(1)?;
     let computed = || Stop::opaque("its repeats are computed at run time");
+    if cx.opset < 6 {
+        // So often along one axis.
+        let (Some(times), Some(axis)) = (cx.const_ints(1), cx.const_ints(2)) else {
+            return Err(computed());
+        };
+        let (Some(&times), Some(&axis)) = (times.first(), axis.first()) else {
+            return Err(computed());
+        };
+        let mut repeats = vec![1; cx.rank(x)?];
+        let axis = cx.axis(axis, repeats.len())?;
+        repeats[axis] = times;
+        return cx.finish(&Tile { repeats }, &[x]);
+    }
     let Some(repeats) = cx.const_ints(1) else {
         let repeats = cx.entries(1).ok_or_else(computed)?;
         let dims = cx.dims(x)?;
@@ -985,13 +1001,17 @@ fn shape(cx: &mut NodeCx<'_, '_>) -> Done {
     let kept = dims.get(start..end.max(start)).unwrap_or_default();
     let sizes: Vec<Entry> = kept.iter().map(Entry::from).collect();
     let ty = TensorType::fixed(&[sizes.len() as u64], DType::SI64);
-    let dict = props([
+    let mut dict = props([
         ("kind", Attr::str("Shape")),
         ("domain", Attr::str("")),
         ("effect", Attr::str(Effect::Pure.name())),
-        ("onnx.start", Attr::int(start as i64)),
-        ("onnx.end", Attr::int(end as i64)),
     ]);
+    // Versions before 15 have no bounds.
+    for (name, bound) in [("start", start), ("end", end)] {
+        if cx.attr(name).is_some() {
+            dict.set(&format!("onnx.{name}"), Attr::int(bound as i64));
+        }
+    }
     deferred(cx, x, dict, ty, sizes)
 }
 

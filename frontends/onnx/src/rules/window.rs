@@ -111,10 +111,7 @@ fn auto_pad(cx: &NodeCx<'_, '_>) -> Result<Auto, Stop> {
         Some("VALID") => Ok(Auto::Valid),
         Some("SAME_UPPER") => Ok(Auto::Same { upper: true }),
         Some("SAME_LOWER") => Ok(Auto::Same { upper: false }),
-        Some(found) => Err(Stop::error(
-            codes::ATTRIBUTE_VALUE,
-            format!("`auto_pad` is `{found}`"),
-        )),
+        Some(found) => Err(Stop::opaque(format!("its `auto_pad` is `{found}`"))),
     }
 }
 
@@ -340,7 +337,7 @@ fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     let one = Tensor::from_f64(dtype, Vec::new(), [1.0]);
     let ones =
         cx.b.splat(TensorType::fixed(&weights, dtype), one, cx.loc.clone());
-    let order = cx.int("p").unwrap_or(2);
+    let order = cx.float("p", 2.0);
     let powers = powers(cx, x, order)?;
     let dict = props([
         ("strides", Attr::ints(&window.strides)),
@@ -381,26 +378,26 @@ fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
 }
 
 /// `|x|^p`
-fn powers(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
+fn powers(cx: &mut NodeCx<'_, '_>, x: Val, order: f64) -> Result<Val, Stop> {
     let size = cx.emit(&Abs {}, &[x])?;
     match order {
-        1 => Ok(size),
-        2 => cx.emit(&Mul {}, &[x, x]),
+        1.0 => Ok(size),
+        2.0 => cx.emit(&Mul {}, &[x, x]),
         _ => {
-            let order = cx.scalar_like(order as f64, x)?;
+            let order = cx.scalar_like(order, x)?;
             cx.emit(&Pow {}, &[size, order])
         }
     }
 }
 
 /// `x^(1/p)`
-fn root(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
+fn root(cx: &mut NodeCx<'_, '_>, x: Val, order: f64) -> Result<Val, Stop> {
     match order {
-        1 => Ok(x),
-        2 => cx.emit(&Sqrt {}, &[x]),
-        0 => Err(Stop::opaque("its norm is of order 0")),
+        1.0 => Ok(x),
+        2.0 => cx.emit(&Sqrt {}, &[x]),
+        0.0 => Err(Stop::opaque("its norm is of order 0")),
         _ => {
-            let order = cx.scalar_like(1.0 / order as f64, x)?;
+            let order = cx.scalar_like(1.0 / order, x)?;
             cx.emit(&Pow {}, &[x, order])
         }
     }
@@ -408,7 +405,7 @@ fn root(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
 
 fn global_lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let order = cx.int("p").unwrap_or(2);
+    let order = cx.float("p", 2.0);
     let axes: Vec<usize> = (2..cx.rank(x)?).collect();
     let powers = powers(cx, x, order)?;
     let sum = cx.reduce(ReduceKind::Sum, powers, &axes, true)?;
@@ -513,8 +510,7 @@ fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
         Some("nearest") => "nearest",
         Some("cubic" | "bicubic") => "cubic",
         Some(found) => {
-            let message = format!("`mode` is `{found}`");
-            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
+            return Err(Stop::opaque(format!("its `mode` is `{found}`")));
         }
     };
     let padding = cx.string("padding_mode").unwrap_or_else(|| "zeros".into());
@@ -655,15 +651,15 @@ fn sizes_attr(
         return Err(Stop::error(codes::RESIZE_COUNT, message));
     }
     let policy = cx.string("keep_aspect_ratio_policy");
-    match policy.as_deref() {
-        None | Some("stretch") => {}
-        Some("not_larger") => keep_ratio(&mut found, axes, dims, f64::min)?,
-        Some("not_smaller") => keep_ratio(&mut found, axes, dims, f64::max)?,
+    let common = match policy.as_deref() {
+        None | Some("stretch") => None,
+        Some("not_larger") => Some(keep_ratio(&mut found, axes, dims, f64::min)?),
+        Some("not_smaller") => Some(keep_ratio(&mut found, axes, dims, f64::max)?),
         Some(other) => {
-            let message = format!("`keep_aspect_ratio_policy` is `{other}`");
-            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
+            let reason = format!("its `keep_aspect_ratio_policy` is `{other}`");
+            return Err(Stop::opaque(reason));
         }
-    }
+    };
     let mut sizes: Vec<Option<i64>> = dims
         .iter()
         .map(|d| d.fixed().and_then(|n| i64::try_from(n).ok()))
@@ -673,7 +669,13 @@ fn sizes_attr(
         .for_each(|(&axis, size)| sizes[axis] = Some(size));
     let sizes: Option<Vec<i64>> = sizes.into_iter().collect();
     let sizes = sizes.ok_or_else(|| Stop::opaque("it keeps an extent that is unknown"))?;
-    Ok(props([("sizes", Attr::ints(&sizes))]))
+    let mut dict = props([("sizes", Attr::ints(&sizes))]);
+    if let Some(common) = common {
+        let scale = |axis: usize| if axes.contains(&axis) { common } else { 1.0 };
+        let scales = (0..dims.len()).map(scale).map(Attr::float);
+        dict.set("scales", Attr::Array(scales.collect()));
+    }
+    Ok(dict)
 }
 
 /// Sizes of which some are not numbers: those stay as they are, the others are scales.
@@ -708,13 +710,13 @@ fn open_sizes(
     Ok(props([("scales", Attr::Array(scales))]))
 }
 
-/// Replaces sizes by those of one scale for all axes: the least or greatest of theirs.
+/// Replaces sizes by those of one scale for all axes, the least or greatest of theirs, which it gives.
 fn keep_ratio(
     sizes: &mut [i64],
     axes: &[usize],
     dims: &[Dim],
     pick: fn(f64, f64) -> f64,
-) -> Result<(), Stop> {
+) -> Result<f64, Stop> {
     let extent = |&axis: &usize| dims.get(axis).and_then(Dim::fixed).filter(|&n| n != 0);
     let extents: Option<Vec<u64>> = axes.iter().map(extent).collect();
     let extents = extents.ok_or_else(|| Stop::opaque("it keeps the ratio of unknown extents"))?;
@@ -726,7 +728,7 @@ fn keep_ratio(
     for (size, &n) in sizes.iter_mut().zip(&extents) {
         *size = (scale * n as f64 + 0.5).floor() as i64;
     }
-    Ok(())
+    Ok(scale)
 }
 
 /// `Upsample`, the forerunner of `Resize`.
@@ -734,19 +736,31 @@ fn upsample(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let rank = cx.rank(x)?;
     let axes: Vec<usize> = (0..rank).collect();
+    let list = |scales: Vec<f64>| {
+        let scales = scales.into_iter().map(Attr::float).collect();
+        props([("scales", Attr::Array(scales))])
+    };
     let attr = cx.attr("scales").map(|a| a.floats.clone());
     let mut dict = match attr {
-        Some(scales) => {
-            let scales = scales
-                .into_iter()
-                .map(|s| Attr::float(f64::from(s)))
-                .collect();
-            props([("scales", Attr::Array(scales))])
+        Some(scales) => list(scales.into_iter().map(f64::from).collect()),
+        None if cx.opset < 7 => {
+            if rank != 4 {
+                return Err(Stop::opaque("its input has another rank than 4"));
+            }
+            let of = |name| cx.float(name, f64::NAN);
+            let scales = vec![1.0, 1.0, of("height_scale"), of("width_scale")];
+            if scales.iter().any(|s| s.is_nan()) {
+                let message = "`height_scale` or `width_scale` is missing";
+                return Err(Stop::error(codes::ATTRIBUTE_MISSING, message));
+            }
+            list(scales)
         }
         None => scales_attr(cx, 1, &axes, rank)?,
     };
     let mode = cx.string("mode").unwrap_or_else(|| "nearest".into());
-    dict.set("mode", Attr::str(&mode));
+    // Version 1 had the name of the mode for images.
+    let mode = if mode == "bilinear" { "linear" } else { &*mode };
+    dict.set("mode", Attr::str(mode));
     dict.set("coordinate_transformation_mode", Attr::str("asymmetric"));
     dict.set("nearest_mode", Attr::str("floor"));
     cx.finish_named("hbir.resize", &[x], dict)

@@ -2,7 +2,8 @@
 //!
 //! - Values are row-major: a program that was laid out goes through `normalize-layouts` first; a value that is not
 //!   refuses it (`onnx-layout`).
-//! - The version of the operators is the model's that the program came from, 21 where it came from none. An operation
+//! - The version of the operators is the model's that the program came from, but at least 7, and 21 where it came from
+//!   none. An operation
 //!   without an operator in that version becomes a few; one that ONNX cannot express refuses the program.
 //! - Constants that lie in the model are written into the new one; those of other files stay there. Constants that are
 //!   rearranged before something uses them are written so.
@@ -49,6 +50,9 @@ pub use writer::{Options, ReadData, unread};
 /// The version of the operators of a program that does not come from a model.
 const OPSET: i64 = 21;
 
+/// The least version that is written; what operators were before runtimes do not know.
+pub(crate) const LEAST_OPSET: i64 = 7;
+
 /// The version of the format that goes with [`OPSET`].
 const IR_VERSION: i64 = 10;
 
@@ -85,6 +89,7 @@ pub fn emit_for(
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
+    let opset = opset.max(LEAST_OPSET);
     let mut w = Writer::new(module, func, opset, data);
     w.options = options;
     for (i, &arg) in func.args.iter().enumerate() {
@@ -455,36 +460,53 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     if names.len() != data.results.len() {
         return Err(w.refused(format!("{} has another number of results", data.name)));
     }
-    taken(w, data, before)?;
+    // What the program keeps as it came is the model's own.
+    if registry.structure(&data.name) != Structure::Opaque {
+        taken(w, data, &names, before)?;
+    }
     for (&value, name) in data.results.iter().zip(names) {
         w.set(value, name);
     }
     Ok(())
 }
 
-/// Refuses operators of element types that ONNX does not have them of, among those that an operation became.
-fn taken(w: &Writer<'_>, data: &OpData, before: usize) -> Outcome<()> {
+/// Refuses what the model's version does not have, among the nodes that an operation became: operators, attributes,
+/// inputs, and element types of operands and of the results, which have these names.
+fn taken(w: &Writer<'_>, data: &OpData, names: &[String], before: usize) -> Outcome<()> {
     for node in w.nodes.iter().skip(before).filter(|n| n.domain.is_empty()) {
-        let Some(first) = node.input.first() else {
-            continue;
+        let kind = &node.op_type;
+        let Some(schema) = w.schema(kind) else {
+            return Err(w.without_form(data, &format!("there is no {kind}")));
         };
-        let mut operands = data.operands.iter();
-        let Some(&of) = operands.find(|&&v| w.known(v) == Some(first)) else {
-            continue;
-        };
-        // A sequence is no operand of such operators.
-        let Ok(ty) = w.tensor(of) else { continue };
-        let dtype = ty.dtype;
-        let narrow = dtype.bits() < 32;
-        let refused = match &*node.op_type {
-            "Conv" | "ConvTranspose" | "AveragePool" => !dtype.is_float(),
-            "MatMul" | "Gemm" => !dtype.is_float() && narrow,
-            "MaxPool" => !dtype.is_float() && dtype.bits() != 8,
-            _ => false,
-        };
-        if refused {
-            let why = format!("{} of {dtype} is no operator", node.op_type);
+        let mut attributes = node.attribute.iter();
+        if let Some(attr) = attributes.find(|attr| !schema.has_attribute(&attr.name)) {
+            let why = format!("{kind} has no attribute `{}`", attr.name);
             return Err(w.without_form(data, &why));
+        }
+        if !schema.has_inputs(node.input.len()) {
+            let why = format!("{kind} has no {} inputs", node.input.len());
+            return Err(w.without_form(data, &why));
+        }
+        for (at, name) in node.input.iter().enumerate() {
+            let mut operands = data.operands.iter();
+            let of = operands.find(|&&v| w.known(v) == Some(name));
+            // A sequence is of no element type.
+            let ty = of.and_then(|&of| w.func.ty(of).as_tensor());
+            if let Some(ty) = ty.filter(|ty| !schema.takes(at, ty.dtype)) {
+                let why = format!("{kind} of {} is no operator", ty.dtype);
+                return Err(w.without_form(data, &why));
+            }
+        }
+        for (name, &value) in names.iter().zip(&data.results) {
+            let at = node.output.iter().position(|output| output == name);
+            let ty = w.func.ty(value).as_tensor();
+            let (Some(at), Some(ty)) = (at, ty) else {
+                continue;
+            };
+            if !schema.gives(at, ty.dtype) {
+                let why = format!("{kind} gives no {}", ty.dtype);
+                return Err(w.without_form(data, &why));
+            }
         }
     }
     Ok(())

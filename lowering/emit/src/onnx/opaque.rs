@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, OpData, Value};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
-use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
+use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind, schema};
 use optc_ops::Opaque;
 
 /// Writes an operator as it came, with the graphs that its functions became; the names of its results.
@@ -20,6 +20,14 @@ pub(super) fn write(
     if domain == "hlo" || domain == "stablehlo" {
         let message = format!("the operator `{}` of {domain} is none of ONNX", made.kind);
         return Err(w.refused(message));
+    }
+    let was = w.module.attrs.int("hbir.onnx_opset");
+    if let Some(was) = was.filter(|&was| was < w.opset) {
+        let since = |opset: i64| schema(&domain, &made.kind, opset).map(|s| s.since);
+        if since(was) != since(w.opset) {
+            let why = format!("{} of version {was} means something else there", made.kind);
+            return Err(w.without_form(data, &why));
+        }
     }
     let captured = data.props.int("captures").unwrap_or(0);
     let captured = usize::try_from(captured).unwrap_or(0);

@@ -1,16 +1,19 @@
 //! Contractions, convolutions, pools and resizes.
 
-use super::attrs::{float, int, ints, text};
+use super::attrs::{float, floats, int, ints, text};
 use super::bytes::bytes;
+use super::reductions::reduced;
+use super::shapes::reshaped;
 use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{DType, OpData, Tensor};
+use optc_ir::{DType, Dim, OpData, Size, Tensor, Value};
 use optc_onnx_proto::AttributeProto;
 use optc_ops::{
-    AvgPool, Conv, DotGeneral, Einsum, GridSample, Linear, Matmul, MaxPool, MaxPoolIndices, Resize,
-    RotaryEmbedding, SampleMode,
+    AvgPool, Conv, Coordinates, DotGeneral, Einsum, Equation, GridSample, Index, Linear, Matmul,
+    MaxPool, MaxPoolIndices, NearestMode, Resize, ResizeMode, RotaryEmbedding, SampleMode,
 };
+use std::sync::Arc;
 
 /// The names of the results; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
@@ -18,7 +21,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         Matmul::NAME => matmul(w, data)?,
         Linear::NAME => linear(w, data)?,
         DotGeneral::NAME => dot_general(w, data)?,
-        Einsum::NAME if 12 <= w.opset => {
+        Einsum::NAME => {
             let equation = w.typed::<Einsum>(data)?.equation;
             einsum(w, data, &equation)?
         }
@@ -34,6 +37,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
                     dilations: made.dilations.as_deref(),
                     pads: made.pads.as_deref(),
                     ceil: made.ceil_mode,
+                    counts_padding: false,
                 },
             )?;
             let x = w.name(data.operands[0])?;
@@ -51,20 +55,18 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
                     dilations: made.dilations.as_deref(),
                     pads: made.pads.as_deref(),
                     ceil: made.ceil_mode,
+                    counts_padding: made.count_include_pad,
                 },
             )?;
-            if made.dilations.iter().flatten().any(|&d| d != 1) && w.opset < 19 {
-                return Err(w.without_form(data, "dilations of means came with version 19"));
-            }
             if made.count_include_pad {
                 attrs.push(int("count_include_pad", 1));
             }
             let x = w.name(data.operands[0])?;
             w.node("AveragePool", &[&x], attrs)
         }
-        Resize::NAME if 11 <= w.opset => resize(w, data)?,
-        GridSample::NAME if 16 <= w.opset => grid_sample(w, data)?,
-        RotaryEmbedding::NAME if 23 <= w.opset => {
+        Resize::NAME => resize(w, data)?,
+        GridSample::NAME => grid_sample(w, data)?,
+        RotaryEmbedding::NAME => {
             let made = w.typed::<RotaryEmbedding>(data)?;
             if made.sequence_axis != 2 {
                 return Err(w.without_form(data, "its sequence is not the dimension 2"));
@@ -109,7 +111,7 @@ fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     }
     let given = w.operands(data)?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    if widens(w, data)? && 10 <= w.opset {
+    if widens(w, data)? && w.has("MatMulInteger") {
         return Ok(w.node("MatMulInteger", &given, vec![]));
     }
     same_type(w, data)?;
@@ -122,7 +124,7 @@ fn linear(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let floats = x_ty.dtype.is_float();
     if x_ty.rank() == 2 && floats {
         same_type(w, data)?;
-        if 11 <= w.opset || data.operands.len() == 3 {
+        if w.needs_no_more("Gemm", data.operands.len()) {
             let given = w.operands(data)?;
             let given: Vec<&str> = given.iter().map(String::as_str).collect();
             return Ok(w.node("Gemm", &given, vec![int("transB", 1)]));
@@ -141,7 +143,7 @@ fn linear(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         }
     };
     let x = w.name(data.operands[0])?;
-    let op_type = match widens(w, data)? && 10 <= w.opset {
+    let op_type = match widens(w, data)? && w.has("MatMulInteger") {
         true => "MatMulInteger",
         false => {
             same_type(w, data)?;
@@ -179,9 +181,6 @@ fn dot_general(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     if one && free.1 == 1 && (free.0 == 1 || (n == 0 && 0 < free.0)) {
         return matmul(w, data);
     }
-    if w.opset < 12 {
-        return Err(w.without_form(data, "Einsum came with version 12"));
-    }
     let mut letters = ('a'..='z').chain('A'..='Z');
     let mut next = || letters.next();
     let mut left = vec![None; a];
@@ -209,14 +208,176 @@ fn dot_general(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
 
 fn einsum(w: &mut Writer<'_>, data: &OpData, equation: &str) -> Outcome<String> {
     same_type(w, data)?;
+    let made = Einsum {
+        equation: Arc::from(equation),
+        to: None,
+    };
+    let indices = made.equation(&w.op_ref(data));
+    let indices = indices.map_err(|e| w.refused(e.message))?;
+    if let Some(name) = gemm(w, data, &indices)? {
+        return Ok(name);
+    }
+    if !w.takes("Einsum", w.tensor(data.operands[0])?.dtype) {
+        return contraction(w, data, &indices);
+    }
     let given = w.operands(data)?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("Einsum", &given, vec![text("equation", equation)]))
 }
 
+/// A product of two matrices, either of which may be transposed: a `Gemm` does that itself.
+fn gemm(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    let dtype = w.tensor(a)?.dtype;
+    if !dtype.is_float() || !w.takes("Gemm", dtype) {
+        return Ok(None);
+    }
+    let ([Ok([a0, a1]), Ok([b0, b1])], Ok([row, column])) = (
+        [0, 1].map(|i| <[Index; 2]>::try_from(&equation.operands[i][..])),
+        <[Index; 2]>::try_from(&equation.result[..]),
+    ) else {
+        return Ok(None);
+    };
+    let (turned_a, k) = match row {
+        _ if a0 == a1 || b0 == b1 => return Ok(None),
+        _ if row == a0 => (false, a1),
+        _ if row == a1 => (true, a0),
+        _ => return Ok(None),
+    };
+    let turned_b = match (b0, b1) {
+        (first, last) if first == k && last == column => false,
+        (first, last) if last == k && first == column => true,
+        _ => return Ok(None),
+    };
+    // An index of extent 1 on one side alone would be broadcast.
+    let fits = |operand: usize, value: Value| -> Outcome<bool> {
+        let dims = &w.tensor(value)?.dims;
+        let pairs = equation.operands[operand].iter().zip(dims);
+        Ok(pairs
+            .into_iter()
+            .all(|(&i, dim)| !dim.is_one() || equation.extent(i).is_one()))
+    };
+    if row == column || !fits(0, a)? || !fits(1, b)? {
+        return Ok(None);
+    }
+    let mut given = w.operands(data)?;
+    if !w.needs_no_more("Gemm", 2) {
+        given.push(w.number(0.0, dtype)?);
+    }
+    let flags = [("transA", turned_a), ("transB", turned_b)];
+    let flags = flags.into_iter().filter(|(_, on)| *on);
+    let attrs = flags.map(|(name, on)| int(name, on)).collect();
+    let at = w.nodes.len();
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let made = w.node("Gemm", &given, attrs);
+    let sides = [row, column].map(|i| equation.extent(i).fixed());
+    if let [Some(rows), Some(columns)] = sides {
+        w.gemms.insert(data.results[0], at);
+        w.matrices.insert(at, [rows, columns]);
+    }
+    Ok(Some(made))
+}
+
+/// A sum of products of two operands by `MatMul`, around which dimensions are merged and put in order.
+fn contraction(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<String> {
+    let no = "there is no Einsum";
+    let &[a, b] = &data.operands[..] else {
+        return Err(w.without_form(data, no));
+    };
+    let [left, right] = [&equation.operands[0], &equation.operands[1]];
+    let result = &equation.result;
+    let whole = |w: &Writer<'_>, value: Value, side: &[Index]| -> Outcome<bool> {
+        let mut seen: Vec<Index> = side.to_vec();
+        seen.sort_unstable();
+        seen.dedup();
+        let dims = &w.tensor(value)?.dims;
+        let mut pairs = side.iter().zip(dims);
+        let broadcast = pairs.any(|(&i, dim)| dim.is_one() && !equation.extent(i).is_one());
+        Ok(seen.len() == side.len() && !broadcast)
+    };
+    if !whole(w, a, left)? || !whole(w, b, right)? {
+        return Err(w.without_form(data, no));
+    }
+    let batch: Vec<Index> = result
+        .iter()
+        .copied()
+        .filter(|i| left.contains(i) && right.contains(i))
+        .collect();
+    let summed: Vec<Index> = left
+        .iter()
+        .copied()
+        .filter(|i| right.contains(i) && !result.contains(i))
+        .collect();
+    let own = |side: &[Index], other: &[Index]| -> Vec<Index> {
+        let own = result.iter().copied().filter(|i| side.contains(i));
+        own.filter(|i| !other.contains(i)).collect()
+    };
+    let (rows, columns) = (own(left, right), own(right, left));
+    let sides = [
+        (a, left, [&batch, &rows, &summed]),
+        (b, right, [&batch, &summed, &columns]),
+    ];
+    let mut given = Vec::with_capacity(2);
+    for (value, side, [batch, first, last]) in sides {
+        let mut name = w.name(value)?;
+        let wanted: Vec<Index> = [&batch[..], first, last].concat();
+        // What stands on one side alone, and not in the result, is summed before.
+        let alone = (0i64..).zip(side).filter(|(_, i)| !wanted.contains(i));
+        let alone: Vec<i64> = alone.map(|(at, _)| at).collect();
+        if !alone.is_empty() {
+            name = reduced(w, "ReduceSum", &name, Some(&alone), false)?;
+        }
+        let left: Vec<Index> = side
+            .iter()
+            .copied()
+            .filter(|i| wanted.contains(i))
+            .collect();
+        name = ordered(w, &name, &left, &wanted);
+        let dims = dims_of(equation, &wanted);
+        let mut merged = dims_of(equation, batch);
+        merged.extend([first, last].map(|part| product(equation, part)));
+        if [first, last].iter().any(|part| part.len() != 1) {
+            name = reshaped(w, &name, &dims, &merged)?;
+        }
+        given.push(name);
+    }
+    let mut name = w.node("MatMul", &[&given[0], &given[1]], vec![]);
+    let made: Vec<Index> = [&batch[..], &rows, &columns].concat();
+    if rows.len() != 1 || columns.len() != 1 {
+        let mut merged = dims_of(equation, &batch);
+        merged.extend([&rows, &columns].map(|part| product(equation, part)));
+        name = reshaped(w, &name, &merged, &dims_of(equation, &made))?;
+    }
+    Ok(ordered(w, &name, &made, result))
+}
+
+fn dims_of(equation: &Equation, indices: &[Index]) -> Vec<Dim> {
+    indices.iter().map(|&i| equation.extent(i)).collect()
+}
+
+/// The number of elements of dimensions that become one.
+fn product(equation: &Equation, indices: &[Index]) -> Dim {
+    let sizes: Option<Vec<Size>> = indices.iter().map(|&i| equation.extent(i).size()).collect();
+    let product = sizes.and_then(|sizes| Size::product(&sizes));
+    product.map_or(Dim::Unknown, |size| Dim::of_size(&size))
+}
+
+/// A value whose dimensions are these indices, with the same ones in another order.
+fn ordered(w: &mut Writer<'_>, name: &str, from: &[Index], to: &[Index]) -> String {
+    if from == to {
+        return name.to_owned();
+    }
+    let place = |index: &Index| from.iter().zip(0i64..).find(|(i, _)| *i == index);
+    let perm = to.iter().filter_map(place).map(|(_, at)| at);
+    let perm: Vec<i64> = perm.collect();
+    w.node("Transpose", &[name], vec![ints("perm", &perm)])
+}
+
 fn conv(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Conv>(data)?;
-    let integer = widens(w, data)? && 10 <= w.opset;
+    let integer = widens(w, data)? && w.has("ConvInteger");
     if !integer {
         same_type(w, data)?;
     }
@@ -272,7 +433,7 @@ fn of_bytes(
 ) -> Outcome<String> {
     let dtype = w.tensor(data.results[0])?.dtype;
     let no = format!("a convolution of {dtype} is none of ONNX");
-    if transposed || w.opset < 10 || dtype != DType::SI32 || data.operands.len() != 2 {
+    if transposed || !w.has("ConvInteger") || dtype != DType::SI32 || data.operands.len() != 2 {
         return Err(w.without_form(data, &no));
     }
     let (Some(x), Some(weights)) = (bytes(w, data.operands[0])?, bytes(w, data.operands[1])?)
@@ -300,21 +461,69 @@ struct Stated<'a> {
     dilations: Option<&'a [i64]>,
     pads: Option<&'a [i64]>,
     ceil: bool,
+    /// Whether padding counts among the elements of a window.
+    counts_padding: bool,
 }
 
 fn window(w: &Writer<'_>, data: &OpData, stated: Stated<'_>) -> Outcome<Vec<AttributeProto>> {
+    let fewer = without_last(w, data, &stated)?;
+    let (pads, ceil) = match &fewer {
+        Some((pads, ceil)) => (Some(&pads[..]), *ceil),
+        None => (stated.pads, stated.ceil),
+    };
     let mut attrs = vec![ints("kernel_shape", stated.kernel)];
     attrs.extend(stated.strides.map(|s| ints("strides", s)));
-    attrs.extend(stated.pads.map(|p| ints("pads", p)));
+    attrs.extend(pads.map(|p| ints("pads", p)));
     let dilated = stated.dilations.filter(|d| d.iter().any(|&n| n != 1));
-    if (dilated.is_some() || stated.ceil) && w.opset < 10 {
-        return Err(w.without_form(data, "dilations and ceil_mode came with version 10"));
-    }
     attrs.extend(dilated.map(|d| ints("dilations", d)));
-    if stated.ceil {
+    if ceil {
         attrs.push(int("ceil_mode", 1));
     }
     Ok(attrs)
+}
+
+/// The pads, and whether extents are still rounded up, where windows that would begin in the padding at the end are left
+/// out: importers of older versions count these. Nothing where no window is left out.
+fn without_last(
+    w: &Writer<'_>,
+    data: &OpData,
+    stated: &Stated<'_>,
+) -> Outcome<Option<(Vec<i64>, bool)>> {
+    let [from, to] = [data.operands[0], data.results[0]].map(|v| w.tensor(v));
+    let (Some(from), Some(to)) = (from?.shape(), to?.shape()) else {
+        return Ok(None);
+    };
+    let rank = stated.kernel.len();
+    let at = |list: Option<&[i64]>, d: usize, default: i64| {
+        list.and_then(|list| list.get(d).copied())
+            .unwrap_or(default)
+    };
+    let extent = |dims: &[u64], d: usize| dims.get(2 + d).and_then(|&n| i64::try_from(n).ok());
+    let mut pads: Vec<i64> = (0..2 * rank).map(|d| at(stated.pads, d, 0)).collect();
+    let (mut drops, mut reaches_over) = (false, false);
+    let mut needed = Vec::with_capacity(rank);
+    for d in 0..rank {
+        let (Some(n), Some(m)) = (extent(&from, d), extent(&to, d)) else {
+            return Ok(None);
+        };
+        let reach = (stated.kernel[d] - 1) * at(stated.dilations, d, 1) + 1;
+        let last = (m - 1) * at(stated.strides, d, 1);
+        let high = (last + reach - n - pads[d]).max(0);
+        drops |= high < pads[rank + d];
+        reaches_over |= pads[rank + d] < high;
+        needed.push(high);
+    }
+    if !stated.ceil || !drops {
+        return Ok(None);
+    }
+    // More padding at the end changes a mean that counts it.
+    let keeps = reaches_over && stated.counts_padding;
+    for (pad, high) in pads[rank..].iter_mut().zip(needed) {
+        if !keeps || high < *pad {
+            *pad = high;
+        }
+    }
+    Ok(Some((pads, keeps)))
 }
 
 fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
@@ -328,6 +537,7 @@ fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
             dilations: made.dilations.as_deref(),
             pads: made.pads.as_deref(),
             ceil: made.ceil_mode,
+            counts_padding: false,
         },
     )?;
     if made.storage_order != 0 {
@@ -342,17 +552,182 @@ fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
         .collect())
 }
 
+/// A resize in the words of the model's version, else by what each position of the result reads.
 fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Resize>(data)?;
-    let x = w.name(data.operands[0])?;
-    let (mode, coordinates) = (made.mode.word(), made.coordinate_transformation_mode.word());
-    let since = match coordinates {
-        "half_pixel_symmetric" => 19,
+    let since = match made.coordinate_transformation_mode {
+        // Given up with version 13.
+        Coordinates::TfHalfPixelForNn if 13 <= w.opset => i64::MAX,
+        Coordinates::HalfPixelSymmetric => 19,
         _ => 11,
     };
-    if w.opset < since.max(if made.antialias { 18 } else { 11 }) {
-        return Err(w.without_form(data, "its mode came with a later version"));
+    let widens = !made.antialias || w.has_attribute("Resize", "antialias");
+    let dtype = w.tensor(data.operands[0])?.dtype;
+    let scales = scales(w, data, &made)?;
+    if since <= w.opset && widens && w.takes("Resize", dtype) {
+        let by = match (scales, &made.scales, &made.sizes) {
+            (Some(scales), Some(_), _) => Some(By::Scales(scales)),
+            (None, Some(_), Some(_)) => common(w, data, &made)?,
+            // Scales that no float of 32 bits is are those of the sizes.
+            (None, Some(scales), None) => ratios(w, data, scales)?.then_some(By::Sizes),
+            (_, None, _) => Some(By::Sizes),
+        };
+        return match by {
+            Some(by) => resize_operator(w, data, &made, by),
+            None => interpolated(w, data, &made),
+        };
     }
+    let floors = match made.mode {
+        ResizeMode::Nearest => made.nearest_mode == NearestMode::Floor,
+        ResizeMode::Linear => !made.exclude_outside && !made.antialias,
+        ResizeMode::Cubic => false,
+    };
+    if w.opset < 11
+        && floors
+        && made.coordinate_transformation_mode == Coordinates::Asymmetric
+        && let Some(scales) = scales
+        // What makes fewer elements of more read them otherwise in version 10, and was not allowed before.
+        && scales.iter().all(|&s| 1.0 <= s)
+    {
+        let x = w.name(data.operands[0])?;
+        let mode = text("mode", made.mode.word());
+        let op_type = match w.has("Resize") {
+            true => "Resize",
+            false => "Upsample",
+        };
+        if w.has_attribute(op_type, "scales") {
+            return Ok(w.node(op_type, &[&x], vec![mode, floats("scales", &scales)]));
+        }
+        let scales = floats_of(w, &scales)?;
+        return Ok(w.node(op_type, &[&x, &scales], vec![mode]));
+    }
+    interpolated(w, data, &made)
+}
+
+/// A resize one dimension after the other: a `Gather` of the nearest elements, else a product with the weights.
+fn interpolated(w: &mut Writer<'_>, data: &OpData, made: &Resize) -> Outcome<String> {
+    let no = "its mode came with a later version or was given up";
+    let dtype = w.tensor(data.operands[0])?.dtype;
+    let nearest = made.mode == ResizeMode::Nearest;
+    let all = made.interpolations(&w.op_ref(data));
+    let all = all.filter(|_| nearest || dtype.is_float());
+    let all = all.ok_or_else(|| w.without_form(data, no))?;
+    let mut name = w.name(data.operands[0])?;
+    let mut dims = w.tensor(data.operands[0])?.dims.clone();
+    for step in all {
+        let along = i64::try_from(step.axis).unwrap_or(0);
+        let size = step.taps.len();
+        if nearest {
+            let places = step.taps.iter().flatten().map(|&(at, _)| at);
+            let places: Vec<i64> = places.filter_map(|at| i64::try_from(at).ok()).collect();
+            let places = w.list(&places)?;
+            name = w.node("Gather", &[&name, &places], vec![int("axis", along)]);
+            dims[step.axis] = Dim::Fixed(size as u64);
+            continue;
+        }
+        let n = dims[step.axis]
+            .fixed()
+            .and_then(|n| usize::try_from(n).ok());
+        let n = n.ok_or_else(|| w.without_form(data, no))?;
+        let mut weights = vec![0.0; n.saturating_mul(size)];
+        for (row, taps) in weights.chunks_mut(n.max(1)).zip(&step.taps) {
+            taps.iter().for_each(|&(at, weight)| row[at] += weight);
+        }
+        let weights = w.literal(&Tensor::from_f64(dtype, vec![size, n], weights))?;
+        let count = |dims: &[Dim]| dims.iter().map(Dim::fixed).product::<Option<u64>>();
+        let (Some(outer), Some(inner)) = (count(&dims[..step.axis]), count(&dims[step.axis + 1..]))
+        else {
+            return Err(w.without_form(data, no));
+        };
+        let middle = [outer, n as u64, inner].map(Dim::Fixed);
+        name = reshaped(w, &name, &dims, &middle)?;
+        name = w.node("MatMul", &[&weights, &name], vec![]);
+        dims[step.axis] = Dim::Fixed(size as u64);
+        let middle = [outer, size as u64, inner].map(Dim::Fixed);
+        name = reshaped(w, &name, &middle, &dims)?;
+    }
+    Ok(name)
+}
+
+fn floats_of(w: &mut Writer<'_>, list: &[f64]) -> Outcome<String> {
+    w.literal(&Tensor::from_f64(
+        DType::F32,
+        vec![list.len()],
+        list.iter().copied(),
+    ))
+}
+
+/// The factor of each dimension, where floats of 32 bits, as ONNX has them, give the result's extents.
+fn scales(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<Vec<f64>>> {
+    let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
+    let sizes = from.dims.iter().zip(&to.dims);
+    let ratio = |(n, m): (&Dim, &Dim)| match (n.fixed(), m.fixed()) {
+        _ if n.same(m) => Some(1.0),
+        (Some(n), Some(m)) if n != 0 => Some(m as f64 / n as f64),
+        _ => None,
+    };
+    let scales: Option<Vec<f64>> = match &made.scales {
+        Some(scales) => Some(scales.clone()),
+        None => sizes.clone().map(ratio).collect(),
+    };
+    let holds = |(scale, (n, m)): (&f64, (&Dim, &Dim))| match (n.fixed(), m.fixed()) {
+        (Some(n), Some(m)) => (n as f64 * f64::from(*scale as f32)).floor() == m as f64,
+        _ => f64::from(*scale as f32).to_bits() == scale.to_bits(),
+    };
+    Ok(scales.filter(|scales| scales.iter().zip(sizes).all(holds)))
+}
+
+/// What a resize is written with.
+enum By {
+    Scales(Vec<f64>),
+    Sizes,
+    /// Axes, and sizes of which the one that grows least gives all their scale.
+    Common(Vec<i64>, Vec<i64>),
+}
+
+/// Whether scales are those that the extents have.
+fn ratios(w: &Writer<'_>, data: &OpData, scales: &[f64]) -> Outcome<bool> {
+    let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
+    let is_ratio = |(scale, (n, m)): (&f64, (&Dim, &Dim))| match (n.fixed(), m.fixed()) {
+        (Some(n), Some(m)) => (scale * n as f64 - m as f64).abs() <= 1e-9 * m as f64,
+        _ => *scale == 1.0 && n.same(m),
+    };
+    let sizes = from.dims.iter().zip(&to.dims);
+    Ok(scales.iter().zip(sizes).all(is_ratio))
+}
+
+/// Sizes that keep the aspect ratio and give the scale that some axes have in common; nothing where there are none.
+fn common(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<By>> {
+    let from = w.tensor(data.operands[0])?;
+    let (Some(scales), Some(dims)) = (&made.scales, from.shape()) else {
+        return Ok(None);
+    };
+    let scaled = |(_, scale): &(usize, &f64)| **scale != 1.0;
+    let axes: Vec<(usize, &f64)> = scales.iter().enumerate().filter(scaled).collect();
+    let one = axes.first().map_or(1.0, |(_, scale)| **scale);
+    let wanted = |(axis, _): &(usize, &f64)| dims[*axis] as f64 * one;
+    // A size that is no multiple is the next one up, so that it grows more.
+    let up = |size: f64| {
+        if (size - size.round()).abs() < 1e-6 {
+            size.round()
+        } else {
+            size.ceil()
+        }
+    };
+    let gives = |axis: &(usize, &f64)| (wanted(axis) - wanted(axis).round()).abs() < 1e-6;
+    let fits = w.has_attribute("Resize", "keep_aspect_ratio_policy")
+        && axes.iter().all(|(_, scale)| **scale == one)
+        && axes.iter().any(gives);
+    let sizes = axes.iter().map(|axis| up(wanted(axis)) as i64).collect();
+    let axes = axes
+        .iter()
+        .filter_map(|(axis, _)| i64::try_from(*axis).ok());
+    Ok(fits.then(|| By::Common(axes.collect(), sizes)))
+}
+
+fn resize_operator(w: &mut Writer<'_>, data: &OpData, made: &Resize, by: By) -> Outcome<String> {
+    let x = w.name(data.operands[0])?;
+    let (mode, coordinates) = (made.mode.word(), made.coordinate_transformation_mode.word());
     let mut attrs = vec![
         text("mode", mode),
         text("coordinate_transformation_mode", coordinates),
@@ -369,33 +744,33 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     if made.antialias {
         attrs.push(int("antialias", 1));
     }
-    let number = |w: &mut Writer<'_>, list: &[f64], dtype: DType| {
-        w.literal(&Tensor::from_f64(
-            dtype,
-            vec![list.len()],
-            list.iter().copied(),
-        ))
+    // All inputs were required before version 13.
+    let absent = |w: &mut Writer<'_>| match w.needs_no_more("Resize", 1) {
+        true => Ok(String::new()),
+        false => floats_of(w, &[]),
     };
-    let mut roi = String::new();
-    if coordinates == "tf_crop_and_resize" {
-        attrs.push(float("extrapolation_value", made.extrapolation_value));
-        if let Some(list) = &made.roi {
-            roi = number(w, list, DType::F32)?;
+    let mut roi = match made.coordinate_transformation_mode {
+        Coordinates::TfCropAndResize => {
+            attrs.push(float("extrapolation_value", made.extrapolation_value));
+            String::new()
         }
-    } else if w.opset < 13 {
-        roi = number(w, &[], DType::F32)?;
+        _ => absent(w)?,
+    };
+    if let Some(list) = &made.roi {
+        roi = floats_of(w, list)?;
     }
-    let empty = |w: &mut Writer<'_>| match w.opset < 13 {
-        true => number(w, &[], DType::F32),
-        false => Ok(String::new()),
-    };
-    let given = match (&made.scales, &made.sizes) {
-        (Some(scales), _) => [x, roi, number(w, scales, DType::F32)?, String::new()],
-        (None, Some(sizes)) => {
-            let scales = empty(w)?;
-            [x, roi, scales, number(w, sizes, DType::SI64)?]
+    let given = match by {
+        By::Scales(scales) => [x, roi, floats_of(w, &scales)?, String::new()],
+        By::Sizes => {
+            let sizes = w.tensor(data.results[0])?.dims.clone();
+            let scales = absent(w)?;
+            [x, roi, scales, w.shape(&sizes, false)?]
         }
-        (None, None) => return Err(w.refused("a resize has neither scales nor sizes".to_owned())),
+        By::Common(axes, sizes) => {
+            attrs.push(ints("axes", &axes));
+            attrs.push(text("keep_aspect_ratio_policy", "not_larger"));
+            [x, roi, String::new(), w.list(&sizes)?]
+        }
     };
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     Ok(w.node("Resize", &given, attrs))

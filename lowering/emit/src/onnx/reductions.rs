@@ -44,7 +44,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
                 (made.axis, made.keepdims, made.select_last_index),
             )?
         }
-        Cumsum::NAME if 11 <= w.opset => {
+        Cumsum::NAME => {
             let made = w.typed::<Cumsum>(data)?;
             let at = w.literal(&Tensor::from_i64(DType::SI64, vec![], [made.axis]))?;
             let x = w.name(data.operands[0])?;
@@ -56,7 +56,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
                 flags.map(|(name, on)| int(name, on)).collect(),
             )
         }
-        Cumprod::NAME if 26 <= w.opset => {
+        Cumprod::NAME => {
             let made = w.typed::<Cumprod>(data)?;
             let at = w.literal(&Tensor::from_i64(DType::SI64, vec![], [made.axis]))?;
             let x = w.name(data.operands[0])?;
@@ -105,6 +105,7 @@ fn softmax(
 ) -> Outcome<String> {
     let x = w.name(data.operands[0])?;
     let rank = w.tensor(data.operands[0])?.rank();
+    // The version tells what the axis means, which the table does not say.
     if 13 <= w.opset || at + 1 == rank {
         return Ok(w.node(op_type, &[&x], vec![int("axis", axis)]));
     }
@@ -125,9 +126,6 @@ fn arg(
     let x = w.name(data.operands[0])?;
     let mut attrs = vec![int("axis", axis), int("keepdims", keep)];
     if last {
-        if w.opset < 12 {
-            return Err(w.without_form(data, "select_last_index came with version 12"));
-        }
         attrs.push(int("select_last_index", 1));
     }
     let name = w.node(op_type, &[&x], attrs);
@@ -152,21 +150,37 @@ fn reduce(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     };
     let mut x = w.name(data.operands[0])?;
     // Of truth values greatest and least came with version 20.
-    let through_ints = dtype.is_bool() && w.opset < 20;
+    let through_ints = dtype.is_bool() && !w.takes(op_type, dtype);
     if through_ints {
         x = w.node("Cast", &[&x], vec![int("to", 6)]);
     }
     if let Some(op_type) = global_pool(w, data, &made)? {
         return Ok(w.node(op_type, &[&x], vec![]));
     }
-    let named = (made.axes.is_some() && !axes.is_empty()).then_some(&axes[..]);
-    if made.axes.is_some() && axes.is_empty() {
-        return Err(w.without_form(data, "it reduces no axis"));
-    }
-    let name = reduced(w, op_type, &x, named, made.keepdims)?;
+    let name = match made.axes.is_some() && axes.is_empty() {
+        true => of_each(w, made.kind, &x),
+        false => reduced(w, op_type, &x, made.axes.as_deref(), made.keepdims)?,
+    };
     match through_ints {
         true => Ok(w.node("Cast", &[&name], vec![int("to", 9)])),
         false => Ok(name),
+    }
+}
+
+/// What a reduction of no dimension makes of each element.
+fn of_each(w: &mut Writer<'_>, kind: ReduceKind, x: &str) -> String {
+    match kind {
+        ReduceKind::L1 | ReduceKind::L2 => w.node("Abs", &[x], vec![]),
+        ReduceKind::SumSquare => w.node("Mul", &[x, x], vec![]),
+        ReduceKind::LogSum => w.node("Log", &[x], vec![]),
+        ReduceKind::Sum
+        | ReduceKind::Mean
+        | ReduceKind::Max
+        | ReduceKind::Or
+        | ReduceKind::Min
+        | ReduceKind::And
+        | ReduceKind::Prod
+        | ReduceKind::LogSumExp => w.node("Identity", &[x], vec![]),
     }
 }
 
@@ -186,19 +200,20 @@ fn global_pool(w: &Writer<'_>, data: &OpData, made: &Reduce) -> Outcome<Option<&
     Ok((spatial && made.keepdims && ty.dtype.is_float()).then_some(op_type))
 }
 
-/// A reduction; axes came to be an input in version 13 of sums, in 18 of the others.
-fn reduced(
+/// A reduction; axes are an attribute or, in later versions, an input.
+pub(super) fn reduced(
     w: &mut Writer<'_>,
     op_type: &str,
     x: &str,
     axes: Option<&[i64]>,
     keep: bool,
 ) -> Outcome<String> {
-    let since = if op_type == "ReduceSum" { 13 } else { 18 };
     let keep = int("keepdims", keep);
     match axes {
         None => Ok(w.node(op_type, &[x], vec![keep])),
-        Some(axes) if w.opset < since => Ok(w.node(op_type, &[x], vec![ints("axes", axes), keep])),
+        Some(axes) if w.has_attribute(op_type, "axes") => {
+            Ok(w.node(op_type, &[x], vec![ints("axes", axes), keep]))
+        }
         Some(axes) => {
             let axes = w.list(axes)?;
             Ok(w.node(op_type, &[x, &axes], vec![keep]))
@@ -208,9 +223,10 @@ fn reduced(
 
 fn layer_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<LayerNorm>(data)?;
+    let dtype = w.tensor(data.operands[0])?.dtype;
     let first = made.first_axis(&w.op_ref(data));
     let first = first.map_err(|e| w.refused(e.message))?;
-    if 17 <= w.opset && 2 <= data.operands.len() {
+    if w.takes("LayerNormalization", dtype) && 2 <= data.operands.len() {
         let given = w.operands(data)?;
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let attrs = vec![int("axis", made.axis), float("epsilon", made.epsilon)];
@@ -225,9 +241,10 @@ fn layer_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
 
 fn rms_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<RmsNorm>(data)?;
+    let dtype = w.tensor(data.operands[0])?.dtype;
     let first = made.first_axis(&w.op_ref(data));
     let first = first.map_err(|e| w.refused(e.message))?;
-    if 23 <= w.opset && data.operands.len() == 2 {
+    if w.takes("RMSNormalization", dtype) && data.operands.len() == 2 {
         let given = w.operands(data)?;
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let attrs = vec![int("axis", made.axis), float("epsilon", made.epsilon)];
@@ -240,8 +257,8 @@ fn rms_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
 
 fn trailing(w: &Writer<'_>, data: &OpData, first: usize) -> Outcome<Vec<i64>> {
     let rank = w.tensor(data.operands[0])?.rank();
-    let count = i64::try_from(rank - first.min(rank)).unwrap_or(0);
-    Ok((-count..0).collect())
+    let axes = (first..rank).map(i64::try_from);
+    Ok(axes.filter_map(Result::ok).collect())
 }
 
 /// A value over the root of the mean of its squares, scaled and shifted by the other operands.
@@ -270,7 +287,7 @@ fn normalized(
     Ok(name)
 }
 
-/// In version 21 an operator; before, each group as a channel, then scaled and shifted.
+/// In version 21 an operator (version 18 scales groups); before, each group as a channel, then scaled and shifted.
 fn group_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<GroupNorm>(data)?;
     let epsilon = float("epsilon", made.epsilon);

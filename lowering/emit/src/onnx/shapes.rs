@@ -3,7 +3,7 @@
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{Dim, OpData, Tensor, TensorType, Value};
+use optc_ir::{DType, Dim, OpData, Tensor, TensorType, Value};
 use optc_ops::{
     Bound, Broadcast, Concat, DepthToSpace, Flatten, Gather, GatherElements, GatherNd, Iota,
     OneHot, Pad, PadMode, PadValue, Reshape, ScatterElements, ScatterNd, ScatterReduction, Slice,
@@ -63,19 +63,21 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         Broadcast::NAME => {
             let x = w.name(data.operands[0])?;
-            let dims = w.tensor(data.results[0])?.dims.clone();
-            let shape = w.shape(&dims, false)?;
-            one(w.node("Expand", &[&x, &shape], vec![]))
+            let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
+            one(expanded(w, data, &x, &from.dims, &to.dims)?)
         }
         Gather::NAME => {
             let along = w.typed::<Gather>(data)?.axis;
             indexed(w, data, "Gather", vec![int("axis", along)])
         }
-        GatherElements::NAME if 11 <= w.opset => {
+        GatherElements::NAME => {
             let along = w.typed::<GatherElements>(data)?.axis;
+            if !w.has("GatherElements") {
+                return one(gather_each(w, data, along)?);
+            }
             indexed(w, data, "GatherElements", vec![int("axis", along)])
         }
-        GatherNd::NAME if 12 <= w.opset => {
+        GatherNd::NAME => {
             let batch = w.typed::<GatherNd>(data)?.batch_dims;
             let attrs = if batch == 0 {
                 vec![]
@@ -84,22 +86,22 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             };
             indexed(w, data, "GatherND", attrs)
         }
-        ScatterElements::NAME if 9 <= w.opset => {
+        ScatterElements::NAME => {
             let made = w.typed::<ScatterElements>(data)?;
             let mut attrs = reduction(w, data, made.reduction)?;
             attrs.push(int("axis", made.axis));
-            let op_type = match 11 <= w.opset {
+            let op_type = match w.has("ScatterElements") {
                 true => "ScatterElements",
                 false => "Scatter",
             };
             indexed(w, data, op_type, attrs)
         }
-        ScatterNd::NAME if 11 <= w.opset => {
+        ScatterNd::NAME => {
             let made = w.typed::<ScatterNd>(data)?;
             let attrs = reduction(w, data, made.reduction)?;
             indexed(w, data, "ScatterND", attrs)
         }
-        TopK::NAME if 11 <= w.opset => top_k(w, data).map(Some),
+        TopK::NAME => top_k(w, data).map(Some),
         OneHot::NAME => one_hot(w, data).map(|name| Some(vec![name])),
         Iota::NAME => iota(w, data).map(|name| Some(vec![name])),
         DepthToSpace::NAME => {
@@ -107,10 +109,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let x = w.name(data.operands[0])?;
             let mode = made.mode.word();
             let mut attrs = vec![int("blocksize", made.blocksize)];
-            if 11 <= w.opset {
+            if mode != "DCR" || w.has_attribute("DepthToSpace", "mode") {
                 attrs.push(text("mode", mode));
-            } else if mode != "DCR" {
-                return Err(w.without_form(data, "the mode CRD came with version 11"));
             }
             one(w.node("DepthToSpace", &[&x], attrs))
         }
@@ -138,6 +138,10 @@ pub(super) fn reshape(w: &mut Writer<'_>, data: &OpData, x: &str) -> Outcome<Str
 pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) -> Outcome<String> {
     let unknown = |d: &&Dim| d.fixed().is_none();
     let empty = to.iter().any(|d| d.fixed() == Some(0));
+    let flag = w.has_attribute("Reshape", "allowzero");
+    if empty && !flag {
+        return emptied(w, x, to);
+    }
     // What stays where it is needs no number: 0 is the operand's own extent.
     let stays = |at: usize| from.get(at).is_some_and(|d| d.same(&to[at]));
     let open = (0..to.len())
@@ -153,11 +157,68 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
         };
         w.list(&to.iter().enumerate().map(size).collect::<Vec<i64>>())?
     };
-    let attrs = match empty && 14 <= w.opset {
+    let attrs = match empty {
         true => vec![int("allowzero", 1)],
         false => vec![],
     };
     Ok(w.node("Reshape", &[x, &shape], attrs))
+}
+
+/// A value without elements in the dimensions `to`, in versions where a 0 in a shape means the operand's own extent.
+fn emptied(w: &mut Writer<'_>, x: &str, to: &[Dim]) -> Outcome<String> {
+    // No element in one dimension, then one more dimension at a time: each 0 stands where the operand has one.
+    let mut name = {
+        let shape = w.list(&[-1])?;
+        w.node("Reshape", &[x, &shape], vec![])
+    };
+    let first = to.iter().position(|d| d.fixed() == Some(0)).unwrap_or(0);
+    let column = |w: &mut Writer<'_>, name: &str, at: usize| -> Outcome<String> {
+        let mut shape = vec![1; to.len()];
+        shape[at] = -1;
+        let shape = w.list(&shape)?;
+        Ok(w.node("Reshape", &[name, &shape], vec![]))
+    };
+    name = column(w, &name, first)?;
+    let repeats: Vec<Dim> = (0..to.len())
+        .map(|at| {
+            if at == first {
+                Dim::Fixed(1)
+            } else {
+                to[at].clone()
+            }
+        })
+        .collect();
+    let repeats = w.shape(&repeats, false)?;
+    Ok(w.node("Tile", &[&name, &repeats], vec![]))
+}
+
+/// A value of dimensions `from` repeated to the dimensions `to`.
+pub(super) fn expanded(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    x: &str,
+    from: &[Dim],
+    to: &[Dim],
+) -> Outcome<String> {
+    if w.has("Expand") {
+        let shape = w.shape(to, false)?;
+        return Ok(w.node("Expand", &[x, &shape], vec![]));
+    }
+    let mut wide = vec![Dim::Fixed(1); to.len().saturating_sub(from.len())];
+    wide.extend_from_slice(from);
+    let repeat = |(n, m): (&Dim, &Dim)| match (n.is_one(), m.fixed()) {
+        _ if n.same(m) => Some(1),
+        (true, Some(m)) => i64::try_from(m).ok(),
+        _ => None,
+    };
+    let repeats: Option<Vec<i64>> = wide.iter().zip(to).map(repeat).collect();
+    let repeats = repeats.ok_or_else(|| w.without_form(data, "there is no Expand"))?;
+    let name = match wide.len() == from.len() {
+        true => x.to_owned(),
+        false => reshaped(w, x, from, &wide)?,
+    };
+    let repeats = w.list(&repeats)?;
+    Ok(w.node("Tile", &[&name, &repeats], vec![]))
 }
 
 /// An operator of axes, which came to be an input in version 13.
@@ -170,7 +231,9 @@ fn axes_of(
     let x = w.name(data.operands[0])?;
     Ok(match axes {
         None => w.node(op_type, &[&x], vec![]),
-        Some(axes) if w.opset < 13 => w.node(op_type, &[&x], vec![ints("axes", axes)]),
+        Some(axes) if w.has_attribute(op_type, "axes") => {
+            w.node(op_type, &[&x], vec![ints("axes", axes)])
+        }
         Some(axes) => {
             let axes = w.list(axes)?;
             w.node(op_type, &[&x, &axes], vec![])
@@ -183,7 +246,7 @@ fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let x = w.name(data.operands[0])?;
     let mut attrs = vec![int("axis", made.axis)];
     let results = data.results.len();
-    if w.opset < 13 {
+    if w.has_attribute("Split", "split") {
         attrs.push(ints("split", &made.sizes));
         return Ok(w.several("Split", &[&x], attrs, results));
     }
@@ -248,7 +311,7 @@ fn slice(
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(w.node("Concat", &names, vec![int("axis", 0)]))
     };
-    if w.opset < 10 {
+    if w.has_attribute("Slice", "starts") {
         let all = |limit: bool| -> Option<Vec<i64>> {
             let of =
                 |p: &(i64, Bound, Bound, i64)| number(if limit { &p.2 } else { &p.1 }, limit, p.3);
@@ -283,8 +346,8 @@ fn subview(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let x = w.name(data.operands[0])?;
     let to = w.tensor(data.results[0])?.dims.clone();
     if made.broadcast {
-        let shape = w.shape(&to, false)?;
-        return Ok(w.node("Expand", &[&x, &shape], vec![]));
+        let from = w.tensor(data.operands[0])?.dims.clone();
+        return expanded(w, data, &x, &from, &to);
     }
     let (Some(starts), Some(limits)) = (&made.starts, &made.limits) else {
         return Err(w.refused("a part has no bounds".to_owned()));
@@ -316,7 +379,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         PadValue::Int(n) => n == 0,
         PadValue::Float(x) => x.to_bits() == 0,
     };
-    if w.opset < 11 {
+    if w.has_attribute("Pad", "pads") {
         let value = match made.value {
             PadValue::Int(n) => Tensor::from_i64(dtype, vec![], [n]),
             PadValue::Float(x) => Tensor::from_f64(dtype, vec![], [x]),
@@ -366,50 +429,173 @@ fn reduction(
         ScatterReduction::Add | ScatterReduction::Mul => 16,
         ScatterReduction::Max | ScatterReduction::Min => 18,
     };
+    // The words of an attribute are not in the table.
     if w.opset < since {
         return Err(w.without_form(data, &format!("this reduction came with version {since}")));
     }
     Ok(vec![text("reduction", kind.word())])
 }
 
+/// How many of the elements along its dimension an operation gives.
+fn greatest(w: &mut Writer<'_>, data: &OpData, made: &TopK) -> Outcome<String> {
+    if made.k != TopK::ALL {
+        return w.list(&[made.k]);
+    }
+    let dims = &w.tensor(data.operands[0])?.dims;
+    let at = if made.axis < 0 {
+        made.axis + dims.len() as i64
+    } else {
+        made.axis
+    };
+    let all = usize::try_from(at).ok().and_then(|at| dims.get(at)).cloned();
+    w.shape(all.as_slice(), false)
+}
+
+/// The greatest elements along a dimension; the least ones, in versions without them, of what is negated.
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let made = w.typed::<TopK>(data)?;
-    let x = w.name(data.operands[0])?;
-    let k = match made.k {
-        TopK::ALL => {
-            let dims = &w.tensor(data.operands[0])?.dims;
-            let at = if made.axis < 0 {
-                made.axis + dims.len() as i64
-            } else {
-                made.axis
-            };
-            let all = usize::try_from(at)
-                .ok()
-                .and_then(|at| dims.get(at))
-                .cloned();
-            w.shape(all.as_slice(), false)?
-        }
-        k => w.list(&[k])?,
+    let mut x = w.name(data.operands[0])?;
+    let dtype = w.tensor(data.operands[0])?.dtype;
+    let mut attrs = vec![int("axis", made.axis)];
+    let directed = w.has_attribute("TopK", "largest");
+    if directed {
+        attrs.push(int("largest", made.largest));
+        attrs.push(int("sorted", made.sorted));
+    }
+    let turned = !directed && !made.largest;
+    let wide = exact(w, "TopK", dtype);
+    if let Some(wide) = wide {
+        x = cast(w, &x, dtype, wide)?;
+    }
+    if turned {
+        x = w.node("Neg", &[&x], vec![]);
+    }
+    let mut names = if made.k != TopK::ALL && w.has_attribute("TopK", "k") {
+        attrs.push(int("k", made.k));
+        w.several("TopK", &[&x], attrs, 2)
+    } else {
+        let k = greatest(w, data, &made)?;
+        w.several("TopK", &[&x, &k], attrs, 2)
     };
-    let attrs = vec![
-        int("axis", made.axis),
-        int("largest", made.largest),
-        int("sorted", made.sorted),
-    ];
-    let mut names = w.several("TopK", &[&x, &k], attrs, 2);
+    if turned {
+        names[0] = w.node("Neg", &[&names[0]], vec![]);
+    }
+    if let Some(wide) = wide {
+        names[0] = cast(w, &names[0], wide, dtype)?;
+    }
     if let (Some(&at), Some(name)) = (data.results.get(1), names.get(1).cloned()) {
-        names[1] = cast(w, &name, optc_ir::DType::SI64, w.tensor(at)?.dtype)?;
+        names[1] = cast(w, &name, DType::SI64, w.tensor(at)?.dtype)?;
     }
     Ok(names)
 }
 
-/// A value in another element type.
-pub(super) fn cast(
+/// A type that holds all numbers of an element type which an operator does not take, and which it takes; nothing where
+/// it takes them itself, or no such type.
+pub(super) fn exact(w: &Writer<'_>, op_type: &str, dtype: DType) -> Option<DType> {
+    let whole = dtype.is_int() || dtype.is_bool();
+    let wider = [DType::SI32, DType::SI64, DType::F32, DType::F64];
+    let holds = |to: &DType| match (*to, whole) {
+        (DType::SI32, true) => dtype.bits() < 32,
+        (DType::SI64 | DType::F64, true) => dtype.bits() <= 32,
+        (DType::F32, true) => dtype.bits() <= 16,
+        (DType::F32 | DType::F64, false) => dtype.is_float() && dtype.bits() < to.bits(),
+        _ => false,
+    };
+    if w.takes(op_type, dtype) {
+        return None;
+    }
+    wider
+        .into_iter()
+        .find(|to| holds(to) && w.takes(op_type, *to))
+}
+
+/// Elements at places of their own along a dimension: a `Gather` by their numbers in all of the operand.
+fn gather_each(w: &mut Writer<'_>, data: &OpData, axis: i64) -> Outcome<String> {
+    let (x_ty, at_ty) = (
+        w.tensor(data.operands[0])?.clone(),
+        w.tensor(data.operands[1])?.clone(),
+    );
+    let no = "there is no GatherElements";
+    let (Some(dims), Some(shape)) = (x_ty.shape(), at_ty.shape()) else {
+        return Err(w.without_form(data, no));
+    };
+    let rank = dims.len();
+    let at = if axis < 0 { rank as i64 + axis } else { axis };
+    let along = usize::try_from(at).ok().filter(|&at| at < rank);
+    let along = along.ok_or_else(|| w.without_form(data, no))?;
+    let stride = |d: usize| dims[d + 1..].iter().product::<u64>();
+    // The number of the first element that each place may read.
+    let count = shape.iter().product::<u64>();
+    let start = |mut n: u64| {
+        let mut sum = 0;
+        for d in (0..rank).rev() {
+            let place = n % shape[d];
+            n /= shape[d];
+            sum += if d == along { 0 } else { place * stride(d) };
+        }
+        i64::try_from(sum).unwrap_or(i64::MAX)
+    };
+    let extents: Vec<usize> = shape
+        .iter()
+        .filter_map(|&n| usize::try_from(n).ok())
+        .collect();
+    let starts = w.literal(&Tensor::from_i64(
+        DType::SI64,
+        extents,
+        (0..count).map(start),
+    ))?;
+    let mut given = w.name(data.operands[1])?;
+    if at_ty.dtype != DType::SI64 {
+        given = w.node("Cast", &[&given], vec![int("to", 7)]);
+    }
+    given = from_front(w, &given, dims[along])?;
+    let step = w.literal(&Tensor::from_i64(
+        DType::SI64,
+        vec![],
+        [i64::try_from(stride(along)).unwrap_or(i64::MAX)],
+    ))?;
+    let steps = w.node("Mul", &[&given, &step], vec![]);
+    let places = w.node("Add", &[&steps, &starts], vec![]);
+    let x = w.name(data.operands[0])?;
+    let all = [Dim::Fixed(dims.iter().product())];
+    let flat = reshaped(w, &x, &x_ty.dims, &all)?;
+    Ok(w.node("Gather", &[&flat, &places], vec![int("axis", 0)]))
+}
+
+/// Places of 64 bits among `n`, those below 0 counted from the end.
+fn from_front(w: &mut Writer<'_>, places: &str, n: u64) -> Outcome<String> {
+    let number = |n: i64| Tensor::from_i64(DType::SI64, vec![], [n]);
+    let zero = w.literal(&number(0))?;
+    let n = w.literal(&number(i64::try_from(n).unwrap_or(i64::MAX)))?;
+    // Before version 9 only floats were compared: places are far below 2^53.
+    let below = match w.takes("Less", DType::SI64) {
+        true => w.node("Less", &[places, &zero], vec![]),
+        false => {
+            let wide = cast(w, places, DType::SI64, DType::F64)?;
+            let zero = w.number(0.0, DType::F64)?;
+            w.node("Less", &[&wide, &zero], vec![])
+        }
+    };
+    let below = w.node("Cast", &[&below], vec![int("to", 7)]);
+    let more = w.node("Mul", &[&below, &n], vec![]);
+    Ok(w.node("Add", &[places, &more], vec![]))
+}
+
+/// A comparison, in a type that holds all numbers where the version compares none of these.
+pub(super) fn compared(
     w: &mut Writer<'_>,
-    name: &str,
-    from: optc_ir::DType,
-    to: optc_ir::DType,
+    op_type: &str,
+    a: &str,
+    b: &str,
+    dtype: DType,
 ) -> Outcome<String> {
+    let wide = exact(w, op_type, dtype).unwrap_or(dtype);
+    let (a, b) = (cast(w, a, dtype, wide)?, cast(w, b, dtype, wide)?);
+    Ok(w.node(op_type, &[&a, &b], vec![]))
+}
+
+/// A value in another element type.
+pub(super) fn cast(w: &mut Writer<'_>, name: &str, from: DType, to: DType) -> Outcome<String> {
     let (Some(from), Some(number)) = (optc_onnx_proto::code(from), optc_onnx_proto::code(to))
     else {
         return Err(w.refused(format!("ONNX has no elements of the type {to}")));
@@ -423,18 +609,47 @@ pub(super) fn cast(
 fn one_hot(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<OneHot>(data)?;
     let indices = w.name(data.operands[0])?;
-    let indices = wide(w, data.operands[0], &indices, false)?;
-    let depth = w.list(&[made.depth])?;
     let to = w.tensor(data.results[0])?.dtype;
     let values = match data.operands.get(1) {
         Some(&values) => w.name(values)?,
         None => w.literal(&Tensor::from_f64(to, vec![2], [0.0, 1.0]))?,
     };
+    if !w.has("OneHot") {
+        return marked(w, data, (made.axis, made.depth), (&indices, &values));
+    }
+    let indices = wide(w, data.operands[0], &indices, false)?;
+    let depth = w.list(&[made.depth])?;
     Ok(w.node(
         "OneHot",
         &[&indices, &depth, &values],
         vec![int("axis", made.axis)],
     ))
+}
+
+/// One of two values for each place along a new dimension: the second one where the place is the index.
+fn marked(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    (axis, depth): (i64, i64),
+    (indices, values): (&str, &str),
+) -> Outcome<String> {
+    let ty = w.tensor(data.operands[0])?.clone();
+    let rank = ty.rank() + 1;
+    let at = if axis < 0 { rank as i64 + axis } else { axis };
+    let along = usize::try_from(at).ok().filter(|&at| at < rank);
+    let along = along.ok_or_else(|| w.without_form(data, "it has no such axis"))?;
+    let n = u64::try_from(depth).unwrap_or(0);
+    let indices = cast(w, indices, ty.dtype, DType::SI64)?;
+    let places = from_front(w, &indices, n)?;
+    let mut column = ty.dims.clone();
+    column.insert(along, Dim::Fixed(1));
+    let places = reshaped(w, &places, &ty.dims, &column)?;
+    let mut shape = vec![1; rank];
+    shape[along] = usize::try_from(n).unwrap_or(0);
+    let all = w.literal(&Tensor::from_i64(DType::SI64, shape, 0..depth))?;
+    let found = w.node("Equal", &[&places, &all], vec![]);
+    let found = w.node("Cast", &[&found], vec![int("to", 6)]);
+    Ok(w.node("Gather", &[values, &found], vec![int("axis", 0)]))
 }
 
 /// The index along an axis: a constant along it, expanded.
@@ -451,29 +666,45 @@ fn iota(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let Some(length) = ty.dims.get(at) else {
         return Err(w.without_form(data, "it has no such axis"));
     };
-    if w.opset < 11 {
-        return Err(w.without_form(data, "Range came with version 11"));
-    }
-    let number = |n: u64| {
-        let n = i64::try_from(n).unwrap_or(i64::MAX);
-        Tensor::from_i64(optc_ir::DType::SI64, vec![], [n])
-    };
-    let limit = match length.fixed() {
-        Some(n) => w.literal(&number(n))?,
-        None => {
-            let size = w.size(length)?;
-            reshaped(w, &size, &[Dim::Fixed(1)], &[])?
-        }
-    };
-    let (start, step) = (w.literal(&number(0))?, w.literal(&number(1))?);
-    let range = w.node("Range", &[&start, &limit, &step], vec![]);
-    let range = cast(w, &range, optc_ir::DType::SI64, ty.dtype)?;
+    let range = range(w, data, length)?;
+    let range = cast(w, &range, DType::SI64, ty.dtype)?;
     if ty.rank() == 1 {
         return Ok(range);
     }
     let mut column = vec![Dim::Fixed(1); ty.rank()];
     column[at] = ty.dims[at].clone();
-    let column = reshaped(w, &range, &ty.dims[at..=at], &column)?;
-    let shape = w.shape(&ty.dims, false)?;
-    Ok(w.node("Expand", &[&column, &shape], vec![]))
+    let name = reshaped(w, &range, &ty.dims[at..=at], &column)?;
+    expanded(w, data, &name, &column, &ty.dims)
+}
+
+/// `0, 1, …` of 64 bits.
+fn range(w: &mut Writer<'_>, data: &OpData, length: &Dim) -> Outcome<String> {
+    let number = |n: u64| {
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        Tensor::from_i64(DType::SI64, vec![], [n])
+    };
+    if w.has("Range") {
+        let limit = match length.fixed() {
+            Some(n) => w.literal(&number(n))?,
+            None => {
+                let size = w.size(length)?;
+                reshaped(w, &size, &[Dim::Fixed(1)], &[])?
+            }
+        };
+        let (start, step) = (w.literal(&number(0))?, w.literal(&number(1))?);
+        return Ok(w.node("Range", &[&start, &limit, &step], vec![]));
+    }
+    if let Some(n) = length.fixed().and_then(|n| i64::try_from(n).ok()) {
+        return w.list(&(0..n).collect::<Vec<i64>>());
+    }
+    if !w.has("NonZero") {
+        return Err(w.without_form(data, "Range came with version 11"));
+    }
+    // The places of what is not zero among ones.
+    let shape = w.shape(std::slice::from_ref(length), false)?;
+    let one = super::attrs::tensor("value", &Tensor::from_i64(DType::SI64, vec![1], [1]));
+    let ones = w.node("ConstantOfShape", &[&shape], one.into_iter().collect());
+    let places = w.node("NonZero", &[&ones], vec![]);
+    let flat = w.list(&[-1])?;
+    Ok(w.node("Reshape", &[&places, &flat], vec![]))
 }

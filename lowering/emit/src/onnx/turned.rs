@@ -63,7 +63,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
-    let one = left.batch == 1 && right.batch == 1 && 11 <= w.opset;
+    let one = left.batch == 1 && right.batch == 1 && w.needs_no_more("Gemm", 2);
     let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
     // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
     let inside = left.batch_inside || right.batch_inside;
@@ -396,7 +396,7 @@ pub(super) fn shuffled(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
     }
     let r = height / h;
     let fits = v.checked_mul(r) == Some(width) && inner.checked_mul(r * r) == Some(channels);
-    if r < 2 || !fits || w.opset < 11 {
+    if r < 2 || !fits || !w.has_attribute("DepthToSpace", "mode") {
         return Ok(None);
     }
     let modes = [

@@ -13,7 +13,7 @@ use optc_ir::{
 };
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
-use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, per_byte};
+use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, Schema, per_byte, schema};
 use optc_ops::Constant;
 use std::sync::Arc;
 
@@ -169,6 +169,34 @@ impl<'a> Writer<'a> {
     /// How many graphs are around this one.
     pub(super) fn depth(&self) -> usize {
         std::iter::successors(self.outer.as_deref(), |w| w.outer.as_deref()).count()
+    }
+
+    /// The version of a standard operator that the model has; nothing where it has none.
+    pub(super) fn schema(&self, op_type: &str) -> Option<&'static Schema> {
+        schema("", op_type, self.opset)
+    }
+
+    /// Whether the model has a standard operator.
+    pub(super) fn has(&self, op_type: &str) -> bool {
+        self.schema(op_type).is_some()
+    }
+
+    /// Whether the model has a standard operator with an attribute.
+    pub(super) fn has_attribute(&self, op_type: &str, name: &str) -> bool {
+        self.schema(op_type)
+            .is_some_and(|schema| schema.has_attribute(name))
+    }
+
+    /// Whether the model has a standard operator for which so many inputs are enough.
+    pub(super) fn needs_no_more(&self, op_type: &str, count: usize) -> bool {
+        self.schema(op_type)
+            .is_some_and(|schema| schema.inputs.0 <= count)
+    }
+
+    /// Whether the model has a standard operator whose first input is of this element type.
+    pub(super) fn takes(&self, op_type: &str, dtype: DType) -> bool {
+        self.schema(op_type)
+            .is_some_and(|schema| schema.takes(0, dtype))
     }
 
     /// Begins an operation: what follows is of it.
@@ -703,12 +731,12 @@ impl<'a> Writer<'a> {
         };
         let mut names = [self.polynomial(a)?, self.polynomial(b)?];
         let floors = op_type == "Div" && !a.is_at_least(0);
-        let since = match op_type {
-            "Div" if floors => 10,
-            "Div" => 7,
-            _ => 12,
+        let known = match floors {
+            true => self.has("Mod"),
+            false if op_type == "Div" => true,
+            false => self.has("Where"),
         };
-        if self.opset < since {
+        if !known {
             let message = format!(
                 "the size {size} cannot be computed with version {}",
                 self.opset
@@ -719,6 +747,11 @@ impl<'a> Writer<'a> {
             // Division is towards zero, a remainder is of the divisor's sign.
             let rest = self.node("Mod", &[&names[0], &names[1]], vec![]);
             names[0] = self.node("Sub", &[&names[0], &rest], vec![]);
+        }
+        if !self.takes(op_type, DType::SI64) {
+            let compare = if op_type == "Max" { "Greater" } else { "Less" };
+            let first = self.node(compare, &[&names[0], &names[1]], vec![]);
+            return Ok(self.node("Where", &[&first, &names[0], &names[1]], vec![]));
         }
         Ok(self.node(op_type, &[&names[0], &names[1]], vec![]))
     }

@@ -1,0 +1,208 @@
+//! What is written exists in the version of the model: programs and the operators that they become, version by version.
+
+use optc_emit::onnx;
+use optc_ir::text::parse;
+use optc_ir::{Attr, Module};
+use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::{GraphProto, ModelProto, schema};
+
+/// A program whose function is `main` of one value, `%x` of the type `from`.
+fn program(from: &str, lines: &str, to: &str) -> Module {
+    let text = format!("func.func @main(%x: {from}) -> {to} {{\n{lines}\n  return %y : {to}\n}}");
+    parse(&text).unwrap_or_else(|e| panic!("{text}: {e:?}"))
+}
+
+fn graph(module: &Module, opset: i64) -> Result<GraphProto, String> {
+    let mut module = module.clone();
+    module.attrs.set("hbir.onnx_opset", Attr::int(opset));
+    let made = onnx::emit(&module, &|_, _, _, _| Err(String::new())).map_err(|e| e.message)?;
+    let model = ModelProto::decode(&*made.bytes).expect("a model");
+    Ok(model.graph.expect("a graph"))
+}
+
+/// The operators that a program is written as; every one exists in this version, with its attributes and inputs.
+#[track_caller]
+fn operators(module: &Module, opset: i64) -> Vec<String> {
+    let graph = graph(module, opset).unwrap_or_else(|e| panic!("version {opset}: {e}"));
+    for node in &graph.node {
+        let schema = schema("", &node.op_type, opset);
+        let schema = schema.unwrap_or_else(|| panic!("{} in version {opset}", node.op_type));
+        for attr in &node.attribute {
+            assert!(schema.has_attribute(&attr.name), "{}", attr.name);
+        }
+        assert!(schema.has_inputs(node.input.len()), "{}", node.op_type);
+    }
+    graph.node.into_iter().map(|node| node.op_type).collect()
+}
+
+#[test]
+fn contractions_become_products_where_there_is_no_einsum() {
+    let turned = program(
+        "tensor<3x4xf32>",
+        r#"  %w = "hbir.constant"() <{value = dense<1.0> : tensor<3x5xf32>}> : () -> tensor<3x5xf32>
+  %y = "hbir.einsum"(%x, %w) <{equation = "KM,KN->MN"}> : (tensor<3x4xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>"#,
+        "tensor<4x5xf32>",
+    );
+    for opset in [7, 10, 11, 12, 28] {
+        assert_eq!(operators(&turned, opset), ["Gemm"], "{opset}");
+    }
+    let several = program(
+        "tensor<2x3x4x5xf32>",
+        r#"  %y = "hbir.einsum"(%x, %x) <{equation = "bhij,bkij->bhk"}> : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x3xf32>"#,
+        "tensor<2x3x3xf32>",
+    );
+    assert_eq!(operators(&several, 12), ["Einsum"]);
+    assert_eq!(
+        operators(&several, 11),
+        ["Reshape", "Transpose", "Reshape", "MatMul"]
+    );
+}
+
+#[test]
+fn reductions_of_no_dimension_are_of_each_element() {
+    for (kind, wanted) in [
+        ("sum", "Identity"),
+        ("max", "Identity"),
+        ("l2", "Abs"),
+        ("sum_square", "Mul"),
+        ("log_sum", "Log"),
+    ] {
+        let line = format!(
+            r#"  %y = "hbir.reduce"(%x) <{{axes = [], keepdims = true, kind = "{kind}"}}> : (tensor<f32>) -> tensor<f32>"#
+        );
+        let scalar = program("tensor<f32>", &line, "tensor<f32>");
+        for opset in [7, 13, 18, 28] {
+            assert_eq!(operators(&scalar, opset), [wanted], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn resizes_are_upsamples_before_they_came() {
+    let larger = program(
+        "tensor<1x2x3x4xf32>",
+        r#"  %y = "hbir.resize"(%x) <{coordinate_transformation_mode = "asymmetric", mode = "linear", nearest_mode = "floor", scales = [1.0, 1.0, 2.0, 3.0]}> : (tensor<1x2x3x4xf32>) -> tensor<1x2x6x12xf32>"#,
+        "tensor<1x2x6x12xf32>",
+    );
+    for (opset, wanted) in [
+        (7, "Upsample"),
+        (9, "Upsample"),
+        (10, "Resize"),
+        (11, "Resize"),
+        (28, "Resize"),
+    ] {
+        assert_eq!(operators(&larger, opset), [wanted], "{opset}");
+    }
+    // Given up with version 13: then the nearest elements are gathered.
+    let nearest = program(
+        "tensor<1x2x3x4xf32>",
+        r#"  %y = "hbir.resize"(%x) <{coordinate_transformation_mode = "tf_half_pixel_for_nn", mode = "nearest", nearest_mode = "floor", sizes = [1, 2, 5, 4]}> : (tensor<1x2x3x4xf32>) -> tensor<1x2x5x4xf32>"#,
+        "tensor<1x2x5x4xf32>",
+    );
+    assert_eq!(operators(&nearest, 10), ["Gather"]);
+    assert_eq!(operators(&nearest, 11), ["Resize"]);
+    assert_eq!(operators(&nearest, 13), ["Gather"]);
+}
+
+/// The sizes that a resize is written with, by the names of its inputs.
+fn inputs(module: &Module, opset: i64) -> Vec<bool> {
+    let graph = graph(module, opset).expect("a model");
+    let mut nodes = graph.node.iter();
+    let resize = nodes
+        .find(|node| node.op_type == "Resize")
+        .expect("a resize");
+    resize.input.iter().map(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn scales_that_no_float_is_are_sizes() {
+    let ty = r#"tensor<?x4x3x3xf32, {dims = ["N", 4, 3, 3]}>"#;
+    let to = r#"tensor<?x4x7x7xf32, {dims = ["N", 4, 7, 7]}>"#;
+    let line = |scale: &str| {
+        format!(
+            r#"  %y = "hbir.resize"(%x) <{{coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor", scales = [1.0, 1.0, {scale}, {scale}]}}> : ({ty}) -> {to}"#
+        )
+    };
+    // A third of 7 is less as a float of 32 bits: there would be 6 elements.
+    let third = program(ty, &line("2.3333333333333335"), to);
+    assert_eq!(inputs(&third, 17), [true, false, false, true]);
+    let exact = program(ty, &line("2.5"), to);
+    assert_eq!(inputs(&exact, 17), [true, false, true]);
+}
+
+#[test]
+fn one_scale_of_several_sizes_keeps_the_ratio() {
+    let kept = program(
+        "tensor<1x3x4x6xf32>",
+        r#"  %y = "hbir.resize"(%x) <{mode = "linear", scales = [1.0, 1.0, 1.3333333333333333, 1.3333333333333333], sizes = [1, 3, 5, 8]}> : (tensor<1x3x4x6xf32>) -> tensor<1x3x5x8xf32>"#,
+        "tensor<1x3x5x8xf32>",
+    );
+    let graph = graph(&kept, 18).expect("a model");
+    let attribute = |name: &str| graph.node[0].attribute.iter().find(|a| a.name == name);
+    let policy = attribute("keep_aspect_ratio_policy").and_then(|a| a.s.clone());
+    assert_eq!(policy.as_deref(), Some(&b"not_larger"[..]));
+    assert_eq!(attribute("axes").map(|a| &a.ints[..]), Some(&[2, 3][..]));
+    // Without the policy each dimension is a product with its weights.
+    let products = operators(&kept, 17);
+    assert_eq!(products.iter().filter(|name| *name == "MatMul").count(), 2);
+}
+
+#[test]
+fn windows_that_are_left_out_are_not_padded_for() {
+    let pool = |to: u64, more: &str| {
+        let line = format!(
+            r#"  %y = "hbir.max_pool"(%x) <{{kernel = [3], strides = [3], {more}}}> : (tensor<1x1x8xf32>) -> tensor<1x1x{to}xf32>"#
+        );
+        let program = program("tensor<1x1x8xf32>", &line, &format!("tensor<1x1x{to}xf32>"));
+        let node = graph(&program, 12).expect("a model").node.remove(0);
+        let ints = |name: &str| node.attribute.iter().find(|a| a.name == name).cloned();
+        (ints("pads").map(|a| a.ints), ints("ceil_mode").is_some())
+    };
+    // The fourth window would begin behind the last element.
+    let dropped = pool(3, "pads = [1, 1], ceil_mode = true");
+    assert_eq!(dropped, (Some(vec![1, 0]), false));
+    // The last window reaches over the end.
+    let kept = pool(3, "pads = [0, 0], ceil_mode = true");
+    assert_eq!(kept, (Some(vec![0, 0]), true));
+}
+
+#[test]
+fn the_greatest_elements_are_found_in_every_version() {
+    let line = |largest: bool| {
+        format!(
+            r#"  %y:2 = "hbir.top_k"(%x) <{{axis = 0, k = 2, largest = {largest}, sorted = true}}> : (tensor<6x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xsi64>)"#
+        )
+    };
+    let made = |largest: bool| {
+        let text = format!(
+            "func.func @main(%x: tensor<6x3xf32>) -> tensor<2x3xf32> {{\n{}\n  return %y#0 : tensor<2x3xf32>\n}}",
+            line(largest)
+        );
+        parse(&text).expect("a program")
+    };
+    for opset in [7, 10, 11, 28] {
+        assert_eq!(operators(&made(true), opset), ["TopK"], "{opset}");
+    }
+    assert_eq!(operators(&made(false), 10), ["Neg", "TopK", "Neg"]);
+    assert_eq!(operators(&made(false), 11), ["TopK"]);
+}
+
+#[test]
+fn what_a_version_has_no_operators_for_is_refused() {
+    let bits = program(
+        "tensor<4xui8>",
+        r#"  %y = "hbir.bit_xor"(%x, %x) : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>"#,
+        "tensor<4xui8>",
+    );
+    let refused = graph(&bits, 17).expect_err("it came with version 18");
+    assert!(refused.contains("version 17"), "{refused}");
+    assert_eq!(operators(&bits, 18), ["BitwiseXor"]);
+    // A type that came later than the operator.
+    let narrow = program(
+        "tensor<4xbf16>",
+        r#"  %y = "hbir.cos"(%x) : (tensor<4xbf16>) -> tensor<4xbf16>"#,
+        "tensor<4xbf16>",
+    );
+    assert_eq!(operators(&narrow, 22), ["Cos"]);
+    assert_eq!(operators(&narrow, 21), ["Cast", "Cos", "Cast"]);
+}
