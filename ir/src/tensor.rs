@@ -146,6 +146,23 @@ pub fn round_float(x: f64, dtype: DType) -> f32 {
     }
 }
 
+/// An integer as a double that becomes the narrower float which is nearest to the integer: of the two doubles beside an integer
+/// that is none the one whose last bit is 1, which lies on no middle of two narrower floats.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "what is lost is looked at"
+)]
+fn odd_double(x: i128) -> f64 {
+    let near = x as f64;
+    let back = near as i128;
+    match near.to_bits() {
+        bits if back == x || bits & 1 == 1 => near,
+        bits if back.unsigned_abs() < x.unsigned_abs() => f64::from_bits(bits + 1),
+        bits => f64::from_bits(bits - 1),
+    }
+}
+
 /// The bits of the number nearest to `x`; the imaginary part of a complex number is 0.
 ///
 /// For the types of [`Data::Bits`]; 0 for any other.
@@ -229,7 +246,8 @@ impl Tensor {
         let data = match dtype {
             DType::F64 => Data::F64(values.map(|x| x as f64).collect()),
             DType::F32 | DType::F16 | DType::BF16 => {
-                Data::F32(values.map(|x| round_float(x as f64, dtype)).collect())
+                let rounded = |x| round_float(odd_double(i128::from(x)), dtype);
+                Data::F32(values.map(rounded).collect())
             }
             DType::Int { .. } => Data::I64(values.map(|x| wrap_int(x, dtype)).collect()),
             DType::Mini(_) | DType::Complex64 | DType::Complex128 => {
@@ -384,17 +402,27 @@ impl Tensor {
         }
     }
 
-    /// A tensor of integers given as wide numbers, wrapped into the range of `dtype`.
+    /// A tensor of integers given as wide numbers, wrapped into the range of `dtype` (converted when it is a float).
     ///
     /// # Panics
     /// The number of elements is not the product of `shape`.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "wrapping is the purpose")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "wrapping and rounding are the purpose"
+    )]
     pub fn from_i128(
         dtype: DType,
         shape: Vec<usize>,
         values: impl IntoIterator<Item = i128>,
     ) -> Tensor {
+        if dtype == DType::F64 {
+            return Self::from_f64(dtype, shape, values.into_iter().map(|x| x as f64));
+        }
+        if !dtype.is_int() {
+            return Self::from_f64(dtype, shape, values.into_iter().map(odd_double));
+        }
         Self::from_i64(dtype, shape, values.into_iter().map(|x| x as i64))
     }
 
@@ -489,8 +517,33 @@ impl Tensor {
         let strides = self.strides();
         let shape: Vec<usize> = perm.iter().map(|&p| self.shape[p]).collect();
         let steps = perm.iter().map(|&p| strides[p].cast_signed()).collect();
-        let mut offsets = Offsets::new(&shape, steps, 0);
-        self.gather(shape, |_| offsets.next().expect("one offset an element"))
+        let offsets = Offsets::new(&shape, steps, 0);
+        self.picked(shape, offsets)
+    }
+
+    /// A tensor of `shape` whose elements are those at `offsets`.
+    ///
+    /// # Panics
+    /// There are more or fewer offsets than elements, or one lies outside.
+    #[must_use]
+    pub fn picked(&self, shape: Vec<usize>, offsets: Offsets) -> Tensor {
+        let data = match &self.data {
+            Data::F32(v) => Data::F32(offsets.picked(v)),
+            Data::F64(v) => Data::F64(offsets.picked(v)),
+            Data::I64(v) => Data::I64(offsets.picked(v)),
+            Data::Bits(v) => Data::Bits(offsets.picked(v)),
+        };
+        let tensor = Tensor {
+            dtype: self.dtype,
+            shape,
+            data,
+        };
+        assert_eq!(
+            tensor.data_len(),
+            tensor.len(),
+            "as many elements as the shape has"
+        );
+        tensor
     }
 
     /// Reads little-endian row-major bytes as they lie in a file; elements below 8 bits take a byte.
@@ -642,6 +695,17 @@ impl Offsets {
         Offsets::new(shape, steps, 0)
     }
 
+    /// The elements of a tensor at all that are left, in their order.
+    ///
+    /// # Panics
+    /// One lies outside of `elements`.
+    #[must_use]
+    pub fn picked<T: Copy>(self, elements: &[T]) -> Vec<T> {
+        let mut out = Vec::with_capacity(self.left);
+        self.for_each(|at| out.push(elements[at]));
+        out
+    }
+
     /// The index that the next item belongs to.
     #[must_use]
     pub fn index(&self) -> &[usize] {
@@ -665,5 +729,41 @@ impl Iterator for Offsets {
             self.index[d] = 0;
         }
         Some(at.cast_unsigned())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+
+    /// Line by line: within the last dimension nothing but the step is added.
+    fn fold<B, F: FnMut(B, usize) -> B>(mut self, init: B, mut f: F) -> B {
+        let (line, step) = match (self.shape.last(), self.steps.last()) {
+            (Some(&n), Some(&step)) => (n, step),
+            _ => (1, 0),
+        };
+        let mut all = init;
+        // The rest of a line that has begun.
+        while self.index.last().is_some_and(|&i| i != 0) {
+            let Some(at) = self.next() else { return all };
+            all = f(all, at);
+        }
+        while 0 < self.left {
+            let mut at = self.at;
+            for _ in 0..line {
+                all = f(all, at.cast_unsigned());
+                at += step;
+            }
+            self.left -= line;
+            for d in (0..self.shape.len().saturating_sub(1)).rev() {
+                self.index[d] += 1;
+                self.at += self.steps[d];
+                if self.index[d] < self.shape[d] {
+                    break;
+                }
+                self.at -= self.steps[d] * self.shape[d].cast_signed();
+                self.index[d] = 0;
+            }
+        }
+        all
     }
 }

@@ -26,10 +26,11 @@ impl Operation for BatchNorm {
     }
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let p = |i: usize, c: usize| call.input(i).f64_at(c);
         let mut values = call.input(0).to_f64();
-        norm::per_channel(&call.input(0).shape, &mut values, |x, c| {
-            (x - p(3, c)) / (p(4, c) + self.epsilon).sqrt() * p(1, c) + p(2, c)
+        norm::per_channel(&call.input(0).shape, &mut values, |c| {
+            let [scale, bias, mean, variance] = [1, 2, 3, 4].map(|i| call.input(i).f64_at(c));
+            let deviation = (variance + self.epsilon).sqrt();
+            move |x| (x - mean) / deviation * scale + bias
         });
         Ok(call.floats(values))
     }

@@ -67,11 +67,19 @@ pub(crate) fn compute(
     integer: impl Fn(i128, i128) -> i128,
 ) -> Vec<Tensor> {
     let (a, b, shape) = (call.input(0), call.input(1), call.shape());
-    let at = Offsets::broadcast(&a.shape, &shape).zip(Offsets::broadcast(&b.shape, &shape));
     if a.dtype.is_float() {
-        call.floats(at.map(|(i, j)| float(a.f64_at(i), b.f64_at(j))))
-    } else {
-        call.integers(at.map(|(i, j)| integer(a.i128_at(i), b.i128_at(j))))
+        let (a, b) = (broadcast_floats(a, &shape), broadcast_floats(b, &shape));
+        return call.floats(a.into_iter().zip(b).map(|(a, b)| float(a, b)));
+    }
+    let at = Offsets::broadcast(&a.shape, &shape).zip(Offsets::broadcast(&b.shape, &shape));
+    call.integers(at.map(|(i, j)| integer(a.i128_at(i), b.i128_at(j))))
+}
+
+/// The elements of a tensor that broadcasts to `shape`, as floats.
+pub(crate) fn broadcast_floats(x: &Tensor, shape: &[usize]) -> Vec<f64> {
+    match x.shape == shape {
+        true => x.to_f64(),
+        false => Offsets::broadcast(&x.shape, shape).picked(&x.to_f64()),
     }
 }
 

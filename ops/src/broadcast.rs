@@ -111,10 +111,8 @@ pub(crate) fn infer(op: &OpRef<'_>, shape: Option<&[Attr]>) -> Result<Vec<Inferr
 pub(crate) fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     let (x, shape) = (call.input(0), call.shape());
     if fits(&x.shape, &shape) {
-        let mut offsets = Offsets::broadcast(&x.shape, &shape);
-        return Ok(vec![x.gather(shape, |_| {
-            offsets.next().expect("one offset an element")
-        })]);
+        let offsets = Offsets::broadcast(&x.shape, &shape);
+        return Ok(vec![x.picked(shape, offsets)]);
     }
     Err(EvalError::new(format!(
         "{:?} does not broadcast to {shape:?}",

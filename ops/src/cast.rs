@@ -45,12 +45,12 @@ impl Operation for Cast {
             vec![x.clone()]
         } else if to.is_bool() {
             call.integers((0..n).map(|i| i128::from(x.f64_at(i) != 0.0)))
-        } else if !to.is_int() {
-            call.floats((0..n).map(|i| x.f64_at(i)))
-        } else if !x.dtype.is_int() {
+        } else if x.dtype.is_int() {
+            call.integers((0..n).map(|i| x.i128_at(i)))
+        } else if to.is_int() {
             call.integers((0..n).map(|i| saturate(x.f64_at(i), to)))
         } else {
-            call.integers((0..n).map(|i| x.i128_at(i)))
+            call.floats(x.to_f64())
         })
     }
 

@@ -72,9 +72,6 @@ pub(crate) fn contract(
     products(&a_copy, &b_copy, &pairs, Extents { m, k, n }).into_tensor(dtype, shape)
 }
 
-/// Rows of `a` that share one pass over `b`, so that large weights stream from memory less often.
-const ROW_BLOCK: usize = 8;
-
 /// Extents of one matrix product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extents {
@@ -84,10 +81,14 @@ pub(crate) struct Extents {
 }
 
 /// A number that contractions accumulate.
-trait Number: Copy {
+pub(crate) trait Number: Copy {
     const ZERO: Self;
+    /// The elements of a tensor from `start` on.
     fn read(from: &Tensor, start: usize, into: &mut [Self]);
     fn add_product(self, a: Self, b: Self) -> Self;
+    /// Whether a product with 0 is 0.
+    fn is_finite(self) -> bool;
+    fn sums(all: Vec<Self>) -> Sums;
 }
 
 impl Number for f64 {
@@ -97,6 +98,12 @@ impl Number for f64 {
     }
     fn add_product(self, a: f64, b: f64) -> f64 {
         self + a * b
+    }
+    fn is_finite(self) -> bool {
+        self.is_finite()
+    }
+    fn sums(all: Vec<f64>) -> Sums {
+        Sums::Float(all)
     }
 }
 
@@ -110,6 +117,19 @@ impl Number for i64 {
     fn add_product(self, a: i64, b: i64) -> i64 {
         self.wrapping_add(a.wrapping_mul(b))
     }
+    fn is_finite(self) -> bool {
+        true
+    }
+    fn sums(all: Vec<i64>) -> Sums {
+        Sums::Integer(all)
+    }
+}
+
+/// All elements of a tensor.
+pub(crate) fn read_all<T: Number>(from: &Tensor) -> Vec<T> {
+    let mut all = vec![T::ZERO; from.len()];
+    T::read(from, 0, &mut all);
+    all
 }
 
 /// Sums before the rounding to the result's element type.
@@ -128,19 +148,32 @@ impl Sums {
         }
     }
 
-    /// Adds element `i % bias.len()` of the bias to sum `i`.
-    pub(crate) fn add_rows(&mut self, bias: &Tensor) {
-        let n = bias.len().max(1);
+    /// The sums of a row-major matrix of so many rows and columns, column by column.
+    pub(crate) fn transposed(self, rows: usize, columns: usize) -> Sums {
         match self {
-            Sums::Float(v) => v
-                .iter_mut()
-                .enumerate()
-                .for_each(|(i, x)| *x += bias.f64_at(i % n)),
-            Sums::Integer(v) => {
-                let sum = |(i, x): (usize, &mut i64)| *x = x.wrapping_add(bias.i64_at(i % n));
-                v.iter_mut().enumerate().for_each(sum);
-            }
+            Sums::Float(v) => Sums::Float(by_column(&v, rows, columns)),
+            Sums::Integer(v) => Sums::Integer(by_column(&v, rows, columns)),
         }
+    }
+
+    /// Adds the bias, an element to each of `run` sums one after another, and again from its start.
+    pub(crate) fn add_bias(&mut self, bias: &Tensor, run: usize) {
+        match self {
+            Sums::Float(v) => add_runs(v, &bias.to_f64(), run, |x, b| x + b),
+            Sums::Integer(v) => add_runs(v, &read_all::<i64>(bias), run, i64::wrapping_add),
+        }
+    }
+}
+
+fn by_column<T: Copy>(matrix: &[T], rows: usize, columns: usize) -> Vec<T> {
+    let column = |c: usize| (0..rows).map(move |r| matrix[r * columns + c]);
+    (0..columns).flat_map(column).collect()
+}
+
+fn add_runs<T: Copy>(sums: &mut [T], bias: &[T], run: usize, add: impl Fn(T, T) -> T) {
+    let runs = sums.chunks_mut(run.max(1));
+    for (sums, &term) in runs.zip(bias.iter().cycle()) {
+        sums.iter_mut().for_each(|x| *x = add(*x, term));
     }
 }
 
@@ -148,42 +181,111 @@ impl Sums {
 /// row-major `[k, n]` ones. The results follow one another.
 pub(crate) fn products(a: &Tensor, b: &Tensor, pairs: &[(usize, usize)], extents: Extents) -> Sums {
     match (&a.data, &b.data) {
-        (Data::I64(_), Data::I64(_)) => Sums::Integer(all(a, b, pairs, extents)),
-        _ => Sums::Float(all(a, b, pairs, extents)),
+        (Data::I64(_), Data::I64(_)) => all::<i64>(a, b, pairs, extents),
+        _ => all::<f64>(a, b, pairs, extents),
     }
 }
 
-fn all<T: Number>(a: &Tensor, b: &Tensor, pairs: &[(usize, usize)], x: Extents) -> Vec<T> {
+fn all<T: Number>(a: &Tensor, b: &Tensor, pairs: &[(usize, usize)], x: Extents) -> Sums {
     let mut out = vec![T::ZERO; pairs.len() * x.m * x.n];
-    if x.m * x.n == 0 {
-        return out;
-    }
-    for (matrix, &(a_at, b_at)) in out.chunks_exact_mut(x.m * x.n).zip(pairs) {
-        for (block, rows) in matrix.chunks_mut(ROW_BLOCK * x.n).enumerate() {
-            row_block(a, a_at + block * ROW_BLOCK * x.k, b, b_at, x, rows);
+    if x.m * x.n != 0 {
+        for (matrix, &(a_at, b_at)) in out.chunks_exact_mut(x.m * x.n).zip(pairs) {
+            let a = |at, into: &mut [T]| T::read(a, a_at + at, into);
+            let b = |at, into: &mut [T]| T::read(b, b_at + at, into);
+            add_product(a, b, x, matrix);
         }
     }
-    out
+    T::sums(out)
 }
 
-/// A few rows of one product.
-fn row_block<T: Number>(
-    a: &Tensor,
-    a_at: usize,
-    b: &Tensor,
-    b_at: usize,
+/// Sums that are kept while k runs: a block of these rows and columns.
+const ROWS: usize = 4;
+const COLUMNS: usize = 4;
+
+/// The part of `b` that all rows of `a` go over before the next one: so many k, so many columns.
+const PART: (usize, usize) = (256, 128);
+
+/// Adds the product of two matrices to a row-major third one. Both are read by runs of elements from a row-major
+/// place on; k ascends for each sum.
+pub(crate) fn add_product<T: Number>(
+    a: impl Fn(usize, &mut [T]),
+    b: impl Fn(usize, &mut [T]),
     x: Extents,
     out: &mut [T],
 ) {
-    let mut a_rows = vec![T::ZERO; out.len() / x.n * x.k];
-    T::read(a, a_at, &mut a_rows);
+    if x.m < ROWS {
+        return add_rows(a, b, x, out);
+    }
+    let mut row = vec![T::ZERO; PART.0.max(PART.1)];
+    let mut a_part = vec![[T::ZERO; ROWS]; PART.0];
+    let mut b_part = vec![[T::ZERO; COLUMNS]; PART.0 * PART.1.div_ceil(COLUMNS)];
+    for first in (0..x.n).step_by(PART.1) {
+        let columns = PART.1.min(x.n - first);
+        for low in (0..x.k).step_by(PART.0) {
+            let depth = PART.0.min(x.k - low);
+            for k in 0..depth {
+                b((low + k) * x.n + first, &mut row[..columns]);
+                for (panel, four) in row[..columns].chunks(COLUMNS).enumerate() {
+                    b_part[panel * depth + k][..four.len()].copy_from_slice(four);
+                }
+            }
+            for top in (0..x.m).step_by(ROWS) {
+                let rows = ROWS.min(x.m - top);
+                for r in 0..rows {
+                    a((top + r) * x.k + low, &mut row[..depth]);
+                    let slots = a_part.iter_mut().zip(&row[..depth]);
+                    slots.for_each(|(slot, &value)| slot[r] = value);
+                }
+                for (panel, b) in b_part.chunks(depth).enumerate() {
+                    let left = first + panel * COLUMNS;
+                    if first + columns <= left {
+                        break;
+                    }
+                    let width = COLUMNS.min(x.n - left);
+                    let mut sums = [[T::ZERO; COLUMNS]; ROWS];
+                    let place = |r: usize| (top + r) * x.n + left;
+                    for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+                        sums[..width].copy_from_slice(&out[place(r)..][..width]);
+                    }
+                    add_block(&a_part[..depth], b, &mut sums);
+                    for (r, sums) in sums.iter().enumerate().take(rows) {
+                        out[place(r)..][..width].copy_from_slice(&sums[..width]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of four rows and four columns to their sums.
+fn add_block<T: Number>(a: &[[T; ROWS]], b: &[[T; COLUMNS]], sums: &mut [[T; COLUMNS]; ROWS]) {
+    let mut block = *sums;
+    for (a, b) in a.iter().zip(b) {
+        for (sums, &factor) in block.iter_mut().zip(a) {
+            for (sum, &value) in sums.iter_mut().zip(b) {
+                *sum = sum.add_product(factor, value);
+            }
+        }
+    }
+    *sums = block;
+}
+
+/// The same where there are few rows: each row of `b` is read once.
+fn add_rows<T: Number>(
+    a: impl Fn(usize, &mut [T]),
+    b: impl Fn(usize, &mut [T]),
+    x: Extents,
+    out: &mut [T],
+) {
+    let mut a_all = vec![T::ZERO; x.m * x.k];
+    a(0, &mut a_all);
     let mut b_row = vec![T::ZERO; x.n];
     for k in 0..x.k {
-        T::read(b, b_at + k * x.n, &mut b_row);
-        for (row, out_row) in out.chunks_exact_mut(x.n).enumerate() {
-            let factor = a_rows[row * x.k + k];
-            for (slot, &value) in out_row.iter_mut().zip(&b_row) {
-                *slot = slot.add_product(factor, value);
+        b(k * x.n, &mut b_row);
+        for (row, sums) in out.chunks_exact_mut(x.n.max(1)).enumerate() {
+            let factor = a_all[row * x.k + k];
+            for (sum, &value) in sums.iter_mut().zip(&b_row) {
+                *sum = sum.add_product(factor, value);
             }
         }
     }

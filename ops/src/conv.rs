@@ -6,7 +6,7 @@
 //! transposed, each input element adds itself times the weights to the window it would have been
 //! read from. An attribute `to` names another element type for the result.
 
-use crate::contract::permuted;
+use crate::contract::{Extents, Number, Sums, add_product, permuted, read_all};
 use crate::labels::{Labels, marks, or_barrier};
 use crate::shape::{common_dtype, computed, one, show};
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
@@ -19,6 +19,8 @@ use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim, TensorType};
 use optc_ir::{Code, attributes, codes};
+use std::borrow::Cow;
+use std::ops::Range;
 
 attributes! {
     /// Convolution of N C spatial by O C/g spatial weights, plus a bias `[O]`.
@@ -147,31 +149,14 @@ impl Operation for Conv {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let plan = Plan::new(self.config(call.op)?, call);
-        let (x, w) = (call.input(0).to_f64(), call.input(1).to_f64());
-        let bias = call.inputs.get(2);
-        let (x_plane, y_plane) = (
-            plan.x.iter().product::<usize>(),
-            plan.y.iter().product::<usize>(),
-        );
-        let mut out = Vec::with_capacity(plan.batch * plan.channels_out * y_plane);
-        let ins = plan.channels_in / plan.group;
-        let outs = (plan.channels_out / plan.group).max(1);
-        for n in 0..plan.batch {
-            for o in 0..plan.channels_out {
-                let mut plane = vec![bias.map_or(0.0, |b| b.f64_at(o)); y_plane];
-                for c in 0..ins {
-                    let at = (n * plan.channels_in + o / outs * ins + c) * x_plane;
-                    add_channel(
-                        &plan,
-                        &x[at..at + x_plane],
-                        &w[plan.weight(o, c, 0)..],
-                        &mut plane,
-                    );
-                }
-                out.extend(plane);
-            }
+        let mut sums = match call.input(0).dtype.is_int() {
+            true => plan.sums::<i64>(call),
+            false => plan.sums::<f64>(call),
+        };
+        if let Some(bias) = call.inputs.get(2) {
+            sums.add_bias(bias, plan.y.iter().product());
         }
-        Ok(call.floats(out))
+        Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
@@ -343,80 +328,135 @@ struct Plan {
     kernel: [usize; 3],
     slides: [Slide; 3],
     batch: usize,
-    channels_in: usize,
-    channels_out: usize,
     group: usize,
+    /// Channels of a group.
+    ins: usize,
+    outs: usize,
     transposed: bool,
 }
 
+/// Positions of the result that are computed together.
+const POSITIONS: usize = 128;
+
 impl Plan {
     fn new(config: Config, call: &Call<'_>) -> Plan {
-        let (x, w, y) = (&call.input(0).shape, &call.input(1).shape, call.shape());
+        let (x_shape, w, y_shape) = (&call.input(0).shape, &call.input(1).shape, call.shape());
+        let (x, y, kernel) = (
+            three(&x_shape[2..], 1),
+            three(&y_shape[2..], 1),
+            three(&w[2..], 1),
+        );
+        let group = usize::try_from(config.group).unwrap_or(usize::MAX);
         Plan {
-            x: three(&x[2..], 1),
-            y: three(&y[2..], 1),
-            kernel: three(&w[2..], 1),
+            x,
+            y,
+            kernel,
             slides: three(&config.slides, Slide::POINT),
-            batch: x[0],
-            channels_in: x[1],
-            channels_out: y[1],
-            group: usize::try_from(config.group).unwrap_or(usize::MAX),
+            group,
+            batch: x_shape[0],
+            ins: x_shape[1] / group,
+            outs: y_shape[1] / group,
             transposed: config.transposed,
         }
     }
 
-    /// The weight of output channel `o`, input channel `c` of its group, kernel element `k`.
-    fn weight(&self, o: usize, c: usize, k: usize) -> usize {
-        let (ins, outs) = (
-            self.channels_in / self.group,
-            self.channels_out / self.group,
-        );
-        let volume: usize = self.kernel.iter().product();
-        if self.transposed {
-            ((o / outs * ins + c) * outs + o % outs) * volume + k
-        } else {
-            (o * ins + c) * volume + k
-        }
-    }
-}
-
-/// Adds one input channel times its kernel to one output channel.
-fn add_channel(plan: &Plan, x: &[f64], w: &[f64], y: &mut [f64]) {
-    let [kernel_0, kernel_1, kernel_2] = plan.kernel;
-    for k0 in 0..kernel_0 {
-        for k1 in 0..kernel_1 {
-            for k2 in 0..kernel_2 {
-                let weight = w[(k0 * kernel_1 + k1) * kernel_2 + k2];
-                add_offset(plan, x, weight, [k0, k1, k2], y);
-            }
-        }
-    }
-}
-
-/// Adds one input channel, shifted by kernel offset `k`, times one weight. The windows lie over the
-/// operand, transposed over the result.
-fn add_offset(plan: &Plan, x: &[f64], weight: f64, k: [usize; 3], y: &mut [f64]) {
-    let (windows, under) = if plan.transposed {
-        (plan.x, plan.y)
-    } else {
-        (plan.y, plan.x)
-    };
-    let place = |d: usize, at: usize| plan.slides[d].element(at, k[d], under[d]);
-    let columns: Vec<Option<usize>> = (0..windows[2]).map(|i| place(2, i)).collect();
-    for i0 in 0..windows[0] {
-        let Some(j0) = place(0, i0) else { continue };
-        for i1 in 0..windows[1] {
-            let Some(j1) = place(1, i1) else { continue };
-            let window_row = (i0 * windows[1] + i1) * windows[2];
-            let row = (j0 * under[1] + j1) * under[2];
-            for (i2, column) in columns.iter().enumerate() {
-                let Some(j2) = column else { continue };
-                if plan.transposed {
-                    y[row + j2] += weight * x[window_row + i2];
-                } else {
-                    y[window_row + i2] += weight * x[row + j2];
+    /// The sums without the bias. Those of a sample and a group are a product: of the weights, [O/g, C/g kernel], and
+    /// of what each of them meets at each position of the result, [C/g kernel, spatial].
+    fn sums<T: Number>(&self, call: &Call<'_>) -> Sums {
+        let (x, w) = (read_all::<T>(call.input(0)), read_all::<T>(call.input(1)));
+        let [x_plane, y_plane, volume] =
+            [self.x, self.y, self.kernel].map(|s| s.iter().product::<usize>());
+        let depth = self.ins * volume;
+        let mut out = vec![T::ZERO; self.batch * self.group * self.outs * y_plane];
+        for (at, out) in out.chunks_mut((self.outs * y_plane).max(1)).enumerate() {
+            let x = &x[at * self.ins * x_plane..][..self.ins * x_plane];
+            let w = &w[at % self.group * self.outs * depth..][..self.outs * depth];
+            let w = self.weights(w, volume);
+            for first in (0..y_plane).step_by(POSITIONS) {
+                let n = POSITIONS.min(y_plane - first);
+                let sums = self.sums_of(x, &w, first..first + n);
+                for (o, sums) in sums.chunks_exact(n).enumerate() {
+                    out[o * y_plane + first..][..n].copy_from_slice(sums);
                 }
             }
+        }
+        T::sums(out)
+    }
+
+    /// The weights of a group as [O/g, C/g kernel]; those of a transposed convolution lie as [C/g, O/g, kernel].
+    fn weights<'w, T: Number>(&self, w: &'w [T], volume: usize) -> Cow<'w, [T]> {
+        if !self.transposed {
+            return Cow::Borrowed(w);
+        }
+        let of = |o: usize, c: usize| w[(c * self.outs + o) * volume..][..volume].iter().copied();
+        let all = (0..self.outs).flat_map(|o| (0..self.ins).flat_map(move |c| of(o, c)));
+        Cow::Owned(all.collect())
+    }
+
+    /// The sums at some positions of the result, of the elements and weights of one group: [O/g, positions].
+    fn sums_of<T: Number>(&self, x: &[T], w: &[T], positions: Range<usize>) -> Vec<T> {
+        let (n, depth) = (positions.len(), w.len() / self.outs.max(1));
+        let mut sums = vec![T::ZERO; self.outs * n];
+        if w.iter().all(|w| w.is_finite()) {
+            // A finite weight makes 0 of the 0 that stands for padding.
+            let mut met = vec![T::ZERO; depth * n];
+            for (i, met) in met.chunks_exact_mut(n).enumerate() {
+                self.each_met(i, &positions, |at, from| met[at] = x[from]);
+            }
+            let run = |of: &[T], at: usize, into: &mut [T]| {
+                into.copy_from_slice(&of[at..at + into.len()]);
+            };
+            let extents = Extents {
+                m: self.outs,
+                k: depth,
+                n,
+            };
+            add_product(
+                |at, into| run(w, at, into),
+                |at, into| run(&met, at, into),
+                extents,
+                &mut sums,
+            );
+            return sums;
+        }
+        for (w, sums) in w.chunks_exact(depth).zip(sums.chunks_exact_mut(n)) {
+            for (i, &w) in w.iter().enumerate() {
+                let mut add = |at: usize, from: usize| sums[at] = sums[at].add_product(w, x[from]);
+                self.each_met(i, &positions, &mut add);
+            }
+        }
+        sums
+    }
+
+    /// The position of the operand, in one dimension, that element `k` of the kernel meets at a position of the result; none
+    /// where it is padding, or lies between the windows of a transposed convolution.
+    fn met(&self, d: usize, k: usize, at: usize) -> Option<usize> {
+        match self.transposed {
+            true => self.slides[d].window(at, k, self.x[d]),
+            false => self.slides[d].element(at, k, self.x[d]),
+        }
+    }
+
+    /// Calls `f` with each of these positions, counted from the first, at which weight `i` of an output channel meets an
+    /// element, and with the number of that element.
+    fn each_met(&self, i: usize, positions: &Range<usize>, mut f: impl FnMut(usize, usize)) {
+        let ([k0, k1, k2], [x0, x1, x2], [_, y1, y2]) = (self.kernel, self.x, self.y);
+        let channel = i / (k0 * k1 * k2);
+        let k = [i / (k1 * k2) % k0, i / k2 % k1, i % k2];
+        let mut at = positions.start;
+        while at < positions.end {
+            let (line, start) = (at / y2, at % y2);
+            let end = y2.min(start + positions.end - at);
+            let outer = self.met(0, k[0], line / y1);
+            if let Some((j0, j1)) = outer.zip(self.met(1, k[1], line % y1)) {
+                let row = ((channel * x0 + j0) * x1 + j1) * x2;
+                for column in start..end {
+                    if let Some(j2) = self.met(2, k[2], column) {
+                        f(at - positions.start + column - start, row + j2);
+                    }
+                }
+            }
+            at += end - start;
         }
     }
 }

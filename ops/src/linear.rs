@@ -58,15 +58,17 @@ impl Operation for Linear {
     }
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let (x, w) = (call.input(0), call.input(1).transposed(&[1, 0]));
-        let (k, n) = (w.shape[0], w.shape[1]);
-        let shape = call.shape();
+        let (x, w) = (call.input(0), call.input(1));
+        let (n, k) = (w.shape[0], w.shape[1]);
         let m = x.shape[..x.shape.len() - 1].iter().product();
-        let mut sums = products(x, &w, &[(0, 0)], Extents { m, k, n });
+        // The weights are the larger ones; they are read as they lie.
+        let columns = x.reshaped(vec![m, k]).transposed(&[1, 0]);
+        let sums = products(w, &columns, &[(0, 0)], Extents { m: n, k, n: m });
+        let mut sums = sums.transposed(n, m);
         if let Some(bias) = call.inputs.get(2) {
-            sums.add_rows(bias);
+            sums.add_bias(bias, 1);
         }
-        Ok(vec![sums.into_tensor(call.dtype(), shape)])
+        Ok(vec![sums.into_tensor(call.dtype(), call.shape())])
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

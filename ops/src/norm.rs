@@ -3,6 +3,7 @@
 //! Those of the trailing dimensions go over the dimensions from `axis` on; those over channels, dimension 1,
 //! have scale and bias, or mean and variance too, one a channel.
 
+use crate::binary::broadcast_floats;
 use crate::labels::{Labels, broadcasting_along, marks, or_barrier};
 use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
@@ -10,7 +11,7 @@ use optc_ir::op::{
     Axes, Call, Freedom, FreedomClass, Inferred, OpError, OpRef, OverAxes, Role, Run, compatible,
     unify,
 };
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{AttrDict, Code, codes};
 
 /// The first of the trailing dimensions that are normalized.
@@ -69,18 +70,11 @@ pub(crate) fn eval_trailing(
     for group in values.chunks_mut(n) {
         normalize(group, centred, epsilon);
     }
-    let scale = call.input(1);
-    let factors = Offsets::broadcast(&scale.shape, &x.shape);
-    values
-        .iter_mut()
-        .zip(factors)
-        .for_each(|(v, i)| *v *= scale.f64_at(i));
+    let factors = broadcast_floats(call.input(1), &x.shape);
+    values.iter_mut().zip(factors).for_each(|(v, f)| *v *= f);
     if let Some(bias) = call.inputs.get(2) {
-        let terms = Offsets::broadcast(&bias.shape, &x.shape);
-        values
-            .iter_mut()
-            .zip(terms)
-            .for_each(|(v, i)| *v += bias.f64_at(i));
+        let terms = broadcast_floats(bias, &x.shape);
+        values.iter_mut().zip(terms).for_each(|(v, t)| *v += t);
     }
     Ok(call.floats(values))
 }
@@ -117,14 +111,18 @@ pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     one(x.dims.clone(), dtype)
 }
 
-/// Applies `f(value, channel)` to every element.
-pub(crate) fn per_channel(shape: &[usize], values: &mut [f64], f: impl Fn(f64, usize) -> f64) {
+/// Applies to every element what `f` gives for its channel.
+pub(crate) fn per_channel<F: Fn(f64) -> f64>(
+    shape: &[usize],
+    values: &mut [f64],
+    f: impl Fn(usize) -> F,
+) {
     let spatial = shape[2..].iter().product::<usize>().max(1);
     let channels = shape[1].max(1);
-    values
-        .iter_mut()
-        .enumerate()
-        .for_each(|(i, v)| *v = f(*v, i / spatial % channels));
+    for (plane, values) in values.chunks_mut(spatial).enumerate() {
+        let f = f(plane % channels);
+        values.iter_mut().for_each(|v| *v = f(*v));
+    }
 }
 
 /// Normalizes each of this many groups of channels, at least 1, of each sample.
@@ -135,8 +133,10 @@ pub(crate) fn eval_groups(call: &Call<'_>, groups: usize, epsilon: f64) -> Vec<T
     for group in values.chunks_mut((per_sample / groups).max(1)) {
         normalize(group, true, epsilon);
     }
-    let p = |i: usize, c: usize| call.input(i).f64_at(c);
-    per_channel(&x.shape, &mut values, |v, c| v * p(1, c) + p(2, c));
+    per_channel(&x.shape, &mut values, |c| {
+        let [scale, bias] = [1, 2].map(|i| call.input(i).f64_at(c));
+        move |v| v * scale + bias
+    });
     call.floats(values)
 }
 

@@ -85,7 +85,7 @@ fn unsuited(op: &OpRef<'_>, found: DType, wanted: &str) -> OpError {
 /// `f` of every element of the first operand.
 pub(crate) fn floats(call: &Call<'_>, f: impl Fn(f64) -> f64) -> Vec<Tensor> {
     let x = call.input(0);
-    call.floats((0..x.len()).map(|i| f(x.f64_at(i))))
+    call.floats(x.to_f64().into_iter().map(f))
 }
 
 /// `f` of every element of the first operand.

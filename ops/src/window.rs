@@ -98,6 +98,13 @@ impl Slide {
         let position = at * self.stride + offset * self.dilation;
         position.checked_sub(self.low).filter(|&p| p < n)
     }
+
+    /// The window, of `n`, whose element `offset` lies at `at`, if there is one.
+    pub(crate) fn window(&self, at: usize, offset: usize, n: usize) -> Option<usize> {
+        let start = (at + self.low).checked_sub(offset * self.dilation)?;
+        let window = start / self.stride;
+        (start % self.stride == 0 && window < n).then_some(window)
+    }
 }
 
 /// The greatest window attribute that is believed.
