@@ -243,6 +243,24 @@ fn floats(
     })
 }
 
+/// The elements in which two tensors of one type and shape differ by more than is allowed; none of tensors of others.
+pub(crate) fn differing(a: &Tensor, b: &Tensor) -> Option<Vec<bool>> {
+    if a.dtype != b.dtype || a.shape != b.shape {
+        return None;
+    }
+    Some(match (&a.data, &b.data) {
+        (Data::Bits(x), Data::Bits(y)) => x.iter().zip(y).map(|(x, y)| x != y).collect(),
+        (Data::I64(x), Data::I64(y)) => x.iter().zip(y).map(|(x, y)| x != y).collect(),
+        _ => {
+            let (x, y) = (a.to_f64(), b.to_f64());
+            let finite = y.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+            let allowed = tolerance(b.dtype) * finite.fold(1.0, f64::max);
+            let far = |(&x, &y): (&f64, &f64)| allowed < distance(x, y);
+            x.iter().zip(&y).map(far).collect()
+        }
+    })
+}
+
 fn distance(a: f64, b: f64) -> f64 {
     if a == b || (a.is_nan() && b.is_nan()) {
         0.0

@@ -4,9 +4,10 @@ use crate::constant::constant;
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::limit::{Budget, shape_text};
+use crate::memo::Memo;
 use crate::scope::{Clash, Scope, dims_text, type_text, well_formed};
 use crate::sharing::Sharing;
-use crate::uninterpreted::{self, Opaque};
+use crate::uninterpreted::{self, OPEN_SIZE, Opaque, held_type};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
@@ -110,6 +111,8 @@ pub(crate) struct Program<'a> {
     /// by itself.
     pub(crate) schedules: &'a Schedules,
     pub(crate) opaque: Opaque<'a>,
+    /// What costly operations gave before.
+    pub(crate) memo: Option<&'a Memo>,
 }
 
 /// One call in progress.
@@ -212,7 +215,11 @@ impl<M: Memory> Frame<'_, M> {
             .registry
             .get(op.name)
             .ok_or(OpFailure::Unknown)?;
-        decl.infer(op)?;
+        // What is opaque may give values that are no tensors.
+        let tensors = op.results.iter().all(|ty| ty.as_tensor().is_some());
+        if tensors || decl.structure() != Structure::Opaque {
+            decl.infer(op)?;
+        }
         Ok(decl)
     }
 
@@ -226,13 +233,18 @@ impl<M: Memory> Frame<'_, M> {
                 self.budget.room(ty.dtype, &shape)?;
             }
         }
+        let memo = self.program.memo;
+        let memo = memo.and_then(|memo| Some((memo, Memo::key(&op, decl, inputs)?)));
+        if let Some(known) = memo.and_then(|(memo, key)| memo.get(key)) {
+            return Ok(known);
+        }
         let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
         let cx = EvalContext {
             bindings: &self.scope.bindings,
         };
         let outputs = match decl.eval(&op, &inputs, &cx) {
             Err(error) if !error.stops() && decl.structure() == Structure::Opaque => {
-                let shape = |ty: &&Type| ty.as_tensor().and_then(|t| self.scope.shape(t));
+                let shape = |ty: &&Type| self.scope.shape_or(&held_type(ty), OPEN_SIZE);
                 let shapes: Vec<_> = op.results.iter().map(shape).collect();
                 let opaque = self.program.opaque;
                 let done = uninterpreted::apply(
@@ -250,7 +262,11 @@ impl<M: Memory> Frame<'_, M> {
             }
             done => done?,
         };
-        Ok(outputs.into_iter().map(Rc::new).collect())
+        let outputs: Vec<Rc<Tensor>> = outputs.into_iter().map(Rc::new).collect();
+        if let Some((memo, key)) = memo {
+            memo.keep(key, &outputs);
+        }
+        Ok(outputs)
     }
 
     pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
@@ -270,11 +286,16 @@ impl<M: Memory> Frame<'_, M> {
         tensor: Rc<Tensor>,
     ) -> Result<(), OpFailure> {
         let func = self.func;
-        let Type::Tensor(ty) = func.ty(value) else {
+        let ty = &*held_type(func.ty(value));
+        let own = self
+            .scope
+            .shape(ty)
+            .is_some_and(|shape| shape == tensor.shape);
+        if func.ty(value).as_tensor().is_none() && !(own && tensor.dtype == ty.dtype) {
             return Err(OpFailure::NotTensor {
                 found: type_text(func.ty(value)),
             });
-        };
+        }
         well_formed(&tensor).map_err(|problem| OpFailure::Malformed { index, problem })?;
         if tensor.dtype != ty.dtype {
             let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
@@ -383,12 +404,6 @@ impl<M: Memory> Frame<'_, M> {
 
     pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
         let held = self.held(operand, value)?;
-        let func = self.func;
-        let Type::Tensor(ty) = func.ty(value) else {
-            return Err(OpFailure::NotTensor {
-                found: type_text(func.ty(value)),
-            });
-        };
-        self.memory.load(&held, ty)
+        self.memory.load(&held, &held_type(self.func.ty(value)))
     }
 }

@@ -1,13 +1,16 @@
 //! Reproducible inputs and weights: the same seed gives the same bits on every machine.
 
+use crate::compare::tolerance;
 use crate::data::{DataError, DataSource};
-use crate::error::{InputError, RunError};
+use crate::error::RunError;
 use crate::limit::{Budget, MAX_ELEMENTS};
 use crate::ports::argument_keys;
-use crate::scope::{find_func, shape_or_default, type_text};
+use crate::scope::{find_func, shape_or_default};
+use crate::uninterpreted::held_type;
+use crate::walk::MAX_CALL_DEPTH;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
-use optc_ir::{Bindings, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Type, Value};
+use optc_ir::{Bindings, Control, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Value};
 
 /// The size of a symbol that is not bound, and of an unknown dimension, where inputs are made up.
 pub const DEFAULT_SIZE: u64 = 128;
@@ -78,7 +81,7 @@ pub enum Fill {
 /// it indexes; one that is cast to a float or a truth value is a mask, 0 or 1. The same function, seed and bindings give the same inputs.
 ///
 /// # Errors
-/// There is no such function, or an argument is no tensor or too large.
+/// There is no such function, or an argument is too large.
 pub fn random_inputs(
     module: &Module,
     func: &str,
@@ -90,10 +93,7 @@ pub fn random_inputs(
     let func = find_func(module, func)?;
     let (mut inputs, budget) = (IndexMap::new(), Budget::new());
     for (i, (name, &value)) in argument_keys(func).into_iter().zip(&func.args).enumerate() {
-        let Type::Tensor(ty) = func.ty(value) else {
-            let found = type_text(func.ty(value));
-            return Err(InputError::NotTensor { name, found }.into());
-        };
+        let ty = &*held_type(func.ty(value));
         let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
         let room = budget.hold(ty.dtype, &shape);
         room.map_err(|source| RunError::Boundary {
@@ -102,7 +102,7 @@ pub fn random_inputs(
             source: Box::new(source),
         })?;
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
-        let bound = value_bound(func, value, bindings, registry);
+        let bound = value_bound((module, func), value, bindings, registry, 0);
         let tensor = match bound {
             Some(n) if ty.dtype.is_int() => {
                 let count: usize = shape.iter().product();
@@ -213,16 +213,45 @@ fn small_int(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> i64 {
     wrap_int(signed, dtype)
 }
 
-/// Digit `digit` of the row-major number of each element, in the base that the type can count to.
-fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
-    let base: u64 = match dtype {
+/// The inputs with their floats a little off: by less than what rounding in a program makes of a difference.
+pub(crate) fn nearby(inputs: &IndexMap<String, Tensor>, seed: u64) -> IndexMap<String, Tensor> {
+    let mut rng = SplitMix64::new(mix(seed ^ 0x6E65_6172));
+    let near = |(key, tensor): (&String, &Tensor)| {
+        if !tensor.dtype.is_float() {
+            return (key.clone(), tensor.clone());
+        }
+        let off = tolerance(tensor.dtype) / 64.0;
+        let values = tensor.to_f64().into_iter();
+        let values = values.map(|x| x + off * x.abs().max(1.0) * (rng.normal() / 6.0));
+        let near = Tensor::from_f64(tensor.dtype, tensor.shape.clone(), values);
+        (key.clone(), near)
+    };
+    inputs.iter().map(near).collect()
+}
+
+/// Whether the number of some element has this digit, so that not all are 0.
+pub(crate) fn has_digit(inputs: &IndexMap<String, Tensor>, digit: u32) -> bool {
+    inputs.values().any(|tensor| {
+        let step = base(tensor.dtype).checked_pow(digit);
+        step.is_some_and(|step| step < tensor.len() as u64)
+    })
+}
+
+/// The numbers that a type can count.
+fn base(dtype: DType) -> u64 {
+    match dtype {
         DType::F64 => 1 << 52,
         DType::F32 => 1 << 24,
         DType::F16 => 1 << 11,
         DType::BF16 => 1 << 8,
         DType::Int { bits, .. } => 1 << u32::from(bits).min(62),
         DType::Mini(_) | DType::Complex64 | DType::Complex128 => 1 << dtype.bits().min(62),
-    };
+    }
+}
+
+/// Digit `digit` of the row-major number of each element, in the base that the type can count to.
+fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
+    let base = base(dtype);
     let count: usize = shape.iter().product();
     let step = base.checked_pow(digit);
     let value = |i: usize| step.map_or(0, |step| i as u64 / step % base);
@@ -236,17 +265,27 @@ fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
 /// The number below which an integer argument stays, if its uses ask for one.
 ///
 /// That is the smallest size that it indexes, directly or through operations that only pass values
-/// on. Where something that is computed from it is an index, and where it becomes a float or a truth
+/// on, also in functions that are called or run. Where something that is computed from it is an index, and where it becomes a float or a truth
 /// value, as a mask does, it is 0 or 1.
-fn value_bound(func: &Func, arg: Value, bindings: &Bindings, registry: &Registry) -> Option<u64> {
+fn value_bound(
+    (module, func): (&Module, &Func),
+    arg: Value,
+    bindings: &Bindings,
+    registry: &Registry,
+    depth: usize,
+) -> Option<u64> {
     let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
     let mut computed: IndexSet<Value> = IndexSet::new();
     let mut bound: Option<u64> = None;
     for &op in &func.body {
         let data = &func.ops[op];
-        let carried = data.operands.iter().any(|v| carriers.contains(v));
-        let derived = data.operands.iter().any(|v| computed.contains(v));
         let index = indexed(func, op, bindings, registry);
+        let moved = || {
+            let index = index.map(|(v, _)| v);
+            data.operands.iter().filter(move |&&v| Some(v) != index)
+        };
+        let carried = moved().any(|v| carriers.contains(v));
+        let derived = moved().any(|v| computed.contains(v));
         let passed = registry
             .get(&data.name)
             .is_some_and(|d| d.passes_on(&func.op_ref(op)));
@@ -257,14 +296,73 @@ fn value_bound(func: &Func, arg: Value, bindings: &Bindings, registry: &Registry
             Some(_) | None => None,
         };
         bound = bound.into_iter().chain(limit).min();
-        if index.is_none() && derived {
+        if depth < MAX_CALL_DEPTH && (carried || derived) {
+            for (inner, operand, argument) in runs(module, func, op, registry) {
+                let given = data.operands.get(operand..).unwrap_or_default();
+                let taken = inner.args.get(argument..).unwrap_or_default();
+                for (value, &arg) in given.iter().zip(taken) {
+                    let most = match (carriers.contains(value), computed.contains(value)) {
+                        (true, _) => u64::MAX,
+                        (false, true) => MASK,
+                        (false, false) => continue,
+                    };
+                    let inside = (module, inner);
+                    let limit = value_bound(inside, arg, bindings, registry, depth + 1);
+                    bound = bound.into_iter().chain(limit.map(|n| n.min(most))).min();
+                }
+            }
+        }
+        if derived {
             computed.extend(&data.results);
-        } else if index.is_none() && carried {
+        } else if carried {
             let set = if passed { &mut carriers } else { &mut computed };
             set.extend(&data.results);
         }
     }
     bound
+}
+
+/// The functions that an operation runs, each with its first operand that is handed on and the argument that it becomes; those
+/// after it follow.
+fn runs<'m>(
+    module: &'m Module,
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+) -> Vec<(&'m Func, usize, usize)> {
+    let find = |name: &str| find_func(module, name).ok();
+    let handed = |name: &str, operand, argument| Some((find(name)?, operand, argument));
+    if let Some(callee) = func.callee(op) {
+        return handed(callee, 0, 0).into_iter().collect();
+    }
+    let op = func.op_ref(op);
+    let control = registry.get(op.name).and_then(|decl| decl.control(&op));
+    match control {
+        None => Vec::new(),
+        Some(Control::Loop { condition, body }) => {
+            let both = [handed(&condition, 0, 0), handed(&body, 0, 0)];
+            both.into_iter().flatten().collect()
+        }
+        Some(Control::Branch(names)) => {
+            let mut found = Vec::new();
+            let mut operand = 1;
+            for inner in names.iter().filter_map(|name| find(name)) {
+                found.push((inner, operand, 0));
+                operand += inner.args.len();
+            }
+            found
+        }
+        Some(Control::Rounds {
+            body,
+            limit,
+            condition,
+            ..
+        }) => {
+            let first = usize::from(limit) + usize::from(condition);
+            handed(&body, first, 2).into_iter().collect()
+        }
+        Some(Control::Scan { body, .. }) => handed(&body, 0, 0).into_iter().collect(),
+    }
 }
 
 /// Masks are 0 or 1.

@@ -34,6 +34,7 @@ pub fn run_reference(
             data,
             schedules: &UNSCHEDULED,
             opaque: Opaque::Refused,
+            memo: None,
         },
         &mut Logical,
         func,

@@ -3,6 +3,7 @@
 use crate::error::{InputError, RunError};
 use crate::limit::{MAX_ELEMENTS, elements_within_limit, shape_text};
 use crate::ports::argument_keys;
+use crate::uninterpreted::held_type;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
@@ -50,6 +51,21 @@ impl Scope {
         ty.dims
             .iter()
             .map(|d| usize::try_from(self.size(d)?).ok())
+            .collect()
+    }
+
+    /// The extents of a type; what is not known yet is `open`, and so is each name without a size in an expression.
+    pub(crate) fn shape_or(&self, ty: &TensorType, open: usize) -> Vec<usize> {
+        let name = |name: &str| Some(self.bindings.0.get(name).copied().unwrap_or(open as u64));
+        let size = |dim: &Dim| match dim {
+            Dim::Fixed(n) => Some(*n),
+            Dim::Symbol(_) => u64::try_from(dim.size()?.eval(&name)?).ok(),
+            Dim::Unknown => None,
+        };
+        let extent = |dim: &Dim| size(dim).and_then(|n| usize::try_from(n).ok());
+        ty.dims
+            .iter()
+            .map(|dim| extent(dim).unwrap_or(open))
             .collect()
     }
 
@@ -118,12 +134,15 @@ impl Scope {
         tensor: &Tensor,
     ) -> Result<(), InputError> {
         let name = || name.to_owned();
-        let Type::Tensor(ty) = ty else {
+        let found = ty;
+        let ty = &*held_type(ty);
+        let stands_in = tensor.dtype == ty.dtype && self.shape(ty).as_ref() == Some(&tensor.shape);
+        if found.as_tensor().is_none() && !stands_in {
             return Err(InputError::NotTensor {
                 name: name(),
-                found: type_text(ty),
+                found: type_text(found),
             });
-        };
+        }
         if let Err(problem) = well_formed(tensor) {
             return Err(InputError::Malformed {
                 name: name(),

@@ -14,9 +14,13 @@ pub const MAX_CHOSEN_ELEMENTS: u64 = 1 << 22;
 /// Sizes that are tried, largest first.
 const SCALES: [u64; 9] = [crate::DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
 
+/// The most elements of all values where the sizes within the limit are none that the first program runs with.
+const MAX_ELEMENTS_AT_LAST: u64 = MAX_CHOSEN_ELEMENTS << 4;
+
 /// Sizes for the names in the arguments of the first program that nobody gave, as it may run with.
 pub(crate) struct Choices {
-    /// As large as the limit of elements allows, up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them; at least one.
+    /// As large as the limit of elements allows, up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them, then larger and
+    /// smaller ones; at least one.
     pub(crate) large: Vec<Bindings>,
     /// Small ones; none where all sizes are given.
     pub(crate) small: Vec<Bindings>,
@@ -25,15 +29,12 @@ pub(crate) struct Choices {
 impl Choices {
     /// First each name has another size than the one before it, so that one dimension taken for another shows; the large
     /// ones differ by an eighth, and so divide alike. Then each has another one than the one after it, for programs in
-    /// which a size is the difference of two. Then all have the same, for programs that run only where two are equal, and at last
-    /// all are 1, for those that run only where what is broadcast is.
+    /// which a size is the difference of two. Then one is a multiple of another, for programs that halve them, once with few samples. Then all have the
+    /// same, for programs that run only where two are equal, and at last all are 1, for those that run only where what is
+    /// broadcast is.
     pub(crate) fn new(programs: [(&Module, &Func); 2], given: &Bindings) -> Choices {
         let names = open_names(programs[0].1, given);
         let last = (names.len() as u64).saturating_sub(1);
-        let sizes = |size: &dyn Fn(u64, u64) -> u64| largest(programs, given, &names, size);
-        let step = |scale: u64| (scale / 8).max(1);
-        let mut large = vec![sizes(&|scale, i| scale + i * step(scale))];
-        let mut small = Vec::new();
         let of = |size: &dyn Fn(u64) -> u64| {
             let mut found = given.clone();
             for (name, i) in names.iter().zip(0..) {
@@ -41,38 +42,70 @@ impl Choices {
             }
             found
         };
-        if 1 < names.len() {
-            large.push(sizes(&|scale, i| scale + (last - i) * step(scale)));
-            large.push(sizes(&|scale, _| scale));
+        if names.is_empty() {
+            return Choices {
+                large: vec![given.clone()],
+                small: Vec::new(),
+            };
         }
-        if !names.is_empty() {
-            small.push(of(&|i| 3 + 2 * i));
+        let step = |scale: u64| (scale / 8).max(1);
+        let leads = leading(programs[0].1, &names);
+        let ways: [&dyn Fn(u64, u64) -> u64; 5] = [
+            &|scale, i| scale + i * step(scale),
+            &|scale, i| scale + (last - i) * step(scale),
+            &|scale, i| scale << (i % 2),
+            &|scale, i| {
+                if leads.contains(&i) {
+                    2
+                } else {
+                    scale << (i % 2)
+                }
+            },
+            &|scale, _| scale,
+        ];
+        // With one name the ways are one.
+        let ways = if names.len() == 1 {
+            &ways[..1]
+        } else {
+            &ways[..]
+        };
+        let within = |sizes: &Bindings, scale: u64, limit: u64| {
+            let count = |(module, func)| elements(module, func, sizes, scale);
+            let counts = programs.map(count);
+            counts[0].saturating_add(counts[1]) <= limit
+        };
+        let at = |scale: u64, way: &dyn Fn(u64, u64) -> u64| of(&|i| way(scale, i));
+        let mut large = Vec::new();
+        for way in ways {
+            let fits = |&scale: &u64| within(&at(scale, way), scale, MAX_CHOSEN_ELEMENTS);
+            let scale = SCALES.into_iter().find(fits).unwrap_or(1);
+            large.push(at(scale, way));
+        }
+        for scale in SCALES {
+            for way in ways {
+                let sizes = at(scale, way);
+                if within(&sizes, scale, MAX_ELEMENTS_AT_LAST) && !large.contains(&sizes) {
+                    large.push(sizes);
+                }
+            }
+        }
+        let mut small = vec![of(&|i| 3 + 2 * i)];
+        if 1 < names.len() {
             small.push(of(&|i| 3 + 2 * (last - i)));
             small.push(of(&|_| 3));
-            large.push(of(&|_| 1));
         }
         Choices { large, small }
     }
 }
 
-/// The sizes of the largest scale that stays within the limit, else of the smallest one.
-fn largest(
-    programs: [(&Module, &Func); 2],
-    given: &Bindings,
-    names: &IndexSet<Arc<str>>,
-    size: &dyn Fn(u64, u64) -> u64,
-) -> Bindings {
-    let mut found = given.clone();
-    for scale in SCALES {
-        for (name, i) in names.iter().zip(0..) {
-            found.0.insert(name.clone(), size(scale, i));
-        }
-        let counts = programs.map(|(module, func)| elements(module, func, &found, scale));
-        if counts[0].saturating_add(counts[1]) <= MAX_CHOSEN_ELEMENTS {
-            break;
-        }
-    }
-    found
+/// The numbers of the names that are the first of three dimensions or more.
+fn leading(func: &Func, names: &IndexSet<Arc<str>>) -> Vec<u64> {
+    let types = func.args.iter().filter_map(|&v| func.ty(v).as_tensor());
+    let first = types
+        .filter(|ty| 3 <= ty.rank())
+        .filter_map(|ty| ty.dims[0].size());
+    let at = first.filter_map(|size| names.get_index_of(size.as_name()?));
+    at.map(|i| i as u64).collect()
 }
 
 /// The names in the types of the arguments that have no size, in order.

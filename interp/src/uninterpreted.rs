@@ -8,9 +8,11 @@
 //! An operation that is kept as text names its operands by number, and an operand that it uses twice once or twice. Its
 //! text counts the uses here, each of which is an operand.
 
-use indexmap::IndexSet;
+use crate::dimension_numbers::Canonical;
+use indexmap::IndexMap;
 use optc_ir::text::print_attr;
-use optc_ir::{Attr, AttrDict, Bindings, Data, Effect, OpRef, Tensor, Type};
+use optc_ir::{Attr, AttrDict, Bindings, DType, Data, Effect, OpRef, Tensor, TensorType, Type};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a run makes of opaque operations.
@@ -20,12 +22,22 @@ pub(crate) enum Opaque<'a> {
     Refused,
     /// Those without effects are functions of their operands.
     Functions {
-        /// The functions of the program that they may name.
-        same: &'a IndexSet<Arc<str>>,
+        /// The functions of the program that they may name, each with the number of what it computes.
+        same: &'a IndexMap<Arc<str>, usize>,
         /// Whether loops and branches run what they name.
         loops: bool,
+        /// Whether what they read outside of the program stays as it is.
+        reads: bool,
     },
 }
+
+/// The type of what stands for a value that is no tensor, such as a sequence: as many numbers as tell one from another.
+pub(crate) fn stand_in() -> TensorType {
+    TensorType::fixed(&[8], DType::F32)
+}
+
+/// The size of a dimension that only running an operation would tell: any that is not a usual one.
+pub(crate) const OPEN_SIZE: usize = 5;
 
 /// How many sums over the operands the results are made of.
 const SUMS: usize = 4;
@@ -39,39 +51,47 @@ pub(crate) fn apply(
     op: &OpRef<'_>,
     effect: Effect,
     inputs: &[&Tensor],
-    shapes: &[Option<Vec<usize>>],
+    shapes: &[Vec<usize>],
     sizes: &Bindings,
 ) -> Result<Vec<Tensor>, String> {
-    let none = IndexSet::new();
-    let same = match opaque {
-        Opaque::Functions { same, .. } => same,
+    let none = IndexMap::new();
+    let (same, reads) = match opaque {
+        Opaque::Functions { same, reads, .. } => (same, reads),
         // A constant whose elements were left out of the program's text has some.
-        Opaque::Refused if inputs.is_empty() && op.props.str("elided").is_some() => &none,
+        Opaque::Refused if inputs.is_empty() && op.props.str("elided").is_some() => (&none, false),
         Opaque::Refused => return Err("it has no semantics to run".to_owned()),
     };
-    if effect != Effect::Pure {
+    if effect != Effect::Pure && !(effect == Effect::Read && reads) {
         let effect = effect.name();
         return Err(format!(
             "its effect is `{effect}`, so that it is no function of its operands"
         ));
     }
     let named = named_functions(op.props);
-    if let Some(name) = named.into_iter().find(|name| !same.contains(*name)) {
+    if let Some(name) = named.into_iter().find(|name| !same.contains_key(*name)) {
         return Err(format!(
             "it uses @{name}, which is not the same in both programs"
         ));
     }
     let used = op.props.str(TEXT).map(uses);
-    let seed = seed_of(op, used.as_ref().map(|u| &*u.0), shapes, sizes);
+    let canonical = Canonical::of(op, inputs, shapes);
+    let (props, inputs, shapes) = match &canonical {
+        Some(c) => (
+            &c.props,
+            &c.inputs.iter().collect::<Vec<_>>()[..],
+            &c.shapes[..],
+        ),
+        None => (op.props, inputs, shapes),
+    };
+    let text = used.as_ref().map(|u| &*u.0);
+    let seed = seed_of((op, props), text, shapes, (sizes, same));
     let sums = match &used {
         Some((_, order)) => sums(seed, &by_use(inputs, order)),
         None => sums(seed, inputs),
     };
     let mut outputs = Vec::with_capacity(shapes.len());
     for ((number, ty), shape) in (1..).zip(&op.results).zip(shapes) {
-        let (Some(shape), Some(ty)) = (shape, ty.as_tensor()) else {
-            return Err("only running it tells the size of a result".to_owned());
-        };
+        let ty = held_type(ty);
         let count: u64 = shape.iter().map(|&n| n as u64).product();
         let values = (0..count).map(|j| {
             let value = element(mixed(seed.wrapping_add(number)), j, &sums);
@@ -83,7 +103,33 @@ pub(crate) fn apply(
         });
         outputs.push(Tensor::from_f64(ty.dtype, shape.clone(), values));
     }
-    Ok(outputs)
+    Ok(match canonical {
+        Some(c) => c.back(outputs),
+        None => outputs,
+    })
+}
+
+/// The type that a value is held as.
+pub(crate) fn held_type(ty: &Type) -> Cow<'_, TensorType> {
+    match ty.as_tensor() {
+        Some(tensor) => Cow::Borrowed(tensor),
+        None => Cow::Owned(stand_in()),
+    }
+}
+
+/// The attributes of an operation in which functions are called by the numbers of what they compute.
+fn numbered_functions(attr: &Attr, same: &IndexMap<Arc<str>, usize>) -> Attr {
+    match attr {
+        Attr::Symbol(name) => match same.get(name) {
+            Some(number) => Attr::Symbol(Arc::from(number.to_string())),
+            None => attr.clone(),
+        },
+        Attr::Array(items) => {
+            let items = items.iter().map(|item| numbered_functions(item, same));
+            Attr::Array(items.collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// The symbols in an attribute.
@@ -147,20 +193,23 @@ fn by_use<'t>(inputs: &[&'t Tensor], order: &[usize]) -> Vec<&'t Tensor> {
 /// A number for what the operation is, of `text` where it is kept as that, whatever the order of its attributes and the names of
 /// sizes in them: FNV-1a over its text.
 fn seed_of(
-    op: &OpRef<'_>,
+    (op, props): (&OpRef<'_>, &AttrDict),
     text: Option<&str>,
-    shapes: &[Option<Vec<usize>>],
-    sizes: &Bindings,
+    shapes: &[Vec<usize>],
+    (sizes, same): (&Bindings, &IndexMap<Arc<str>, usize>),
 ) -> u64 {
-    let kept = op.props.iter().filter(|(name, _)| *name != PLACE);
+    let kept = props.iter().filter(|(name, _)| *name != PLACE);
     let one = |(name, attr): (&str, &Attr)| match text.filter(|_| name == TEXT) {
         Some(text) => format!("{name}={text}"),
-        None => format!("{name}={}", numbered(&print_attr(attr), sizes)),
+        None => {
+            let text = print_attr(&numbered_functions(attr, same));
+            format!("{name}={}", numbered(&text, sizes))
+        }
     };
     let mut texts: Vec<String> = kept.map(one).collect();
     texts.sort();
     let results = op.results.iter().zip(shapes);
-    texts.extend(results.map(|(ty, shape)| type_text(ty, shape.as_deref())));
+    texts.extend(results.map(|(ty, shape)| type_text(ty, shape)));
     texts.push(op.name.to_owned());
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -188,11 +237,11 @@ fn numbered(text: &str, sizes: &Bindings) -> String {
 }
 
 /// A type without its layout and the names of its sizes.
-fn type_text(ty: &Type, shape: Option<&[usize]>) -> String {
+fn type_text(ty: &Type, shape: &[usize]) -> String {
     match ty.as_tensor() {
         None => String::new(),
         Some(tensor) => {
-            let dims = shape.unwrap_or_default().iter().map(|n| format!("{n}x"));
+            let dims = shape.iter().map(|n| format!("{n}x"));
             dims.chain([tensor.dtype.to_string()]).collect()
         }
     }
@@ -313,17 +362,18 @@ mod tests {
             results: vec![&ty],
             props,
         };
-        let none = IndexSet::new();
+        let none = IndexMap::new();
         let opaque = Opaque::Functions {
             same: &none,
             loops: false,
+            reads: false,
         };
         let made = apply(
             opaque,
             &op,
             Effect::Pure,
             operands,
-            &[Some(vec![4])],
+            &[vec![4]],
             &Bindings::default(),
         )
         .unwrap();

@@ -146,6 +146,10 @@ impl Operation for Gather {
         is_permutation(&known(1)?, shape[axis]).then_some(0)
     }
 
+    fn passes_on(&self) -> bool {
+        true
+    }
+
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         indexed_axis(op, GATHER_C1, self.axis)
     }

@@ -96,6 +96,10 @@ impl Operation for GatherElements {
         traffic(op)
     }
 
+    fn passes_on(&self) -> bool {
+        true
+    }
+
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         indexed_axis(op, GATHER_ELEMENTS_C1, self.axis)
     }

@@ -97,6 +97,10 @@ impl Operation for GatherNd {
         traffic(op)
     }
 
+    fn passes_on(&self) -> bool {
+        true
+    }
+
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         indexed_all(op)
     }

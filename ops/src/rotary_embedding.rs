@@ -191,6 +191,12 @@ impl Operation for RotaryEmbedding {
             Ok(())
         })
     }
+
+    /// A position is a row of the cosines.
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        let rows = op.operand(1).ok()?.dims.first()?;
+        (3 < op.operands.len()).then(|| (3, vec![rows.clone()]))
+    }
 }
 
 /// Refuses an operand that has not these extents; one of the batch may be 1.

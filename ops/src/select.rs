@@ -71,6 +71,10 @@ impl Operation for Select {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         broadcasting(op)
     }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
 }
 
 codes! {

@@ -69,6 +69,7 @@ pub fn run_naive(
             data,
             schedules: &UNSCHEDULED,
             opaque: Opaque::Refused,
+            memo: None,
         },
         &mut memory,
         func,

@@ -77,6 +77,7 @@ pub fn run_scheduled(
         data,
         schedules,
         opaque: Opaque::Refused,
+        memo: None,
     };
     run(program, &mut Logical, func, inputs, bindings)
 }

@@ -109,7 +109,7 @@ pub trait OpDecl: Send + Sync {
     /// The ports that are parts of other ports; see [`Operation::parts`](crate::Operation::parts).
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part>;
 
-    /// Whether every element of its results is one of its first operand's.
+    /// Whether every element of its results is one of its operands'.
     fn passes_on(&self, op: &OpRef<'_>) -> bool;
 
     /// The functions of the module that it runs; see [`Operation::control`](crate::Operation::control).

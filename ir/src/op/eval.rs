@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use std::sync::Arc;
 
 /// Sizes of symbols during evaluation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings(pub IndexMap<Arc<str>, u64>);
 
 impl Bindings {

@@ -157,7 +157,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether every element of its results is one of its first operand's, wherever it lies.
+    /// Whether every element of its results is one of its operands', wherever it lies; those that say which are left out.
     fn passes_on(&self) -> bool {
         false
     }
