@@ -194,7 +194,7 @@ fn no_other_witness_proves_more() {
 
 #[test]
 fn hostile_certificates_are_refused() {
-    let head = "optc-certificate 2\ntarget cpu\nmovement_bytes 0\noriginal sha256:";
+    let head = "optc-certificate 3\ntarget cpu\nmovement_bytes 0\noriginal sha256:";
     let digest = Digest::of_text("").to_string();
     let programs = format!("{head}{digest}\nfolded sha256:{digest}\n");
     for lines in [
@@ -206,6 +206,8 @@ fn hostile_certificates_are_refused() {
         "func @f\na = a : row-major of a",
         "func @f\n\u{0}",
         "func @f\n0.0 = 0.0 : row-major of ",
+        "func @f\nboundary x0 = free",
+        "func @f\nboundary a0",
     ] {
         let error = Certificate::from_text(&format!("{programs}{lines}\n")).expect_err(lines);
         assert_eq!(error.code, "certificate-syntax", "{lines}");
@@ -214,7 +216,7 @@ fn hostile_certificates_are_refused() {
         "",
         head,
         &programs[..programs.len() - 9],
-        "optc-certificate 1\ntarget cpu\nmovement_bytes 0\n",
+        "optc-certificate 2\ntarget cpu\nmovement_bytes 0\n",
     ] {
         let error = Certificate::from_text(text).expect_err(text);
         assert_eq!(error.code, "certificate-syntax", "{text}");
@@ -236,6 +238,9 @@ fn hostile_certificates_are_refused() {
         "op 0 = 0\nop 0 = 0",
         "a99 = a99 : row-major of a99",
         "0.7 = a0 : row-major of a0",
+        "boundary a99 = free",
+        "boundary r0 = free\nboundary r0 = free",
+        "boundary r0 = {order = [7]}",
     ] {
         let text = format!("{}{line}\n", good.to_text());
         let bad = Certificate::from_text(&text).expect("it reads");
@@ -243,6 +248,57 @@ fn hostile_certificates_are_refused() {
             validate(&original, &ran.module, &bad.witness, &registry).is_err(),
             "{line}"
         );
+    }
+}
+
+/// A fold whose boundary is free says so; without that line, or with another layout, it is refused.
+#[test]
+fn a_boundary_that_changed_is_stated() {
+    let registry = Arc::new(optc_ops::registry());
+    let source = r#"
+func.func @main(%x: tensor<4x6xf32>) -> tensor<6x4xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %1 = "hbir.relu"(%0) : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  return %1 : tensor<6x4xf32>
+}"#;
+    let original = text::parse(source).expect("it reads");
+    let kept = run_passes(
+        &original,
+        "view-fold",
+        "cpu",
+        &Boundary::default(),
+        &registry,
+    );
+    let kept = kept.unwrap_or_else(|e| panic!("{e}"));
+    let stated = |certificate: &Certificate| certificate.witness.funcs[0].boundary.clone();
+    assert_eq!(stated(&kept.certificate(&original)), []);
+    certified(&original, &kept, "cpu", &registry).unwrap();
+    let freed = run_passes(&original, "view-fold", "cpu", &free(), &registry);
+    let freed = freed.unwrap_or_else(|e| panic!("{e}"));
+    let good = freed.certificate(&original);
+    assert_eq!(stated(&good).len(), 2);
+    certified(&original, &freed, "cpu", &registry).unwrap();
+    let cases = [
+        (Vec::new(), "the original declares row-major"),
+        (
+            vec![
+                (
+                    optc_check::End::Arg(0),
+                    Some("{order = [1, 0], offset = 1}".to_owned()),
+                ),
+                (
+                    optc_check::End::Result(0),
+                    Some("{order = [1, 0], offset = 1}".to_owned()),
+                ),
+            ],
+            "the witness states {order = [1, 0], offset = 1}",
+        ),
+    ];
+    for (boundary, said) in cases {
+        let mut witness = good.witness.clone();
+        witness.funcs[0].boundary = boundary;
+        let diags = validate(&original, &freed.module, &witness, &registry).expect_err(said);
+        assert!(words(&diags).contains(said), "{}", words(&diags));
     }
 }
 

@@ -444,7 +444,7 @@ fn certificate_texts_are_read_strictly() {
     assert_eq!(Certificate::from_text(&text).ok(), Some(certificate));
     for bad in [
         "",
-        "optc-certificate 2\n",
+        "optc-certificate 3\n",
         &text.replace("movement_bytes ", "bytes "),
     ] {
         let answer = Certificate::from_text(bad).map_err(|d| vec![*d]);

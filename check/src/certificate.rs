@@ -22,7 +22,7 @@ pub struct Certificate {
     pub witness: Witness,
 }
 
-const HEADER: &str = "optc-certificate 2";
+const HEADER: &str = "optc-certificate 3";
 
 impl Certificate {
     /// The certificate of a folded module.
@@ -67,7 +67,7 @@ impl Certificate {
         let first = lines.next().unwrap_or("");
         if first != HEADER {
             let wanted = format!("`{HEADER}`");
-            let hint = "make the certificate again: this version writes a witness into it";
+            let hint = "make the certificate again: this version writes the boundary into it";
             return Err(Box::new(bad(first, &wanted).hint(hint)));
         }
         let mut field = |name: &str, wanted: &str| {

@@ -21,7 +21,7 @@ use crate::digest::Digest;
 use crate::element_map::ElementMap;
 use crate::stats::Stats;
 use crate::target::{check_target, ports, runs_functions, same_layout};
-use crate::witness::{FuncWitness, Holder, Kind, Kinds, Place, Places, Witness};
+use crate::witness::{End, FuncWitness, Holder, Kind, Kinds, Place, Places, Witness};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -122,13 +122,74 @@ pub fn validate(
     for func in &right.funcs {
         functions.entry(&func.name).or_insert(func);
     }
+    let ops = left
+        .funcs
+        .iter()
+        .flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
+    let named: IndexSet<&str> = ops.flat_map(|op| op.props.symbols()).collect();
     let mut diags = Vec::new();
     for ((a, b), stated) in left.funcs.iter().zip(&right.funcs).zip(&witness.funcs) {
         let proved = Proof::new(a, b, &functions, registry, (&effects.0, &effects.1))
             .and_then(|mut proof| proof.run(stated));
         diags.extend(proved.err().map(|diag| *diag));
+        // The boundary of a function that something names is compared where it is named.
+        if !named.contains(&*a.name) {
+            diags.extend(boundary(a, b, stated).err().map(|diag| *diag));
+        }
     }
     if diags.is_empty() { Ok(()) } else { Err(diags) }
+}
+
+/// The memory space of a tensor.
+fn space(func: &Func, value: Value) -> Option<u32> {
+    func.ty(value).as_tensor().map(|ty| ty.notation.space())
+}
+
+/// Arguments and results keep the layouts and memory spaces that they declare, but for those of which something else is stated.
+fn boundary(a: &Func, b: &Func, stated: &FuncWitness) -> Result<(), Box<Diagnostic>> {
+    let mut said: IndexMap<End, Option<&str>> = IndexMap::new();
+    for (end, layout) in &stated.boundary {
+        let twice = said.insert(*end, layout.as_deref()).is_some();
+        if twice || end.value(a).is_none() {
+            let message = format!("@{}: the line about {end} is about nothing", a.name);
+            return Err(Box::new(Diagnostic::error(
+                codes::CERTIFICATE_WITNESS,
+                message,
+            )));
+        }
+    }
+    let args = (0..a.args.len()).map(End::Arg);
+    for end in args.chain((0..a.results.len()).map(End::Result)) {
+        let (Some(u), Some(v)) = (end.value(a), end.value(b)) else {
+            continue;
+        };
+        let found = crate::target::encoding(b, v);
+        let fits = match said.get(&end) {
+            Some(None) => true,
+            Some(Some(layout)) => found == **layout,
+            None => same_layout(a, u, b, v) && space(a, u) == space(b, v),
+        };
+        if !fits {
+            let wanted = match said.get(&end) {
+                Some(Some(layout)) => format!("states {layout}"),
+                _ => format!("declares {}", crate::target::encoding(a, u)),
+            };
+            let who = if said.contains_key(&end) {
+                "witness"
+            } else {
+                "original"
+            };
+            let (what, i) = match end {
+                End::Arg(i) => ("argument", i),
+                End::Result(i) => ("result", i),
+            };
+            let name = &a.name;
+            return Err(Box::new(mismatch(format!(
+                "{what} {i} of @{name} has the layout {found}, the {who} {wanted}"
+            ))));
+        }
+    }
+    Ok(())
 }
 
 fn mismatch(message: String) -> Diagnostic {
@@ -574,8 +635,6 @@ impl<'a> Proof<'a> {
                 ));
             }
         }
-        let space =
-            |func: &Func, value: Value| func.ty(value).as_tensor().map(|t| t.notation.space());
         for (i, (&u, &v)) in p.results.iter().zip(&q.results).enumerate() {
             if space(a, u) != space(b, v) {
                 return refuse(format!(

@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::stats::leaves_space;
-use crate::target::encoding;
+use crate::target::{encoding, same_layout};
 use optc_ir::entity::SideTable;
 use optc_ir::{
     Diagnostic, Dim, FreedomClass, Func, Module, Op, Registry, Structure, Value, ValueDef,
@@ -95,11 +95,50 @@ pub struct Holder {
     pub map: Vec<String>,
 }
 
+/// An argument or a result of a function, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// An argument.
+    Arg(usize),
+    /// A result.
+    Result(usize),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Arg(i) => write!(f, "a{i}"),
+            End::Result(i) => write!(f, "r{i}"),
+        }
+    }
+}
+
+impl End {
+    fn parse(text: &str) -> Option<End> {
+        match text.strip_prefix('a') {
+            Some(i) => Some(End::Arg(i.parse().ok()?)),
+            None => Some(End::Result(text.strip_prefix('r')?.parse().ok()?)),
+        }
+    }
+
+    /// The value that a function takes or gives there.
+    #[must_use]
+    pub fn value(self, func: &Func) -> Option<Value> {
+        match self {
+            End::Arg(i) => func.args.get(i).copied(),
+            End::Result(i) => func.results.get(i).copied(),
+        }
+    }
+}
+
 /// What a pass states about one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FuncWitness {
     /// Its name, special characters escaped.
     pub name: String,
+    /// The arguments and results that need not keep the layouts that the original declares: `None` for one that is free, else the
+    /// layout that was asked for, as text.
+    pub boundary: Vec<(End, Option<String>)>,
     /// Operations that compute, by their positions: of the original, of the folded function.
     pub operations: Vec<(usize, usize)>,
     /// The live values: what operations that compute read and give, and what the function returns.
@@ -245,9 +284,27 @@ impl FuncWitness {
         };
         FuncWitness {
             name: original.name.escape_default().to_string(),
+            boundary: Vec::new(),
             operations: pairs,
             values: held.into_iter().filter_map(holder).collect(),
         }
+    }
+
+    /// The same with what is said about arguments and results: whether each is free. One that is not keeps its layout, or has the one
+    /// that was asked for.
+    #[must_use]
+    pub fn with_boundary(mut self, original: &Func, folded: &Func, ends: &[(End, bool)]) -> Self {
+        let state = |&(end, free): &(End, bool)| {
+            let (a, b) = (end.value(original)?, end.value(folded)?);
+            match free {
+                true => Some((end, None)),
+                false if same_layout(original, a, folded, b) => None,
+                false => Some((end, Some(encoding(folded, b)))),
+            }
+        };
+        self.boundary = ends.iter().filter_map(state).collect();
+        self.boundary.sort();
+        self
     }
 
     /// Of two functions with the same operations that compute in the same order: what a fold leaves in its place.
@@ -281,6 +338,10 @@ impl FuncWitness {
 
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "func @{}", self.name);
+        for (end, layout) in &self.boundary {
+            let layout = layout.as_deref().unwrap_or(FREE);
+            let _ = writeln!(text, "boundary {end} = {layout}");
+        }
         for (a, b) in &self.operations {
             let _ = writeln!(text, "op {a} = {b}");
         }
@@ -300,6 +361,11 @@ impl FuncWitness {
     /// Reads one line of the text of a function.
     fn line(&mut self, line: &str) -> Option<()> {
         let (left, right) = line.split_once(" = ")?;
+        if let Some(end) = left.strip_prefix("boundary ") {
+            let layout = Some(right.to_owned()).filter(|layout| layout != FREE);
+            self.boundary.push((End::parse(end)?, layout));
+            return Some(());
+        }
         if let Some(op) = left.strip_prefix("op ") {
             self.operations
                 .push((op.parse().ok()?, right.parse().ok()?));
@@ -319,6 +385,9 @@ impl FuncWitness {
         Some(())
     }
 }
+
+/// What is written of an argument or result that may have any layout.
+const FREE: &str = "free";
 
 impl Witness {
     /// [`FuncWitness::in_step`] of the functions of two modules.

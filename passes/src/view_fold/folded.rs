@@ -1,8 +1,8 @@
 //! What a function was folded to.
 
 use super::conversion::Conversion;
-use optc_check::FuncWitness;
 use optc_check::amount::Amount;
+use optc_check::{End, FuncWitness};
 use optc_ir::{Func, Op, Registry, Value};
 
 /// A folded function.
@@ -12,6 +12,8 @@ pub(crate) struct Folded {
     pub(crate) operations: Vec<(Op, Op)>,
     /// Values of the old function that something reads, and the new ones that hold them.
     pub(crate) held: Vec<(Value, Value)>,
+    /// Arguments and results, and whether each may have any layout.
+    pub(crate) ends: Vec<(End, bool)>,
     /// Operations of the old function that run several times, and how often.
     pub(crate) repeated: Vec<(Op, usize)>,
     /// Bytes that this saves.
@@ -46,5 +48,6 @@ impl Folded {
     /// Where the values of the function are that it was folded from.
     pub(crate) fn witness(&self, func: &Func, registry: &Registry) -> FuncWitness {
         FuncWitness::of(func, &self.func, registry, &self.operations, &self.held)
+            .with_boundary(func, &self.func, &self.ends)
     }
 }

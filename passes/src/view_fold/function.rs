@@ -105,6 +105,7 @@ fn finished(
         func: emitted.func,
         operations: emitted.operations,
         held: emitted.held,
+        ends: graph.ends(),
         repeated: Vec::new(),
         saved: 0,
         once: None,

@@ -13,6 +13,7 @@ use super::signatures::Signatures;
 use crate::codes;
 use crate::names::name_of;
 use crate::pass::PassContext;
+use optc_check::End;
 use optc_check::padding::{FUSING, STREAMING};
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
@@ -921,6 +922,22 @@ const MAX_MAPS: usize = 8;
 const MOST_VIEWS: usize = 64;
 
 impl Graph {
+    /// Arguments and results, and whether each may have any layout.
+    pub(crate) fn ends(&self) -> Vec<(End, bool)> {
+        let end = |data: &NodeData| {
+            let end = match data.kind {
+                NodeKind::Arg(i) => End::Arg(i),
+                NodeKind::Return(i) => End::Result(i),
+                NodeKind::Op(_) | NodeKind::Alias(..) => return None,
+            };
+            Some((end, data.pinned.is_none()))
+        };
+        self.nodes
+            .ids()
+            .filter_map(|node| end(&self.nodes[node]))
+            .collect()
+    }
+
     /// Whether a group lies between operations that stream, so that in one layout it is nowhere stored.
     pub(crate) fn is_streamed(&self, group: Group) -> bool {
         let data = &self.groups[group];
