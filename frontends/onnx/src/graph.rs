@@ -971,10 +971,9 @@ impl<'a> Importer<'a> {
             return Err(Diagnostic::error(codes::ONNX_NODE, message));
         }
         let value = |name: &String| self.names.get(name).copied();
-        let inside = |name: &String| flat.scope.is_some().then(|| name.clone());
         let captures: Vec<(Val, Option<String>)> = captured
             .iter()
-            .filter_map(|(outer, inner)| Some((value(outer)?, inside(inner))))
+            .filter_map(|(outer, inner)| Some((value(outer)?, Some(inner.clone()))))
             .collect();
         let rule = match flat.call {
             Some(_) => None,

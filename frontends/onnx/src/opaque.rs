@@ -25,7 +25,7 @@ const NAMED: usize = 3;
 const UNKNOWN: &str = "!hbir.unknown";
 
 /// Emits the node as it is; `captured` are the values that its subgraphs use, with their names inside
-/// where these are not the file's.
+/// unless functions stand for these.
 pub(crate) fn emit(
     cx: &mut NodeCx<'_, '_>,
     captured: &[(Val, Option<String>)],

@@ -1629,6 +1629,8 @@ fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
     let flow = ops(func)[1];
     assert_eq!(flow.operands.len(), 2);
     assert_eq!(flow.props.int("captures"), Some(1));
+    let names = Attr::Array(vec![Attr::str("outer")]);
+    assert_eq!(flow.props.get("capture_names"), Some(&names));
     assert!(matches!(
         flow.props.get("onnx.then_branch"),
         Some(Attr::External { .. })

@@ -397,12 +397,9 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
             names.insert(inside, outside);
         }
         for attr in &mut w.nodes[captures.node].attribute {
-            if let Some(graph) = &attr.g {
-                attr.g = Some(opaque::renamed(graph, &names, 0));
-            }
-            for graph in &mut attr.graphs {
-                *graph = opaque::renamed(graph, &names, 0);
-            }
+            opaque::rename_in(attr, &|graph| {
+                opaque::renamed(graph, &names, opaque::Scope::Outer, 0)
+            });
         }
     }
     Ok(())

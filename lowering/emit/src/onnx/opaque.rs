@@ -6,26 +6,31 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, OpData, Value};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
-use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind, schema};
+use optc_onnx_proto::{
+    AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, kind, schema,
+};
 use optc_ops::Opaque;
 
 /// Writes an operator as it came, with the graphs that its functions became; the names of its results.
 pub(super) fn write(
     w: &mut Writer<'_>,
     data: &OpData,
-    graphs: &IndexMap<&str, Bytes>,
+    functions: &IndexMap<&str, Bytes>,
 ) -> Outcome<Vec<String>> {
-    let made = w.typed::<Opaque>(data)?;
-    let domain = made.domain.as_deref().unwrap_or_default().to_owned();
+    let operator = w.typed::<Opaque>(data)?;
+    let domain = operator.domain.as_deref().unwrap_or_default().to_owned();
     if domain == "hlo" || domain == "stablehlo" {
-        let message = format!("the operator `{}` of {domain} is none of ONNX", made.kind);
+        let message = format!(
+            "the operator `{}` of {domain} is none of ONNX",
+            operator.kind
+        );
         return Err(w.refused(message));
     }
     let was = w.module.attrs.int("hbir.onnx_opset");
     if let Some(was) = was.filter(|&was| was < w.opset) {
-        let since = |opset: i64| schema(&domain, &made.kind, opset).map(|s| s.since);
+        let since = |opset: i64| schema(&domain, &operator.kind, opset).map(|s| s.since);
         if since(was) != since(w.opset) {
-            let why = format!("{} of version {was} means something else there", made.kind);
+            let why = format!("{} of version {was} means something else there", operator.kind);
             return Err(w.without_form(data, &why));
         }
     }
@@ -54,7 +59,7 @@ pub(super) fn write(
         let Some(name) = key.strip_prefix("onnx.") else {
             continue;
         };
-        if let Some(graph) = graphs.get(key) {
+        if let Some(graph) = functions.get(key) {
             attribute.push(attrs::graph(name, graph.clone()));
             continue;
         }
@@ -64,12 +69,15 @@ pub(super) fn write(
         });
     }
     let captures = named(w, data, own)?;
+    let made = |attr: &AttributeProto| functions.contains_key(&*format!("onnx.{}", attr.name));
+    let kept = attribute.iter_mut().filter(|attr| !made(attr));
+    keep_apart(w, kept.collect(), &captures);
     if !domain.is_empty() && domain != "ai.onnx" {
         w.model.domains.insert(domain.clone());
     }
     let node = NodeProto {
         input,
-        op_type: made.kind.to_string(),
+        op_type: operator.kind.to_string(),
         domain,
         attribute,
         overload: data.props.str("overload").unwrap_or_default().to_owned(),
@@ -194,40 +202,142 @@ fn attribute_of(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<AttributePro
     })
 }
 
-/// A graph inside a node, its references to values around it by other names.
-pub(super) fn renamed(bytes: &Bytes, names: &IndexMap<String, String>, depth: usize) -> Bytes {
+/// Gives names that kept graphs define others where values around them have these: a name that is defined again hides
+/// the outer one.
+fn keep_apart(
+    w: &mut Writer<'_>,
+    attributes: Vec<&mut AttributeProto>,
+    captures: &[(String, Value)],
+) {
+    let mut defined = IndexSet::new();
+    for graph in attributes.iter().flat_map(|attr| graphs(attr)) {
+        definitions(graph, 0, &mut defined);
+    }
+    let captured = |name: &String| captures.iter().any(|(inside, _)| inside == name);
+    let mut names = IndexMap::new();
+    for name in defined.into_iter().filter(|name| !captured(name)) {
+        if let Some(other) = w.inner(&name) {
+            names.insert(name, other);
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    for attr in attributes {
+        rename_in(attr, &|graph| renamed(graph, &names, Scope::All, 0));
+    }
+}
+
+/// The graphs of an attribute.
+fn graphs(attr: &AttributeProto) -> impl Iterator<Item = &Bytes> {
+    attr.g.iter().chain(&attr.graphs)
+}
+
+/// Makes other graphs of those of an attribute.
+pub(super) fn rename_in(attr: &mut AttributeProto, rename: &dyn Fn(&Bytes) -> Bytes) {
+    for graph in attr.g.iter_mut().chain(&mut attr.graphs) {
+        *graph = rename(graph);
+    }
+}
+
+/// The names that a graph defines, and the graphs inside of it.
+fn definitions(bytes: &Bytes, depth: usize, found: &mut IndexSet<String>) {
+    let Ok(graph) = GraphProto::decode(bytes.clone()) else {
+        return;
+    };
+    found.extend(own(&graph));
+    if depth < MAX_GRAPHS {
+        let attributes = graph.node.iter().flat_map(|n| &n.attribute);
+        for inner in attributes.flat_map(graphs) {
+            definitions(inner, depth + 1, found);
+        }
+    }
+}
+
+/// The names that a graph itself defines.
+fn own(graph: &GraphProto) -> IndexSet<String> {
+    let mut own: IndexSet<String> = graph.input.iter().map(|i| i.name.clone()).collect();
+    own.extend(graph.node.iter().flat_map(|n| n.output.iter().cloned()));
+    let values = |wire: &Bytes| SparseTensorProto::decode(wire.clone()).ok()?.values;
+    let sparse = graph.sparse_initializer.iter().filter_map(values);
+    let initializers = graph.initializer.iter().cloned().chain(sparse);
+    own.extend(initializers.filter_map(|i| Some(TensorProto::decode(i).ok()?.name)));
+    own.shift_remove("");
+    own
+}
+
+/// Which names of a graph are given others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those of values around it.
+    Outer,
+    /// Those that it defines too.
+    All,
+}
+
+/// A graph inside a node with other names of values.
+pub(super) fn renamed(
+    bytes: &Bytes,
+    names: &IndexMap<String, String>,
+    scope: Scope,
+    depth: usize,
+) -> Bytes {
     let Ok(mut graph) = GraphProto::decode(bytes.clone()) else {
         return bytes.clone();
     };
-    // What the graph defines itself hides what is around it.
-    let mut own: IndexSet<String> = graph.input.iter().map(|i| i.name.clone()).collect();
-    own.extend(graph.node.iter().flat_map(|n| n.output.iter().cloned()));
-    let initializers = graph.initializer.iter();
-    own.extend(initializers.filter_map(|i| Some(TensorProto::decode(i.clone()).ok()?.name)));
+    // A name that the graph defines hides the one around it.
+    let own = own(&graph);
+    let meant = |inside: &String| scope == Scope::All || !own.contains(inside);
     let names: IndexMap<String, String> = names
         .iter()
-        .filter(|(inside, outside)| inside != outside && !own.contains(*inside))
-        .map(|(inside, outside)| (inside.clone(), outside.clone()))
+        .filter(|(inside, other)| inside != other && meant(inside))
+        .map(|(inside, other)| (inside.clone(), other.clone()))
         .collect();
     if names.is_empty() || MAX_GRAPHS <= depth {
         return bytes.clone();
     }
     let rename = |name: &mut String| {
-        if let Some(outside) = names.get(name) {
-            name.clone_from(outside);
+        if let Some(other) = names.get(name) {
+            name.clone_from(other);
         }
     };
     graph.output.iter_mut().for_each(|o| rename(&mut o.name));
     for node in &mut graph.node {
         node.input.iter_mut().for_each(rename);
         for attr in &mut node.attribute {
-            if let Some(inner) = &attr.g {
-                attr.g = Some(renamed(inner, &names, depth + 1));
-            }
-            for inner in &mut attr.graphs {
-                *inner = renamed(inner, &names, depth + 1);
+            rename_in(attr, &|inner| renamed(inner, &names, scope, depth + 1));
+        }
+    }
+    if scope == Scope::All {
+        graph.input.iter_mut().for_each(|i| rename(&mut i.name));
+        graph
+            .value_info
+            .iter_mut()
+            .for_each(|i| rename(&mut i.name));
+        let outputs = graph.node.iter_mut().flat_map(|n| &mut n.output);
+        outputs.for_each(rename);
+        for wire in &mut graph.initializer {
+            *wire = tensor_named(wire, &rename);
+        }
+        for wire in &mut graph.sparse_initializer {
+            if let Ok(mut tensor) = SparseTensorProto::decode(wire.clone()) {
+                tensor.values = tensor.values.map(|values| tensor_named(&values, &rename));
+                *wire = tensor.encode_to_vec().into();
             }
         }
     }
     graph.encode_to_vec().into()
+}
+
+/// A tensor with another name.
+fn tensor_named(wire: &Bytes, rename: &dyn Fn(&mut String)) -> Bytes {
+    let Ok(mut tensor) = TensorProto::decode(wire.clone()) else {
+        return wire.clone();
+    };
+    let before = tensor.name.clone();
+    rename(&mut tensor.name);
+    match tensor.name == before {
+        true => wire.clone(),
+        false => tensor.encode_to_vec().into(),
+    }
 }

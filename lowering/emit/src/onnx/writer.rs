@@ -71,6 +71,8 @@ pub(super) struct Shared {
     pub(super) files: IndexSet<String>,
     /// Names that are taken, and how many others were made of each.
     taken: IndexMap<String, usize>,
+    /// Names that kept graphs inside of nodes define.
+    inner: IndexSet<String>,
     node_names: IndexMap<String, usize>,
     /// Numbers that were written, by element type, dimensions and bytes.
     numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
@@ -208,7 +210,21 @@ impl<'a> Writer<'a> {
 
     /// A name that no value has.
     pub(super) fn fresh(&mut self, base: &str) -> String {
-        fresh(&mut self.model.taken, base)
+        loop {
+            let name = fresh(&mut self.model.taken, base);
+            if !self.model.inner.contains(&name) {
+                return name;
+            }
+        }
+    }
+
+    /// Notes a name that a kept graph defines; the one that it gets where a value around it has this one.
+    pub(super) fn inner(&mut self, name: &str) -> Option<String> {
+        if self.model.taken.contains_key(name) {
+            return Some(self.fresh(name));
+        }
+        self.model.inner.insert(name.to_owned());
+        None
     }
 
     /// Names a value.
