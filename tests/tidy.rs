@@ -312,6 +312,28 @@ fn nothing_is_left_undone() {
     }
 }
 
+#[test]
+fn unsafe_functions_say_what_they_promise_to_rely_on() {
+    let needle = concat!("unsafe", " fn ");
+    let mut count = 0;
+    for path in sources("rs") {
+        let text = code_of(&path);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let is = line.starts_with(needle) || line.contains(&format!(" {needle}"));
+            if !is || line.starts_with("//") {
+                continue;
+            }
+            count += 1;
+            let above = lines[..at].iter().rev();
+            let mut above = above.take_while(|l| l.starts_with("///") || l.starts_with("#["));
+            let says = above.any(|l| *l == "/// # Safety");
+            assert!(says, "{}:{}: {line}", relative(&path), at + 1);
+        }
+    }
+    assert!(0 < count);
+}
+
 /// Codes that say that the compiler itself is at fault or at a limit; no program is known that
 /// brings them about.
 const DEFECTS: &[&str] = &["no-lowering", "not-saturated", "worse-than-naive"];

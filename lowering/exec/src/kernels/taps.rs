@@ -130,6 +130,10 @@ mod vectors {
 
                 type Lists = (*const f32, *const f32, *const f32, *mut f32);
 
+                /// `V` vectors from element `at` on of every position; with `SOME` the elements that there are from there on.
+                ///
+                /// # Safety
+                /// As for `all`; there are `V` vectors from `at` on, and with `SOME` at least one element and no whole vector.
                 #[inline]
                 #[target_feature(enable = $features)]
                 unsafe fn positions<const V: usize, const SOME: bool>(
@@ -152,6 +156,9 @@ mod vectors {
                 }
 
                 /// `V` vectors of each of `P` positions; gives how many positions these are.
+                ///
+                /// # Safety
+                /// As for `positions`; there are `P` positions from `position` on.
                 #[inline]
                 #[target_feature(enable = $features)]
                 unsafe fn tile<const V: usize, const P: usize, const SOME: bool>(

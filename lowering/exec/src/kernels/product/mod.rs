@@ -302,6 +302,8 @@ macro_rules! factors {
                 }
             )?
 
+            /// # Safety
+            /// That of the trait.
             unsafe fn panel(micro: Micro, panel: &Panel<'_, $factor>) {
                 // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
                 unsafe {

@@ -19,6 +19,10 @@ pub(super) unsafe fn panel<F: Factor>(panel: &Panel<'_, F>) {
     }
 }
 
+/// All rows by the first `N` columns.
+///
+/// # Safety
+/// As for `Factor::panel`; the panel has `N` columns.
 unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
     let mut at = 0;
     // SAFETY: rows `at..at + M` are there, by the length that was compared.
@@ -34,6 +38,10 @@ unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
     }
 }
 
+/// `M` rows from row `first` on by the first `N` columns.
+///
+/// # Safety
+/// As for `columns`; there are `M` rows from `first` on.
 unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, first: usize) {
     let mut sums = [[F::Sum::zeroed(); N]; M];
     let zero = F::everywhere(panel.zero).filter(|_| panel.zero != TURNED_ZERO);

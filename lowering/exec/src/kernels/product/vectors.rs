@@ -166,6 +166,10 @@ macro_rules! products {
                 }
             }
 
+            /// All rows by `C` vectors of columns; without `RUNS` their factors are one run, which begins with the row.
+            ///
+            /// # Safety
+            /// As for `panel`; the panel has as many columns, and without `RUNS` one run that begins at 0.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn columns<const C: usize, const RUNS: bool>(panel: &Panel<'_, $factor>) {
@@ -195,6 +199,10 @@ macro_rules! products {
                 }
             }
 
+            /// `M` rows from row `first` on by `C` vectors of columns, whose sums begin with `begin`.
+            ///
+            /// # Safety
+            /// As for `columns`; there are `M` rows from `first` on.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn tile<const M: usize, const C: usize, const RUNS: bool>(
