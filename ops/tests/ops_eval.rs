@@ -2332,10 +2332,8 @@ fn recurrent() {
             f32s(&[1, 1, 2], &[-0.634_332, -0.452_638]),
         ],
     );
-    let given: Vec<Type> = network([2, 1, 1, 1, 1, 4], &[4])
-        .iter()
-        .map(type_of)
-        .collect();
+    let types = |of: &[Tensor]| -> Vec<Type> { of.iter().map(type_of).collect() };
+    let given = types(&network([2, 1, 1, 1, 1, 4], &[4]));
     // What comes after the end of a sequence is 0, and changes no state.
     let first = [-0.058_823, 0.261_826];
     let mut short = network([2, 1, 1, 2, 1, 3], &[4]);
@@ -2351,14 +2349,14 @@ fn recurrent() {
     );
     refuse(
         name,
-        &short,
+        &types(&short),
         &props! { cell: "lstm", lengths: true },
         "recurrent-c3",
     );
     short.pop();
     refuse(
         name,
-        &short,
+        &types(&short),
         &props! { cell: "gru", lengths: true },
         "recurrent-c2",
     );

@@ -30,7 +30,10 @@ pub(super) fn write(
     if let Some(was) = was.filter(|&was| was < w.opset) {
         let since = |opset: i64| schema(&domain, &operator.kind, opset).map(|s| s.since);
         if since(was) != since(w.opset) {
-            let why = format!("{} of version {was} means something else there", operator.kind);
+            let why = format!(
+                "{} of version {was} means something else there",
+                operator.kind
+            );
             return Err(w.without_form(data, &why));
         }
     }

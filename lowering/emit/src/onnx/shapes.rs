@@ -447,7 +447,10 @@ fn greatest(w: &mut Writer<'_>, data: &OpData, made: &TopK) -> Outcome<String> {
     } else {
         made.axis
     };
-    let all = usize::try_from(at).ok().and_then(|at| dims.get(at)).cloned();
+    let all = usize::try_from(at)
+        .ok()
+        .and_then(|at| dims.get(at))
+        .cloned();
     w.shape(all.as_slice(), false)
 }
 
