@@ -28,6 +28,7 @@ mod cumprod;
 mod cumsum;
 mod depth_to_space;
 mod dequantize;
+mod dequantize_blocks;
 mod dot_general;
 mod dynamic_update_slice;
 mod einsum;
@@ -60,6 +61,7 @@ mod one_hot;
 mod opaque;
 mod operator_control;
 mod operator_freedom;
+mod operator_rows;
 mod over_axes;
 mod pad;
 mod pool;
@@ -119,6 +121,7 @@ pub use cumprod::Cumprod;
 pub use cumsum::Cumsum;
 pub use depth_to_space::{DepthMode, DepthToSpace};
 pub use dequantize::Dequantize;
+pub use dequantize_blocks::DequantizeBlocks;
 pub use dot_general::DotGeneral;
 pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use einsum::{Einsum, Equation, Index};
@@ -213,6 +216,7 @@ operations! {
     Cumsum,
     DepthToSpace,
     Dequantize,
+    DequantizeBlocks,
     DotGeneral,
     DynamicUpdateSlice,
     Einsum,

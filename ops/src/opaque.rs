@@ -5,9 +5,10 @@
 
 use crate::operator_control::{self, symbol};
 use crate::operator_freedom;
+use crate::operator_rows;
 use optc_ir::attr::Attr;
 use optc_ir::op::{
-    AttrValue, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure,
+    AttrValue, Axes, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes, Structure,
     Traffic,
 };
 use optc_ir::size::Size;
@@ -92,10 +93,24 @@ impl Operation for Opaque {
     }
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        match self.domain.as_deref().unwrap_or_default() {
+        let domain = self.domain.as_deref().unwrap_or_default();
+        match domain {
+            _ if self.on_rows() => operator_rows::freedom(&self.kind, op),
             "" | "ai.onnx" => operator_freedom::freedom(&self.kind, op),
             _ => Freedom::barrier(op),
         }
+    }
+
+    fn family_if_free(&self, op: &OpRef<'_>) -> Option<&'static str> {
+        match self.on_rows() {
+            true => Some(operator_rows::family(&self.kind, op)),
+            false => Self::FAMILY_IF_FREE,
+        }
+    }
+
+    fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+        let known = self.on_rows().then_some(());
+        known.and_then(|()| operator_rows::over_axes(&self.kind, op, axes))
     }
 
     /// Loops and branches of HLO and of ONNX.
@@ -162,6 +177,14 @@ impl Operation for Opaque {
 }
 
 impl Opaque {
+    /// Whether it is an operator of onnxruntime that works on rows, or on each element.
+    #[must_use]
+    pub fn on_rows(&self) -> bool {
+        let own = matches!(self.domain.as_deref(), Some("com.microsoft"));
+        let norm = &*self.kind == "SimplifiedLayerNormalization";
+        (own || norm) && operator_rows::is_known(&self.kind)
+    }
+
     /// The extent of the operand along a dimension, of HLO's `get-dimension-size`.
     fn extent(&self, call: &Call<'_>) -> Option<Tensor> {
         let ours = self.domain.as_deref() == Some("hlo") && &*self.kind == "get-dimension-size";

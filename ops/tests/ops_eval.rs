@@ -2024,7 +2024,24 @@ fn symbols_are_bound() {
         ty("Bx3x2", F32),
         shape(&[Attr::str("B")]),
     );
-    assert_eq!(odd.unwrap_err(), "18 elements do not make a [2]");
+    assert_eq!(
+        odd.unwrap_err(),
+        "hbir.reshape of [3, 6] to [2] changes the number of elements from 18 to 2"
+    );
+    // A name that is 0 is none of the sizes that names stand for before.
+    let none_of = Bindings([(Arc::from("B"), 0)].into_iter().collect());
+    let bounds = |text: &str| Attr::Array(vec![Attr::str(text)]);
+    let props = AttrDict::new()
+        .with("starts", bounds("B"))
+        .with("limits", bounds("B+1"));
+    let y = run(
+        "hbir.slice",
+        &[i64s(&[1], &[0])],
+        &[ty("1", DType::SI64)],
+        &props,
+        &none_of,
+    );
+    assert_eq!(y.unwrap(), [i64s(&[1], &[0])]);
 }
 
 #[test]
@@ -2363,4 +2380,105 @@ fn recurrent() {
     refuse(name, &given, &props! { cell: "lstm" }, "recurrent-c3");
     refuse(name, &given[..4], &props! { cell: "gru" }, "recurrent-c3");
     refuse(name, &given[..4], &props! { cell: "rnn" }, "recurrent-c1");
+}
+
+#[test]
+fn dequantize_blocks() {
+    let name = "hbir.dequantize_blocks";
+    let u8s = |shape: &[usize], values: &[i64]| ints(DType::UI8, shape, values);
+    // Two elements a byte, the first in the low bits; blocks of three, the last of which is cut off.
+    let packed = u8s(&[2, 2], &[0x21, 0x43, 0xF8, 0x90]);
+    let scales = f32s(&[2, 2], &[1.0, 10.0, 0.5, 2.0]);
+    let given = [packed.clone(), scales.clone()];
+    check(
+        name,
+        &given,
+        &props! { block: 3, bits: 4 },
+        &[f32s(
+            &[2, 4],
+            &[-7.0, -6.0, -5.0, -40.0, 0.0, 3.5, -4.0, 2.0],
+        )],
+    );
+    // Zero points 1 and 2, 3 and 4, of bytes; then of floats.
+    let zeros = u8s(&[2, 1], &[0x21, 0x43]);
+    let wanted = f32s(&[2, 4], &[0.0, 1.0, 2.0, 20.0, 2.5, 6.0, -1.5, 10.0]);
+    check(
+        name,
+        &[packed.clone(), scales.clone(), zeros],
+        &props! { block: 3, bits: 4 },
+        &[wanted.clone()],
+    );
+    let zeros = f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    check(
+        name,
+        &[packed.clone(), scales.clone(), zeros],
+        &props! { block: 3, bits: 4 },
+        &[wanted],
+    );
+    // Blocks along another dimension than the one that is packed.
+    check(
+        name,
+        &[
+            u8s(&[3, 1], &[0x21, 0x43, 0xF8]),
+            f32s(&[2, 2], &[1.0, 10.0, 0.5, 2.0]),
+        ],
+        &props! { axis: 0, block: 2, bits: 4 },
+        &[f32s(&[3, 2], &[-7.0, -60.0, -5.0, -40.0, 0.0, 14.0])],
+    );
+    check(
+        name,
+        &[u8s(&[1, 1], &[0b11_10_01_00]), f32s(&[1, 2], &[1.0, 10.0])],
+        &props! { block: 2, bits: 2 },
+        &[f32s(&[1, 4], &[-2.0, -1.0, 0.0, 10.0])],
+    );
+    check(
+        name,
+        &[u8s(&[1, 2], &[0, 255]), f32s(&[1, 1], &[2.0])],
+        &props! { block: 16, bits: 8 },
+        &[f32s(&[1, 2], &[-256.0, 254.0])],
+    );
+    // Elements that are not packed have no zero point of their own.
+    check(
+        name,
+        &[ints(DType::SI8, &[1, 2], &[-3, 4]), f32s(&[1, 1], &[2.0])],
+        &props! { block: 16 },
+        &[f32s(&[1, 2], &[-6.0, 8.0])],
+    );
+    let types: Vec<Type> = given.iter().map(type_of).collect();
+    let (x, s) = (types[0].clone(), types[1].clone());
+    let bits = |bits: i64| props! { block: 3, bits: bits };
+    refuse(
+        name,
+        &[s.clone(), s.clone()],
+        &bits(4),
+        "dequantize-blocks-c1",
+    );
+    refuse(
+        name,
+        &[x.clone(), x.clone()],
+        &bits(4),
+        "dequantize-blocks-c1",
+    );
+    let wide = ty("2x2", DType::SI32);
+    refuse(
+        name,
+        &[wide.clone(), s.clone()],
+        &bits(4),
+        "dequantize-blocks-c1",
+    );
+    refuse(
+        name,
+        &[x.clone(), s.clone(), wide],
+        &bits(4),
+        "dequantize-blocks-c1",
+    );
+    refuse(name, &types, &bits(3), "dequantize-blocks-c2");
+    refuse(
+        name,
+        &types,
+        &props! { block: 0, bits: 4 },
+        "dequantize-blocks-c2",
+    );
+    refuse(name, &types, &bits(2), "dequantize-blocks-c3");
+    refuse(name, &[x.clone(), s, x], &bits(4), "dequantize-blocks-c3");
 }

@@ -142,6 +142,15 @@ fn seeds() -> Vec<Case> {
         )],
     );
     add(
+        "hbir.dequantize_blocks",
+        vec![
+            optc_ir::Tensor::from_i64(DType::UI8, vec![1, 2], [0x21, 0x43]),
+            f32s(&[1, 2], &[1.0, 2.0]),
+        ],
+        props! { block: 2, bits: 4 },
+        vec![f32s(&[1, 4], &[-7.0, -6.0, -10.0, -8.0])],
+    );
+    add(
         "hbir.recurrent",
         vec![
             f32s(&[1, 1, 1], &[2.0]),

@@ -94,10 +94,19 @@ pub fn catalogue() -> Vec<Operator> {
 /// What is worth saying of a contrib operator.
 fn contrib_remark(name: &str) -> &'static str {
     match name {
-        "Attention" => "opaque with a mask index, a past, or rotation",
+        "Attention" => {
+            "opaque with cumulated lengths, a cache that is longer than what is valid, or rotation"
+        }
         "FusedConv" | "FusedGemm" => "opaque with an activation that no operation stands for",
-        "MultiHeadAttention" => "opaque when packed, or with a padding mask or a shared cache",
-        "RotaryEmbedding" => "opaque when positions are one number, scaled or packed",
+        "GatherBlockQuantized" => "goes out as it came; opaque of small floats",
+        "GroupQueryAttention" => {
+            "goes out as it came; opaque with a quantized cache, one that drops tokens, norms of heads, or padded queries"
+        }
+        "MatMulNBits" => "goes out as it came; opaque with other than 2, 4 or 8 bits",
+        "MultiHeadAttention" => {
+            "opaque when packed, or with cumulated lengths or a cache that is longer than what is valid"
+        }
+        "RotaryEmbedding" => "opaque when scaled or packed",
         "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
             "opaque when its statistics are used"
         }

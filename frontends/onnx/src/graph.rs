@@ -14,7 +14,7 @@ use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
 use crate::order::{self, Captured, Ordered};
 use crate::quantized_lstm;
-use crate::rules::Rules;
+use crate::rules::{Rules, is_kept};
 use crate::tensor::{self, Declared, File};
 use crate::{Import, Options, Whole};
 use indexmap::{IndexMap, IndexSet};
@@ -990,7 +990,10 @@ impl<'a> Importer<'a> {
         };
         let mut noted = None;
         match done {
-            Ok(()) if stays_whole(&cx, start, (keep, flat.opsets.get(""))) => {
+            Ok(())
+                if keep != Whole::None && is_kept(node)
+                    || stays_whole(&cx, start, (keep, flat.opsets.get(""))) =>
+            {
                 let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
                 let types: Vec<Option<Type>> = results.collect();
                 cx.b.abandon(start);

@@ -9,8 +9,18 @@ use optc_ir::{DType, Dim, TensorType};
 use optc_onnx_proto::GraphProto;
 use prost::Message;
 
+/// Norms of onnxruntime that give statistics of their rows besides.
+const NORMS: [&str; 3] = [
+    "SimplifiedLayerNormalization",
+    "SkipLayerNormalization",
+    "SkipSimplifiedLayerNormalization",
+];
+
 /// The type of output `i`; `None` where not even the number of dimensions is known.
 pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    if let Some(ty) = of_onnxruntime(cx, i) {
+        return Some(ty);
+    }
     let op = cx.node.op_type.as_str();
     if !standard(&cx.node.domain).is_empty() {
         // Its weights are transposed: `[directions, hidden, gates]`.
@@ -138,6 +148,46 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
             let mut dims = vec![x.dims.first()?.clone(), weights.dims.first()?.clone()];
             dims.extend(offsets.dims.get(2..)?.iter().cloned());
             Some(TensorType::new(dims, x.dtype))
+        }
+        _ => None,
+    }
+}
+
+/// The type of output `i` of an operator of onnxruntime.
+fn of_onnxruntime(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    let op = cx.node.op_type.as_str();
+    if NORMS.contains(&op) && (1..3).contains(&i) {
+        let mut statistics = operand(cx, 0)?;
+        *statistics.dims.last_mut()? = Dim::Fixed(1);
+        statistics.dtype = DType::F32;
+        return Some(statistics);
+    }
+    if cx.node.domain != "com.microsoft" {
+        return None;
+    }
+    match (op, i) {
+        ("RotaryEmbedding", 0) => operand(cx, 0),
+        ("MatMulNBits", 0) => {
+            let mut ty = operand(cx, 0)?;
+            *ty.dims.last_mut()? = extent(cx.int("N")?);
+            Some(ty)
+        }
+        ("GroupQueryAttention", 0) => {
+            let mut ty = operand(cx, 0)?;
+            let hidden = ty.dims.get_mut(2)?;
+            if cx.input(1).is_none() {
+                let [heads, kv_heads] = ["num_heads", "kv_num_heads"].map(|name| cx.int(name));
+                let (heads, kv_heads) = (heads?, kv_heads?);
+                let all = heads.checked_add(kv_heads.checked_mul(2)?)?;
+                let packed = hidden.fixed().and_then(|n| i64::try_from(n).ok());
+                let packed = packed.filter(|n| 0 < all && n % all == 0);
+                *hidden = packed.map_or(Dim::Unknown, |n| extent(n / all * heads));
+            }
+            Some(ty)
+        }
+        ("GroupQueryAttention", 1 | 2) => {
+            let past = operand(cx, i + 2)?;
+            (past.rank() == 4).then(|| without(past, &[2]))
         }
         _ => None,
     }

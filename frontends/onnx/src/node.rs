@@ -404,6 +404,29 @@ impl NodeCx<'_, '_> {
         self.emit(&slice, &[val])
     }
 
+    /// An extent as data of one element, `si64`: a number, or one that names give when the program runs.
+    pub(crate) fn extent_value(&mut self, val: Val, axis: usize) -> Result<Val, Stop> {
+        let size = Entry::from(&self.dims(val)?[axis]);
+        let end = axis as i64 + 1;
+        let op = NewOp {
+            name: "hbir.opaque",
+            operands: &[val],
+            props: props([
+                ("kind", Attr::str("Shape")),
+                ("domain", Attr::str("")),
+                ("effect", Attr::str(Effect::Pure.name())),
+                ("onnx.start", Attr::int(axis as i64)),
+                ("onnx.end", Attr::int(end)),
+            ]),
+            declared: None,
+            loc: self.loc.clone(),
+        };
+        let ty = TensorType::fixed(&[1], DType::SI64);
+        let value = self.b.defer(op, vec![Type::from(ty)])[0];
+        self.b.set_entries(value, vec![size]);
+        Ok(value)
+    }
+
     /// A known extent.
     pub(crate) fn extent(&self, val: Val, axis: usize) -> Result<i64, Stop> {
         let dims = self.dims(val)?;

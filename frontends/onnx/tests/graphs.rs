@@ -747,6 +747,85 @@ fn attention_is_two_contractions() {
     assert_eq!(names(main_of(&imported(&graph(3)))), ["opaque"]);
 }
 
+fn of_onnxruntime(op: &str, inputs: &[&str], outputs: &[&str], attrs: Vec<Msg>) -> Msg {
+    node(op, inputs, outputs, attrs).str(7, "com.microsoft")
+}
+
+/// A step of two sequences of which one is shorter than the cache: two contractions, and what is in the cache afterwards is
+/// picked from what was there and the new tokens. A prompt is in the cache as it is.
+#[test]
+fn grouped_attention_has_a_cache() {
+    let graph = |tokens: i64, past: i64, total: i64| {
+        let heads = vec![attr_int("num_heads", 4), attr_int("kv_num_heads", 2)];
+        let inputs = ["q", "k", "v", "pk", "pv", "lengths", "total"];
+        Graph::new()
+            .input(fixed("q", F32, &[2, tokens, 64]))
+            .input(fixed("k", F32, &[2, tokens, 32]))
+            .input(fixed("v", F32, &[2, tokens, 32]))
+            .input(fixed("pk", F32, &[2, 2, past, 16]))
+            .input(fixed("pv", F32, &[2, 2, past, 16]))
+            .constant(ints("lengths", &[total - 1, total - 1]))
+            .constant(ints("total", &[total]))
+            .node(of_onnxruntime(
+                "GroupQueryAttention",
+                &inputs,
+                &["y", "key", "value"],
+                heads,
+            ))
+            .output(value("y", F32, &[D::Open, D::Open, D::Open]))
+            .output(value("key", F32, &[D::Open, D::Open, D::Open, D::Open]))
+            .output(value("value", F32, &[D::Open, D::Open, D::Open, D::Open]))
+    };
+    for (tokens, past, total, picked) in [(1, 6, 7, 2), (5, 0, 5, 0), (5, 9, 5, 2), (3, 6, 9, 2)] {
+        let import = imported(&graph(tokens, past, total));
+        assert!(import.diags.is_empty(), "{:?}", import.diags);
+        let func = main_of(&import);
+        let names = names(func);
+        assert_eq!(names.iter().filter(|n| **n == "einsum").count(), 2);
+        assert_eq!(names.iter().filter(|n| **n == "gather_nd").count(), picked);
+        let key = func.ty(func.results[1]).as_tensor().unwrap();
+        let length = u64::try_from(total.max(past)).unwrap();
+        assert_eq!(key.shape(), Some(vec![2, 2, length, 16]));
+    }
+}
+
+/// Weights of four bits are held in bytes until something runs; a model that is written again has the operator.
+#[test]
+fn packed_weights_stay_packed() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[3, 150]))
+        .constant(raw("w", 2, &[512, 5, 16], &[7; 512 * 5 * 16]))
+        .constant(floats("s", &[512, 5], &[1.0; 512 * 5]))
+        .node(of_onnxruntime(
+            "MatMulNBits",
+            &["x", "w", "s"],
+            &["y"],
+            vec![
+                attr_int("K", 150),
+                attr_int("N", 512),
+                attr_int("bits", 4),
+                attr_int("block_size", 32),
+            ],
+        ))
+        .output(fixed("y", F32, &[3, 512]));
+    let read = |whole| {
+        let name = Some("m.onnx".into());
+        import(&graph.bytes(), &Options { name, whole }).expect("a model")
+    };
+    let apart = read(Whole::None);
+    let shown = names(main_of(&apart)).join(" ");
+    assert_eq!(shown, "dequantize_blocks slice linear");
+    for whole in [Whole::Large, Whole::All] {
+        let import = read(whole);
+        assert!(import.diags.is_empty(), "{:?}", import.diags);
+        let kept: Vec<_> = ops(main_of(&import))
+            .into_iter()
+            .map(|op| op.props.str("kind"))
+            .collect();
+        assert_eq!(kept, [Some("MatMulNBits")]);
+    }
+}
+
 /// `y = op(x, constants…)`, with `x` of this shape.
 fn one_node(shape: &[i64], op: &str, constants: Vec<(&str, Msg)>, attrs: Vec<Msg>) -> Graph {
     let names: Vec<&str> = constants.iter().map(|(name, _)| *name).collect();

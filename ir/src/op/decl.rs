@@ -33,10 +33,13 @@ pub trait OpDecl: Send + Sync {
     /// The row in which it is looked up where it is no barrier, if that is another one.
     fn family_if_free(&self) -> Option<&'static str>;
 
+    /// The same of an operation with attributes.
+    fn family_if_free_of(&self, op: &OpRef<'_>) -> Option<&'static str>;
+
     /// The row in which this operation is looked up.
     fn family_of(&self, op: &OpRef<'_>) -> &'static str {
         let free = |_: &&'static str| self.freedom(op).class != FreedomClass::Barrier;
-        let other = self.family_if_free().filter(free);
+        let other = self.family_if_free_of(op).filter(free);
         other.unwrap_or_else(|| self.family())
     }
 

@@ -67,6 +67,10 @@ impl<T: Operation> OpDecl for Declared<T> {
     fn family_if_free(&self) -> Option<&'static str> {
         T::FAMILY_IF_FREE
     }
+    fn family_if_free_of(&self, op: &OpRef<'_>) -> Option<&'static str> {
+        T::FAMILY_IF_FREE?;
+        T::read(op).map_or(T::FAMILY_IF_FREE, |typed| typed.family_if_free(op))
+    }
     fn structure(&self) -> Structure {
         T::STRUCTURE
     }
@@ -201,11 +205,12 @@ fn evaluate<T: Operation>(
     let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
     // Sizes are numbers on both sides: a name that is 0 is none of those that sizes are compared for.
     let results: Vec<Type> = op.results.iter().map(|ty| bound(ty, cx)).collect();
+    let numbers = (!T::OPEN && !cx.bindings.0.is_empty()).then(|| cx.bindings.numbers(op.props));
     let concrete = OpRef {
         name: op.name,
         operands: types.iter().collect(),
         results: results.iter().collect(),
-        props: op.props,
+        props: numbers.as_ref().unwrap_or(op.props),
     };
     let (typed, inferred) = decl.checked(&concrete)?;
     let elements = inputs

@@ -1,5 +1,6 @@
 //! An evaluation by the reference semantics: sizes bound to numbers, operands' elements, results' extents.
 
+use crate::attr::{Attr, AttrDict};
 use crate::op::extents::missing_extent;
 use crate::op::op_ref::OpRef;
 use crate::size::Size;
@@ -24,6 +25,24 @@ impl Bindings {
             }),
             Dim::Unknown => None,
         }
+    }
+
+    /// Attributes of an operation of the dialect with numbers for the sizes that their lists name.
+    #[must_use]
+    pub fn numbers(&self, props: &AttrDict) -> AttrDict {
+        let number = |attr: &Attr| match attr {
+            Attr::Str(text) => {
+                let size = self.size(&Dim::named(text));
+                let size = size.and_then(|n| i64::try_from(n).ok());
+                size.map_or_else(|| attr.clone(), Attr::int)
+            }
+            other => other.clone(),
+        };
+        let value = |attr: &Attr| match attr {
+            Attr::Array(list) => Attr::Array(list.iter().map(number).collect()),
+            other => other.clone(),
+        };
+        props.iter().map(|(key, attr)| (key, value(attr))).collect()
     }
 }
 

@@ -52,7 +52,8 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// `norm`, `reduce`, `concat`, `slice`, `broadcast`, `gather`, `matmul`, `conv`, `pool`,
     /// `resize`, `rearrange`, `source`, `barrier`.
     const FAMILY: &'static str;
-    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].
+    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`], unless its
+    /// attributes say more.
     const FAMILY_IF_FREE: Option<&'static str> = None;
     /// The least and the greatest number of operands.
     const OPERANDS: (usize, usize);
@@ -93,6 +94,12 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// # Errors
     /// An operand's data is out of the operation's domain (an index out of bounds).
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError>;
+
+    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].
+    fn family_if_free(&self, op: &OpRef<'_>) -> Option<&'static str> {
+        let _ = op;
+        Self::FAMILY_IF_FREE
+    }
 
     /// What running it does besides.
     fn effect(&self, op: &OpRef<'_>) -> Effect;

@@ -23,7 +23,8 @@ pub struct LaidPort {
 }
 
 impl LaidPort {
-    /// A port with these digits, major to minor, by dimension; nothing where a digit has no label, or a label has two dimensions.
+    /// A port with these digits, major to minor, by dimension; nothing where a label has two dimensions, or a digit has none though others
+    /// have one. A port without labels is read as it is, in its own dimensions.
     #[must_use]
     pub fn new(labels: &[Option<usize>], shape: Vec<u64>, dims: &[Digit]) -> Option<LaidPort> {
         let named: Vec<usize> = labels.iter().flatten().copied().collect();
@@ -36,6 +37,14 @@ impl LaidPort {
             Some(Digit { of, ..*d })
         };
         let long = dims.iter().filter(|d| d.extent != 1);
+        if named.is_empty() {
+            let natural = long.is_sorted_by_key(|d| (d.of, std::cmp::Reverse(d.div)));
+            return natural.then(|| LaidPort {
+                digits: Vec::new(),
+                labels: labels.to_vec(),
+                shape,
+            });
+        }
         Some(LaidPort {
             digits: long.map(digit).collect::<Option<_>>()?,
             labels: labels.to_vec(),
@@ -56,6 +65,12 @@ impl LaidPort {
         let place = |d: &Digit| self.labels.iter().position(|l| *l == Some(d.of));
         let key = |d: &Digit| (place(d), std::cmp::Reverse(d.div));
         self.is_empty() || self.digits.is_sorted_by_key(key)
+    }
+
+    /// Whether it shares no dimension with other ports, and has its own dimensions over whatever axes.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.labels.iter().all(Option::is_none)
     }
 
     /// Whether it has no elements, so that it lies in any order.

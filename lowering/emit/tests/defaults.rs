@@ -29,6 +29,7 @@ const EMITTERS: &[Emitter] = &[
         name: "pallas",
         emit: kernels,
         refused: &[
+            "hbir.dequantize_blocks",
             "hbir.grid_sample",
             "hbir.max_pool_indices",
             "hbir.opaque",
@@ -39,6 +40,7 @@ const EMITTERS: &[Emitter] = &[
         name: "hlo",
         emit: instructions,
         refused: &[
+            "hbir.dequantize_blocks",
             "hbir.grid_sample",
             "hbir.max_pool_indices",
             "hbir.opaque",
@@ -127,6 +129,12 @@ const PROGRAMS: &[[&str; 4]] = &[
         "",
         "",
         "(tensor<2x3xsi8>, tensor<3xf32>) -> tensor<2x3xf32>",
+    ],
+    [
+        "hbir.dequantize_blocks",
+        "block = 2",
+        "",
+        "(tensor<2x4xsi8>, tensor<2x2xf32>) -> tensor<2x4xf32>",
     ],
     [
         "hbir.dot_general",

@@ -478,6 +478,12 @@ fn first_of(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
 /// gets what an operation gives where it stands.
 fn concrete(func: &Func, bindings: &mut Bindings, registry: &Registry) -> Func {
     let mut func = func.clone();
+    for op in func.body.clone() {
+        let data = &mut func.ops[op];
+        if !bindings.0.is_empty() && registry.structure(&data.name) == Structure::Plain {
+            data.props = bindings.numbers(&data.props);
+        }
+    }
     for value in func.values.ids().collect::<Vec<_>>() {
         settle(&mut func, value, bindings, None);
     }

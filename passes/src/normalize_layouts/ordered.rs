@@ -3,8 +3,8 @@
 use super::memory::Memory;
 
 use optc_ir::{
-    AttrDict, Axes, Dim, Freedom, LaidPort, NewOp, OpDecl, OpError, OpRef, Run, Type, Value,
-    laid_port,
+    AttrDict, Axes, Dim, Freedom, LaidPort, NewOp, OpDecl, OpError, OpRef, Run, Structure,
+    TensorType, Type, Value, laid_port,
 };
 use optc_layout::Digit;
 
@@ -91,10 +91,21 @@ pub(super) fn write(
         };
         given.push(match form.broadcasts {
             true => over_all(memory, made, &lies.dims)?,
+            false if ports[*port].is_told() => memory.reshape(made, &op.operand(*port)?.dims)?,
             false => memory.reshape(made, &lies.dims)?,
         });
     }
-    let made = memory.b.add(NewOp::new(op.name, &given, form.props))?;
+    let mut new = NewOp::new(op.name, &given, form.props);
+    // What an operator of another format gives is what its types say.
+    if decl.structure() == Structure::Opaque {
+        let results = form.results.iter().zip(&op.results);
+        let typed = results.map(|(lies, ty)| {
+            let ty = ty.as_tensor()?;
+            Some(TensorType::new(lies.dims.clone(), ty.dtype).into())
+        });
+        new.results = typed.collect();
+    }
+    let made = memory.b.add(new)?;
     let mut out = Vec::with_capacity(made.len());
     for ((value, lies), port) in made
         .into_iter()

@@ -1,15 +1,15 @@
 //! Attention and rotary embedding: contractions, so that no operand is transposed.
 
 use super::shape::reshape_to;
-use super::{Rule, decomposed, native};
+use super::{Rule, decomposed, grouped, native};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, DType, Dim};
+use optc_ir::{Attr, DType, Dim, Size};
 use optc_onnx_proto::dtype;
 use optc_ops::{
-    Add, And, Concat, Direction, Div, Matmul, Mul, Pad, PadMode, PadValue, ReduceKind, Select,
-    Softmax, Split, Sub, Tanh, Transpose,
+    Add, And, Concat, Direction, Div, Exp, Matmul, Max, Mul, Pad, PadMode, PadValue, ReduceKind,
+    Select, Softmax, Split, Squeeze, Sub, Tanh, Transpose,
 };
 
 /// The rules of this family.
@@ -21,13 +21,14 @@ pub(super) static RULES: &[Rule] = &[
 /// The rules of this family in the domain `com.microsoft`.
 pub(super) static MICROSOFT: &[Rule] = &[
     decomposed("Attention", packed_attention),
+    decomposed("GroupQueryAttention", grouped::group_query_attention),
     decomposed("MultiHeadAttention", multi_head_attention),
     native("RotaryEmbedding", microsoft_rotary_embedding),
 ];
 
 /// Where the heads stand in an operand of rank 4.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Heads {
+pub(super) enum Heads {
     /// `[batch, heads, length, size]`
     Outside,
     /// `[batch, length, heads, size]`
@@ -46,14 +47,18 @@ impl Heads {
 
 /// An operand of rank 4 and where its heads stand.
 #[derive(Clone, Copy)]
-struct Headed {
-    val: Val,
-    heads: Heads,
+pub(super) struct Headed {
+    pub(super) val: Val,
+    pub(super) heads: Heads,
 }
 
 impl Headed {
     /// An operand of rank 4 as it is, one of rank 3 with its last dimension cut into `heads`.
-    fn new(cx: &mut NodeCx<'_, '_>, val: Val, heads: Option<i64>) -> Result<Headed, Stop> {
+    pub(super) fn new(
+        cx: &mut NodeCx<'_, '_>,
+        val: Val,
+        heads: Option<i64>,
+    ) -> Result<Headed, Stop> {
         let dims = cx.dims(val)?;
         match (dims.len(), heads) {
             (4, _) => Ok(Headed {
@@ -88,7 +93,7 @@ impl Headed {
     }
 
     /// The extent of the sequence.
-    fn length(self, cx: &NodeCx<'_, '_>) -> Result<Dim, Stop> {
+    pub(super) fn length(self, cx: &NodeCx<'_, '_>) -> Result<Dim, Stop> {
         let dims = cx.dims(self.val)?;
         Ok(dims[self.heads.axes().1].clone())
     }
@@ -115,41 +120,45 @@ impl Headed {
 }
 
 /// What an attention computes with, its operands aside.
-struct Plan {
-    scale: f64,
-    softcap: f64,
-    softmax: DType,
-    causal: bool,
-    left: i64,
-    right: i64,
+pub(super) struct Plan {
+    pub(super) scale: f64,
+    pub(super) softcap: f64,
+    pub(super) softmax: DType,
+    pub(super) causal: bool,
+    pub(super) left: i64,
+    pub(super) right: i64,
     /// The value of a masked logit is minus infinity, and rows of nothing else give zeros.
-    guarded: bool,
+    pub(super) guarded: bool,
+    /// A logit beside those of the keys, whose share no value has; it broadcasts with the logits.
+    pub(super) sink: Option<Val>,
 }
 
 /// The operands of an attention.
-struct Operands {
-    q: Headed,
-    k: Headed,
-    v: Headed,
+pub(super) struct Operands {
+    pub(super) q: Headed,
+    pub(super) k: Headed,
+    pub(super) v: Headed,
     /// A mask, of truth values or to be added.
-    mask: Option<Val>,
+    pub(super) mask: Option<Val>,
     /// The length of what was there before, or the valid lengths of each batch.
-    offset: Offset,
+    pub(super) offset: Offset,
 }
 
 /// How many keys stand before the first query.
-enum Offset {
+pub(super) enum Offset {
     /// As many for every batch.
     Fixed(i64),
     /// By batch the number of valid keys; the queries are the last of them.
     Valid(Val),
+    /// So many, one number or one a batch as `[batch, 1, 1, 1]`.
+    Before(Val),
 }
 
 /// What an attention gives.
-struct Scores {
-    y: Val,
+pub(super) struct Scores {
+    pub(super) y: Val,
     /// Logits, logits after the soft cap, with the mask, and probabilities.
-    stages: [Val; 4],
+    pub(super) stages: [Val; 4],
 }
 
 /// `Attention` of the standard.
@@ -166,10 +175,10 @@ fn attention(cx: &mut NodeCx<'_, '_>) -> Done {
         None => Offset::Fixed(0),
     };
     if let Some(past) = cx.input(4) {
-        offset = Offset::Fixed(past_length(cx, past)?);
+        offset = after(cx, past)?;
     }
     for (i, x) in [(4, &mut k), (5, &mut v)] {
-        *x = with_past(cx, *x, i)?;
+        *x = with_past(cx, *x, cx.input(i))?;
         if cx.is_used(i - 3) {
             let present = outside(cx, *x)?;
             cx.set(i - 3, present);
@@ -189,6 +198,7 @@ fn attention(cx: &mut NodeCx<'_, '_>) -> Done {
         left: cx.int("left_window_size").unwrap_or(-1),
         right: cx.int("right_window_size").unwrap_or(-1),
         guarded: true,
+        sink: None,
     };
     let mask = cx.input(3);
     let operands = Operands {
@@ -217,16 +227,20 @@ fn attention(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-fn past_length(cx: &NodeCx<'_, '_>, past: Val) -> Result<i64, Stop> {
+/// As many keys before the first query as a past has, `[batch, heads, length, size]`.
+fn after(cx: &mut NodeCx<'_, '_>, past: Val) -> Result<Offset, Stop> {
     if cx.rank(past)? != 4 {
         return Err(Stop::opaque("its past has another rank than 4"));
     }
-    cx.extent(past, 2)
+    match cx.extent(past, 2) {
+        Ok(length) => Ok(Offset::Fixed(length)),
+        Err(_) => cx.extent_value(past, 2).map(Offset::Before),
+    }
 }
 
-/// The past in input `i`, if there is one, before `x`.
-fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, i: usize) -> Result<Headed, Stop> {
-    let Some(past) = cx.input(i) else {
+/// A past, if there is one, before `x`.
+fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, past: Option<Val>) -> Result<Headed, Stop> {
+    let Some(past) = past else {
         return Ok(x);
     };
     let new = outside(cx, x)?;
@@ -238,7 +252,7 @@ fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, i: usize) -> Result<Headed, Sto
 }
 
 /// `[batch, heads, length, size]`
-fn outside(cx: &mut NodeCx<'_, '_>, x: Headed) -> Result<Val, Stop> {
+pub(super) fn outside(cx: &mut NodeCx<'_, '_>, x: Headed) -> Result<Val, Stop> {
     match x.heads {
         Heads::Outside => Ok(x.val),
         Heads::Inside => {
@@ -249,7 +263,7 @@ fn outside(cx: &mut NodeCx<'_, '_>, x: Headed) -> Result<Val, Stop> {
 }
 
 /// `[batch, length, heads, size]` as `[batch, length, hidden]`.
-fn joined(cx: &mut NodeCx<'_, '_>, y: Val) -> Result<Val, Stop> {
+pub(super) fn joined(cx: &mut NodeCx<'_, '_>, y: Val) -> Result<Val, Stop> {
     let dims = cx.dims(y)?;
     let hidden = cx.extent(y, 2)?.checked_mul(cx.extent(y, 3)?);
     let hidden = hidden.ok_or_else(|| Stop::opaque("its hidden size is too large"))?;
@@ -262,7 +276,11 @@ fn joined(cx: &mut NodeCx<'_, '_>, y: Val) -> Result<Val, Stop> {
 }
 
 /// `softmax(q k' * scale + mask) v`; the heads of the result stand where those of `q` do.
-fn attend(cx: &mut NodeCx<'_, '_>, plan: &Plan, operands: &Operands) -> Result<Scores, Stop> {
+pub(super) fn attend(
+    cx: &mut NodeCx<'_, '_>,
+    plan: &Plan,
+    operands: &Operands,
+) -> Result<Scores, Stop> {
     let Operands { q, k, v, .. } = *operands;
     let element = cx.dtype(q.val)?;
     let (q_count, k_count) = (q.count(cx)?, k.count(cx)?);
@@ -295,7 +313,10 @@ fn attend(cx: &mut NodeCx<'_, '_>, plan: &Plan, operands: &Operands) -> Result<S
         None => capped,
     };
     let wide = cx.cast(masked, plan.softmax)?;
-    let mut shares = cx.emit(&Softmax { axis: 3 }, &[wide])?;
+    let mut shares = match plan.sink {
+        Some(sink) => with_sink(cx, wide, sink)?,
+        None => cx.emit(&Softmax { axis: 3 }, &[wide])?,
+    };
     if let Some(bias) = bias.filter(|_| plan.guarded) {
         shares = without_empty_rows(cx, shares, bias)?;
     }
@@ -350,6 +371,20 @@ fn soft_cap(cx: &mut NodeCx<'_, '_>, x: Val, cap: f64) -> Result<Val, Stop> {
     let ratio = cx.emit(&Div {}, &[x, cap])?;
     let bent = cx.emit(&Tanh {}, &[ratio])?;
     cx.emit(&Mul {}, &[bent, cap])
+}
+
+/// Softmax along the keys, with a logit more that only the sum has.
+fn with_sink(cx: &mut NodeCx<'_, '_>, logits: Val, sink: Val) -> Result<Val, Stop> {
+    let sink = cx.cast(sink, cx.dtype(logits)?)?;
+    let greatest = cx.reduce(ReduceKind::Max, logits, &[3], true)?;
+    let greatest = cx.emit(&Max {}, &[greatest, sink])?;
+    let below = cx.emit(&Sub {}, &[logits, greatest])?;
+    let shares = cx.emit(&Exp {}, &[below])?;
+    let sum = cx.reduce(ReduceKind::Sum, shares, &[3], true)?;
+    let below = cx.emit(&Sub {}, &[sink, greatest])?;
+    let more = cx.emit(&Exp {}, &[below])?;
+    let sum = cx.emit(&Add {}, &[sum, more])?;
+    cx.emit(&Div {}, &[shares, sum])
 }
 
 /// Zero for rows of which every bias is minus infinity.
@@ -452,12 +487,17 @@ fn reach(
                 cx.iota(k_dim, 1, 2, DType::SI64)?,
             )
         }
+        Offset::Before(before) => {
+            let query = cx.iota(q_dim, 2, 4, DType::SI64)?;
+            (
+                cx.emit(&Add {}, &[query, before])?,
+                cx.iota(k_dim, 3, 4, DType::SI64)?,
+            )
+        }
         Offset::Valid(lengths) => {
-            let queries = q_dim.fixed().and_then(|n| i64::try_from(n).ok());
-            let queries = queries.ok_or_else(|| Stop::opaque("an extent it needs is unknown"))?;
             let query = cx.iota(q_dim, 2, 4, DType::SI64)?;
             let lengths = by_batch(cx, lengths)?;
-            let queries = cx.scalar_like(queries as f64, query)?;
+            let queries = cx.extent_value(operands.q.val, operands.q.heads.axes().1)?;
             let before = cx.emit(&Sub {}, &[lengths, queries])?;
             (
                 cx.emit(&Add {}, &[query, before])?,
@@ -506,10 +546,14 @@ fn rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
 
 /// The contrib operator: positions come second, and one number is the first position of every batch.
 fn microsoft_rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (x, positions) = (cx.need(0)?, cx.need(1)?);
+    let (x, mut positions) = (cx.need(0)?, cx.need(1)?);
     let (cos, sin) = (cx.need(2)?, cx.need(3)?);
     if cx.rank(positions)? != 2 {
-        return Err(Stop::opaque("its positions are counted from one number"));
+        let length = cx.dims(x)?[if cx.rank(x)? == 4 { 2 } else { 1 }].clone();
+        let line = cx.iota(&length, 1, 2, DType::SI64)?;
+        let first = cx.cast(positions, DType::SI64)?;
+        let first = cx.reshape(first, &[1, 1])?;
+        positions = cx.emit(&Add {}, &[first, line])?;
     }
     if cx.float("scale", 1.0) != 1.0 || cx.flag("is_packed_batching", false) {
         return Err(Stop::opaque("it scales or packs its batches"));
@@ -553,8 +597,11 @@ fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     let (Some(k), Some(v)) = (cx.input(1), cx.input(2)) else {
         return Err(Stop::opaque("its operands are packed"));
     };
-    if cx.input(4).is_some() || (8..10).any(|i| cx.input(i).is_some()) {
-        return Err(Stop::opaque("it has a padding mask or a cache beside"));
+    if (8..10).any(|i| cx.input(i).is_some()) {
+        return Err(Stop::opaque("its cache is longer than what is valid"));
+    }
+    if cx.is_used(3) {
+        return Err(Stop::opaque("it gives the products of queries and keys"));
     }
     if cx.rank(q)? != 3 {
         return Err(Stop::opaque("its queries are packed"));
@@ -576,29 +623,28 @@ fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     let q = Headed::new(cx, q, heads)?;
     let mut k = Headed::new(cx, k, heads)?;
     let mut v = Headed::new(cx, v, heads)?;
-    let mut offset = 0;
+    let mut offset = Offset::Fixed(0);
     if let Some(past) = cx.input(6) {
-        offset = past_length(cx, past)?;
+        offset = after(cx, past)?;
     }
     for (i, x) in [(6, &mut k), (7, &mut v)] {
-        *x = with_past(cx, *x, i)?;
+        *x = with_past(cx, *x, cx.input(i))?;
         if cx.is_used(i - 5) {
             let present = outside(cx, *x)?;
             cx.set(i - 5, present);
         }
     }
-    let mask = cx.input(5);
-    contrib(cx, (q, k, v), mask, offset)
+    contrib(cx, [q, k, v], [4, 5], offset)
 }
 
 /// `com.microsoft.Attention`: one product gives queries, keys and values.
 fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, w) = (cx.need(0)?, cx.need(1)?);
-    if cx.input(3).is_some() || cx.input(4).is_some() || cx.input(6).is_some() {
-        return Err(Stop::opaque("it has a mask index or a past"));
+    if cx.input(6).is_some() || cx.flag("past_present_share_buffer", false) {
+        return Err(Stop::opaque("its cache is longer than what is valid"));
     }
-    if cx.is_used(1) || cx.flag("do_rotary", false) {
-        return Err(Stop::opaque("it gives its cache or rotates"));
+    if cx.flag("do_rotary", false) {
+        return Err(Stop::opaque("it rotates"));
     }
     let heads = cx.int("num_heads").filter(|&n| 0 < n);
     let total = cx.extent(w, 1)?;
@@ -616,21 +662,114 @@ fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
         return Err(Stop::opaque("its hidden sizes are not three"));
     };
     let q = Headed::new(cx, q, heads)?;
-    let k = Headed::new(cx, k, heads)?;
-    let v = Headed::new(cx, v, heads)?;
-    let mask = cx.input(5);
-    contrib(cx, (q, k, v), mask, 0)
+    let mut k = Headed::new(cx, k, heads)?;
+    let mut v = Headed::new(cx, v, heads)?;
+    let mut offset = Offset::Fixed(0);
+    let mut before = [None, None];
+    if let Some(past) = cx.input(4) {
+        if cx.rank(past)? != 5 {
+            return Err(Stop::opaque("its past has another rank than 5"));
+        }
+        for (at, half) in (0..).zip(&mut before) {
+            let of_one = cx.cut(past, 0, at, at + 1)?;
+            let axes = Some(vec![0]);
+            *half = Some(cx.emit(&Squeeze { axes }, &[of_one])?);
+        }
+    }
+    if let [Some(past), _] = before {
+        offset = after(cx, past)?;
+    }
+    k = with_past(cx, k, before[0])?;
+    v = with_past(cx, v, before[1])?;
+    if cx.is_used(1) {
+        let mut halves = Vec::with_capacity(2);
+        for x in [k, v] {
+            let x = outside(cx, x)?;
+            halves.push(cx.unsqueeze(x, &[0])?);
+        }
+        let present = cx.emit(&Concat { axis: 0 }, &halves)?;
+        cx.set(1, present);
+    }
+    contrib(cx, [q, k, v], [3, 5], offset)
 }
 
-/// The attention of a contrib operator; the result is `[batch, length, hidden]`.
+/// The default of what contrib operators add to the logits of padding.
+const FILTER: f64 = -10000.0;
+
+/// What is added to logits for the padding that a mask of the contrib operators names: where the valid keys of each sequence end,
+/// and perhaps where they begin, or a number for each key that is 0 where it is none.
+fn padding(
+    cx: &mut NodeCx<'_, '_>,
+    mask: Val,
+    batch: &Dim,
+    keys: &Dim,
+    element: DType,
+) -> Result<Val, Stop> {
+    let dims = cx.dims(mask)?;
+    let valid = match &dims[..] {
+        [count] => {
+            let twice = batch.size().and_then(|n| n.times(&Size::from(2)));
+            let key = cx.iota(keys, 3, 4, DType::SI64)?;
+            match count.size() {
+                n if n.is_some() && n == batch.size() => {
+                    let end = by_batch(cx, mask)?;
+                    cx.compare(Direction::Lt, key, end)?
+                }
+                n if n.is_some() && n == twice => {
+                    let both = [Entry::Int(2), Entry::from(batch)];
+                    let both = reshape_to(cx, mask, &both)?;
+                    let mut bounds = Vec::with_capacity(2);
+                    for at in 0..2 {
+                        let one = cx.cut(both, 0, at, at + 1)?;
+                        let one = reshape_to(cx, one, &[Entry::from(batch)])?;
+                        bounds.push(by_batch(cx, one)?);
+                    }
+                    let before = cx.compare(Direction::Lt, key, bounds[0])?;
+                    let behind = cx.compare(Direction::Ge, key, bounds[1])?;
+                    cx.emit(&And {}, &[before, behind])?
+                }
+                _ => return Err(Stop::opaque("its mask is cumulated lengths")),
+            }
+        }
+        [.., last] if dims.len() < 4 => {
+            if last.fixed().is_some() && keys.fixed().is_some() && last != keys {
+                return Err(Stop::opaque("its mask is shorter than the keys"));
+            }
+            let zero = cx.scalar_like(0.0, mask)?;
+            let valid = cx.compare(Direction::Gt, mask, zero)?;
+            match dims.len() {
+                2 => cx.unsqueeze(valid, &[1, 2])?,
+                _ => cx.unsqueeze(valid, &[1])?,
+            }
+        }
+        _ => return Err(Stop::opaque("its mask has four dimensions")),
+    };
+    let filter = cx.float("mask_filter_value", FILTER);
+    let loc = cx.loc.clone();
+    let zero = cx.b.scalar(element, 0.0, loc.clone());
+    let filter = cx.b.scalar(element, filter, loc);
+    cx.emit(&Select {}, &[valid, zero, filter])
+}
+
+/// The attention of a contrib operator with padding and a bias in these inputs; the result is `[batch, length, hidden]`.
 fn contrib(
     cx: &mut NodeCx<'_, '_>,
-    (q, k, v): (Headed, Headed, Headed),
-    mask: Option<Val>,
-    offset: i64,
+    [q, k, v]: [Headed; 3],
+    [mask, bias]: [usize; 2],
+    offset: Offset,
 ) -> Done {
     let size = cx.extent(q.val, 3)?;
     let scale = cx.float("scale", 0.0);
+    let element = cx.dtype(q.val)?;
+    let mut added = cx.input(bias);
+    if let Some(mask) = cx.input(mask) {
+        let (batch, keys) = (cx.dims(q.val)?[0].clone(), k.length(cx)?);
+        let padding = padding(cx, mask, &batch, &keys, element)?;
+        added = match added {
+            Some(bias) => Some(cx.emit(&Add {}, &[bias, padding])?),
+            None => Some(padding),
+        };
+    }
     let plan = Plan {
         scale: if scale == 0.0 {
             1.0 / (size as f64).sqrt()
@@ -638,18 +777,18 @@ fn contrib(
             scale
         },
         softcap: 0.0,
-        softmax: cx.dtype(q.val)?,
+        softmax: element,
         causal: cx.flag("unidirectional", false),
         left: -1,
         right: -1,
         guarded: false,
+        sink: None,
     };
-    let offset = Offset::Fixed(offset);
     let operands = Operands {
         q,
         k,
         v,
-        mask,
+        mask: added,
         offset,
     };
     let scores = attend(cx, &plan, &operands)?;

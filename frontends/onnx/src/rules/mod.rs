@@ -1,9 +1,11 @@
 //! Translations of ONNX operators, by family.
 
 mod attention;
+mod blocks;
 mod constant;
 mod contract;
 mod elementwise;
+mod grouped;
 mod index;
 mod loss;
 mod norm;
@@ -16,6 +18,7 @@ mod window;
 use crate::builder::Stop;
 use crate::node::{Done, NodeCx};
 use indexmap::IndexMap;
+use optc_onnx_proto::{AttributeProto, NodeProto};
 
 pub(crate) use shape::size_attr;
 
@@ -98,6 +101,37 @@ fn microsoft() -> impl Iterator<Item = &'static Rule> {
     ]
     .into_iter()
     .flatten()
+}
+
+/// Operators of onnxruntime that stay in one piece where large operators do, however few operations stand for them: it runs them
+/// as one, on weights of fewer bits than those of their operations.
+const KEPT: &[&str] = &[
+    "BiasGelu",
+    "FastGelu",
+    "GatherBlockQuantized",
+    "Gelu",
+    "GroupQueryAttention",
+    "MatMulNBits",
+    "QuickGelu",
+    "SimplifiedLayerNormalization",
+    "SkipLayerNormalization",
+    "SkipSimplifiedLayerNormalization",
+];
+
+/// Whether an operator stays in one piece where large operators do.
+pub(crate) fn is_kept(node: &NodeProto) -> bool {
+    let op_type = &*node.op_type;
+    let blocks = |attr: &AttributeProto| attr.name == "block_size" && attr.i != Some(0);
+    match &*node.domain {
+        // Of the standard's domain, but none of the standard.
+        "" | "ai.onnx" if op_type == "SimplifiedLayerNormalization" => true,
+        "" | "ai.onnx" => {
+            matches!(op_type, "DequantizeLinear" | "QuantizeLinear")
+                && node.attribute.iter().any(blocks)
+        }
+        "com.microsoft" => KEPT.contains(&op_type),
+        _ => false,
+    }
 }
 
 /// Rules by operator, for the standard domain and for `com.microsoft`.

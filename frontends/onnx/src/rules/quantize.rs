@@ -4,7 +4,7 @@ use super::contract::centred;
 use super::elementwise::cast_to;
 use super::shape::reshape_to;
 use super::window::convolve;
-use super::{Rule, decomposed, native};
+use super::{Rule, blocks, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
@@ -27,9 +27,11 @@ pub(super) static RULES: &[Rule] = &[
 pub(super) static MICROSOFT: &[Rule] = &[
     native("DequantizeLinear", dequantize),
     decomposed("DynamicQuantizeMatMul", dynamic_quantize_matmul),
+    decomposed("GatherBlockQuantized", blocks::gather),
     decomposed("MatMulIntegerToFloat", |cx| {
         matmul_integer_to_float(cx, 2, 3, 4, 5)
     }),
+    decomposed("MatMulNBits", blocks::matmul),
     decomposed("QLinearAdd", |cx| qlinear_binary(cx, &Add {})),
     decomposed("QLinearGlobalAveragePool", qlinear_global_pool),
     decomposed("QLinearLeakyRelu", qlinear_leaky_relu),

@@ -87,7 +87,21 @@ pub(super) fn write(
         ..NodeProto::default()
     };
     let at = w.nodes.len();
+    let optional = made.on_rows();
     let results = w.add(node, data.results.len());
+    if optional {
+        // Statistics that nothing reads are not asked for.
+        for (i, &value) in data.results.iter().enumerate().skip(1) {
+            if w.uses(value) == 0
+                && let Some(name) = w.nodes[at].output.get_mut(i)
+            {
+                name.clear();
+            }
+        }
+        while w.nodes[at].output.last().is_some_and(String::is_empty) {
+            w.nodes[at].output.pop();
+        }
+    }
     if !captures.is_empty() {
         w.captures.push(Captures {
             node: at,

@@ -3,7 +3,7 @@
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{DType, Dim, OpData, Tensor, TensorType, Value};
+use optc_ir::{DType, Dim, OpData, Size, Tensor, TensorType, Value};
 use optc_ops::{
     Bound, Broadcast, Concat, DepthToSpace, Flatten, Gather, GatherElements, GatherNd, Iota,
     OneHot, Pad, PadMode, PadValue, Reshape, ScatterElements, ScatterNd, ScatterReduction, Slice,
@@ -43,6 +43,11 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             one(w.node("Concat", &given, vec![int("axis", along)]))
         }
         Split::NAME => split(w, data).map(Some),
+        Slice::NAME if let Some(size) = size_of(w, data) => {
+            let dtype = w.tensor(data.results[0])?.dtype;
+            let size = w.size(&Dim::of_size(&size))?;
+            one(cast(w, &size, optc_ir::DType::SI64, dtype)?)
+        }
         Slice::NAME => {
             let x = w.name(data.operands[0])?;
             let made = w.typed::<Slice>(data)?;
@@ -103,6 +108,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         TopK::NAME => top_k(w, data).map(Some),
         OneHot::NAME => one_hot(w, data).map(|name| Some(vec![name])),
+        // A size as data is the last index of a range that is one longer.
+        Iota::NAME if is_of_sizes(w, data.results[0]) => one(String::new()),
         Iota::NAME => iota(w, data).map(|name| Some(vec![name])),
         DepthToSpace::NAME => {
             let made = w.typed::<DepthToSpace>(data)?;
@@ -653,6 +660,31 @@ fn marked(
     let found = w.node("Equal", &[&places, &all], vec![]);
     let found = w.node("Cast", &[&found], vec![int("to", 6)]);
     Ok(w.node("Gather", &[values, &found], vec![int("axis", 0)]))
+}
+
+/// Whether all that reads a value takes a size from it.
+fn is_of_sizes(w: &Writer<'_>, value: Value) -> bool {
+    let func = w.func;
+    let mut readers = func.body.iter().map(|&op| &func.ops[op]);
+    let read = |op: &OpData| op.operands.contains(&value);
+    let other = readers.any(|op| read(op) && size_of(w, op).is_none());
+    !other && !func.results.contains(&value)
+}
+
+/// The size that a part of a range is, of one element at the index that it names.
+fn size_of(w: &Writer<'_>, data: &OpData) -> Option<Size> {
+    let &[of] = &data.operands[..] else {
+        return None;
+    };
+    let made = w.func.def_op(of).map(|op| &*w.func.ops[op].name);
+    let ty = w.tensor(of).ok().filter(|ty| ty.rank() == 1)?;
+    if made != Some(Iota::NAME) || !ty.dtype.is_int() || &*data.name != Slice::NAME {
+        return None;
+    }
+    let parts = w.typed::<Slice>(data).ok()?.parts(&w.op_ref(data)).ok()?;
+    let [part] = &parts[..] else { return None };
+    let named = part.start.as_constant().is_none();
+    (named && part.stride == 1 && part.size.is_one()).then(|| part.start.clone())
 }
 
 /// The index along an axis: a constant along it, expanded.

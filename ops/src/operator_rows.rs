@@ -1,0 +1,104 @@
+//! Operators of onnxruntime that stay in one piece and work on rows: whatever dimensions stand before the last one, in any
+//! order.
+
+use crate::labels::{broadcasting, marks, or_barrier};
+use optc_ir::op::{Axes, Freedom, FreedomClass, OpError, OpRef, OverAxes, Role, Run};
+use optc_ir::shared_codes::OPERAND_KIND;
+
+/// Operators on rows, and how many of their first inputs are rows; the others are read as they are.
+const ROWS: &[(&str, usize)] = &[
+    ("BiasGelu", 1),
+    ("FastGelu", 1),
+    ("Gelu", 1),
+    ("MatMulNBits", 1),
+    ("QuickGelu", 1),
+    ("SimplifiedLayerNormalization", 1),
+    ("SkipLayerNormalization", 2),
+    ("SkipSimplifiedLayerNormalization", 2),
+];
+
+/// Those of them that work on each element, but for a bias along rows.
+const ELEMENTS: &[&str] = &["FastGelu", "Gelu", "QuickGelu"];
+
+/// Whether an operator works on rows.
+pub(crate) fn is_known(kind: &str) -> bool {
+    ROWS.iter().any(|(name, _)| *name == kind)
+}
+
+/// The row of a target in which an operator is looked up.
+pub(crate) fn family(kind: &str, op: &OpRef<'_>) -> &'static str {
+    match on_elements(kind, op) {
+        true => "elementwise",
+        false => "norm",
+    }
+}
+
+fn on_elements(kind: &str, op: &OpRef<'_>) -> bool {
+    ELEMENTS.contains(&kind) && op.operands.len() == 1
+}
+
+/// The freedom of an operator; a barrier where nothing is known of it.
+pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
+    if on_elements(kind, op) {
+        return broadcasting(op);
+    }
+    let rows = ROWS.iter().find(|(name, _)| *name == kind);
+    let rows = rows.map_or(0, |&(_, rows)| rows);
+    let axis = op.props.int("onnx.axis").unwrap_or(-1);
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let x = op.operand(0)?;
+        let lead = x.rank().saturating_sub(1);
+        if axis != -1 && usize::try_from(axis) != Ok(lead) {
+            return Err(OpError::new(OPERAND_KIND, "a row is several dimensions"));
+        }
+        let labels = f.fresh_for(x.rank());
+        if let Some(&last) = labels.last() {
+            f.role(last, Role::Axis);
+            f.uncut(last);
+        }
+        for i in 0..op.operands.len() {
+            let ty = op.operand(i)?;
+            if rows <= i {
+                f.operand(vec![None; ty.rank()]);
+                continue;
+            }
+            if ty.rank() != x.rank() || !ty.dims.iter().zip(&x.dims).all(|(a, b)| a.same(b)) {
+                return Err(OpError::new(OPERAND_KIND, "rows are repeated"));
+            }
+            f.operand(marks(&labels));
+        }
+        for i in 0..op.results.len() {
+            let ty = op.result(i)?;
+            let before = ty.dims.iter().zip(&x.dims).take(lead);
+            if ty.rank() != x.rank() || !before.into_iter().all(|(a, b)| a.same(b)) {
+                return Err(OpError::new(OPERAND_KIND, "a result has other rows"));
+            }
+            f.result(marks(&labels));
+        }
+        Ok(())
+    })
+}
+
+/// The operator over other axes: of each element any, else those before the rows as they stand, or as one where they are more than
+/// it has dimensions.
+pub(crate) fn over_axes(kind: &str, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
+    let props = op.props.clone();
+    if on_elements(kind, op) {
+        return Some(axes.broadcast(props));
+    }
+    let rank = op.operand(0).ok()?.rank();
+    let row = axes.whole(axes.label(0, rank.checked_sub(1)?)?)?;
+    let mut dims = axes.own(0);
+    dims.retain(|run| *run != row);
+    if rank <= dims.len() {
+        dims = vec![dims.concat()];
+    }
+    dims.push(row);
+    let rows = |port: usize| match axes.ports()[port].is_told() {
+        true => Vec::new(),
+        false => dims.clone(),
+    };
+    let ports: Vec<Vec<Run>> = (0..axes.ports().len()).map(rows).collect();
+    let (operands, results) = ports.split_at(axes.n_operands());
+    Some(OverAxes::new(props, operands.to_vec(), results.to_vec()))
+}
