@@ -109,8 +109,10 @@ impl Operation for Opaque {
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
-        let known = self.on_rows().then_some(());
-        known.and_then(|()| operator_rows::over_axes(&self.kind, op, axes))
+        match self.on_rows() {
+            true => operator_rows::over_axes(&self.kind, op, axes),
+            false => None,
+        }
     }
 
     /// Loops and branches of HLO and of ONNX.

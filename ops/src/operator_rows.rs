@@ -84,7 +84,7 @@ pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
 pub(crate) fn over_axes(kind: &str, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
     let props = op.props.clone();
     if on_elements(kind, op) {
-        return Some(axes.broadcast(props));
+        return Some(axes.each_own(props));
     }
     let rank = op.operand(0).ok()?.rank();
     let row = axes.whole(axes.label(0, rank.checked_sub(1)?)?)?;
