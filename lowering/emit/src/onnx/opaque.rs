@@ -87,7 +87,7 @@ pub(super) fn write(
         ..NodeProto::default()
     };
     let at = w.nodes.len();
-    let optional = made.on_rows();
+    let optional = operator.on_rows();
     let results = w.add(node, data.results.len());
     if optional {
         // Statistics that nothing reads are not asked for.
