@@ -107,7 +107,10 @@ impl FolderSource {
             &self.folder
         };
         let root = folder.canonicalize().map_err(io)?;
-        let path = root.join(file).canonicalize().map_err(io)?;
+        let path = root.join(file).canonicalize();
+        let path = path
+            .or_else(|e| read_so(&root, file).ok_or(e))
+            .map_err(io)?;
         if !path.starts_with(&root) {
             return Err(DataError::Escapes {
                 file: file.to_owned(),
@@ -169,6 +172,20 @@ impl DataSource for FolderSource {
         }
         Ok(bytes)
     }
+}
+
+/// The one file of a folder whose name reads so where it is shown as text that it is not.
+fn read_so(folder: &Path, file: &str) -> Option<PathBuf> {
+    if !file.contains(char::REPLACEMENT_CHARACTER) {
+        return None;
+    }
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut found = entries.filter(|entry| entry.file_name().to_string_lossy() == file);
+    let entry = found.next()?;
+    if found.next().is_some() {
+        return None;
+    }
+    entry.path().canonicalize().ok()
 }
 
 /// Whether a path, by its text alone, names something below the folder it is relative to.

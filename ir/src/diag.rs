@@ -4,6 +4,7 @@
 
 use crate::span::Span;
 use std::fmt;
+use std::sync::Arc;
 
 /// What is known of a code: its entry in the reference of diagnostics.
 ///
@@ -156,6 +157,9 @@ impl Code {
     }
 }
 
+/// How many parts of the input are named in a line.
+const SHOWN: usize = 3;
+
 /// How serious a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
@@ -192,6 +196,8 @@ pub struct Diagnostic {
     pub labels: Vec<(Span, String)>,
     /// Hints and further facts.
     pub notes: Vec<String>,
+    /// Names of the parts of the input that it is about, as the `loc` of an operation has them.
+    pub origin: Vec<Arc<str>>,
 }
 
 impl Diagnostic {
@@ -217,6 +223,7 @@ impl Diagnostic {
             message: message.into(),
             labels: Vec::new(),
             notes: Vec::new(),
+            origin: Vec::new(),
         }
     }
     /// Adds a place in the source.
@@ -224,6 +231,20 @@ impl Diagnostic {
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.labels.push((span, text.into()));
         self
+    }
+    /// Says which parts of the input it is about, by the names of a location.
+    #[must_use]
+    pub fn of<'a>(mut self, names: impl IntoIterator<Item = &'a Arc<str>>) -> Diagnostic {
+        self.origin = names.into_iter().cloned().collect();
+        self
+    }
+    /// The parts of the input that it is about, the first few by name; nothing where it is about none.
+    #[must_use]
+    pub fn parts(&self) -> Option<String> {
+        let named: Vec<String> = self.origin.iter().map(|name| format!("`{name}`")).collect();
+        let (shown, rest) = named.split_at(named.len().min(SHOWN));
+        let more = if rest.is_empty() { "" } else { ", …" };
+        (!shown.is_empty()).then(|| shown.join(", ") + more)
     }
     /// Adds a note.
     #[must_use]

@@ -44,6 +44,16 @@ impl Loc {
         }
     }
 
+    /// The names in it, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&Arc<str>> {
+        match self {
+            Loc::Unknown | Loc::File(..) => Vec::new(),
+            Loc::Name(name) => vec![name],
+            Loc::Fused(parts) => parts.iter().flat_map(Loc::names).collect(),
+        }
+    }
+
     /// The location of an operation that replaces several: unknown ones and repetitions drop out.
     #[must_use]
     pub fn fuse<'a>(locs: impl IntoIterator<Item = &'a Loc>) -> Loc {

@@ -6,7 +6,7 @@ usage: python onnx_valid.py OPTC [MODEL.onnx ...] [--only TEXT] [--keep FOLDER] 
 Each model goes through the command for `onnx` and for `onnxruntime`.  The result passes onnx.checker, with full_check where
 the original does, loads in onnxruntime where the original does, and has the interface of the original.  Without models: those of
 tests/models and the models of CASES, each of one kind that is easily written wrong: names that graphs inside of nodes take from
-around them.  Of these and with `--numbers` the
+around them, inputs with a value for when they are not given, regions that have no form.  Of these and with `--numbers` the
 result computes the same in onnxruntime; CASES state also what may go out as it came in.
 
 Needs numpy, onnx and onnxruntime.  Exit status 1 if something is wrong.
@@ -98,6 +98,15 @@ CASES = [
     ("scan_takes_renamed", "(float[2, 3] x, float[5, 3] xs) => (float[5, 3] ys)", """
         [first] r = ReduceSum<keepdims = 0>(x)
         [turn] ys = Scan<num_scan_inputs = 1, body = b (float[3] e) => (float[3] y) { y = Mul(e, r) }>(xs)""", []),
+    # A result that no layout of both branches makes a transpose of.
+    ("branches_end_in_transpose_and_reshape", "(float[5, 17] x, bool c) => (float[5, 17] o)", """
+        s = Constant<value_ints = [5, 17]>()
+        [one] y = If(c) <
+            then_branch = g () => (float[5, 17] a) { p = Transpose(x) a = Reshape(p, s) },
+            else_branch = h () => (float[5, 17] b) { q = Transpose(x) b = Reshape(q, s) }>
+        t = Transpose(y)
+        u = Relu(t)
+        o = Transpose(u)""", ["one"]),
     ("a_constant_is_a_result", "(float[2] x) => (float[2] k, float[2] y)", """
         k = Constant<value = float[2] {1, 2}>()
         y = Add(x, k)""", []),
@@ -113,9 +122,31 @@ def parsed(name, ports, nodes):
     return onnx.parser.parse_model(f"{HEADER} {name} {ports} {{ {nodes} }}")
 
 
+def overridable():
+    """Inputs with values: a weight, a shift that nothing multiplies, and one whose size is open."""
+    info = onnx.helper.make_tensor_value_info
+    F = onnx.TensorProto.FLOAT
+    w = np.arange(20, dtype=np.float32).reshape(5, 4)
+    shift = np.linspace(-1, 1, 5, dtype=np.float32)
+    nodes = [onnx.helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]),
+             onnx.helper.make_node("MatMul", ["x", "wt"], ["m"]),
+             onnx.helper.make_node("Add", ["m", "shift"], ["y"]),
+             onnx.helper.make_node("ReduceSum", ["free"], ["s"], keepdims=0)]
+    inputs = [info("x", F, [3, 4]), info("w", F, [5, 4]), info("shift", F, [5]), info("free", F, ["N"])]
+    outputs = [info("y", F, [3, 5]), info("s", F, [])]
+    weights = [onnx.numpy_helper.from_array(a, n) for a, n in ((w, "w"), (shift, "shift"), (shift[:3], "free"))]
+    graph = onnx.helper.make_graph(nodes, "overridable", inputs, outputs, weights)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
 def made(folder):
     """The models of CASES, and what may go out of each as it came in."""
     models = {name: (parsed(name, ports, nodes), kept) for name, ports, nodes, kept in CASES}
+    models["overridable"] = (overridable(), [])
+    # In the first versions of the format every weight was listed as an input, and was none.
+    old = overridable()
+    old.ir_version = 3
+    models["weights_listed_as_inputs"] = (old, [])
     for name, (model, kept) in models.items():
         path = folder / f"{name}.onnx"
         onnx.save(model, str(path))
@@ -178,7 +209,7 @@ def check(optc, path, folder, numbers, kept):
             if loads:
                 onnx_out.session(output)
             if kept is not None:
-                out = {node for entry in json.loads(done.stdout).get("kept", []) for node in entry["nodes"] or ["the model"]}
+                out = {node for entry in json.loads(done.stdout)["kept"] for node in entry["nodes"] or ["the model"]}
                 if out - set(kept):
                     raise onnx_out.Wrong(f"{sorted(out)} went out as it came in")
             if loads and numbers:

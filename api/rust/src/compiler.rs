@@ -12,6 +12,7 @@ use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
 use optc_target::Target;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub struct Compiler {
     pub explain_remarks: bool,
     /// Which operators of ONNX models stay as they are although operations stand for them.
     pub whole_operators: optc_onnx::Whole,
+    /// The nodes of ONNX models that stay as they are, by their names, or those of their first outputs where they have none.
+    pub held_nodes: BTreeSet<Arc<str>>,
 }
 
 /// What running a pipeline had to say.
@@ -61,6 +64,7 @@ impl Compiler {
             bindings: Bindings::default(),
             explain_remarks: false,
             whole_operators: optc_onnx::Whole::None,
+            held_nodes: BTreeSet::new(),
         }
     }
 
@@ -102,8 +106,10 @@ impl Compiler {
     /// The file cannot be read, or what it holds is refused.
     pub fn load(&self, path: &Path, from: Option<Format>) -> Result<Program, Error> {
         let bytes = read_file(path)?;
-        self.read(&path.display().to_string(), &bytes, from, false)
-            .remove(0)
+        let mut read = self.read(&path.display().to_string(), &bytes, from, false);
+        let mut program = read.remove(0)?;
+        program.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(program)
     }
 
     /// Reads and verifies a text in optc's own format; messages call it `name`.
@@ -111,12 +117,8 @@ impl Compiler {
     /// # Errors
     /// The text is refused.
     pub fn parse(&self, name: &str, text: &str) -> Result<Program, Error> {
-        let program = Program::read(
-            name,
-            text.as_bytes(),
-            (Some(Format::Ir), self.whole_operators),
-            false,
-        );
+        let options = self.onnx_options();
+        let program = Program::read(name, text.as_bytes(), Some(Format::Ir), &options, false);
         self.verified(program).remove(0)
     }
 
@@ -132,9 +134,18 @@ impl Compiler {
         self.verified(Program::read(
             name,
             bytes,
-            (from, self.whole_operators),
+            from,
+            &self.onnx_options(),
             split,
         ))
+    }
+
+    fn onnx_options(&self) -> optc_onnx::Options {
+        optc_onnx::Options {
+            name: None,
+            whole: self.whole_operators,
+            held: self.held_nodes.clone(),
+        }
     }
 
     fn verified(&self, programs: Vec<Result<Program, Error>>) -> Vec<Result<Program, Error>> {

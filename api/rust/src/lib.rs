@@ -44,7 +44,9 @@ pub use error::Error;
 pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 pub use json::to_json;
-pub use output::{distinct_outputs, output_place, write_aside, write_files};
+pub use output::{
+    copy_aside, distinct_outputs, output_place, remove_drafts, write_aside, write_files,
+};
 pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
@@ -144,7 +146,7 @@ pub mod stablehlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, emit_for, unread};
+    pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, emit_for, files_of, unread};
     pub use optc_onnx::Whole;
 }
 

@@ -3,10 +3,12 @@
 use crate::codes;
 use crate::error::Error;
 use optc_ir::Diagnostic;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Writes a file beside its place and renames it there: a reader sees the old bytes or all of the
 /// new ones, and nothing is left behind when it fails.
@@ -63,6 +65,42 @@ pub fn distinct_outputs(paths: &[&Path]) -> Result<(), Error> {
         places.push((place, path));
     }
     Ok(())
+}
+
+/// Copies a file beside its place and renames it there, as [`write_aside`] writes one.
+///
+/// # Errors
+/// The file cannot be read, or the folder cannot be written to.
+pub fn copy_aside(from: &Path, to: &Path) -> Result<(), Error> {
+    let mut source = File::open(from).map_err(|e| Error::io("read", from, &e))?;
+    let mut copy = || {
+        let Target::File(place, old) = Target::of(to)? else {
+            let mut file = OpenOptions::new().append(true).open(to)?;
+            return io::copy(&mut source, &mut file).map(|_| ());
+        };
+        let mut aside = Aside::create(place, old.is_some())?;
+        if let Some(permissions) = old {
+            aside.file.set_permissions(permissions)?;
+        }
+        io::copy(&mut source, &mut aside.file)?;
+        aside.publish()
+    };
+    copy().map_err(|e| Error::io("write", to, &e))
+}
+
+/// The files of this process that have not taken their places yet.
+static DRAFTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn drafts() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    DRAFTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what this process is writing and has not finished, for one that is about to end. What is written later fails.
+pub fn remove_drafts() {
+    for path in &*drafts() {
+        // What is gone already needs no removal.
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// The file that an output with this path becomes: absolute, all links followed. Nothing for what is
@@ -144,11 +182,11 @@ impl Draft<'_> {
         let Target::File(place, old) = Target::of(path)? else {
             return Ok(Draft::Direct(path.to_owned(), bytes));
         };
-        let (aside, mut file) = Aside::create(place, old.is_some())?;
+        let mut aside = Aside::create(place, old.is_some())?;
         if let Some(permissions) = old {
-            file.set_permissions(permissions)?;
+            aside.file.set_permissions(permissions)?;
         }
-        file.write_all(bytes)?;
+        aside.file.write_all(bytes)?;
         Ok(Draft::Aside(aside))
     }
 
@@ -164,20 +202,26 @@ impl Draft<'_> {
     }
 }
 
-/// A file beside its place, removed unless it is published.
+/// A file beside its place, removed unless it is published. It is locked as long as it is there: what nobody has locked
+/// was left by a process that was killed.
 struct Aside {
     path: PathBuf,
     place: PathBuf,
+    file: File,
 }
 
 impl Aside {
     /// How often another name is tried, should one be taken.
     const ATTEMPTS: usize = 16;
 
+    /// How the names of such files begin and end; sixteen digits stand between.
+    const NAME: (&'static str, &'static str) = (".optc-", ".tmp");
+
     /// A new file that nothing else had opened, under a name that cannot be foreseen: what lies in
     /// the folder, a link that someone put there included, is never written to. A `private` one can
     /// be read by nobody else until it gets its permissions.
-    fn create(place: PathBuf, private: bool) -> io::Result<(Aside, File)> {
+    fn create(mut place: PathBuf, private: bool) -> io::Result<Aside> {
+        Self::remove_left(folder_of(&place));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -189,14 +233,50 @@ impl Aside {
         let mut taken = io::Error::from(ErrorKind::AlreadyExists);
         for attempt in 0..Self::ATTEMPTS {
             let number = RandomState::new().hash_one(attempt);
-            let path = place.with_file_name(format!(".optc-{number:016x}.tmp"));
+            let (before, after) = Self::NAME;
+            let path = place.with_file_name(format!("{before}{number:016x}{after}"));
+            drafts().insert(path.clone());
             match options.open(&path) {
-                Ok(file) => return Ok((Aside { path, place }, file)),
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => taken = e,
-                Err(e) => return Err(e),
+                Ok(file) => {
+                    let aside = Aside { path, place, file };
+                    // Somebody who removes leftovers may have found it before it was locked.
+                    let lost = matches!(aside.file.try_lock(), Err(TryLockError::WouldBlock));
+                    if !lost && aside.path.exists() {
+                        return Ok(aside);
+                    }
+                    place = aside.place.clone();
+                }
+                Err(e) => {
+                    drafts().remove(&path);
+                    if e.kind() != ErrorKind::AlreadyExists {
+                        return Err(e);
+                    }
+                    taken = e;
+                }
             }
         }
         Err(taken)
+    }
+
+    /// Removes files of a folder that processes left which were killed: those that nobody has locked.
+    fn remove_left(folder: &Path) {
+        let is_draft = |name: &str| {
+            let inner = name.strip_prefix(Self::NAME.0);
+            let inner = inner.and_then(|name| name.strip_suffix(Self::NAME.1));
+            let hexadecimal = |digits: &str| digits.bytes().all(|b| b.is_ascii_hexdigit());
+            inner.is_some_and(|digits| digits.len() == 16 && hexadecimal(digits))
+        };
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|e| e.file_name().to_str().is_some_and(is_draft)) {
+            let is_file = entry.file_type().is_ok_and(|ty| ty.is_file());
+            // What cannot be opened, locked or removed stays: it is not ours.
+            if is_file
+                && let Ok(file) = OpenOptions::new().append(true).open(entry.path())
+                && file.try_lock().is_ok()
+            {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     fn publish(self) -> io::Result<()> {
@@ -209,5 +289,6 @@ impl Drop for Aside {
         // After a rename there is nothing to remove; a failure to clean up adds nothing to the error
         // that is reported.
         let _ = fs::remove_file(&self.path);
+        drafts().remove(&self.path);
     }
 }

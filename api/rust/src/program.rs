@@ -45,14 +45,15 @@ impl Program {
     pub(crate) fn read(
         name: &str,
         bytes: &[u8],
-        (from, whole): (Option<Format>, onnx::Whole),
+        from: Option<Format>,
+        options: &onnx::Options,
         split: bool,
     ) -> Vec<Result<Program, Error>> {
         let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
         match format {
             Err(diag) => vec![Err(Error::about(name, *diag))],
             Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
-            Ok(Format::Onnx) => vec![read_onnx(name, bytes, whole)],
+            Ok(Format::Onnx) => vec![read_onnx(name, bytes, options)],
             Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
             Ok(Format::Ir) => read_text(name, bytes, split),
         }
@@ -111,7 +112,8 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
     for (span, text) in labels {
         if source.is_empty() || span == Span::default() {
             if !text.is_empty() {
-                diag.notes.push(text);
+                let at = diag.parts().map(|parts| format!(": {parts}"));
+                diag.notes.push(text + &at.unwrap_or_default());
             }
             continue;
         }
@@ -217,11 +219,14 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
     }
 }
 
-fn read_onnx(name: &str, bytes: &[u8], whole: onnx::Whole) -> Result<Program, Error> {
+fn read_onnx(name: &str, bytes: &[u8], options: &onnx::Options) -> Result<Program, Error> {
     let file = Path::new(name)
         .file_name()
         .map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options { name: file, whole };
+    let options = onnx::Options {
+        name: file,
+        ..options.clone()
+    };
     let import = onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,

@@ -157,12 +157,17 @@ impl Ports {
 }
 
 /// Says what a port is called outside of the program, and its type in the file where the IR has none for it.
-pub(crate) fn set_port(port: Option<&mut Port>, name: &str, foreign: Option<Attr>) {
-    let Some(port) = port else { return };
+pub(crate) fn set_port<'p>(
+    port: Option<&'p mut Port>,
+    name: &str,
+    foreign: Option<Attr>,
+) -> Option<&'p mut Port> {
+    let port = port?;
     port.attrs.set("hbir.name", Attr::str(name));
     if let Some(ty) = foreign {
         port.attrs.set("hbir.onnx_type", ty);
     }
+    Some(port)
 }
 
 /// A type with the extents that the file declares where it leaves them open.

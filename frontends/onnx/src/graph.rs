@@ -25,6 +25,7 @@ use optc_ir::{
 use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, schema};
 use prost::Message;
 use prost::bytes::Bytes;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,6 +46,10 @@ const MAX_COUNTED: usize = 4;
 
 /// The attributes of an `If` that have its branches, first the one that is taken where the condition holds.
 const BRANCHES: [&str; 2] = ["then_branch", "else_branch"];
+
+/// The version of the format from which on an input may have a value for when it is not given. Before, every initializer was
+/// listed as an input.
+const OVERRIDABLE: i64 = 4;
 
 /// The name of a model that is given none.
 const DEFAULT_NAME: &str = "model.onnx";
@@ -67,6 +72,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     let nodes = std::mem::take(&mut graph.node);
     let registry = optc_ops::registry();
     let source = Source {
+        options,
         model: &model,
         graph: &graph,
         file: &file,
@@ -75,10 +81,10 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     };
     let keep = options.whole == Whole::All && !functions.is_empty();
     let again = if keep { nodes.clone() } else { Vec::new() };
-    let mut done = source.translate(nodes, (options.whole, false), IndexMap::new())?;
+    let mut done = source.translate(nodes, false, IndexMap::new())?;
     if keep {
         // What calls give is known from what the functions do.
-        done = source.translate(again, (options.whole, true), done.types)?;
+        done = source.translate(again, true, done.types)?;
     }
     let Translated {
         funcs,
@@ -117,6 +123,7 @@ fn decoded(functions: &[Bytes]) -> Result<Vec<FunctionProto>, Vec<Diagnostic>> {
 
 /// A model that was read.
 struct Source<'a> {
+    options: &'a Options,
     model: &'a ModelProto,
     graph: &'a GraphProto,
     file: &'a File,
@@ -135,12 +142,12 @@ struct Translated {
 }
 
 impl Source<'_> {
-    /// Translates the graph, calls of functions as calls or in their place. `types` are those of values of which the file
+    /// Translates the graph, with `keep` calls of functions as calls, else in their place. `types` are those of values of which the file
     /// says nothing.
     fn translate(
         &self,
         nodes: Vec<NodeProto>,
-        (whole, keep): (Whole, bool),
+        keep: bool,
         types: IndexMap<String, Type>,
     ) -> Result<Translated, Vec<Diagnostic>> {
         let opsets = Rc::new(Opsets::new(&self.model.opset_import));
@@ -152,7 +159,19 @@ impl Source<'_> {
         importer.diags = diags;
         // Models are written in newer versions than those, in which operators may mean something else.
         let old = opset.is_some_and(|opset| opset < LEAST_WRITTEN_OPSET);
-        importer.whole = if old { Whole::None } else { whole };
+        importer.whole = match old {
+            true => Whole::None,
+            false => self.options.whole,
+        };
+        importer.held.clone_from(&self.options.held);
+        if self
+            .model
+            .ir_version
+            .is_some_and(|version| OVERRIDABLE <= version)
+        {
+            let inputs = self.graph.input.iter();
+            importer.overridable = inputs.map(|i| i.name.clone()).collect();
+        }
         for (name, ty) in types {
             importer.declared.entry(name).or_insert(ty);
         }
@@ -256,6 +275,12 @@ struct Importer<'a> {
     /// How many conditions may still be decided by trying both branches.
     trials: usize,
     whole: Whole,
+    /// The nodes that stay as they are.
+    held: BTreeSet<Arc<str>>,
+    /// The inputs for which initializers are no more than what they are where they are not given.
+    overridable: IndexSet<String>,
+    /// What inputs are where they are not given, and its type.
+    defaults: IndexMap<String, (Attr, Option<TensorType>)>,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
     used: IndexSet<String>,
@@ -289,6 +314,14 @@ struct Saved<'a> {
     tally: Tally,
 }
 
+/// Why a node that runs graphs stays as it is.
+enum Kept {
+    /// For this reason.
+    For(String),
+    /// It is held; its results have these types.
+    Held(Vec<Option<Type>>),
+}
+
 /// A function that a graph became, before it is known whether it stays.
 struct Body {
     func: Func,
@@ -316,6 +349,9 @@ impl<'a> Importer<'a> {
             depth: 0,
             trials: MAX_TRIALS,
             whole: Whole::None,
+            held: BTreeSet::new(),
+            overridable: IndexSet::new(),
+            defaults: IndexMap::new(),
             names: IndexMap::new(),
             declared: declared_types(graph),
             used: IndexSet::new(),
@@ -456,6 +492,19 @@ impl<'a> Importer<'a> {
         let dense = graph.initializer.iter().map(|wire| (wire, false));
         let sparse = graph.sparse_initializer.iter().map(|wire| (wire, true));
         for (wire, sparse) in dense.chain(sparse) {
+            if scope.is_none()
+                && let Some(name) = tensor::name_of(wire, sparse)
+                && self.overridable.contains(&name)
+            {
+                match self.default(wire, sparse) {
+                    Ok(made) if !self.defaults.contains_key(&name) => {
+                        self.defaults.insert(name, made);
+                    }
+                    Ok(_) => errors.push(twice(&name)),
+                    Err(diag) => errors.push(diag),
+                }
+                continue;
+            }
             let (name, value) = match self.initializer(wire, sparse) {
                 Ok(found) => found,
                 Err(diag) => {
@@ -465,14 +514,38 @@ impl<'a> Importer<'a> {
             };
             let name = scope.map_or_else(|| name.clone(), |s| s.rename(&name));
             if self.names.insert(name.clone(), value).is_some() {
-                let message = format!("the initializer `{name}` is there twice");
-                errors.push(Diagnostic::error(codes::DUPLICATE_NAME, message));
+                errors.push(twice(&name));
             }
         }
         if errors.is_empty() {
             Ok(())
         } else {
             Err(errors)
+        }
+    }
+
+    /// What an input is where it is not given: its elements, or of a foreign type the message that has them.
+    fn default(
+        &mut self,
+        wire: &Bytes,
+        sparse: bool,
+    ) -> Result<(Attr, Option<TensorType>), Diagnostic> {
+        let owner = "an input";
+        let blob = match sparse {
+            true => tensor::load_sparse(self.file, wire, owner),
+            false => tensor::load(self.file, wire, owner),
+        };
+        match blob {
+            Ok(blob) => {
+                let ty = blob.ty.clone();
+                Ok((opaque::tensor_attr(blob), Some(ty)))
+            }
+            Err(diag) if diag.code == tensor::UNSUPPORTED.name => {
+                let place = opaque::place(self.file, wire).ok_or_else(|| diag.clone())?;
+                self.diags.push(diag);
+                Ok((place, None))
+            }
+            Err(diag) => Err(diag),
         }
     }
 
@@ -501,7 +574,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The inputs of the graph that no initializer gives a value.
+    /// The inputs of the graph, but for those whose values are constants.
     fn arguments(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
         let mut seen: IndexSet<&str> = IndexSet::new();
@@ -514,7 +587,14 @@ impl<'a> Importer<'a> {
             if self.names.contains_key(&input.name) {
                 continue;
             }
-            match argument_type(input) {
+            let default = self.defaults.shift_remove(&input.name);
+            let of_default = default.as_ref().and_then(|(_, ty)| ty.clone());
+            let default = default.map(|(default, ty)| (default, ty.and_then(|ty| ty.shape())));
+            let ty = argument_type(input).or_else(|diag| match of_default {
+                Some(ty) => Ok((Type::from(ty), None)),
+                None => Err(diag),
+            });
+            match ty {
                 Err(diag) => errors.push(diag),
                 Ok((ty, warning)) => {
                     self.diags.extend(warning);
@@ -530,9 +610,18 @@ impl<'a> Importer<'a> {
                         }
                         Type::Scalar(_) | Type::Other(_) => ty,
                     };
+                    let open = ty.as_tensor().is_none_or(|ty| ty.shape().is_none());
                     let value = self.b.out.func.add_arg(ty, Some(&input.name));
                     let foreign = foreign_type(self.b.out.func.ty(value), input);
-                    set_port(self.b.out.func.arg_ports.last_mut(), &input.name, foreign);
+                    let port = self.b.out.func.arg_ports.last_mut();
+                    if let Some(port) = set_port(port, &input.name, foreign)
+                        && let Some((default, shape)) = default
+                    {
+                        port.attrs.set("hbir.default", default);
+                        if let Some(shape) = shape.filter(|_| open) {
+                            port.attrs.set("hbir.default_shape", Attr::ints(&shape));
+                        }
+                    }
                     self.names.insert(input.name.clone(), Val::Ssa(value));
                 }
             }
@@ -572,8 +661,9 @@ impl<'a> Importer<'a> {
         }
         let whole = match bodies::runs_graphs(&flat.node) && flat.call.is_none() {
             true => match self.runner(flat) {
-                Ok(()) => return Ok(()),
-                Err(Stop::Opaque(reason)) => Some(reason),
+                Ok(None) => return Ok(()),
+                Ok(Some(types)) => Some(Kept::Held(types)),
+                Err(Stop::Opaque(reason)) => Some(Kept::For(reason)),
                 Err(Stop::Refused(diag)) => return Err(vec![*diag]),
             },
             false => None,
@@ -581,8 +671,8 @@ impl<'a> Importer<'a> {
         self.operator(flat, captured, whole).map_err(|d| vec![d])
     }
 
-    /// Translates a node that runs graphs to one that runs functions.
-    fn runner(&mut self, flat: &FlatNode) -> Result<(), Stop> {
+    /// Translates a node that runs graphs to one that runs functions; of one that is held the types of its results.
+    fn runner(&mut self, flat: &FlatNode) -> Result<Option<Vec<Option<Type>>>, Stop> {
         if self.whole == Whole::All {
             return Err(Stop::opaque("operators are kept as they came"));
         }
@@ -595,7 +685,7 @@ impl<'a> Importer<'a> {
         self.depth += 1;
         let done = self.run_by_functions(flat, &runner);
         self.depth -= 1;
-        if done.is_err() {
+        if !matches!(done, Ok(None)) {
             self.funcs.truncate(before.0);
             self.diags.truncate(before.1);
             self.tally = before.2;
@@ -603,7 +693,11 @@ impl<'a> Importer<'a> {
         done
     }
 
-    fn run_by_functions(&mut self, flat: &FlatNode, runner: &Runner) -> Result<(), Stop> {
+    fn run_by_functions(
+        &mut self,
+        flat: &FlatNode,
+        runner: &Runner,
+    ) -> Result<Option<Vec<Option<Type>>>, Stop> {
         let value = |name: &String| self.names.get(name).copied();
         let inputs: Vec<Option<Val>> = flat.node.input.iter().map(value).collect();
         let type_of = |val: &Option<Val>| val.map(|val| self.b.ty(val).clone());
@@ -674,13 +768,21 @@ impl<'a> Importer<'a> {
             let declared = self.declared.get(&node.output[i]);
             Some(refined(ty, declared))
         });
-        let results = results.collect();
+        let results: Vec<Option<Type>> = results.collect();
+        if self.is_held(&flat.node) {
+            return Ok(Some(results));
+        }
         let mut cx = self.context(flat, &node);
         let done = opaque::emit_with(&mut cx, &captured, results, &functions);
         let outputs = std::mem::take(&mut cx.outputs);
         done?;
         self.bind(flat, &outputs)?;
-        Ok(())
+        Ok(None)
+    }
+
+    /// Whether a node is to stay as it is.
+    fn is_held(&self, node: &NodeProto) -> bool {
+        !self.held.is_empty() && self.held.contains(name_of(node))
     }
 
     /// What is known of what a loop carries before its graph is translated: by a translation in which every integer that it is
@@ -894,19 +996,13 @@ impl<'a> Importer<'a> {
 
     /// A node and its surroundings.
     fn context<'s>(&'s mut self, flat: &FlatNode, node: &'s NodeProto) -> NodeCx<'s, 'a> {
-        let first = node.output.iter().find(|o| !o.is_empty());
-        let first = first.map_or("", |o| o.as_str());
         let value = |name: &String| self.names.get(name).copied();
         let inputs: Vec<Option<Val>> = node.input.iter().map(value).collect();
         NodeCx {
             b: &mut self.b,
             node,
             opset: flat.opset,
-            loc: Loc::name(if node.name.is_empty() {
-                first
-            } else {
-                &node.name
-            }),
+            loc: Loc::name(name_of(node)),
             call: flat.call,
             file: self.file,
             declared: &self.declared,
@@ -958,12 +1054,12 @@ impl<'a> Importer<'a> {
         self.bind(flat, &outputs).map_err(|d| vec![d])
     }
 
-    /// Translates one node by its rule; `whole` says why it stays as it is.
+    /// Translates one node by its rule, unless it stays as it is.
     fn operator(
         &mut self,
         flat: &FlatNode,
         captured: &Captured,
-        whole: Option<String>,
+        whole: Option<Kept>,
     ) -> Result<(), Diagnostic> {
         let node = &flat.node;
         if node.op_type.is_empty() {
@@ -979,23 +1075,31 @@ impl<'a> Importer<'a> {
             Some(_) => None,
             None => self.rules.get(&node.domain, &node.op_type),
         };
-        let keep = self.whole;
+        let (keep, held) = (self.whole, self.is_held(node));
         let mut cx = self.context(flat, node);
         let start = cx.b.out.func.body.len();
-        let foreign = foreign_attribute(flat);
+        let foreign = foreign_attribute(flat).map(Kept::For);
+        let mut known = None;
         let done = match (whole.or(foreign), rule) {
-            (Some(reason), _) => Err(Stop::Opaque(reason)),
+            (Some(Kept::For(reason)), _) => Err(Stop::Opaque(reason)),
+            (Some(Kept::Held(types)), _) => {
+                known = Some(types);
+                Ok(())
+            }
             (None, Some(rule)) => (rule.apply)(&mut cx),
             (None, None) => Err(Stop::opaque("no operation stands for it")),
         };
         let mut noted = None;
         match done {
             Ok(())
-                if keep != Whole::None && is_kept(node)
+                if held
+                    || keep != Whole::None && is_kept(node)
                     || stays_whole(&cx, start, (keep, flat.opsets.get(""))) =>
             {
-                let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
-                let types: Vec<Option<Type>> = results.collect();
+                let types = known.unwrap_or_else(|| {
+                    let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
+                    results.collect()
+                });
                 cx.b.abandon(start);
                 cx.outputs.fill(None);
                 opaque::emit_typed(&mut cx, &captures, types).map_err(|stop| stopped(stop, &cx))?;
@@ -1006,7 +1110,7 @@ impl<'a> Importer<'a> {
                 cx.b.abandon(start);
                 cx.outputs.fill(None);
                 opaque::emit(&mut cx, &captures).map_err(|stop| stopped(stop, &cx))?;
-                noted = flat.call.is_none().then_some(reason);
+                noted = (flat.call.is_none() && !held).then_some(reason);
             }
         }
         let outputs = std::mem::take(&mut cx.outputs);
@@ -1153,6 +1257,20 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Opti
         Whole::Large => 3 < all || 1 < along,
         Whole::All => 1 < all,
     }
+}
+
+/// What a node is called: its name, or that of its first output.
+fn name_of(node: &NodeProto) -> &str {
+    let first = node.output.iter().find(|o| !o.is_empty());
+    match &*node.name {
+        "" => first.map_or("", String::as_str),
+        name => name,
+    }
+}
+
+fn twice(name: &str) -> Diagnostic {
+    let message = format!("the initializer `{name}` is there twice");
+    Diagnostic::error(codes::DUPLICATE_NAME, message)
 }
 
 /// The functions that a program runs, after its first one.

@@ -24,6 +24,8 @@ mod rules;
 mod tensor;
 
 use optc_ir::{Diagnostic, Module};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub use catalogue::{Operator, Version, catalogue, source};
 pub use codes::CODES;
@@ -37,6 +39,8 @@ pub struct Options {
     pub name: Option<String>,
     /// Which operators stay as they are although operations stand for them.
     pub whole: Whole,
+    /// The nodes that stay as they are, by the names that their operations would have as `loc`.
+    pub held: BTreeSet<Arc<str>>,
 }
 
 /// Which operators stay as they are, as `hbir.opaque`, although operations stand for them: a program that is written

@@ -242,7 +242,8 @@ pub(crate) fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
     })
 }
 
-fn tensor_attr(blob: Blob) -> Attr {
+/// The elements of a tensor, or where they lie.
+pub(crate) fn tensor_attr(blob: Blob) -> Attr {
     let ty = Type::from(blob.ty);
     match blob.storage {
         Storage::File {

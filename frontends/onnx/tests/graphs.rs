@@ -1701,6 +1701,7 @@ fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
     let options = Options {
         name: Some("m.onnx".into()),
         whole: Whole::All,
+        ..Options::default()
     };
     let import = import(&graph.bytes(), &options).expect("a model");
     let func = main_of(&import);
@@ -1714,6 +1715,82 @@ fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
         flow.props.get("onnx.then_branch"),
         Some(Attr::External { .. })
     ));
+}
+
+/// A value for when an input is not given makes it no constant.
+#[test]
+fn inputs_with_values_are_arguments() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .input(fixed("w", F32, &[2]))
+        .input(value("n", F32, &[D::Open]))
+        .constant(floats("w", &[2], &[3.0, 5.0]))
+        .constant(floats("n", &[3], &[1.0, 2.0, 4.0]))
+        .node(node("Add", &["x", "w"], &["y"], vec![]))
+        .node(node("Neg", &["n"], &["z"], vec![]))
+        .output(fixed("y", F32, &[2]))
+        .output(value("z", F32, &[D::Open]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    assert_eq!(func.args.len(), 3);
+    let default = |i: usize| match func.arg_ports[i].attrs.get("hbir.default") {
+        Some(Attr::Dense(dense)) => Some(dense.bytes.len()),
+        _ => None,
+    };
+    assert_eq!([0, 1, 2].map(default), [None, Some(8), Some(12)]);
+    let shape = |i: usize| func.arg_ports[i].attrs.ints("hbir.default_shape");
+    assert_eq!([1, 2].map(shape), [None, Some(vec![3])]);
+    refused(
+        &graph.constant(floats("w", &[2], &[0.0; 2])),
+        "duplicate-name",
+    );
+}
+
+/// A node that is held stays as it is, one that runs graphs with these, and the types of its results are known.
+#[test]
+fn held_nodes_stay_as_they_are() {
+    let branch = |op: &str| {
+        Graph::new()
+            .node(node(op, &["r"], &["inner"], vec![]))
+            .output(fixed("inner", F32, &[2]))
+            .graph()
+    };
+    let branches = vec![
+        attr_graph("then_branch", branch("Neg")),
+        attr_graph("else_branch", branch("Abs")),
+    ];
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .input(fixed("c", 9, &[]))
+        .node(node("Relu", &["x"], &["r"], vec![]).str(3, "first"))
+        .node(node("If", &["c"], &["y"], branches))
+        .node(node("Tanh", &["y"], &["z"], vec![]))
+        .output(value("z", F32, &[D::Open]));
+    let held = |names: &[&str]| {
+        let options = Options {
+            held: names.iter().map(|&name| name.into()).collect(),
+            ..Options::default()
+        };
+        let import = import(&graph.bytes(), &options).expect("a model");
+        assert!(import.diags.is_empty(), "{:?}", import.diags);
+        let func = main_of(&import);
+        let kinds = ops(func).into_iter().map(|op| match op.props.str("kind") {
+            Some(kind) => kind.to_owned(),
+            None => op.name.to_string(),
+        });
+        let typed = func.results.iter().all(|&v| {
+            let ty = func.ty(v).as_tensor();
+            ty.is_some_and(|ty| ty.shape() == Some(vec![2]))
+        });
+        assert!(typed);
+        (
+            kinds.collect::<Vec<_>>().join(" "),
+            import.module.funcs.len(),
+        )
+    };
+    assert_eq!(held(&[]), ("hbir.relu If hbir.tanh".to_owned(), 3));
+    assert_eq!(held(&["first"]), ("Relu If hbir.tanh".to_owned(), 3));
+    assert_eq!(held(&["y", "z"]), ("hbir.relu If Tanh".to_owned(), 1));
 }
 
 fn function(name: &str, nodes: Vec<Msg>) -> Msg {

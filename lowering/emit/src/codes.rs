@@ -111,6 +111,12 @@ ROOT c = f32[64] constant({...})
         "optc --emit=onnx in.ir",
         "put the file where the program looks for it, or name its folder with `--data`",
     );
+    ONNX_INVALID = Code::input(
+        "onnx-invalid",
+        "a model would be written that uses a name before it is defined, or an operator as its version does not have it",
+        "a defect of the writer; nothing is written so",
+        "report it; the command writes the original in its place",
+    );
     ONNX_LAYOUT = Code::input(
         "onnx-layout",
         "a program that is to be an ONNX model has a value that is not row-major",

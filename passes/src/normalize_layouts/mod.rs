@@ -16,7 +16,8 @@
 //!    digits. A view is that memory again, a conversion a transpose of its digits.
 //! 2. An operation runs over the axes in which the digits of its ports lie, its attributes about these axes; where it
 //!    has no such form, over its own dimensions, its operands and results transposed.
-//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed. What an operation shares
+//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed, and with
+//!    `keep-boundary` keeps its layout, so that this is no movement. What an operation shares
 //!    with a function that it alone runs is handed on as it lies, where both have it in one layout.
 //!
 //! # Not done
@@ -32,6 +33,7 @@
 //! # Source
 //! MLIR's `normalize-memrefs`; XLA's `layout_normalization`.
 
+mod boundary;
 mod contract;
 mod digits;
 mod memory;
@@ -39,7 +41,7 @@ mod ordered;
 mod shared;
 
 use crate::codes;
-use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use memory::Memory;
 use shared::{Ports, Shared, as_it_lies};
 
@@ -55,7 +57,11 @@ static INFO: PassInfo = PassInfo {
     summary: "make every value row-major, in the shape of its digits in memory",
     phases: (Phase::Imported, Phase::Laid),
     required: false,
-    options: &[],
+    options: &[OptionInfo {
+        name: "keep-boundary",
+        default: "false",
+        summary: "keep the layouts that arguments and results declare",
+    }],
 };
 
 /// The pass.
@@ -137,7 +143,8 @@ fn normalized(func: &Func, shared: &Shared, cx: &PassContext) -> Result<Func, Bo
             let message = format!("{} has no form without layouts: {why}", data.name);
             let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
             let hint = "lay the program out for a target whose layouts are orders of digits, such as cpu or onnx";
-            Box::new(diag.at(data.span, "this operation").hint(hint))
+            let diag = diag.at(data.span, "this operation").hint(hint);
+            Box::new(diag.of(data.loc.names()))
         })?;
         for (&old, new) in func.ops[op].results.iter().zip(made) {
             memory.set(old, new);
@@ -150,6 +157,14 @@ fn normalized(func: &Func, shared: &Shared, cx: &PassContext) -> Result<Func, Bo
         if let Some(last) = memory.b.func.result_ports.last_mut() {
             last.clone_from(port);
         }
+    }
+    if cx.options.flag(&INFO, "keep-boundary")? {
+        let kept = boundary::keep(&mut memory.b, func);
+        kept.map_err(|e| {
+            let message = format!("the boundary of @{}: {}", func.name, e.message);
+            let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
+            Box::new(diag.at(func.span, "in this function"))
+        })?;
     }
     let made = memory.b.func;
     Ok(Func {
@@ -169,6 +184,8 @@ fn refused(func: &Func, value: Value, why: &str) -> Box<Diagnostic> {
         func.name
     );
     let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
+    let made = func.def_op(value).map(|op| func.ops[op].loc.names());
+    let diag = diag.of(made.unwrap_or_default());
     Box::new(diag.at(func.span, "in this function"))
 }
 

@@ -112,6 +112,8 @@ pub(super) fn writable(new: &Func, func: &Func, numbers: &StandIns) -> Result<()
         name_of(new, value)
     );
     let diag = Diagnostic::error(codes::REARRANGE_UNKNOWN_SIZE, message);
+    let made = new.def_op(value).map(|op| new.ops[op].loc.names());
+    let diag = diag.of(made.unwrap_or_default());
     Err(Box::new(diag.at(func.span, "in this function")))
 }
 

@@ -84,6 +84,12 @@ optc verify --certificate c.txt other.ir"#,
         "optc layout index 'f32[3,5]' 1",
         "write one number a dimension, separated by commas",
     );
+    KEPT_AS_READ = Code::input(
+        "kept-as-read",
+        "an operator of a model, or all of it, goes out as it came in: its folded form cannot be written, or moves more",
+        "an ONNX model of version 11 with an operation that is an `Einsum` when it is folded, which came with version 12",
+        "nothing has to be done; a newer operator set may have the form",
+    );
     LAYOUT_ALGEBRA = Code::command(
         "layout-algebra",
         "layouts have no composition, inverse or complement",
@@ -210,5 +216,11 @@ optc verify --certificate c.txt other.ir"#,
         &[],
         "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
         "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
+    );
+    WRITTEN_INVALID = Code::input(
+        "written-invalid",
+        "a written model cannot be read back, contradicts itself, has other arguments and results than the original, or moves more",
+        "a defect of the writer; it shows as the reason in a remark `kept-as-read`",
+        "report it; the original goes out in its place",
     );
 }

@@ -12,13 +12,15 @@ use optc::{
     Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, SizeTable, Stage,
     bound_sizes, read_file, read_stream,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The bytes of an input and how messages call it.
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
+    /// The folder that data beside it lies in; the name need not be its path, which may be no text.
+    folder: PathBuf,
 }
 
 impl Input {
@@ -27,12 +29,22 @@ impl Input {
         if path == Path::new("-") {
             let name = "<stdin>".to_owned();
             let bytes = read_stream(&name, &mut *streams.input)?;
-            return Ok(Input { name, bytes });
+            return Ok(Input {
+                name,
+                bytes,
+                folder: PathBuf::new(),
+            });
         }
         Ok(Input {
             name: path.display().to_string(),
             bytes: read_file(path)?,
+            folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
         })
+    }
+
+    fn placed(&self, mut program: Program) -> Program {
+        program.folder.clone_from(&self.folder);
+        program
     }
 
     /// The one program it holds.
@@ -42,9 +54,8 @@ impl Input {
         from: Option<&str>,
     ) -> Result<Program, Error> {
         terminal::doing(|| format!("{}: reading", self.name));
-        compiler
-            .read(&self.name, &self.bytes, format(from), false)
-            .remove(0)
+        let mut read = compiler.read(&self.name, &self.bytes, format(from), false);
+        read.remove(0).map(|program| self.placed(program))
     }
 
     /// The programs it holds, apart where `// -----` stands between them.
@@ -55,7 +66,9 @@ impl Input {
         split: bool,
     ) -> Vec<Result<Program, Error>> {
         terminal::doing(|| format!("{}: reading", self.name));
-        compiler.read(&self.name, &self.bytes, format(from), split)
+        let read = compiler.read(&self.name, &self.bytes, format(from), split);
+        let placed = |program: Result<Program, Error>| program.map(|p| self.placed(p));
+        read.into_iter().map(placed).collect()
     }
 }
 

@@ -9,8 +9,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    optc_cli::logging::start(std::env::args());
-    optc_cli::terminal::start(std::env::args());
+    // Options are text; a path need not be.
+    let args = || std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    optc_cli::logging::start(args());
+    optc_cli::terminal::start(args());
+    optc_cli::signals::start();
     let mut input = stdin().lock();
     let mut output = BufWriter::new(stdout().lock());
     let mut errors = stderr();

@@ -13,8 +13,8 @@ use optc::interp::{
     EquivalenceOptions, FallbackSource, FolderSource, MemorySource, NotEquivalent, equivalent,
 };
 use optc::{
-    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Op, Program, Registry, SizeTable,
-    Stage, Stats, Structure, Target, bound_sizes, output_place,
+    Attr, Compiler, DType, Diagnostic, Dim, Error, FoldReport, Format, Func, Op, Program, Registry,
+    SizeTable, Stage, Stats, Structure, Target, Type, bound_sizes, copy_aside, output_place,
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -23,10 +23,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What an output holds.
+#[derive(Default)]
 pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
     /// Files that it refers to, relative to its folder.
     pub(crate) files: Vec<String>,
+    /// What writing it had to say, as text.
+    pub(crate) warnings: String,
+    /// What it reads back as, where it was read.
+    pub(crate) again: Option<Program>,
 }
 
 /// The format of models that an output is in; nothing for other outputs.
@@ -88,7 +93,7 @@ pub(crate) fn ends_without_layouts(stages: &[Stage]) -> bool {
 }
 
 /// What a command that names no pass runs last on HLO text without tiles. XLA assigns the layouts of that by itself, so that
-/// it is folded into dimension numbers, and has no layouts.
+/// it is folded into dimension numbers, and has no layouts but those of its entry.
 pub(crate) fn unlaid(
     compiler: &Compiler,
     args: &RewriteArgs,
@@ -97,7 +102,7 @@ pub(crate) fn unlaid(
 ) -> Result<Vec<Stage>, Failure> {
     let own = emit == Emit::Hlo && !pipeline(args, emit).is_empty();
     match own && target.dimension_numbers {
-        true => Ok(compiler.pipeline(LAST)?),
+        true => Ok(compiler.pipeline(&format!("{LAST}{{keep-boundary=true}}"))?),
         false => Ok(Vec::new()),
     }
 }
@@ -157,7 +162,7 @@ pub(crate) fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(),
             place(std::fs::create_dir_all(parent))?;
         }
         if std::fs::hard_link(&from, &to).is_err() {
-            place(std::fs::copy(&from, &to).map(|_| ()))?;
+            copy_aside(&from, &to)?;
         }
     }
     Ok(())
@@ -174,11 +179,25 @@ pub(crate) fn elements(
     }
 }
 
-/// The one program of the input as an ONNX model.
-pub(crate) fn onnx(parts: &[Part], pass: Option<&str>) -> Result<Written, Failure> {
-    let [part] = parts else {
-        return Err(Failure::usage("--emit=onnx wants one program"));
+/// A program in a format of models.
+pub(crate) fn emitted(part: &Part, emit: Emit, pass: Option<&str>) -> Result<Written, Error> {
+    let write = match emit {
+        Emit::Hlo => optc::hlo::emit_with,
+        Emit::StableHlo => optc::stablehlo::emit,
+        _ => return onnx(part, pass),
     };
+    let target = Some(&*part.cx.target);
+    let made = write(&part.after.module, target, &elements(part));
+    let made = made.map_err(|diag| part.after.error(vec![*diag]))?;
+    Ok(Written {
+        bytes: made.text.into_bytes(),
+        warnings: part.after.render(&made.warnings),
+        ..Written::default()
+    })
+}
+
+/// A program as an ONNX model.
+fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
     let options = optc::onnx::Options {
         fused: part.cx.target.name == "onnxruntime",
         // Without passes the operators are those that came in.
@@ -186,8 +205,113 @@ pub(crate) fn onnx(parts: &[Part], pass: Option<&str>) -> Result<Written, Failur
     };
     let emitted = optc::onnx::emit_for(&part.after.module, options, &elements(part));
     let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
-    let (bytes, files) = (emitted.bytes, emitted.files);
-    Ok(Written { bytes, files })
+    Ok(Written {
+        bytes: emitted.bytes,
+        files: emitted.files,
+        ..Written::default()
+    })
+}
+
+/// A compiler that reads a model as its count is taken: by the operations of its operators, unless no pass ran.
+pub(crate) fn reader(compiler: &Compiler, pass: Option<&str>) -> Compiler {
+    let mut reader = compiler.clone();
+    reader.held_nodes.clear();
+    reader.whole_operators = match pass {
+        Some("") => optc::onnx::Whole::All,
+        _ => optc::onnx::Whole::None,
+    };
+    reader
+}
+
+/// What a written model reads back as.
+///
+/// # Errors
+/// It is refused, contradicts what it declares itself, or has another interface than the original (`written-invalid`).
+pub(crate) fn read_back(
+    compiler: &Compiler,
+    part: &Part,
+    emit: Emit,
+    (pass, written): (Option<&str>, &Written),
+) -> Result<Program, Error> {
+    let format = format_of(emit);
+    let name = format!("{}, as written", part.before.name);
+    let mut read = reader(compiler, pass).read(&name, &written.bytes, format, false);
+    let invalid = |found: &Diagnostic| {
+        let message = format!("the result cannot be read back: {}", found.message);
+        let mut diag = Diagnostic::error(codes::WRITTEN_INVALID, message);
+        diag.origin.clone_from(&found.origin);
+        part.after.error(vec![diag])
+    };
+    let again = read
+        .remove(0)
+        .map_err(|error| match error.diagnostics.first() {
+            Some(first) => invalid(first),
+            None => error,
+        })?;
+    let contradicts = |program: &Program| -> Vec<Diagnostic> {
+        let said = program.diagnostics.iter();
+        let said = said.filter(|d| d.code.as_str() == "declared-type-differs");
+        said.cloned().collect()
+    };
+    let (before, after) = (contradicts(&part.before), contradicts(&again));
+    if let Some(first) = after.first().filter(|_| before.len() < after.len()) {
+        return Err(invalid(first));
+    }
+    match other_interface(&part.before, &again) {
+        None => Ok(again),
+        Some(message) => {
+            let diag = Diagnostic::error(codes::WRITTEN_INVALID, message);
+            Err(part.after.error(vec![diag]))
+        }
+    }
+}
+
+/// How the arguments and results of a written model differ from those of the original. An argument is as open as it was;
+/// of a result more may be known.
+fn other_interface(before: &Program, after: &Program) -> Option<String> {
+    let (a, b) = (before.entry()?, after.entry()?);
+    let named = before.format == Format::Onnx;
+    let sides: [(_, _, fn(&Func, usize) -> String, _, _); 2] = [
+        ("argument", true, Func::arg_key, &a.args, &b.args),
+        ("result", false, Func::result_key, &a.results, &b.results),
+    ];
+    for (what, given, key, wanted, found) in sides {
+        if wanted.len() != found.len() {
+            let (found, wanted) = (found.len(), wanted.len());
+            return Some(format!("the result has {found} {what}s, wanted {wanted}"));
+        }
+        for (i, (&x, &y)) in wanted.iter().zip(found).enumerate() {
+            let (wanted, found) = (key(a, i), key(b, i));
+            if named && wanted != found {
+                return Some(format!(
+                    "the result has an {what} `{found}`, wanted `{wanted}`"
+                ));
+            }
+            let (x, y) = (a.ty(x), b.ty(y));
+            if !fits(x, y, given) {
+                let shown = |ty: &Type| optc::text::print_type(ty);
+                let (x, y) = (shown(x), shown(y));
+                return Some(format!("the {what} `{wanted}` became {y}, wanted {x}"));
+            }
+        }
+    }
+    None
+}
+
+/// Whether a value of the original may have become one of this type; of what is `given` nothing more is known.
+fn fits(wanted: &Type, found: &Type, given: bool) -> bool {
+    let (Some(wanted), Some(found)) = (wanted.as_tensor(), found.as_tensor()) else {
+        return wanted.as_tensor().is_some() == found.as_tensor().is_some();
+    };
+    let fit = |(wanted, found): (&Dim, &Dim)| match (wanted.fixed(), found.fixed()) {
+        (Some(wanted), Some(found)) => wanted == found,
+        (None, None) => true,
+        (_, None) | (None, _) => !given,
+    };
+    let dims = wanted.dims.iter().zip(&found.dims);
+    wanted.dtype == found.dtype
+        && wanted.dims.len() == found.dims.len()
+        && dims.into_iter().all(fit)
 }
 
 /// Runs the original and what was written on seeded inputs and edge values; they must give the same numbers.
@@ -282,29 +406,15 @@ struct Summary<'a> {
 const NAMED: usize = 5;
 
 /// What became of a program that was written as a model: lines, or JSON.
-pub(crate) fn summary(
-    part: &Part,
-    output: &Path,
-    (emit, bytes): (Emit, &[u8]),
-    args: &RewriteArgs,
-) -> String {
+pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &RewriteArgs) -> String {
     let (checked, as_json) = (args.check, args.json);
     let sizes = SizeTable::new(&part.cx.bindings);
     let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
     // What operators do besides, such as reading an operand transposed, is in the model alone.
-    let name = output.display().to_string();
-    let mut compiler = Compiler::new();
-    if args.compile.pass.as_deref() == Some("") {
-        compiler.whole_operators = optc::onnx::Whole::All;
-    }
-    let mut read = compiler.read(&name, bytes, format_of(emit), false);
-    let after = match read.remove(0) {
-        Ok(program) => of(&program),
-        Err(_) => of(&part.after),
-    };
+    let after = of(written.again.as_ref().unwrap_or(&part.after));
     let summary = Summary {
         part,
-        output: name,
+        output: output.display().to_string(),
         before: of(&part.before),
         after,
         fold: part.cx.reports.get::<FoldReport>(),
@@ -333,6 +443,12 @@ impl Summary<'_> {
         let mut left: Vec<(u64, &Diagnostic)> = bytes.zip(remarks).collect();
         left.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         left
+    }
+
+    /// The remarks about what goes out as it came in.
+    fn kept(&self) -> impl Iterator<Item = &Diagnostic> {
+        let remarks = self.part.cx.remarks.iter();
+        remarks.filter(|d| d.code == codes::KEPT_AS_READ)
     }
 
     fn text(&self) -> String {
@@ -375,6 +491,12 @@ impl Summary<'_> {
                 fold.proof.name()
             );
         }
+        for diag in self.kept() {
+            let _ = writeln!(text, "  {}", diag.message);
+            for note in &diag.notes {
+                let _ = writeln!(text, "    {note}");
+            }
+        }
         let left = self.left();
         for (_, diag) in left.iter().take(NAMED) {
             let _ = writeln!(text, "  {}", diag.message);
@@ -405,6 +527,10 @@ impl Summary<'_> {
             .into_iter()
             .map(|(bytes, diag)| json!({"bytes": bytes, "message": diag.message, "notes": diag.notes}))
             .collect();
+        let kept = self.kept();
+        let kept: Vec<Json> = kept
+            .map(|diag| json!({"message": diag.message, "notes": diag.notes, "nodes": diag.origin.iter().map(|name| &**name).collect::<Vec<&str>>()}))
+            .collect();
         json!({
             "schema": stats::SCHEMA,
             "input": self.part.before.name,
@@ -415,6 +541,7 @@ impl Summary<'_> {
             "lower_bound_bytes": self.fold.map(|f| f.lower_bound_bytes),
             "proof": self.fold.map(|f| f.proof.name()),
             "left": left,
+            "kept": kept,
             "checked": self.checked,
         })
     }

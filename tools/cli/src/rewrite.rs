@@ -3,21 +3,22 @@
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
 use crate::codes;
-use crate::dump::{self, Dump};
-use crate::failure::{Failure, Status, blames_option, internal_error};
+use crate::dump;
+use crate::failure::{Failure, Status, blames_option};
+use crate::fallback::{self, Run};
 use crate::inputs::{self, Input};
 use crate::model::{self, Written};
 use crate::part::{Part, line_column};
 use crate::streams::Streams;
+use crate::transform::transform_all;
 use crate::{lists, stats, terminal, verify_diagnostics};
-use optc::passes::{Hooks, Timing, view_fold};
+use optc::passes::{Timing, view_fold};
 use optc::{
-    Compiler, Diagnostic, Error, FoldReport, Format, PassContext, Program, Registry, Severity,
-    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, write_aside, write_files,
+    Compiler, Diagnostic, Error, FoldReport, Format, Program, Registry, Severity, SizeTable, Stage,
+    State, Stats, bound_sizes, distinct_outputs, write_files,
 };
 use serde_json::json;
 use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// What a run of the command came to, for file tests.
@@ -61,6 +62,28 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     dump::check_names(&compiler, "--print-ir-before", &args.print_ir_before)?;
     dump::check_names(&compiler, "--print-ir-after", &args.print_ir_after)?;
     let input = Input::read(path, streams)?;
+    if fallback::applies(args, emit) {
+        let run = Run {
+            stages: &stages,
+            emit,
+            args,
+        };
+        let (part, written) = fallback::written(&mut compiler, input, &run, streams)?;
+        report(&part, args, streams);
+        let parts = vec![part];
+        write_all(
+            &compiler,
+            &parts,
+            (emit, stage),
+            args,
+            Some(written),
+            streams,
+        )?;
+        return Ok(Rewritten {
+            status: Status::Done,
+            parts,
+        });
+    }
     let (parts, errors) = transform_all(&compiler, &stages, (&input, emit), args, streams)?;
     for part in &parts {
         report(part, args, streams);
@@ -76,7 +99,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     }
     // A model has its weights; they are not held beside those that are written.
     drop(input);
-    write_all(&compiler, &parts, (emit, stage), args, streams)?;
+    write_all(&compiler, &parts, (emit, stage), args, None, streams)?;
     Ok(Rewritten {
         status: Status::Done,
         parts,
@@ -189,39 +212,6 @@ fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStag
     }
 }
 
-/// Runs the passes on every module of the input; a module that is refused does not stop the others.
-fn transform_all(
-    compiler: &Compiler,
-    stages: &[Stage],
-    (input, emit): (&Input, Emit),
-    args: &RewriteArgs,
-    streams: &mut Streams<'_>,
-) -> Result<(Vec<Part>, Vec<Error>), Failure> {
-    let (mut parts, mut errors) = (Vec::new(), Vec::new());
-    let from = args.compile.from.as_deref();
-    let programs = input.programs(compiler, from, args.split_input_file);
-    inputs::check_bindings(compiler, &programs.iter().flatten().collect::<Vec<_>>())?;
-    for (number, program) in programs.into_iter().enumerate() {
-        match program {
-            Err(error) => errors.push(error),
-            Ok(mut program) => {
-                inputs::set_data(&mut program, args.compile.data.as_deref())?;
-                let mut cx = inputs::context(compiler, &program, &args.compile)?;
-                cx.explain_remarks =
-                    args.remarks.is_some() || args.verify_diagnostics || args.explains_remarks;
-                let dump = Dump::new(args, args.split_input_file.then_some(number))?;
-                let last = model::unlaid(compiler, args, emit, &cx.target)?;
-                let stages: Vec<Stage> = stages.iter().cloned().chain(last).collect();
-                match transform(compiler, &stages, program, cx, &dump, streams) {
-                    Ok(part) => parts.push(part),
-                    Err(error) => errors.push(error),
-                }
-            }
-        }
-    }
-    Ok((parts, errors))
-}
-
 /// Asks the passes that can explain what they do to keep their reasons, and to weigh what this might have been.
 fn explaining(stages: &mut [Stage], name: &str) {
     let explains = |stage: &&mut Stage| {
@@ -231,81 +221,6 @@ fn explaining(stages: &mut [Stage], name: &str) {
     for stage in stages.iter_mut().filter(explains) {
         let options = &mut stage.options.0;
         options.insert("explain".to_owned(), name.to_owned());
-    }
-}
-
-fn transform(
-    compiler: &Compiler,
-    stages: &[Stage],
-    before: Program,
-    mut cx: PassContext,
-    dump: &Dump<'_>,
-    streams: &mut Streams<'_>,
-) -> Result<Part, Error> {
-    let args = dump.args;
-    let mut after = before.clone();
-    let mut canonical = None;
-    let (first, last) = stages.split_at(stages.len().saturating_sub(1));
-    dump.input(&before.module);
-    if 1 < stages.len() && model::ends_without_layouts(stages) {
-        compiler.name_sizes(&mut after);
-    }
-    let done = catch_unwind(AssertUnwindSafe(|| {
-        let mut hooks = dump.hooks();
-        let mut timings = Vec::new();
-        for stage in first {
-            dump.before(stage, &after.module);
-            timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
-        }
-        canonical = args.certificate.is_some().then(|| after.module.clone());
-        for stage in last {
-            dump.before(stage, &after.module);
-            timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
-        }
-        Ok(timings)
-    }));
-    streams.error_text(&dump.take_log());
-    let timings = done.unwrap_or_else(|panic| {
-        let diag = internal_error(&*panic);
-        Err(before.error(vec![with_reproducer(diag, &before, &cx, args)]))
-    })?;
-    dump.take_failure()?;
-    Ok(Part {
-        before,
-        after,
-        cx,
-        timings,
-        canonical,
-    })
-}
-
-fn run_one(
-    compiler: &Compiler,
-    stage: &Stage,
-    program: &mut Program,
-    cx: &mut PassContext,
-    hooks: &mut Hooks<'_>,
-) -> Result<Vec<Timing>, Error> {
-    terminal::doing(|| format!("{}: {}", program.name, stage.pass.info().name));
-    compiler.run_passes(program, std::slice::from_ref(stage), cx, hooks)
-}
-
-/// Writes the program and the command that failed on it, where the user asked for that.
-fn with_reproducer(
-    diag: Diagnostic,
-    before: &Program,
-    cx: &PassContext,
-    args: &RewriteArgs,
-) -> Diagnostic {
-    let Some(path) = &args.reproducer else {
-        return diag.note("--reproducer=FILE writes the program and the command that failed on it");
-    };
-    let pass = args.compile.pass.as_deref().unwrap_or("");
-    let target = args.compile.target.as_deref().unwrap_or(&cx.target.name);
-    let run = format!("// RUN: optc --pass='{pass}' --target={target} %s\n");
-    match write_aside(path, (run + &before.text()).as_bytes()) {
-        Ok(()) => diag.note(format!("a reproducer is in `{}`", path.display())),
-        Err(error) => diag.note(error.to_string()),
     }
 }
 
@@ -375,6 +290,7 @@ fn write_all(
     parts: &[Part],
     emit: (Emit, EmitStage),
     args: &RewriteArgs,
+    written: Option<Written>,
     streams: &mut Streams<'_>,
 ) -> Result<(), Failure> {
     let explained = args
@@ -387,7 +303,11 @@ fn write_all(
         None => None,
     };
     terminal::doing(|| "writing".to_owned());
-    let written = emitted(parts, emit, args.compile.pass.as_deref(), streams)?;
+    let pass = args.compile.pass.as_deref();
+    let mut written = match written {
+        Some(written) => written,
+        None => emitted(parts, emit, pass, streams)?,
+    };
     let mut files: Vec<(&Path, &[u8])> = Vec::new();
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
@@ -397,6 +317,9 @@ fn write_all(
         .iter()
         .flat_map(|&o| parts.iter().map(move |p| (o, p)));
     for (output, part) in outputs.clone() {
+        if written.again.is_none() && summed_up(args, emit.0) {
+            written.again = model::read_back(compiler, part, emit.0, (pass, &written)).ok();
+        }
         model::keeps_data(part, output, emit.0)?;
         if args.check {
             model::check(compiler, part, output, emit.0, &written)?;
@@ -409,10 +332,10 @@ fn write_all(
         streams.bytes(&written.bytes);
     }
     for (output, part) in outputs {
-        let said = || model::summary(part, output, (emit.0, &written.bytes), args);
+        let said = || model::summary(part, output, &written, args);
         if args.json {
             streams.print(&said());
-        } else if args.check || !model::pipeline(args, emit.0).is_empty() {
+        } else if summed_up(args, emit.0) {
             streams.error_text(&said());
         }
     }
@@ -420,6 +343,11 @@ fn write_all(
         streams.print(&explained);
     }
     Ok(())
+}
+
+/// Whether what became of a program is said.
+fn summed_up(args: &RewriteArgs, emit: Emit) -> bool {
+    args.json || args.check || !model::pipeline(args, emit).is_empty()
 }
 
 /// How a value of the result came to its form.
@@ -480,12 +408,15 @@ fn emitted(
     streams: &mut Streams<'_>,
 ) -> Result<Written, Failure> {
     if emit == Emit::Onnx {
-        return model::onnx(parts, pass);
+        let [part] = parts else {
+            return Err(Failure::usage("--emit=onnx wants one program"));
+        };
+        return Ok(model::emitted(part, emit, pass)?);
     }
     let text = texts(parts, (emit, stage), pass, streams)?;
     Ok(Written {
         bytes: text.into_bytes(),
-        files: Vec::new(),
+        ..Written::default()
     })
 }
 
@@ -507,18 +438,11 @@ fn texts(
             .map(|part| optc::to_json(&part.after.module, &registry(part)))
             .collect(),
         Emit::Hlo | Emit::StableHlo => {
-            let write = match emit {
-                Emit::StableHlo => optc::stablehlo::emit,
-                _ => optc::hlo::emit_with,
-            };
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let target = Some(&*part.cx.target);
-                let data = model::elements(part);
-                let emitted = write(&part.after.module, target, &data);
-                let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
-                streams.error_text(&part.after.render(&emitted.warnings));
-                texts.push(emitted.text);
+                let written = model::emitted(part, emit, pass)?;
+                streams.error_text(&written.warnings);
+                texts.push(String::from_utf8_lossy(&written.bytes).into_owned());
             }
             texts.join("// -----\n")
         }
@@ -599,78 +523,4 @@ fn picture(paint: Painter, parts: &[&Part], stage: EmitStage, pass: Option<&str>
         }
     }
     paint(&title, &states, &first.cx.registry)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::Cli;
-    use optc::passes::PassInfo;
-    use optc::{Module, Outcome, Pass, Phase};
-    use std::sync::Arc;
-
-    static INFO: PassInfo = PassInfo {
-        name: "break-down",
-        summary: "panic",
-        phases: (Phase::Imported, Phase::Laid),
-        required: false,
-        options: &[],
-    };
-
-    struct BreakDown;
-
-    impl Pass for BreakDown {
-        fn info(&self) -> &'static PassInfo {
-            &INFO
-        }
-
-        fn run(&self, _: &mut Module, _: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-            std::panic::panic_any("table 7 is empty".to_owned())
-        }
-    }
-
-    /// The error of a pass that panics, on a program of one operation.
-    fn broken(options: &[&str]) -> (Program, Error) {
-        let mut compiler = Compiler::new();
-        compiler.passes_mut().add(Arc::new(BreakDown));
-        let text = "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>\n";
-        let program = compiler.parse("a.ir", text).unwrap();
-        let cx = compiler.context(&program).unwrap();
-        let stages = compiler.pipeline("break-down").unwrap();
-        let args = ["optc", "--pass=break-down", "a.ir"].iter().chain(options);
-        let args = Cli::read(args).unwrap().rewrite;
-        let (mut output, mut errors) = (Vec::new(), Vec::new());
-        let mut streams = Streams {
-            input: &mut std::io::empty(),
-            output: &mut output,
-            errors: &mut errors,
-        };
-        let dump = Dump::new(&args, None).unwrap();
-        let done = transform(&compiler, &stages, program.clone(), cx, &dump, &mut streams);
-        (program, done.err().unwrap())
-    }
-
-    #[test]
-    fn a_panic_is_a_diagnostic() {
-        let (_, error) = broken(&[]);
-        assert_eq!(error.code(), "internal-error");
-        let text = error.to_string();
-        assert!(
-            text.contains("the compiler failed: table 7 is empty"),
-            "{text}"
-        );
-        assert!(text.contains("--reproducer=FILE"), "{text}");
-    }
-
-    #[test]
-    fn a_panic_leaves_a_reproducer_that_runs() {
-        let path = std::env::temp_dir().join(format!("optc-reproducer-{}.ir", std::process::id()));
-        let option = format!("--reproducer={}", path.display());
-        let (program, error) = broken(&[&option]);
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        assert!(error.to_string().contains("a reproducer is in"), "{error}");
-        let run = "// RUN: optc --pass='break-down' --target=cpu %s\n";
-        assert_eq!(text, run.to_owned() + &program.text());
-    }
 }

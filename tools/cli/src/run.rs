@@ -12,7 +12,9 @@ use optc::interp::npz::{self, NpzError, Packing};
 use optc::interp::{run_naive, run_reference, run_tiled};
 use optc::memory::State;
 use optc::passes::Hooks;
-use optc::{Bindings, Compiler, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside};
+use optc::{
+    Attr, Bindings, Compiler, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside,
+};
 use std::fs::File;
 use std::io::{BufReader, Cursor};
 use std::path::Path;
@@ -97,9 +99,68 @@ pub(crate) fn read_values(
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, Failure> {
     let found: Option<&Func> = program.module.funcs.iter().find(|f| &*f.name == func);
-    let (Some(path), Some(func)) = (path, found) else {
+    let Some(func) = found else {
         return Ok(IndexMap::new());
     };
+    let mut values = match path {
+        Some(path) => read_archive(func, path, bindings)?,
+        None => IndexMap::new(),
+    };
+    defaults(program, func, &mut values)?;
+    Ok(values)
+}
+
+/// Adds what arguments are that no input is given for.
+fn defaults(
+    program: &Program,
+    func: &Func,
+    values: &mut IndexMap<String, Tensor>,
+) -> Result<(), Failure> {
+    let data = inputs::weights(program, false);
+    for (i, port) in func.arg_ports.iter().enumerate() {
+        let (key, ty) = (func.arg_key(i), func.ty(func.args[i]));
+        let (Some(default), Some(ty)) = (port.attrs.get("hbir.default"), ty.as_tensor()) else {
+            continue;
+        };
+        if values.contains_key(&key) {
+            continue;
+        }
+        let made = match default {
+            Attr::Dense(dense) => optc::ops::dense_tensor(dense).map_err(|e| e.to_string()),
+            Attr::External {
+                file,
+                offset,
+                length,
+            } => {
+                let stated = port.attrs.ints("hbir.default_shape");
+                let shape = stated.map(|dims| dims.iter().map(|d| d.unsigned_abs()).collect());
+                let shape: Vec<u64> = shape.or_else(|| ty.shape()).unwrap_or_default();
+                let shape = shape
+                    .iter()
+                    .map(|&d| usize::try_from(d).unwrap_or(usize::MAX));
+                let bytes = data.read(file, *offset, *length, ty.dtype);
+                let bytes = bytes.map_err(|e| e.to_string());
+                bytes.and_then(|bytes| {
+                    let made = Tensor::from_bytes(ty.dtype, shape.collect(), &bytes);
+                    made.map_err(|e| e.to_string())
+                })
+            }
+            _ => continue,
+        };
+        let made = made.map_err(|why| {
+            let diag = optc::onnx::unread(&key, &why);
+            Failure::from(program.error(vec![diag]))
+        })?;
+        values.insert(key, made);
+    }
+    Ok(())
+}
+
+fn read_archive(
+    func: &Func,
+    path: &Path,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, Failure> {
     let refused = |e: NpzError| {
         let code = match &e {
             NpzError::Input(e) => e.code(),

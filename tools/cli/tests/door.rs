@@ -441,3 +441,84 @@ fn external_data_is_read_in_the_folder_alone() {
     let done = spawn(&folder, &["run", "model/in.ir", "--output", "out.npz"]);
     assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
 }
+
+/// Names of drafts that are in a folder.
+fn drafts(folder: &Folder) -> Vec<String> {
+    let mut files = folder.files();
+    files.retain(|name| name.starts_with(".optc-"));
+    files
+}
+
+#[test]
+fn what_killed_writers_left_is_removed_and_what_is_being_written_stays() {
+    let folder = Folder::new("door-left");
+    folder.write("in.ir", RELU);
+    let (left, open) = (".optc-0123456789abcdef.tmp", ".optc-fedcba9876543210.tmp");
+    let other = ".optc-notes.tmp";
+    for name in [left, open, other] {
+        folder.write(name, "some bytes");
+    }
+    let held = fs::File::open(folder.path(open)).unwrap();
+    held.lock().unwrap();
+    let done = spawn(&folder, &["in.ir", "-o", "out.ir"]);
+    assert!(done.status.success(), "{}", errors(&done));
+    assert_eq!(drafts(&folder), [open, other]);
+    drop(held);
+    let done = spawn(&folder, &["in.ir", "-o", "out.ir"]);
+    assert!(done.status.success(), "{}", errors(&done));
+    assert_eq!(drafts(&folder), [other]);
+}
+
+/// The certificate goes into a pipe that nobody reads, so that the writer waits with a draft of the other output.
+#[cfg(target_os = "linux")]
+#[test]
+fn writers_that_are_told_to_end_leave_nothing() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = Folder::new("door-signals");
+    folder.write("in.ir", CANCEL);
+    let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
+    assert!(made.unwrap().success());
+    let run = |signal: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
+        command.args(["--pass=view-fold", "--certificate=pipe", "in.ir", "-o"]);
+        command.arg("out.ir").current_dir(folder.path("."));
+        let mut child = command.spawn().unwrap();
+        while drafts(&folder).is_empty() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before it wrote");
+            std::thread::yield_now();
+        }
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+        child.wait().unwrap().signal()
+    };
+    for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        assert_eq!(run(signal), Some(number));
+        assert_eq!(folder.files(), ["in.ir", "pipe"]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new("door-bytes");
+    let name = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
+    let place = Path::new(&folder.path(".")).join(name(b"f\xfflder"));
+    fs::create_dir(&place).unwrap();
+    let constant = external("we\u{e9}ights", 0, 8);
+    fs::write(place.join(name(b"\xe9.ir")), constant).unwrap();
+    fs::write(place.join("we\u{e9}ights"), [0, 0, 128, 63, 0, 0, 0, 64]).unwrap();
+    let run = |args: &[&OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
+        let done = command.args(args).current_dir(folder.path(".")).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{}", errors(&done));
+    };
+    let (input, output) = (name(b"f\xfflder/\xe9.ir"), name(b"f\xfflder/\xe9.onnx"));
+    run(&[input, name(b"-o"), output]);
+    assert!(place.join(name(b"\xe9.onnx")).is_file());
+    run(&[name(b"stats"), output]);
+    run(&[name(b"verify"), input, output]);
+}

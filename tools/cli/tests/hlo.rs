@@ -276,6 +276,31 @@ fn text_in_and_out_is_folded_for_its_own_target() {
     assert!(folder.read("b.hlo").contains("T(8,128)"));
 }
 
+/// XLA chooses all layouts of text without tiles but those of the entry.
+#[test]
+fn layouts_of_the_entry_stay() {
+    let folder = Folder::new("hlo-entry");
+    let run = |text: &str| {
+        let (program, output) = (folder.write("a.hlo", text), folder.path("b.hlo"));
+        let said = optc(&[&*program, "-o", &output, "--check", "--json"]).ok();
+        (folder.read("b.hlo"), said)
+    };
+    let turned = "HloModule m, entry_computation_layout={(f32[4,6]{0,1})->f32[4,6]{0,1}}\n\nENTRY e {\n  \
+                  p = f32[4,6]{0,1} parameter(0)\n  ROOT n = f32[4,6]{0,1} negate(p)\n}\n";
+    let (text, said) = run(turned);
+    let entry = "entry_computation_layout={(f32[4,6]{0,1})->f32[4,6]{0,1}}";
+    assert!(text.contains(entry), "{text}");
+    assert!(!text.contains(" transpose("), "{text}");
+    assert!(!said.contains("written-invalid"), "{said}");
+    // What is folded reads the entry's arguments in their layouts.
+    let between = BETWEEN.replace("x = f32[1,6,6,8]{3,2,1,0}", "x = f32[1,6,6,8]{2,1,3,0}");
+    let (text, _) = run(&between);
+    let entry = "entry_computation_layout={(f32[1,6,6,8]{2,1,3,0}, f32[8,8,3,3]{3,2,1,0})->f32[1,6,6,8]{3,2,1,0}}";
+    assert!(text.contains(entry), "{text}");
+    let again = optc(&["stats", "--json", &folder.path("b.hlo")]).ok();
+    assert!(again.contains("\"movement_bytes\": 0"), "{again}");
+}
+
 #[test]
 fn stablehlo_in_and_out_is_folded_for_its_own_target() {
     let folder = Folder::new("stablehlo-own");

@@ -9,7 +9,7 @@
 //!   rearranged before something uses them are written so.
 //! - Operators that the program keeps as they are go out as they came in, graphs inside of them included.
 //! - Functions of the model that an operator still calls go out as they came in.
-//! - Names of inputs, outputs and nodes are kept, metadata too.
+//! - Names of inputs, outputs and nodes are kept, metadata too; an input that has a value for where it is not given keeps it.
 
 mod attrs;
 mod bytes;
@@ -23,6 +23,7 @@ mod recurrent;
 mod reductions;
 mod shapes;
 mod turned;
+mod valid;
 mod writer;
 
 use crate::{codes, entry};
@@ -44,6 +45,7 @@ use optc_onnx_proto::{
 use optc_ops::{Reshape, body_attributes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+pub use valid::files_of;
 use writer::{MAX_GRAPHS, Outcome, Writer};
 pub use writer::{Options, ReadData, unread};
 
@@ -95,6 +97,9 @@ pub fn emit_for(
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;
+        if let Some(port) = func.arg_ports.get(i) {
+            w.default(arg, port, &name)?;
+        }
         w.set(arg, name);
     }
     let wanted: Vec<String> = (0..func.results.len())
@@ -107,17 +112,23 @@ pub fn emit_for(
     let model = model(module, w.model.domains.iter(), opset);
     let files: BTreeSet<String> = w.model.files.iter().cloned().collect();
     let functions = functions::used(module, &w)?;
+    let Writer {
+        nodes,
+        model: shared,
+        ..
+    } = w;
     let model = ModelProto {
         functions,
         graph: Some(GraphProto {
-            node: w.nodes,
-            initializer: w.model.initializers,
+            node: nodes,
+            initializer: shared.initializers,
             name: Some(graph_name(module, func)),
             doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
             ..graph
         }),
         ..model
     };
+    valid::check(&model, opset, &shared.nodes)?;
     Ok(Emitted {
         bytes: model.into_bytes(),
         files: files.into_iter().collect(),
@@ -418,6 +429,8 @@ fn row_major(func: &Func, value: Value, span: optc_ir::Span) -> Outcome<()> {
     );
     let diag = Diagnostic::error(codes::ONNX_LAYOUT, message);
     let hint = "end the pipeline with `normalize-layouts`: ONNX has no layouts";
+    let made = func.def_op(value).map(|op| func.ops[op].loc.names());
+    let diag = diag.of(made.unwrap_or_default());
     Err(Box::new(diag.at(span, "made here").hint(hint)))
 }
 

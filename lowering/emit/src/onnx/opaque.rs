@@ -1,6 +1,7 @@
 //! Operators that the program keeps as they came.
 
 use super::attrs;
+use super::valid::graphs;
 use super::writer::{Captures, MAX_GRAPHS, Outcome, Writer};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, OpData, Value};
@@ -87,8 +88,10 @@ pub(super) fn write(
         ..NodeProto::default()
     };
     let at = w.nodes.len();
+    let made = functions.keys().filter_map(|key| key.strip_prefix("onnx."));
+    let made = made.map(str::to_owned).collect();
     let optional = operator.on_rows();
-    let results = w.add(node, data.results.len());
+    let results = w.keep(node, made, data.results.len());
     if optional {
         // Statistics that nothing reads are not asked for.
         for (i, &value) in data.results.iter().enumerate().skip(1) {
@@ -243,11 +246,6 @@ fn keep_apart(
     for attr in attributes {
         rename_in(attr, &|graph| renamed(graph, &names, Scope::All, 0));
     }
-}
-
-/// The graphs of an attribute.
-fn graphs(attr: &AttributeProto) -> impl Iterator<Item = &Bytes> {
-    attr.g.iter().chain(&attr.graphs)
 }
 
 /// Makes other graphs of those of an attribute.

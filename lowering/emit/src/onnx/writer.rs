@@ -9,11 +9,13 @@ use optc_ir::op::{OpRef, Operation};
 use optc_ir::size::Factor;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{
-    Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Size, Tensor, TensorType, Value,
+    Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Port, Size, Tensor, TensorType, Value,
 };
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
-use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, Schema, per_byte, schema};
+use optc_onnx_proto::{
+    AttributeProto, GraphProto, NodeProto, Schema, TensorProto, per_byte, schema,
+};
 use optc_ops::Constant;
 use std::sync::Arc;
 
@@ -74,10 +76,22 @@ pub(super) struct Shared {
     /// Names that kept graphs inside of nodes define.
     inner: IndexSet<String>,
     node_names: IndexMap<String, usize>,
+    /// The nodes by their names.
+    pub(super) nodes: IndexMap<String, Written>,
     /// Numbers that were written, by element type, dimensions and bytes.
     numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
     /// Constants of files that were written.
     constants: IndexMap<Stored, String>,
+}
+
+/// A node that was written.
+pub(super) struct Written {
+    /// The operation that it is of.
+    pub(super) loc: Loc,
+    /// Whether it is an operator as it came in.
+    pub(super) kept: bool,
+    /// The attributes whose graphs were written too.
+    pub(super) graphs: Vec<String>,
 }
 
 /// A constant of a file: its type, where its elements lie, and what happened to it.
@@ -117,6 +131,7 @@ pub(super) struct Writer<'a> {
     /// What the nodes and values of the current operation are called.
     label: String,
     span: optc_ir::Span,
+    loc: Loc,
 }
 
 impl<'a> Writer<'a> {
@@ -149,6 +164,7 @@ impl<'a> Writer<'a> {
             lazy: IndexMap::new(),
             label: String::new(),
             span: optc_ir::Span::default(),
+            loc: Loc::Unknown,
         }
     }
 
@@ -156,6 +172,7 @@ impl<'a> Writer<'a> {
     pub(super) fn enter(&mut self, func: &'a Func) {
         let mut inner = Writer::new(self.module, func, self.opset, self.data);
         (inner.options, inner.span) = (self.options, self.span);
+        inner.loc.clone_from(&self.loc);
         std::mem::swap(&mut inner.model, &mut self.model);
         let outer = std::mem::replace(self, inner);
         self.outer = Some(Box::new(outer));
@@ -206,6 +223,7 @@ impl<'a> Writer<'a> {
         let short = data.name.rsplit('.').next().unwrap_or_default();
         self.label = name_of(&data.loc).unwrap_or_else(|| short.to_owned());
         self.span = data.span;
+        self.loc.clone_from(&data.loc);
     }
 
     /// A name that no value has.
@@ -259,7 +277,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn refused(&self, message: String) -> Box<Diagnostic> {
         let diag = Diagnostic::error(codes::ONNX_OP, message);
-        Box::new(diag.at(self.span, "this operation"))
+        Box::new(diag.at(self.span, "this operation").of(self.loc.names()))
     }
 
     /// The refusal of an operation that no operators of the version stand for.
@@ -378,11 +396,9 @@ impl<'a> Writer<'a> {
         let data = &self.func.ops[op];
         let made = self.typed::<Constant>(data)?;
         let base = name_of(&data.loc).unwrap_or_else(|| "constant".to_owned());
-        let unfit = |w: &Self| w.refused(format!("ONNX has no elements of the type {}", ty.dtype));
         let dims = ty
             .shape()
             .ok_or_else(|| self.refused("a constant has a size that is not known".to_owned()))?;
-        let moved = lazy.steps.iter().any(|s| matches!(s, Step::Transpose(..)));
         let stored = match &made.data {
             Some(Attr::External {
                 file,
@@ -403,50 +419,97 @@ impl<'a> Writer<'a> {
             return Ok(known.clone());
         }
         let name = self.fresh(&base);
-        let proto = match (&made.value, &made.data) {
-            (Some(Attr::Dense(dense)), _) if dense.splat => {
+        let elements = made.value.as_ref().or(made.data.as_ref());
+        if let Some(Attr::Dense(dense)) = elements
+            && dense.splat
+            && MOST_SPLAT < dims.iter().copied().fold(1, u64::saturating_mul)
+        {
+            return self.filled(ty.dtype, &dense.bytes, &dims, name);
+        }
+        let proto = self.tensor_of(&name, (ty.dtype, &dims), elements, &lazy.steps)?;
+        self.model.initializers.push(proto.encode_to_vec().into());
+        if let Some(stored) = stored {
+            self.model.constants.insert(stored, name.clone());
+        }
+        Ok(name)
+    }
+
+    /// A tensor of these elements, which these steps rearrange.
+    fn tensor_of(
+        &mut self,
+        name: &str,
+        (dtype, dims): (DType, &[u64]),
+        elements: Option<&Attr>,
+        steps: &[Step],
+    ) -> Outcome<TensorProto> {
+        let proto = match elements {
+            Some(Attr::Dense(dense)) if dense.splat => {
                 let count = dims.iter().copied().fold(1, u64::saturating_mul);
-                if MOST_SPLAT < count {
-                    return self.filled(ty.dtype, &dense.bytes, &dims, name);
-                }
                 let n = usize::try_from(count).unwrap_or(0);
-                tensor_proto(&name, &dims, ty.dtype, &dense.bytes.repeat(n))
+                tensor_proto(name, dims, dtype, &dense.bytes.repeat(n))
             }
-            (Some(Attr::Dense(dense)), _) => {
-                let bytes = self.moved(&dense.bytes, ty.dtype, lazy);
-                tensor_proto(&name, &dims, ty.dtype, &bytes)
+            Some(Attr::Dense(dense)) => {
+                let bytes = moved(&dense.bytes, dtype, steps);
+                tensor_proto(name, dims, dtype, &bytes)
             }
-            (
-                _,
-                Some(Attr::External {
-                    file,
-                    offset,
-                    length,
-                }),
-            ) => {
+            Some(Attr::External {
+                file,
+                offset,
+                length,
+            }) => {
+                let turned = steps.iter().any(|s| matches!(s, Step::Transpose(..)));
                 // What lies in the model itself has no place in another one.
-                if moved || is_model(file) || per_byte(ty.dtype).is_some() {
-                    let read = (self.data)(file, *offset, *length, ty.dtype);
+                if turned || is_model(file) || per_byte(dtype).is_some() {
+                    let read = (self.data)(file, *offset, *length, dtype);
                     let bytes = read.map_err(|problem| self.unread(file, &problem))?;
-                    let bytes = self.moved(&bytes, ty.dtype, lazy);
-                    tensor_proto(&name, &dims, ty.dtype, &bytes)
+                    tensor_proto(name, dims, dtype, &moved(&bytes, dtype, steps))
                 } else {
                     if !stays_inside(file) {
                         let problem = format!("`{file}` is outside of the model's folder");
                         return Err(self.unread(file, &problem));
                     }
                     self.model.files.insert(file.to_string());
-                    external(&name, &dims, ty.dtype, (file, *offset, *length))
+                    external(name, dims, dtype, (file, *offset, *length))
                 }
             }
             _ => return Err(self.refused("a constant has neither a value nor data".to_owned())),
         };
-        let proto = proto.ok_or_else(|| unfit(self))?;
-        self.model.initializers.push(proto.encode_to_vec().into());
-        if let Some(stored) = stored {
-            self.model.constants.insert(stored, name.clone());
-        }
-        Ok(name)
+        proto.ok_or_else(|| self.refused(format!("ONNX has no elements of the type {dtype}")))
+    }
+
+    /// Writes what an argument is where it is not given, under the argument's name.
+    pub(super) fn default(&mut self, arg: Value, port: &Port, name: &str) -> Outcome<()> {
+        let Some(default) = port.attrs.get("hbir.default") else {
+            return Ok(());
+        };
+        let wire = match (self.func.ty(arg).as_tensor(), default) {
+            (Some(ty), _) => {
+                let stated = port.attrs.ints("hbir.default_shape");
+                let stated = stated.map(|dims| dims.iter().map(|d| d.unsigned_abs()).collect());
+                let dims: Vec<u64> = stated.or_else(|| ty.shape()).ok_or_else(|| {
+                    self.refused(format!(
+                        "`{name}` has a value, and a size that is not known"
+                    ))
+                })?;
+                let proto = self.tensor_of(name, (ty.dtype, &dims), Some(default), &[])?;
+                proto.encode_to_vec().into()
+            }
+            // Of a foreign type it is the message as it came.
+            (
+                None,
+                Attr::External {
+                    file,
+                    offset,
+                    length,
+                },
+            ) => {
+                let read = (self.data)(file, *offset, *length, DType::UI8);
+                Bytes::from(read.map_err(|problem| self.unread(file, &problem))?)
+            }
+            (None, _) => return Err(self.refused(format!("`{name}` is no tensor"))),
+        };
+        self.model.initializers.push(wire);
+        Ok(())
     }
 
     /// The elements of a constant in the form that it has by now; nothing of another value.
@@ -471,7 +534,7 @@ impl<'a> Writer<'a> {
                 }
                 dense.bytes.repeat(count)
             }
-            (Some(Attr::Dense(dense)), _) => self.moved(&dense.bytes, ty.dtype, lazy),
+            (Some(Attr::Dense(dense)), _) => moved(&dense.bytes, ty.dtype, &lazy.steps),
             (
                 _,
                 Some(Attr::External {
@@ -482,7 +545,7 @@ impl<'a> Writer<'a> {
             ) => {
                 let read = (self.data)(file, *offset, *length, ty.dtype);
                 let bytes = read.map_err(|problem| self.unread(file, &problem))?;
-                self.moved(&bytes, ty.dtype, lazy)
+                moved(&bytes, ty.dtype, &lazy.steps)
             }
             _ => return Ok(None),
         };
@@ -491,16 +554,6 @@ impl<'a> Writer<'a> {
 
     fn unread(&self, file: &str, problem: &str) -> Box<Diagnostic> {
         Box::new(unread(file, problem).at(self.span, "this operation"))
-    }
-
-    fn moved(&self, bytes: &[u8], dtype: DType, lazy: &Lazy) -> Vec<u8> {
-        let mut out = bytes.to_vec();
-        for step in &lazy.steps {
-            if let Step::Transpose(dims, perm) = step {
-                out = transposed(&out, dims, perm, storage_bytes(dtype));
-            }
-        }
-        out
     }
 
     /// One number in all elements.
@@ -565,7 +618,7 @@ impl<'a> Writer<'a> {
         while input.last().is_some_and(String::is_empty) {
             input.pop();
         }
-        let name = fresh(&mut self.model.node_names, &self.label);
+        let name = self.node_name(false, Vec::new());
         NodeProto {
             input,
             name,
@@ -641,9 +694,32 @@ impl<'a> Writer<'a> {
         self.nodes.retain(|_| keep.next().unwrap_or(true));
     }
 
+    /// A name that no node has, for one of the current operation.
+    fn node_name(&mut self, kept: bool, graphs: Vec<String>) -> String {
+        let name = fresh(&mut self.model.node_names, &self.label);
+        let written = Written {
+            loc: self.loc.clone(),
+            kept,
+            graphs,
+        };
+        self.model.nodes.insert(name.clone(), written);
+        name
+    }
+
     /// Adds a node; its name is made one that no node has.
     pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
-        node.name = fresh(&mut self.model.node_names, &self.label);
+        node.name = self.node_name(false, Vec::new());
+        self.push(node, results)
+    }
+
+    /// Adds an operator as it came in, but for the graphs of these attributes; its name is made one that no node has.
+    pub(super) fn keep(
+        &mut self,
+        mut node: NodeProto,
+        graphs: Vec<String>,
+        results: usize,
+    ) -> Vec<String> {
+        node.name = self.node_name(true, graphs);
         self.push(node, results)
     }
 
@@ -857,6 +933,17 @@ pub fn unread(file: &str, problem: &str) -> Diagnostic {
     let hint =
         format!("put `{file}` where the program looks for it, or name its folder with --data");
     Diagnostic::error(codes::ONNX_CONSTANT_DATA, message).hint(hint)
+}
+
+/// The bytes of elements that are rearranged.
+fn moved(bytes: &[u8], dtype: DType, steps: &[Step]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    for step in steps {
+        if let Step::Transpose(dims, perm) = step {
+            out = transposed(&out, dims, perm, storage_bytes(dtype));
+        }
+    }
+    out
 }
 
 /// Whether a path stays below the folder that it is relative to.

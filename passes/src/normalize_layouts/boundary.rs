@@ -1,0 +1,50 @@
+//! The layouts that arguments and results declare, for formats that say these and no others.
+
+use optc_ir::{Func, FuncBuilder, NewOp, OpError, Type, Value};
+use optc_layout::Notation;
+use optc_ops::LayoutConvert;
+
+/// Gives the arguments and results of a function that is made row-major the layouts that they had. An argument is read in
+/// its layout, a result that nothing else reads is made in its own, any other one is converted.
+///
+/// # Errors
+/// A conversion does not fit its value.
+pub(super) fn keep(b: &mut FuncBuilder<'_>, old: &Func) -> Result<(), OpError> {
+    let ports = old.args.iter().zip(b.func.args.clone());
+    let laid: Vec<(Value, Type)> = ports
+        .filter_map(|(&old_arg, arg)| Some((arg, declared(old, old_arg, &b.func, arg)?)))
+        .collect();
+    for (arg, ty) in laid {
+        b.func.values[arg].ty = ty;
+    }
+    for (i, &result) in old.results.iter().enumerate() {
+        let value = b.func.results[i];
+        let Some(ty) = declared(old, result, &b.func, value) else {
+            continue;
+        };
+        if b.func.def_op(value).is_some() && reads(&b.func, value) == 1 {
+            b.func.values[value].ty = ty;
+            continue;
+        }
+        let convert = NewOp {
+            results: Some(vec![ty]),
+            ..NewOp::of(&LayoutConvert {}, &[value])
+        };
+        b.func.results[i] = b.add(convert)?.remove(0);
+    }
+    Ok(())
+}
+
+/// The type that a value of the boundary declared, where it is that of the new value with a layout.
+fn declared(old: &Func, before: Value, new: &Func, after: Value) -> Option<Type> {
+    let (ty, now) = (old.ty(before).as_tensor()?, new.ty(after).as_tensor()?);
+    let laid = ty.notation != Notation::RowMajor && ty.notation != now.notation;
+    (laid && ty.dims == now.dims).then(|| ty.clone().into())
+}
+
+/// How often a value is read, results included.
+fn reads(func: &Func, value: Value) -> usize {
+    let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
+    let all = operands.chain(&func.results);
+    all.filter(|&&read| read == value).count()
+}
