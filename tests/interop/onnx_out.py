@@ -181,10 +181,11 @@ def ports(infos):
 
 
 def same_port(before, after):
-    """Whether a port is as it was; a size without a number may have got a name."""
+    """Whether a port is as it was; a size without a number may have got a name, and one that exporters call `?`."""
     if before[:2] != after[:2] or before[2] is None or after[2] is None:
         return before == after
-    same = lambda d, e: d == e or (isinstance(d, int) and d <= 0 and isinstance(e, str))
+    nameless = lambda d: d == "?" or (isinstance(d, int) and d <= 0)
+    same = lambda d, e: d == e or (nameless(d) and isinstance(e, str))
     return len(before[2]) == len(after[2]) and all(map(same, before[2], after[2]))
 
 
