@@ -207,7 +207,7 @@ fn attributes_that_are_not_known_keep_their_operator_opaque() {
         let import = imported(graph);
         assert_eq!(names(main_of(&import)), ["opaque"]);
         assert_eq!(import.diags[0].code, "opaque-op");
-        import.diags[0].message.clone()
+        import.diags[0].notes.join(" ")
     };
     // Of a later version, and none at all.
     let later = opaque(&old_node(18, "Relu", vec![], vec![attr_int("slope", 1)]));

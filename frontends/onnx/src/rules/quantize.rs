@@ -11,7 +11,9 @@ use crate::node::{Done, NodeCx, props};
 use optc_ir::op::Operation;
 use optc_ir::{Attr, AttrDict, DType, Type};
 use optc_onnx_proto::dtype;
-use optc_ops::{Add, Div, LeakyRelu, Matmul, Max, Min, Mul, ReduceKind, Round, Sigmoid, Sub};
+use optc_ops::{
+    Add, Clamp, Div, LeakyRelu, Matmul, Max, Min, Mul, ReduceKind, Round, Sigmoid, Sub,
+};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -130,7 +132,7 @@ fn quantize(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish_named("hbir.quantize", &operands, dict)
 }
 
-/// `cast(round(x / scale) + zero)`; the cast saturates.
+/// `cast(clamp(round(x / scale) + zero))`.
 fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
     let (x, scale) = (cx.need(0)?, cx.need(1)?);
     let scale = by_block(cx, x, scale, block)?;
@@ -142,6 +144,13 @@ fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
         let zero = by_block(cx, x, zero, block)?;
         let zero = cx.cast(zero, dtype)?;
         result = cx.emit(&Add {}, &[result, zero])?;
+    }
+    // A `Cast` of ONNX does not saturate.
+    if to.is_int() && to.bits() <= 16 {
+        let span = f64::from(1u32 << to.bits());
+        let low = if to.is_signed() { -span / 2.0 } else { 0.0 };
+        let (min, max) = (Some(low), Some(low + span - 1.0));
+        result = cx.emit(&Clamp { min, max }, &[result])?;
     }
     let result = cx.cast(result, to)?;
     cx.set(0, result);

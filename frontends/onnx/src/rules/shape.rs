@@ -382,12 +382,8 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     let computed = || Stop::opaque("its repeats are computed at run time");
     if cx.opset < 6 {
         // So often along one axis.
-        let (Some(times), Some(axis)) = (cx.const_ints(1), cx.const_ints(2)) else {
-            return Err(computed());
-        };
-        let (Some(&times), Some(&axis)) = (times.first(), axis.first()) else {
-            return Err(computed());
-        };
+        let one = |i: usize| cx.const_floats(i)?.first().map(|&n| n as i64);
+        let (times, axis) = one(1).zip(one(2)).ok_or_else(computed)?;
         let mut repeats = vec![1; cx.rank(x)?];
         let axis = cx.axis(axis, repeats.len())?;
         repeats[axis] = times;

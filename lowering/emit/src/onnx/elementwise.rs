@@ -90,6 +90,11 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         let given = w.operands(data)?;
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         if [Max::NAME, Min::NAME].contains(name) {
+            // Nothing was broadcast before version 8.
+            if w.opset < 8 {
+                let given = alike(w, data)?;
+                return Ok(Some(extreme(w, op_type, [&given[0], &given[1]], dtype)?));
+            }
             return Ok(Some(extreme(w, op_type, [given[0], given[1]], dtype)?));
         }
         let widens = dtype.is_float() || EXACT.contains(name);
@@ -246,6 +251,19 @@ fn within(
         return Ok(name);
     }
     cast(w, &name, wide, to)
+}
+
+/// Both operands in the dimensions of the result.
+fn alike(w: &mut Writer<'_>, data: &OpData) -> Outcome<[String; 2]> {
+    let mut given = two(w, data)?;
+    let to = w.tensor(data.results[0])?.dims.clone();
+    for (name, &value) in given.iter_mut().zip(&data.operands) {
+        let from = w.tensor(value)?.dims.clone();
+        if from != to {
+            *name = expanded(w, data, name, &from, &to)?;
+        }
+    }
+    Ok(given)
 }
 
 /// The greater or the less one of two; by a comparison where the version has them of no type that holds these numbers.

@@ -25,6 +25,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         Flatten::NAME => {
             let along = w.typed::<Flatten>(data)?.axis;
+            let along = counted(along, w.tensor(data.operands[0])?.rank());
             let x = w.name(data.operands[0])?;
             one(w.node("Flatten", &[&x], vec![int("axis", along)]))
         }
@@ -38,6 +39,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         Concat::NAME => {
             let along = w.typed::<Concat>(data)?.axis;
+            let along = counted(along, w.tensor(data.results[0])?.rank());
             let given = w.operands(data)?;
             let given: Vec<&str> = given.iter().map(String::as_str).collect();
             one(w.node("Concat", &given, vec![int("axis", along)]))
@@ -228,6 +230,14 @@ pub(super) fn expanded(
     Ok(w.node("Tile", &[&name, &repeats], vec![]))
 }
 
+/// An axis counted from the front: before version 11 there were no others.
+fn counted(axis: i64, rank: usize) -> i64 {
+    match axis < 0 {
+        true => axis + i64::try_from(rank).unwrap_or(0),
+        false => axis,
+    }
+}
+
 /// An operator of axes, which came to be an input in version 13.
 fn axes_of(
     w: &mut Writer<'_>,
@@ -236,7 +246,10 @@ fn axes_of(
     axes: Option<&[i64]>,
 ) -> Outcome<String> {
     let x = w.name(data.operands[0])?;
-    Ok(match axes {
+    let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
+    let rank = from.rank().max(to.rank());
+    let axes: Option<Vec<i64>> = axes.map(|axes| axes.iter().map(|&a| counted(a, rank)).collect());
+    Ok(match axes.as_deref() {
         None => w.node(op_type, &[&x], vec![]),
         Some(axes) if w.has_attribute(op_type, "axes") => {
             w.node(op_type, &[&x], vec![ints("axes", axes)])
@@ -251,7 +264,8 @@ fn axes_of(
 fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let made = w.typed::<Split>(data)?;
     let x = w.name(data.operands[0])?;
-    let mut attrs = vec![int("axis", made.axis)];
+    let along = counted(made.axis, w.tensor(data.operands[0])?.rank());
+    let mut attrs = vec![int("axis", along)];
     let results = data.results.len();
     if w.has_attribute("Split", "split") {
         attrs.push(ints("split", &made.sizes));
