@@ -16,7 +16,7 @@ pub(crate) enum Access {
         /// Of each dimension as many offsets as it has elements, the first 0.
         tables: Vec<Vec<i64>>,
     },
-    /// The extents, and the offset of each element in row-major order.
+    /// The extents, and the offset of each element in row-major order; there is at least one.
     Every {
         shape: Vec<usize>,
         offsets: Vec<i64>,
@@ -28,8 +28,7 @@ impl Access {
     pub(crate) fn of(layout: &Layout) -> Option<Access> {
         let shape: Vec<usize> = sizes(layout.shape())?;
         if shape.contains(&0) {
-            let tables = shape.iter().map(|&n| vec![0; n]).collect();
-            return Some(Access::Sum { base: 0, tables });
+            return Some(Access::none(&shape));
         }
         if let Some(modes) = layout.modes() {
             let mut tables: Vec<Vec<i64>> = shape.iter().map(|&n| vec![0; n]).collect();
@@ -51,6 +50,14 @@ impl Access {
     pub(crate) fn none(shape: &[usize]) -> Access {
         let tables = shape.iter().map(|&n| vec![0; n]).collect();
         Access::Sum { base: 0, tables }
+    }
+
+    /// Elements with these offsets in row-major order; without elements a sum, as what is listed has a first one.
+    pub(crate) fn listed(shape: Vec<usize>, offsets: Vec<i64>) -> Access {
+        match offsets.is_empty() {
+            true => Access::none(&shape),
+            false => Access::Every { shape, offsets },
+        }
     }
 
     /// Elements that are these strides apart.
@@ -88,7 +95,7 @@ impl Access {
                 *i = 0;
             }
         }
-        Some(Access::Every { shape, offsets }.summed())
+        Some(Access::listed(shape, offsets).summed())
     }
 
     /// The same as a sum, if it is one.
@@ -97,7 +104,7 @@ impl Access {
             return self;
         };
         let Some(&base) = offsets.first() else {
-            return self;
+            return Access::none(shape);
         };
         let mut step = offsets.len();
         let mut tables = Vec::with_capacity(shape.len());
@@ -265,16 +272,6 @@ impl Access {
         }
     }
 
-    /// All offsets, written out.
-    fn written_out(&self) -> Access {
-        let mut offsets = Vec::with_capacity(self.count());
-        self.each(|offset| offsets.push(offset));
-        Access::Every {
-            shape: self.shape(),
-            offsets,
-        }
-    }
-
     /// Of each dimension the elements that `pick` lists.
     pub(crate) fn picked(&self, pick: &[Vec<usize>]) -> Access {
         match self {
@@ -358,7 +355,7 @@ impl Access {
                 offsets.extend(part.get(block * n..(block + 1) * n)?);
             }
         }
-        Some(Access::Every { shape, offsets }.summed())
+        Some(Access::listed(shape, offsets).summed())
     }
 
     /// Broadcast to a shape, as numpy does.
@@ -407,14 +404,9 @@ impl Access {
                 tables,
             };
         }
-        let Access::Every { offsets, .. } = self.written_out() else {
-            return self.clone();
-        };
-        let every = Access::Every {
-            shape: shape.to_vec(),
-            offsets,
-        };
-        every.summed()
+        let mut offsets = Vec::with_capacity(self.count());
+        self.each(|offset| offsets.push(offset));
+        Access::listed(shape.to_vec(), offsets).summed()
     }
 }
 
@@ -490,10 +482,7 @@ fn numbered(offsets: &[i64], mut tables: Vec<Vec<i64>>) -> Access {
     let numbers = Access::Sum { base, tables };
     let mut found = Vec::with_capacity(numbers.count());
     numbers.each(|number| found.push(offsets[number as usize]));
-    Access::Every {
-        shape: numbers.shape(),
-        offsets: found,
-    }
+    Access::listed(numbers.shape(), found)
 }
 
 #[cfg(test)]
@@ -565,6 +554,31 @@ mod tests {
         };
         let (heads, tables) = rows.split(1).expect("it is a sum");
         assert_eq!((heads, tables), (vec![3, 13], vec![vec![0, 1]]));
+    }
+
+    #[test]
+    fn what_has_no_elements_is_a_sum() {
+        let (_, none) = access("tensor<1x3x0xf32>");
+        let rolled = Access::listed(vec![2, 2], vec![0, 5, 7, 1]);
+        assert!(!rolled.is_sum());
+        for empty in [
+            none.reshaped(&[3, 0, 5]),
+            none.broadcast(&[3, 1, 3, 0]),
+            none.transposed(&[2, 0, 1]),
+            rolled.picked(&[vec![], vec![1, 0]]),
+            Access::Every {
+                shape: vec![2, 0],
+                offsets: Vec::new(),
+            }
+            .summed(),
+            Access::joined(0, &[(none.clone(), 3), (none.clone(), 9)]).expect("they are alike"),
+        ] {
+            assert!(empty.is_sum() && empty.count() == 0, "{empty:?}");
+            assert_eq!(empty.pieces(3), None);
+            assert!(empty.split(1).is_some());
+            assert_eq!(empty.reshaped(&empty.shape()), empty);
+            empty.each(|_| panic!("there is no element"));
+        }
     }
 
     #[test]

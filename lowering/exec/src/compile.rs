@@ -869,7 +869,7 @@ impl Builder<'_> {
             picked.each(|number| offsets[number as usize] = places.next());
         }
         let offsets = offsets.into_iter().collect::<Option<Vec<i64>>>()?;
-        Some(Access::Every { shape, offsets }.summed())
+        Some(Access::listed(shape, offsets).summed())
     }
 
     fn operand(&self, op: Op, number: usize) -> Outcome<Slot> {

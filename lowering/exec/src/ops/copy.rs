@@ -368,15 +368,53 @@ fn copy<const N: usize>(nest: &Nest<2>, by: [i64; 2], source: &[u8], out: &mut [
     let (out, _) = out.as_chunks_mut::<N>();
     let (n, [to, from]) = nest.inner;
     nest.each(|[at, read]| {
-        let (at, read) = ((at + by[0]) as usize, (read + by[1]) as usize);
+        let places = |i: usize| {
+            let at = at + by[0] + to * i as i64;
+            let read = read + by[1] + from * i as i64;
+            (at as usize, read as usize)
+        };
+        let (at, read) = places(0);
         match (to, from) {
             (1, 1) => copy_line(&source[read..read + n], &mut out[at..at + n]),
             (1, 0) => out[at..at + n].fill(source[read]),
             _ => {
                 for i in 0..n {
-                    out[at + i * to as usize] = source[(read as i64 + from * i as i64) as usize];
+                    let (at, read) = places(i);
+                    out[at] = source[read];
                 }
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_copied_to_places_that_go_back() {
+        let access = |base: i64, strides: &[i64]| Access::strided(&[2, 3], strides).moved(base);
+        for [to, from] in [
+            [access(5, &[-3, -1]), access(0, &[3, 1])],
+            [access(2, &[3, -1]), access(0, &[1, 2])],
+            [access(0, &[3, 1]), access(5, &[-3, -1])],
+            [access(1, &[-1, 2]), access(4, &[1, -2])],
+        ] {
+            let nest = Nest::of([&to, &from]).expect("both are sums");
+            let source: Vec<u8> = (10..16).collect();
+            let (mut out, mut moved) = ([0; 6], Moved::default());
+            copy_at(&nest, 1, [0, 0], &source, &mut out, &mut moved);
+            let (mut places, mut wanted) = (Vec::new(), [0; 6]);
+            to.each(|at| places.push(at as usize));
+            let mut places = places.into_iter();
+            from.each(|at| {
+                let place = places.next().expect("there are as many");
+                wanted[place] = source[at as usize];
+            });
+            assert_eq!(out, wanted, "{to:?} {from:?}");
+            let nest = Nest::of([&to]).expect("it is a sum");
+            fill(&nest, &[7], &mut out, &mut moved);
+            assert_eq!(out, [7; 6]);
+        }
+    }
 }

@@ -192,7 +192,8 @@ impl Fill {
         let (n, [to, from]) = self.nest.inner;
         self.nest.each(|[at, read]| {
             for i in 0..n {
-                out[at as usize + i * to as usize] = source[(read + from * i as i64) as usize];
+                let place = (at + to * i as i64) as usize;
+                out[place] = source[(read + from * i as i64) as usize];
             }
         });
         Ok(())
