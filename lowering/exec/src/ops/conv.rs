@@ -12,6 +12,7 @@ use crate::ops::elementwise::Fill;
 use crate::ops::finish::Finish;
 use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
+use crate::ops::padded::Padded;
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::scales;
 use crate::ops::slide::{DIMS, Places, Slide, step};
@@ -34,6 +35,8 @@ pub(crate) struct Convolution {
     own: Option<Arc<Own>>,
     /// What is multiplied in place of its operands.
     bytes: Option<Bytes>,
+    /// What is done instead where weights are no finite numbers.
+    padded: Option<Padded>,
 }
 
 /// The weights and the bias of a convolution with a norm after it, where the weights lie and one number a channel.
@@ -147,6 +150,10 @@ impl Convolution {
             _ => floats,
         };
         let op = site.op;
+        let padded = match bytes {
+            None => Padded::of(&places, kinds, floats[1], finish.as_ref()),
+            Some(_) => None,
+        };
         let scale = finish.as_ref().and_then(Finish::scale);
         let first = site.constant(2).filter(|_| biased);
         if scaled && biased && first.is_none() {
@@ -178,6 +185,7 @@ impl Convolution {
                 op,
                 own,
                 bytes,
+                padded,
             });
         }
         let instead = Instead {
@@ -192,6 +200,7 @@ impl Convolution {
                 op,
                 own,
                 bytes: None,
+                padded,
             });
         }
         let known = constants.map(|c| c.is_some());
@@ -234,6 +243,7 @@ impl Convolution {
             op,
             own,
             bytes,
+            padded,
         })
     }
 }
@@ -672,6 +682,11 @@ impl Kernel for Convolution {
             (None, true, _) => return Err("the bias is written over".to_owned()),
             (None, false, _) => (w, None),
         };
+        if let Some(padded) = &self.padded
+            && padded.is_needed(w)?
+        {
+            return padded.run(out, [x, w], bias);
+        }
         let start = bias.map_or(Begins::Zero, Begins::Values);
         match &self.work {
             Work::Whole(products) => products.run(out, [x, w], zeros, start, cx.team),

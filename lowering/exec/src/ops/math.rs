@@ -39,11 +39,15 @@ fn near(x: f32) -> (f32, f32) {
     (sum.mul_add(rest * rest, rest) + 1.0, shifted)
 }
 
+/// The least number whose error function is 1, rounded, and the least whose hyperbolic tangent is.
+const ERF_ONE: f32 = 3.919_206;
+const TANH_ONE: f32 = 9.010_914;
+/// The greatest number below 1.
+const BELOW_ONE: f32 = 0.999_999_94;
+
 /// The error function, as a quotient of polynomials.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
-    let x = if x < -4.0 { -4.0 } else { x };
-    let x = if 4.0 < x { 4.0 } else { x };
     let square = x * x;
     let mut above: f32 = -2.726_142e-10;
     for factor in [
@@ -65,14 +69,12 @@ pub(crate) fn erf(x: f32) -> f32 {
     ] {
         below = below.mul_add(square, factor);
     }
-    x * above / below
+    ended(x, x * (above / below), ERF_ONE)
 }
 
 /// The hyperbolic tangent, as a quotient of polynomials.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
-    let x = if x < -7.905_311 { -7.905_311 } else { x };
-    let x = if 7.905_311 < x { 7.905_311 } else { x };
     let square = x * x;
     let mut above: f32 = -2.760_768_5e-16;
     for factor in [
@@ -89,7 +91,16 @@ pub(crate) fn tanh(x: f32) -> f32 {
     for factor in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
         below = below.mul_add(square, factor);
     }
-    x * above / below
+    ended(x, x * (above / below), TANH_ONE)
+}
+
+/// What an odd function that goes to 1 has near 0, below 1, and 1 from a number on.
+#[inline(always)]
+fn ended(x: f32, near: f32, one: f32) -> f32 {
+    let near = if near < -BELOW_ONE { -BELOW_ONE } else { near };
+    let near = if BELOW_ONE < near { BELOW_ONE } else { near };
+    let end = 1f32.copysign(x);
+    if one <= x.abs() { end } else { near }
 }
 
 /// `1 / (1 + e^-x)`.
@@ -158,6 +169,22 @@ mod tests {
                 .all(|f| f(f32::NAN).is_nan())
         );
         assert_eq!([sigmoid(-200.0), sigmoid(200.0)], [0.0, 1.0]);
-        assert!((erf(f32::INFINITY) - 1.0).abs() < 1e-6 && (tanh(-9.0) + 1.0).abs() < 1e-6);
+        let wanted: [(fn(f32) -> f32, fn(f64) -> f64); 2] = [(erf, libm::erf), (tanh, f64::tanh)];
+        for (found, wanted) in wanted {
+            let ends = [f32::INFINITY, f32::MAX, 1e20, 1e10, 20.0, 9.1];
+            let near = (0..=20_000u16).map(|i| 3.0 + f32::from(i) * 4e-4);
+            for x in ends.into_iter().chain(near).flat_map(|x| [x, -x]) {
+                let wanted = wanted(f64::from(x)) as f32;
+                assert_eq!(found(x).abs() == 1.0, wanted.abs() == 1.0, "{x}");
+            }
+            for x in [0.0, -0.0, 1e-45, -1e-40, 1e-38] {
+                let wanted = wanted(f64::from(x)) as f32;
+                assert!(
+                    (found(x) - wanted).abs() <= 2e-45 + wanted.abs() * 1e-6,
+                    "{x}"
+                );
+                assert_eq!(found(x).is_sign_negative(), wanted.is_sign_negative());
+            }
+        }
     }
 }

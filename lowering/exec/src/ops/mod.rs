@@ -16,6 +16,7 @@ mod kernel;
 mod lanes;
 mod links;
 mod math;
+mod padded;
 mod pool;
 mod products;
 mod rescale;

@@ -1,0 +1,148 @@
+//! Convolutions that have padding and weights that are no finite numbers, element by element: padding is not multiplied, while all
+//! other kernels multiply zeros in its place.
+
+use crate::access::Access;
+use crate::element::{Element, Kind, elements_mut};
+use crate::nest::Nest;
+use crate::ops::finish::Finish;
+use crate::ops::kernel::{numbers, within};
+use crate::ops::links::with_type;
+use crate::ops::slide::{Places, Slide, reach};
+use bytemuck::cast_slice;
+use half::{bf16, f16};
+
+/// A convolution of floats with padding.
+#[derive(Debug)]
+pub(crate) struct Padded {
+    kinds: [Kind; 2],
+    base: [i64; 4],
+    tables: [Vec<Vec<i64>>; 4],
+    slides: Vec<Slide>,
+    /// Where weights lie.
+    weights: Nest<1>,
+    finish: Option<Finish>,
+}
+
+impl Padded {
+    /// A convolution, unless it has no padding or weights that are known to be finite.
+    pub(crate) fn of(
+        places: &Places,
+        kinds: [Kind; 2],
+        known: Option<&[u8]>,
+        finish: Option<&Finish>,
+    ) -> Option<Padded> {
+        let pads = |s: &Slide| 0 < s.low || s.input <= s.last();
+        if !kinds[0].is_float() || !places.slides.iter().any(pads) {
+            return None;
+        }
+        let weights = Access::Sum {
+            base: places.base[2],
+            tables: places.tables[2].clone(),
+        };
+        let padded = Padded {
+            kinds,
+            base: places.base,
+            tables: places.tables.clone(),
+            slides: places.slides.clone(),
+            weights: Nest::of([&weights])?,
+            finish: finish.cloned(),
+        };
+        let finite = known.is_some_and(|known| padded.is_needed(known) == Ok(false));
+        (!finite).then_some(padded)
+    }
+
+    /// Whether some weight is no finite number.
+    ///
+    /// # Errors
+    /// One lies outside of its buffer.
+    pub(crate) fn is_needed(&self, weights: &[u8]) -> Result<bool, String> {
+        let size = self.kinds[0].size();
+        if !self.weights.fits(0, weights.len() / size) {
+            return Err("a weight lies outside of its buffer".to_owned());
+        }
+        let (n, [step]) = self.weights.inner;
+        let mut finite = true;
+        with_type!(self.kinds[0], E => {
+            let list = crate::element::elements::<E>(weights)?;
+            self.weights.each(|[at]| {
+                let line = (0..n as i64).map(|i| f64::from(list[(at + step * i) as usize].read()));
+                finite &= line.fold(true, |finite, x| finite & x.is_finite());
+            });
+        });
+        Ok(!finite)
+    }
+
+    /// Writes the sums of products of elements that there are.
+    ///
+    /// # Errors
+    /// Operands of another size.
+    pub(crate) fn run(
+        &self,
+        out: &mut [u8],
+        [x, w]: [&[u8]; 2],
+        bias: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let [from, to] = self.kinds;
+        let (x, w) = (numbers(from, x)?, numbers(from, w)?);
+        let sums = self.finish.as_ref().map_or(to, Finish::sums);
+        let bias = bias.map_or(Ok(vec![0.0]), |bias| numbers(sums, bias))?;
+        let [y, xt, wt, bt] = &self.tables;
+        let whole = std::array::from_fn(|k| reach(self.base[k], &self.tables[k]));
+        within(whole, [out.len() / to.size(), x.len(), w.len(), bias.len()])?;
+        let (mut places, mut found) = (Vec::new(), Vec::new());
+        for (position, taps) in self.positions() {
+            for (n, image) in y[0].iter().enumerate() {
+                for (g, group) in y[1].iter().enumerate() {
+                    for (o, channel) in y[2].iter().enumerate() {
+                        let begin = self.base[3] + bt[0][n] + bt[1][g] + bt[2][o] + position[3];
+                        let mut sum = f64::from(bias[begin as usize]);
+                        for (c, of_x) in xt[2].iter().enumerate() {
+                            let x_at = self.base[1] + xt[0][n] + xt[1][g] + of_x;
+                            let w_at = self.base[2] + wt[0][g] + wt[1][o] + wt[2][c];
+                            for [of_x, of_w] in &taps {
+                                let x = x[(x_at + of_x) as usize];
+                                sum += f64::from(x) * f64::from(w[(w_at + of_w) as usize]);
+                            }
+                        }
+                        places.push(self.base[0] + image + group + channel + position[0]);
+                        found.push((sum as f32).to_bits());
+                    }
+                }
+            }
+        }
+        if let Some(finish) = &self.finish {
+            finish.all(&mut finish.parts(), &mut found);
+        }
+        with_type!(to, E => {
+            let (out, found) = (elements_mut::<E>(out)?, cast_slice(&found));
+            for (place, sum) in places.iter().zip(found) {
+                out[*place as usize] = E::of(*sum);
+            }
+        });
+        Ok(())
+    }
+
+    /// The offsets of each position in all values, and for each place of the kernel that meets an element there those of the
+    /// element and of the weight.
+    fn positions(&self) -> Vec<([i64; 4], Vec<[i64; 2]>)> {
+        let mut all = vec![([0; 4], vec![[0; 2]])];
+        for (d, slide) in self.slides.iter().enumerate() {
+            let [y, x, w, b] = [0, 1, 2, 3].map(|k| &self.tables[k][3 + d]);
+            let mut longer = Vec::with_capacity(all.len() * slide.output);
+            for (at, taps) in &all {
+                for o in 0..slide.output {
+                    let met = (0..slide.kernel).filter_map(|k| Some([x[slide.reads(o, k)?], w[k]]));
+                    let met: Vec<[i64; 2]> = met.collect();
+                    let pairs = taps.iter().flat_map(|tap| {
+                        met.iter()
+                            .map(move |more| [tap[0] + more[0], tap[1] + more[1]])
+                    });
+                    let own = [at[0] + y[o], 0, 0, at[3] + b[o]];
+                    longer.push((own, pairs.collect()));
+                }
+            }
+            all = longer;
+        }
+        all
+    }
+}
