@@ -12,6 +12,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod blocks;
 pub(crate) mod channels;
+pub(crate) mod gates;
 mod matrix;
 mod portable;
 pub(crate) mod product;

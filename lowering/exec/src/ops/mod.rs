@@ -19,6 +19,7 @@ mod math;
 mod padded;
 mod pool;
 mod products;
+mod recurrent;
 mod rescale;
 mod resize;
 mod rows;
@@ -45,6 +46,7 @@ use copy::Copy;
 use each::Each;
 use gather::Gather;
 use pool::Pool;
+use recurrent::Network;
 use resize::Resize;
 use rows::Rows;
 use select::Choice;
@@ -82,6 +84,7 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
         "pool" => Pool::of(site).map(boxed),
         "resize" => Resize::of(site).map(boxed),
         "gather" => Gather::of(site).map(boxed),
+        "operator" => Network::of(site).map(boxed),
         _ => Copy::of(site).map(boxed),
     }
 }
