@@ -4,6 +4,7 @@
 //! cargo bench -p optc-bench --bench execution                        # the models and blocks in tests
 //! cargo bench -p optc-bench --bench execution -- a.onnx b.onnx --rounds=20
 //! cargo bench -p optc-bench --bench execution -- a.onnx --steps          # where the time goes, by operation and kernel
+//! cargo bench -p optc-bench --bench execution -- --recurrent             # LSTM, GRU and plain networks, with files after it those too
 //! cargo bench -p optc-bench --bench execution -- --layout-bound          # windows, shuffled channels, pixels and heads, in three types
 //! cargo bench -p optc-bench --bench execution -- --layout-bound=heads    # those with this in their names
 //! cargo bench -p optc-bench --bench execution -- --layout-bound --tiled  # groups tile by tile, beside the same program untiled
@@ -54,7 +55,8 @@ fn main() {
         .map(PathBuf::from)
         .collect();
     let bound = args.iter().find_map(|a| a.strip_prefix("--layout-bound"));
-    if paths.is_empty() && bound.is_none() {
+    let recurrent = args.iter().any(|a| a == "--recurrent");
+    if paths.is_empty() && bound.is_none() && !recurrent {
         let root = optc_tests::paths::root();
         paths = optc_tests::paths::files(&root.join("tests/models"), "onnx");
         paths.extend(optc_tests::paths::files(&root.join("tests/blocks"), "ir"));
@@ -94,12 +96,80 @@ fn main() {
         let folder = path.parent().unwrap_or(Path::new("."));
         tried(&name, read(&path), folder);
     }
+    for &network in NETWORKS.iter().filter(|_| recurrent) {
+        let module = text::parse(&network_text(network)).map_err(first);
+        tried(network.0, module, Path::new("."));
+    }
     let wanted = bound.map(|of| of.trim_start_matches('='));
     let blocks = Numbers::ALL.iter().flat_map(|&n| blocks(n, false));
     for block in blocks.filter(|b| wanted.is_some_and(|part| b.name.contains(part))) {
         let module = text::parse(&block.text).map_err(first);
         tried(&block.name, module, Path::new("."));
     }
+}
+
+/// Recurrent networks: a name, the cell with its gates and what it keeps, and steps, sequences, numbers of an input and of a state.
+type Network = (
+    &'static str,
+    (&'static str, usize, usize),
+    &'static str,
+    [usize; 4],
+);
+
+const NETWORKS: &[Network] = &[
+    ("gru_24x2x256", ("gru", 3, 1), "forward", [24, 2, 256, 256]),
+    (
+        "gru_200x1x256",
+        ("gru", 3, 1),
+        "bidirectional",
+        [200, 1, 128, 256],
+    ),
+    (
+        "lstm_32x1x128",
+        ("lstm", 4, 2),
+        "forward",
+        [32, 1, 128, 128],
+    ),
+    (
+        "lstm_20x8x512",
+        ("lstm", 4, 2),
+        "bidirectional",
+        [20, 8, 512, 512],
+    ),
+    ("plain_64x4x96", ("plain", 1, 1), "reverse", [64, 4, 96, 96]),
+];
+
+/// A network with random weights.
+fn network_text((_, (cell, gates, kept), direction, sizes): Network) -> String {
+    let [steps, batch, read, hidden] = sizes;
+    let directions = if direction == "bidirectional" { 2 } else { 1 };
+    let rows = gates * hidden;
+    let (mut lines, mut types) = (String::new(), format!("tensor<{steps}x{batch}x{read}xf32>"));
+    let x = types.clone();
+    let shapes = [vec![rows, read], vec![rows, hidden], vec![2 * rows]];
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let bytes = 4 * directions * shape.iter().product::<usize>();
+        let dims: String = shape.iter().map(|n| format!("{n}x")).collect();
+        let ty = format!("tensor<{directions}x{dims}f32>");
+        lines += &format!(
+            "  %w{i} = \"hbir.constant\"() <{{data = #hbir.external<\"w{i}\", 0, {bytes}>}}> : () -> {ty}\n"
+        );
+        types += &format!(", {ty}");
+    }
+    let last = format!("tensor<{directions}x{batch}x{hidden}xf32>");
+    let mut results = vec![format!("tensor<{steps}x{directions}x{batch}x{hidden}xf32>")];
+    results.resize(1 + kept, last);
+    let names: Vec<String> = (0..=kept).map(|i| format!("%{i}")).collect();
+    let (names, results) = (names.join(", "), results.join(", "));
+    let linear = if cell == "gru" {
+        ", linear_before_reset = true"
+    } else {
+        ""
+    };
+    format!(
+        "func.func @main(%x: {x}) -> ({results}) {{\n{lines}  {names} = \"hbir.recurrent\"(%x, %w0, %w1, %w2) \
+         <{{cell = \"{cell}\", direction = \"{direction}\"{linear}}}> : ({types}) -> ({results})\n  return {names} : {results}\n}}\n"
+    )
 }
 
 fn heading() {

@@ -546,6 +546,22 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["1x2x9x50xf32"],
         "1x2x9x50xf32",
     ),
+    // Transposed: places of the result that read other places of the kernel, or none; groups, and dimensions that are cut off.
+    (
+        r#""hbir.conv"(%0, %1) <{transposed = true, strides = [2, 2], pads = [1, 0, 1, 1], output_padding = [1, 0]}>"#,
+        &["2x5x6x7xf32", "5x9x3x4xf32"],
+        "2x9x12x15xf32",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{transposed = true, strides = [2, 3], dilations = [2, 1], group = 2}>"#,
+        &["1x4x5x6xf32, {order = [0, 2, 3, 1]}", "4x3x2x2xf32"],
+        "1x6x11x17xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{transposed = true, strides = [2], pads = [4, 3]}>"#,
+        &["2x3x17xf32", "3x8x5xf32"],
+        "2x8x30xf32, {order = [0, 2, 1]}",
+    ),
     // Interpolation: along rows and across them, of one dimension and of several, in other orders, and the nearest elements.
     (
         r#""hbir.resize"(%0) <{scales = [1.0, 1.0, 2.0, 2.0], mode = "linear"}>"#,
@@ -733,7 +749,199 @@ const CHANGED: &[(&str, &[&str], &str)] = &[
         &["40x30xsi8", "30xf32", "30xsi8"],
         "40x30xf32, {order = [1, 0]}",
     ),
+    (
+        r#""hbir.cast"(%0) <{to = i1}>"#,
+        &["40x30xf16, {order = [1, 0]}"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.cast"(%0) <{to = si32}>"#,
+        &["40x30xi1"],
+        "40x30xsi32",
+    ),
+    (
+        r#""hbir.compare"(%0, %1) <{direction = "le"}>"#,
+        &["40x1xsi32", "30xsi32"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.compare"(%0, %1) <{direction = "ne"}>"#,
+        &["40x30xi1, {order = [1, 0]}", "30xi1"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.compare"(%0, %1) <{direction = "gt"}>"#,
+        &["40x30xbf16", "40x30xbf16, {order = [1, 0]}"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.xor"(%0, %1)"#,
+        &["40x30xi1", "40x1xi1"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.mul"(%0, %1)"#,
+        &["40x30xi1", "40x30xi1"],
+        "40x30xi1, {order = [1, 0]}",
+    ),
 ];
+
+/// Operations on elements that are no numbers of 32 bits.
+const WIDE: &[(&str, &[&str], &str)] = &[
+    (
+        r#""hbir.compare"(%0, %1) <{direction = "lt"}>"#,
+        &["40x1xsi64", "30xsi64"],
+        "40x30xi1",
+    ),
+    (
+        r#""hbir.cast"(%0) <{to = f32}>"#,
+        &["7x3000xsi64, {order = [1, 0]}"],
+        "7x3000xf32",
+    ),
+    (
+        r#""hbir.cast"(%0) <{to = si64}>"#,
+        &["40x30xi1"],
+        "40x30xsi64",
+    ),
+    (
+        r#""hbir.cast"(%0) <{to = bf16}>"#,
+        &["40x30xf64"],
+        "40x30xbf16, {order = [1, 0]}",
+    ),
+    (
+        r#""hbir.div"(%0, %1)"#,
+        &["40x30xsi64", "30xsi64"],
+        "40x30xsi64",
+    ),
+    (
+        r#""hbir.max"(%0, %1)"#,
+        &["40x30xf64, {order = [1, 0]}", "40x30xf64"],
+        "40x30xf64",
+    ),
+    (
+        r#""hbir.sub"(%0, %1)"#,
+        &["40x30xui16", "40x1xui16"],
+        "40x30xui16",
+    ),
+    (
+        r#""hbir.cast"(%0) <{to = i1}>"#,
+        &["40x30xsi64"],
+        "40x30xi1",
+    ),
+];
+
+#[test]
+fn wide_elements_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    for (operation, operands, result) in WIDE {
+        let text = single(operation, operands, result);
+        let module = parse(&text);
+        let after = planned(&module, PLAN, &target("cpu"), &registry);
+        let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+        for seed in 0..4 {
+            agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{text}{why}"));
+        }
+        let steps = profiled(&module, &after, &registry).steps;
+        assert!(
+            steps.iter().all(|s| s.kernel == "wide"),
+            "{steps:?}\n{text}"
+        );
+    }
+}
+
+/// A recurrent network of 5 steps of 3 sequences of 7 numbers, whose states have 20.
+fn network(cell: &str, attributes: &str, known: bool, [directions, states]: [usize; 2]) -> String {
+    let gates = match cell {
+        "lstm" => 4,
+        "gru" => 3,
+        _ => 1,
+    };
+    let (rows, kept) = (gates * 20, if cell == "lstm" { 2 } else { 1 });
+    let weights = [
+        format!("tensor<{directions}x{rows}x7x@>"),
+        format!("tensor<{directions}x{rows}x20x@>"),
+        format!("tensor<{directions}x{}x@>", 2 * rows),
+    ];
+    let state = format!("tensor<{directions}x3x20x@, {{order = [1, 2, 0]}}>");
+    let mut arguments = vec!["%x: tensor<5x3x7x@, {order = [1, 0, 2]}>".to_owned()];
+    let (mut lines, mut names) = (String::new(), vec!["%x".to_owned()]);
+    let mut types = vec!["tensor<5x3x7x@, {order = [1, 0, 2]}>".to_owned()];
+    for (i, ty) in weights.into_iter().enumerate() {
+        match known {
+            true => {
+                lines += &format!(
+                    "  %w{i} = \"hbir.constant\"() <{{data = #hbir.external<\"w{i}\", 0, @{i}>}}> : () -> {ty}\n"
+                )
+            }
+            false => arguments.push(format!("%w{i}: {ty}")),
+        }
+        names.push(format!("%w{i}"));
+        types.push(ty);
+    }
+    for i in 0..states {
+        arguments.push(format!("%h{i}: {state}"));
+        names.push(format!("%h{i}"));
+        types.push(state.clone());
+    }
+    let mut results = vec![format!(
+        "tensor<5x{directions}x3x20x@, {{order = [2, 0, 1, 3]}}>"
+    )];
+    results.resize(1 + kept, format!("tensor<{directions}x3x20x@>"));
+    let given: Vec<String> = (0..=kept).map(|i| format!("%{i}")).collect();
+    let (results, given) = (results.join(", "), given.join(", "));
+    format!(
+        "func.func @main({}) -> ({results}) {{\n{lines}  {given} = \"hbir.recurrent\"({}) \
+         <{{cell = \"{cell}\", {attributes}}}> : ({}) -> ({results})\n  return {given} : {results}\n}}\n",
+        arguments.join(", "),
+        names.join(", "),
+        types.join(", "),
+    )
+}
+
+#[test]
+fn recurrent_networks_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    let mut ran = 0;
+    for cell in ["lstm", "gru", "plain"] {
+        let kept = if cell == "lstm" { 2 } else { 1 };
+        for direction in ["forward", "reverse", "bidirectional"] {
+            let directions = if direction == "bidirectional" { 2 } else { 1 };
+            for (linear, known, states, dtype) in [
+                (true, true, 0, "f32"),
+                (true, false, kept, "f32"),
+                (false, true, kept, "f32"),
+                (false, false, 0, "f16"),
+                (true, true, kept, "bf16"),
+            ] {
+                let mut attributes = format!("direction = \"{direction}\"");
+                if cell == "gru" {
+                    attributes += &format!(", linear_before_reset = {linear}");
+                }
+                let text = network(cell, &attributes, known, [directions, states]);
+                let gates = [("lstm", 4), ("gru", 3), ("plain", 1)];
+                let gates = gates
+                    .iter()
+                    .find(|own| own.0 == cell)
+                    .map_or(0, |own| own.1);
+                let mut text = text;
+                for (i, terms) in [7, 20, 2].into_iter().enumerate() {
+                    let bytes =
+                        directions * gates * 20 * terms * if dtype == "f32" { 4 } else { 2 };
+                    text = text.replace(&format!("@{i}"), &bytes.to_string());
+                }
+                let text = text.replace('@', dtype);
+                let module = parse(&text);
+                let after = planned(&module, PLAN, &target("cpu"), &registry);
+                let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+                agrees(&module, &after, ran).unwrap_or_else(|why| panic!("{text}{why}"));
+                let steps = profiled(&module, &after, &registry).steps;
+                let kernels: Vec<&str> = steps.iter().map(|s| s.kernel).collect();
+                assert!(kernels.contains(&"recurrent"), "{kernels:?}\n{text}");
+                ran += 1;
+            }
+        }
+    }
+}
 
 #[test]
 fn numbers_change_their_type_in_chains() {

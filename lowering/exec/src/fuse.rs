@@ -119,7 +119,7 @@ fn chain(
         .iter()
         .map(|&v| {
             let slot = site.slot(v)?;
-            Some((slot.access.broadcast(&shape), slot.kind()?))
+            Some((slot.access.broadcast(&shape), slot.cells()?))
         })
         .collect();
     let chain = Chain::of(target, &accesses?, links)?;

@@ -43,6 +43,18 @@ impl Slot {
         Kind::of(self.dtype, self.width)
     }
 
+    /// The same for element-wise kernels, to which truth values are bytes that are 0 or 1.
+    pub(crate) fn cells(&self) -> Option<Kind> {
+        match self.is_truth() && self.width == 8 {
+            true => Some(Kind::U8),
+            false => self.kind(),
+        }
+    }
+
+    pub(crate) fn is_truth(&self) -> bool {
+        self.dtype == DType::BOOL
+    }
+
     /// Whether some bytes are those of another value as well.
     pub(crate) fn overlaps(&self, other: &Slot) -> bool {
         let (a, b) = (self.range(), other.range());

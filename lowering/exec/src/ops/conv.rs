@@ -17,7 +17,7 @@ use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT}
 use crate::ops::scales;
 use crate::ops::slide::{DIMS, Places, Slide, step};
 use crate::ops::window::Window;
-use crate::team::Context;
+use crate::team::{Context, Team};
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::Conv;
@@ -56,6 +56,19 @@ enum Work {
         fill: Fill,
     },
     Depthwise(Box<Depthwise>),
+    /// Of a transposed convolution: the places of the result that read the same places of the kernel are a convolution each.
+    Phases {
+        phases: Vec<Phase>,
+        /// What is written first where places read nothing.
+        fill: Option<Fill>,
+    },
+}
+
+/// A convolution, and what is done instead where weights are no finite numbers.
+#[derive(Debug)]
+struct Phase {
+    work: Work,
+    padded: Option<Padded>,
 }
 
 impl Own {
@@ -158,6 +171,19 @@ impl Convolution {
         let first = site.constant(2).filter(|_| biased);
         if scaled && biased && first.is_none() {
             return None;
+        }
+        if transposed(site) {
+            let plain = own.is_none() && bytes.is_none() && finish.is_none();
+            let constants = [site.constant(0), site.constant(1)];
+            let work = phased(&places, kinds, constants, result, &begins).filter(|_| plain)?;
+            return Some(Convolution {
+                work,
+                biased,
+                op,
+                own: None,
+                bytes: None,
+                padded: None,
+            });
         }
         let (mut biased, mut bytes) = (biased, bytes.cloned());
         if Depthwise::is(&places) && (bytes.is_some() || scale.is_some()) {
@@ -304,9 +330,6 @@ fn places(
 ) -> Option<Places> {
     let of = site.func.op_ref(site.op);
     let conv = Conv::of(&of).ok()?;
-    if conv.transposed {
-        return None;
-    }
     let all = site.all()?;
     let group = usize::try_from(conv.groups().ok()?).ok()?;
     let [x, w] = [0, 1].map(|side| {
@@ -320,12 +343,15 @@ fn places(
         shape.splice(dim..=dim, [group, channels / group]);
         access.reshaped(&shape).into_sum()
     };
-    let [(yb, yt), (xb, xt), (wb, wt), (bb, bt)] = [
+    let [(yb, yt), (xb, xt), (wb, mut wt), (bb, bt)] = [
         grouped(y, 1)?,
         grouped(x, 1)?,
         grouped(w, 0)?,
         grouped(begins, 1)?,
     ];
+    if conv.transposed {
+        wt.swap(1, 2);
+    }
     let slides = conv.slides(&of).ok()?;
     let slides = slides.iter().enumerate().map(|(d, s)| {
         Some(Slide {
@@ -343,6 +369,116 @@ fn places(
     whole.then_some(Places {
         base: [yb, xb, wb, bb],
         tables: [yt, xt, wt, bt],
+        slides,
+    })
+}
+
+fn transposed(site: &Site<'_>) -> bool {
+    let of = Conv::of(&site.func.op_ref(site.op));
+    of.is_ok_and(|conv| conv.transposed)
+}
+
+/// A transposed convolution as others: along each dimension every place of the result that is so many places behind a multiple of
+/// the stride reads the same places of the kernel, backwards.
+fn phased(
+    places: &Places,
+    kinds: [Kind; 2],
+    constants: [Option<&[u8]>; 2],
+    result: &Slot,
+    begins: &Access,
+) -> Option<Work> {
+    let known = constants.map(|c| c.is_some());
+    let mut all = vec![Some(Places {
+        base: places.base,
+        tables: places.tables.clone(),
+        slides: Vec::new(),
+    })];
+    for (dim, slide) in places.slides.iter().enumerate() {
+        let phases = 0..slide.stride.min(slide.output);
+        let along = |of: &Option<Places>| -> Vec<Option<Places>> {
+            let own = phases.clone();
+            own.map(|phase| {
+                of.as_ref()
+                    .and_then(|of| phase_of(of, 3 + dim, (slide, phase)))
+            })
+            .collect()
+        };
+        all = all.iter().flat_map(along).collect();
+    }
+    let mut fill = None;
+    let mut phases = Vec::with_capacity(all.len());
+    for places in all {
+        let Some(places) = places else {
+            let floats = kinds == [Kind::F32; 2];
+            fill = Some(Fill::of(&result.access, begins).filter(|_| floats)?);
+            continue;
+        };
+        let instead = Instead {
+            weights: constants[1].map(Cow::Borrowed),
+            ..Instead::default()
+        };
+        let work = match Depthwise::of(&places, kinds, instead, None) {
+            Some(found) => Work::Depthwise(Box::new(found)),
+            None => {
+                let products = whole(&places, known, kinds[0])?;
+                Work::Whole(products::typed(products, kinds, constants, None)?)
+            }
+        };
+        let padded = Padded::of(&places, kinds, constants[1], None);
+        phases.push(Phase { work, padded });
+    }
+    Some(Work::Phases { phases, fill })
+}
+
+/// The places of one phase along a dimension, which is the last one of slides that there is; `None` where they read nothing.
+fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<Places> {
+    let number = |n: usize| i64::try_from(n).ok();
+    let (stride, ahead) = (number(slide.stride)?, number(phase + slide.low)?);
+    // The element that the first place reads at each place of the kernel, from the last one on.
+    let reads = (0..slide.kernel).rev().filter_map(|k| {
+        let by = ahead - number(k * slide.dilation)?;
+        (by % stride == 0).then_some((k, by / stride))
+    });
+    let reads: Vec<(usize, i64)> = reads.collect();
+    let first = reads.first()?.1;
+    let dilation = reads.get(1).map_or(1, |second| second.1 - first);
+    // Elements before the first that is read are none.
+    let skip = usize::try_from(first).unwrap_or(0);
+    let mut base = of.base;
+    let mut tables = of.tables.clone();
+    let from = |table: &mut Vec<i64>, base: &mut i64, kept: Vec<i64>| {
+        let start = *kept.first()?;
+        *base += start;
+        *table = kept.into_iter().map(|at| at - start).collect();
+        Some(())
+    };
+    let every = |table: &[i64]| {
+        table
+            .iter()
+            .skip(phase)
+            .step_by(slide.stride)
+            .copied()
+            .collect()
+    };
+    let (y, b) = (every(&tables[0][dim]), every(&tables[3][dim]));
+    let x = tables[1][dim].iter().skip(skip).copied().collect();
+    let w = reads.iter().map(|(k, _)| tables[2][dim].get(*k).copied());
+    let w: Vec<i64> = w.collect::<Option<_>>()?;
+    for (k, kept) in [y, x, w, b].into_iter().enumerate() {
+        from(&mut tables[k][dim], &mut base[k], kept)?;
+    }
+    let mut slides = of.slides.clone();
+    slides.push(Slide {
+        kernel: reads.len(),
+        stride: 1,
+        dilation: usize::try_from(dilation).ok()?,
+        low: usize::try_from(-first).unwrap_or(0),
+        input: tables[1][dim].len(),
+        output: tables[0][dim].len(),
+    });
+    Some(Places {
+        base,
+        tables,
         slides,
     })
 }
@@ -605,7 +741,7 @@ fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
 impl Kernel for Convolution {
     fn name(&self) -> &'static str {
         match &self.work {
-            Work::Whole(_) | Work::Taps { .. } => Convolution::NAMES[0],
+            Work::Whole(_) | Work::Taps { .. } | Work::Phases { .. } => Convolution::NAMES[0],
             Work::Depthwise(_) => Convolution::NAMES[1],
         }
     }
@@ -627,15 +763,7 @@ impl Kernel for Convolution {
     }
 
     fn order(&self) -> Vec<u32> {
-        match &self.work {
-            Work::Whole(products) => products.order(),
-            // Each position of the kernel by itself.
-            Work::Taps { taps, .. } => {
-                let taps = taps.iter().flat_map(|tap| tap.order());
-                std::iter::once(u32::MAX).chain(taps).collect()
-            }
-            Work::Depthwise(_) => Vec::new(),
-        }
+        self.work.order()
     }
 
     fn own_bytes(&self) -> usize {
@@ -643,23 +771,11 @@ impl Kernel for Convolution {
             size_of_val(&own.weights[..]) + size_of_val(&own.bias[..])
         });
         let bytes = self.bytes.as_ref().map_or(0, Bytes::own_bytes);
-        own + bytes
-            + match &self.work {
-                Work::Whole(products) => products.packed_bytes(),
-                Work::Taps { .. } => 0,
-                Work::Depthwise(work) => work.own_bytes(),
-            }
+        own + bytes + self.work.own_bytes()
     }
 
     fn scratch(&self) -> Scratch {
-        match &self.work {
-            Work::Whole(products) => products.scratch(),
-            Work::Taps { taps, .. } => taps.iter().fold(Scratch::default(), |most, tap| {
-                let own = tap.scratch();
-                std::array::from_fn(|i| most[i].max(own[i]))
-            }),
-            Work::Depthwise(work) => [0, 0, 0, work.scratch()],
-        }
+        self.work.scratch()
     }
 
     fn run(
@@ -682,20 +798,85 @@ impl Kernel for Convolution {
             (None, true, _) => return Err("the bias is written over".to_owned()),
             (None, false, _) => (w, None),
         };
-        if let Some(padded) = &self.padded
+        self.work
+            .run(self.padded.as_ref(), out, [x, w], (zeros, bias), cx.team)
+    }
+}
+
+impl Work {
+    fn order(&self) -> Vec<u32> {
+        match self {
+            Work::Whole(products) => products.order(),
+            // Each position of the kernel by itself.
+            Work::Taps { taps, .. } => {
+                let taps = taps.iter().flat_map(|tap| tap.order());
+                std::iter::once(u32::MAX).chain(taps).collect()
+            }
+            Work::Depthwise(_) => Vec::new(),
+            Work::Phases { phases, .. } => {
+                phases.iter().flat_map(|phase| phase.work.order()).collect()
+            }
+        }
+    }
+
+    fn own_bytes(&self) -> usize {
+        match self {
+            Work::Whole(products) => products.packed_bytes(),
+            Work::Taps { .. } => 0,
+            Work::Depthwise(work) => work.own_bytes(),
+            Work::Phases { phases, .. } => phases.iter().map(|phase| phase.work.own_bytes()).sum(),
+        }
+    }
+
+    fn scratch(&self) -> Scratch {
+        let most = |all: &mut dyn Iterator<Item = Scratch>| {
+            all.fold(Scratch::default(), |most, own| {
+                std::array::from_fn(|i| most[i].max(own[i]))
+            })
+        };
+        match self {
+            Work::Whole(products) => products.scratch(),
+            Work::Taps { taps, .. } => most(&mut taps.iter().map(|tap| tap.scratch())),
+            Work::Depthwise(work) => [0, 0, 0, work.scratch()],
+            Work::Phases { phases, .. } => {
+                most(&mut phases.iter().map(|phase| phase.work.scratch()))
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        padded: Option<&Padded>,
+        out: &mut [u8],
+        [x, w]: [&[u8]; 2],
+        (zeros, bias): ([u8; 2], Option<&[u8]>),
+        team: &Team,
+    ) -> Result<(), String> {
+        if let Some(padded) = padded
             && padded.is_needed(w)?
         {
             return padded.run(out, [x, w], bias);
         }
         let start = bias.map_or(Begins::Zero, Begins::Values);
-        match &self.work {
-            Work::Whole(products) => products.run(out, [x, w], zeros, start, cx.team),
-            Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), cx.team),
+        let filled = |fill: &Fill, out: &mut [u8]| {
+            let values = bias.map_or(Ok(&[0.0][..]), floats)?;
+            fill.run(values, floats_mut(out)?)
+        };
+        match self {
+            Work::Whole(products) => products.run(out, [x, w], zeros, start, team),
+            Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), team),
             Work::Taps { taps, fill } => {
-                let values = bias.map_or(Ok(&[0.0][..]), floats)?;
-                fill.run(values, floats_mut(out)?)?;
+                filled(fill, out)?;
                 taps.iter()
-                    .try_for_each(|tap| tap.run(out, [x, w], zeros, Begins::Result, cx.team))
+                    .try_for_each(|tap| tap.run(out, [x, w], zeros, Begins::Result, team))
+            }
+            Work::Phases { phases, fill } => {
+                if let Some(fill) = fill {
+                    filled(fill, out)?;
+                }
+                phases.iter().try_for_each(|Phase { work, padded }| {
+                    work.run(padded.as_ref(), out, [x, w], (zeros, bias), team)
+                })
             }
         }
     }

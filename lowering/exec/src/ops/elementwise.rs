@@ -5,12 +5,13 @@ use crate::element::Kind;
 use crate::nest::Nest;
 use crate::ops::chain::Chain;
 use crate::ops::kernel::{Kernel, Site};
-use crate::ops::links::{Code, From, Link, of_integers};
+use crate::ops::links::{Code, From, Link, of_integers, only_of_integers};
 use optc_ir::Operation;
 use optc_ops::{
-    Abs, Add, Approximate, Cast, Ceil, Clamp, Cos, Dequantize, Div, Elu, Erf, Exp, Floor, Gelu,
-    HardSigmoid, HardSwish, Identity, LeakyRelu, Log, Max, Min, Mul, Neg, Pow, Prelu, Quantize,
-    Reciprocal, Relu, Rsqrt, Sigmoid, Silu, Sin, Sqrt, Sub, Tanh,
+    Abs, Add, And, Approximate, BitAnd, BitOr, BitXor, Cast, Ceil, Clamp, Compare, Cos, Dequantize,
+    Div, Elu, Erf, Exp, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan, LeakyRelu,
+    Log, Max, Min, Mul, Neg, Not, Or, Pow, Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt,
+    Sigmoid, Silu, Sin, Sqrt, Sub, Tanh, Xor,
 };
 
 /// One or several links that an operation is: each takes what the one before gives, the first one the first operand.
@@ -31,7 +32,7 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     let shape = target.access.shape();
     let mut operands = Vec::with_capacity(slots.len());
     for slot in slots {
-        operands.push((slot.access.broadcast(&shape), slot.kind()?));
+        operands.push((slot.access.broadcast(&shape), slot.cells()?));
     }
     let chain = Chain::of(&target.access, &operands, links(&pieces))?;
     Some(Box::new(chain))
@@ -56,33 +57,69 @@ pub(crate) fn links(pieces: &[Piece]) -> Vec<Link> {
 pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     let data = site.data();
     let all = site.all()?;
-    let kinds: Option<Vec<Kind>> = all.iter().map(|slot| slot.kind()).collect();
+    let kinds: Option<Vec<Kind>> = all.iter().map(|slot| slot.cells()).collect();
     let kinds = kinds?;
     let (&kind, operands) = kinds.split_last()?;
+    let (to, from) = all.split_last()?;
     if data.results.len() != 1 {
         return None;
     }
+    let truths = from.iter().filter(|slot| slot.is_truth()).count();
     match &*data.name {
         Cast::NAME => {
+            let code = match to.is_truth() && truths == 0 {
+                true => Code::Truth,
+                false => Code::Cast,
+            };
             return Some(vec![Piece {
-                code: Code::Cast,
+                code,
                 kind,
                 second: None,
             }]);
         }
         Quantize::NAME | Dequantize::NAME => return scaled(site, operands, kind),
+        Compare::NAME => {
+            let [a, b] = operands else { return None };
+            let direction = Compare::of(&site.func.op_ref(site.op)).ok()?.direction;
+            return (a == b).then(|| {
+                vec![Piece {
+                    code: Code::Compare(direction),
+                    kind,
+                    second: Some(1),
+                }]
+            });
+        }
         _ => {}
-    }
-    if operands.iter().any(|&own| own != kind) {
-        return None;
     }
     let (code, second) = match operands.len() {
         1 => (unary(site)?, None),
         2 => (binary(&data.name)?, Some(1)),
         _ => return None,
     };
-    let known = kind.is_float() || of_integers(code);
+    let code = match (truths == from.len(), code) {
+        (true, code) => of_truths(code)?,
+        (false, code) => code,
+    };
+    let tests = matches!(code, Code::IsNan | Code::IsInf);
+    if !tests && operands.iter().any(|&own| own != kind) {
+        return None;
+    }
+    let known = match operands[0].is_float() {
+        true => !only_of_integers(code),
+        false => of_integers(code),
+    };
     known.then(|| vec![Piece { code, kind, second }])
+}
+
+/// What an operation does with bytes that are 0 or 1.
+pub(crate) fn of_truths(code: Code) -> Option<Code> {
+    Some(match code {
+        Code::Add | Code::Or | Code::Max => Code::Or,
+        Code::Mul | Code::And | Code::Min => Code::And,
+        Code::Not => Code::Flip,
+        Code::Xor | Code::Same => code,
+        _ => return None,
+    })
 }
 
 /// Integers from floats and back, by one scale or one for each index of the last dimension.
@@ -119,7 +156,8 @@ fn scaled(site: &Site<'_>, operands: &[Kind], kind: Kind) -> Option<Vec<Piece>> 
     Some(less.into_iter().chain([times]).collect())
 }
 
-fn unary(site: &Site<'_>) -> Option<Code> {
+/// What an operation of one operand does with its elements, if it has a code.
+pub(crate) fn unary(site: &Site<'_>) -> Option<Code> {
     let op = site.func.op_ref(site.op);
     Some(match &*site.data().name {
         Identity::NAME => Code::Same,
@@ -139,6 +177,10 @@ fn unary(site: &Site<'_>) -> Option<Code> {
         Cos::NAME => Code::Cos,
         Floor::NAME => Code::Floor,
         Ceil::NAME => Code::Ceil,
+        Round::NAME => Code::Even,
+        Not::NAME => Code::Not,
+        IsNan::NAME => Code::IsNan,
+        IsInf::NAME => Code::IsInf,
         HardSwish::NAME => Code::HardSwish,
         Gelu::NAME => match Gelu::of(&op).ok()?.approximate {
             Approximate::None => Code::Gelu,
@@ -159,7 +201,8 @@ fn unary(site: &Site<'_>) -> Option<Code> {
     })
 }
 
-fn binary(name: &str) -> Option<Code> {
+/// The same of two operands.
+pub(crate) fn binary(name: &str) -> Option<Code> {
     Some(match name {
         Add::NAME => Code::Add,
         Sub::NAME => Code::Sub,
@@ -169,6 +212,9 @@ fn binary(name: &str) -> Option<Code> {
         Max::NAME => Code::Max,
         Min::NAME => Code::Min,
         Prelu::NAME => Code::Prelu,
+        And::NAME | BitAnd::NAME => Code::And,
+        Or::NAME | BitOr::NAME => Code::Or,
+        Xor::NAME | BitXor::NAME => Code::Xor,
         _ => return None,
     })
 }

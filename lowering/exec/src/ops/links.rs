@@ -6,6 +6,7 @@
 use crate::element::{Element, Kind};
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
 use bytemuck::{cast_slice, cast_slice_mut};
+use optc_ops::Direction;
 
 /// Elements that an operation is done on at once.
 pub(crate) const PART: usize = 512;
@@ -60,6 +61,19 @@ pub(crate) enum Code {
     /// The nearest integer, ties to even, as great as its type has it; and the same plus an integer.
     Round,
     RoundPlus,
+    /// The nearest whole number, ties to even.
+    Even,
+    /// 1 where numbers are related so, where one is not 0, no number or infinite, otherwise 0.
+    Compare(Direction),
+    Truth,
+    IsNan,
+    IsInf,
+    /// Bits of integers, and 1 less what is 0 or 1.
+    And,
+    Or,
+    Xor,
+    Not,
+    Flip,
 }
 
 /// Where the elements of an operation come from.
@@ -125,6 +139,19 @@ pub(crate) fn narrowed<E: Element>(part: &mut [E::Number]) {
 /// One operation on numbers, from types to a type.
 #[inline(always)]
 pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
+    match (link.code, from[0].is_float()) {
+        (Code::Compare(direction), true) => {
+            return compared::<f32>(direction, cast_slice(a), cast_slice(b), to);
+        }
+        (Code::Compare(direction), false) => {
+            return compared::<i32>(direction, cast_slice(a), cast_slice(b), to);
+        }
+        (Code::Truth, true) => return tested(cast_slice(a), to, |x: f32| x != 0.0),
+        (Code::Truth, false) => return tested(a, to, |x| x != 0),
+        (Code::IsNan, _) => return tested(cast_slice(a), to, f32::is_nan),
+        (Code::IsInf, _) => return tested(cast_slice(a), to, f32::is_infinite),
+        _ => {}
+    }
     match (from[0].is_float(), link.kind.is_float()) {
         (true, true) => apply(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
         (false, false) => whole(link.code, cast_slice(a), cast_slice(b), cast_slice_mut(to)),
@@ -160,6 +187,33 @@ pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &m
                 }
             }
         }
+    }
+}
+
+/// 1 where two numbers are related so, 0 elsewhere.
+#[inline(always)]
+fn compared<N: Copy + PartialOrd>(direction: Direction, a: &[N], b: &[N], to: &mut [u32]) {
+    match direction {
+        Direction::Eq => related(a, b, to, |a, b| a == b),
+        Direction::Ne => related(a, b, to, |a, b| a != b),
+        Direction::Lt => related(a, b, to, |a, b| a < b),
+        Direction::Le => related(a, b, to, |a, b| a <= b),
+        Direction::Gt => related(a, b, to, |a, b| b < a),
+        Direction::Ge => related(a, b, to, |a, b| b <= a),
+    }
+}
+
+#[inline(always)]
+fn related<N: Copy>(a: &[N], b: &[N], to: &mut [u32], f: impl Fn(N, N) -> bool) {
+    for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
+        *to = u32::from(f(a, b));
+    }
+}
+
+#[inline(always)]
+fn tested<N: Copy>(a: &[N], to: &mut [u32], f: impl Fn(N) -> bool) {
+    for (to, &a) in to.iter_mut().zip(a) {
+        *to = u32::from(f(a));
     }
 }
 
@@ -204,6 +258,11 @@ fn whole(code: Code, a: &[i32], b: &[i32], to: &mut [i32]) {
         Code::Mul => two(a, b, to, i32::wrapping_mul),
         Code::Max => two(a, b, to, i32::max),
         Code::Min => two(a, b, to, i32::min),
+        Code::And => two(a, b, to, |a, b| a & b),
+        Code::Or => two(a, b, to, |a, b| a | b),
+        Code::Xor => two(a, b, to, |a, b| a ^ b),
+        Code::Not => one(a, to, |x: i32| !x),
+        Code::Flip => one(a, to, |x: i32| x ^ 1),
         _ => to.copy_from_slice(a),
     }
 }
@@ -222,6 +281,14 @@ pub(crate) fn of_integers(code: Code) -> bool {
             | Code::Mul
             | Code::Max
             | Code::Min
+    ) || only_of_integers(code)
+}
+
+/// Whether no float has such an operation.
+pub(crate) fn only_of_integers(code: Code) -> bool {
+    matches!(
+        code,
+        Code::And | Code::Or | Code::Xor | Code::Not | Code::Flip
     )
 }
 
@@ -246,6 +313,9 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
         Code::Same | Code::Cast | Code::Dequantize | Code::Round | Code::RoundPlus => {
             to.copy_from_slice(a);
         }
+        Code::Compare(_) | Code::Truth | Code::IsNan | Code::IsInf => {}
+        Code::And | Code::Or | Code::Xor | Code::Not | Code::Flip => {}
+        Code::Even => one(a, to, f32::round_ties_even),
         Code::Neg => one(a, to, |x: f32| -x),
         Code::Abs => one(a, to, f32::abs),
         Code::Exp => one(a, to, exp),

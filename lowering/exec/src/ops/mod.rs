@@ -27,6 +27,7 @@ mod scales;
 mod select;
 mod slide;
 mod spread;
+mod wide;
 mod window;
 
 pub(crate) use bytes::{Bytes, Copied, Made, Side};
@@ -50,6 +51,7 @@ use recurrent::Network;
 use resize::Resize;
 use rows::Rows;
 use select::Choice;
+use wide::Wide;
 
 /// Whether operations of a family compute with elements, rather than move them.
 pub(crate) fn computes(family: &str) -> bool {
@@ -74,6 +76,7 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     match site.registry.get(&site.data().name)?.family() {
         "elementwise" => elementwise::kernel(site)
             .or_else(|| Choice::of(site).map(boxed))
+            .or_else(|| Wide::of(site).map(boxed))
             .or_else(|| Each::of(site).map(boxed)),
         "matmul" => Contract::of(site).map(boxed),
         "conv" => Convolution::of(site).map(boxed),
