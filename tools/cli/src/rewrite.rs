@@ -69,6 +69,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
             args,
         };
         let (part, written) = fallback::written(&mut compiler, input, &run, streams)?;
+        streams.error_text(&written.warnings);
         report(&part, args, streams);
         let parts = vec![part];
         write_all(
