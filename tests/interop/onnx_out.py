@@ -194,7 +194,9 @@ def valid(source, output, keeps_nodes):
     try:
         onnx.checker.check_model(str(output))
     except Exception as error:
-        raise Wrong(f"onnx.checker: {str(error)[:400]}") from None
+        # An original that the checker refuses may go out as it came in.
+        if source.read_bytes() != output.read_bytes():
+            raise Wrong(f"onnx.checker: {str(error)[:400]}") from None
     before, after = (onnx.load(str(p), load_external_data=False) for p in (source, output))
     # In the first versions of the format every weight was listed as an input.
     given = {t.name for t in before.graph.initializer} if before.ir_version < 4 else set()
