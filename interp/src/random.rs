@@ -7,7 +7,6 @@ use crate::limit::{Budget, MAX_ELEMENTS};
 use crate::ports::argument_keys;
 use crate::scope::{find_func, shape_or_default};
 use crate::uninterpreted::held_type;
-use crate::walk::MAX_CALL_DEPTH;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
 use optc_ir::{Bindings, Control, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Value};
@@ -92,6 +91,7 @@ pub fn random_inputs(
 ) -> Result<IndexMap<String, Tensor>, RunError> {
     let func = find_func(module, func)?;
     let (mut inputs, budget) = (IndexMap::new(), Budget::new());
+    let mut known = IndexMap::new();
     for (i, (name, &value)) in argument_keys(func).into_iter().zip(&func.args).enumerate() {
         let ty = &*held_type(func.ty(value));
         let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
@@ -102,7 +102,7 @@ pub fn random_inputs(
             source: Box::new(source),
         })?;
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
-        let bound = value_bound((module, func), value, bindings, registry, 0);
+        let bound = value_bound((module, func), value, (bindings, registry), &mut known);
         let tensor = match bound {
             Some(n) if ty.dtype.is_int() => {
                 let count: usize = shape.iter().product();
@@ -262,18 +262,27 @@ fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
     Tensor::from_i64(dtype, shape, values)
 }
 
+/// Arguments of functions that are asked which numbers they take; bounds the depth of the recursion.
+const MOST_ASKED: usize = 1024;
+
 /// The number below which an integer argument stays, if its uses ask for one.
 ///
 /// That is the smallest size that it indexes, directly or through operations that only pass values
 /// on, also in functions that are called or run. Where something that is computed from it is an index, and where it becomes a float or a truth
-/// value, as a mask does, it is 0 or 1.
-fn value_bound(
-    (module, func): (&Module, &Func),
+/// value, as a mask does, it is 0 or 1. An argument of a function is asked once, however often it is called; `known` has the answers.
+fn value_bound<'m>(
+    (module, func): (&'m Module, &'m Func),
     arg: Value,
-    bindings: &Bindings,
-    registry: &Registry,
-    depth: usize,
+    (bindings, registry): (&Bindings, &Registry),
+    known: &mut IndexMap<(&'m str, Value), Option<u64>>,
 ) -> Option<u64> {
+    if MOST_ASKED < known.len() {
+        return None;
+    }
+    if let Some(&known) = known.get(&(&*func.name, arg)) {
+        return known;
+    }
+    known.insert((&*func.name, arg), None);
     let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
     let mut computed: IndexSet<Value> = IndexSet::new();
     let mut bound: Option<u64> = None;
@@ -296,7 +305,7 @@ fn value_bound(
             Some(_) | None => None,
         };
         bound = bound.into_iter().chain(limit).min();
-        if depth < MAX_CALL_DEPTH && (carried || derived) {
+        if carried || derived {
             for (inner, operand, argument) in runs(module, func, op, registry) {
                 let given = data.operands.get(operand..).unwrap_or_default();
                 let taken = inner.args.get(argument..).unwrap_or_default();
@@ -307,7 +316,7 @@ fn value_bound(
                         (false, false) => continue,
                     };
                     let inside = (module, inner);
-                    let limit = value_bound(inside, arg, bindings, registry, depth + 1);
+                    let limit = value_bound(inside, arg, (bindings, registry), known);
                     bound = bound.into_iter().chain(limit.map(|n| n.min(most))).min();
                 }
             }
@@ -319,6 +328,7 @@ fn value_bound(
             set.extend(&data.results);
         }
     }
+    known.insert((&*func.name, arg), bound);
     bound
 }
 
