@@ -929,7 +929,7 @@ fn recurrent_networks_give_the_numbers_of_the_reference() {
                         directions * gates * 20 * terms * if dtype == "f32" { 4 } else { 2 };
                     text = text.replace(&format!("@{i}"), &bytes.to_string());
                 }
-                let text = text.replace('@', dtype);
+                let text = text.replace("x@", &format!("x{dtype}"));
                 let module = parse(&text);
                 let after = planned(&module, PLAN, &target("cpu"), &registry);
                 let after = after.unwrap_or_else(|d| panic!("{text}{d}"));

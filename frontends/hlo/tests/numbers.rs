@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 /// Operations that go out as custom calls, which come back opaque.
 const WITHOUT_FORM: &[&str] = &[
+    "hbir.dequantize_blocks",
     "hbir.grid_sample",
     "hbir.max_pool_indices",
     "hbir.recurrent",

@@ -69,31 +69,6 @@ pub(crate) fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> T
     }
 }
 
-/// A type with a name for each extent that the file leaves open: that of the input and the number of the dimension, which
-/// no other size has.
-pub(crate) fn all_named(
-    mut ty: TensorType,
-    input: &str,
-    taken: &mut IndexSet<Arc<str>>,
-) -> TensorType {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let stem: String = input.chars().map(plain).collect();
-    for (axis, dim) in ty.dims.iter_mut().enumerate() {
-        if *dim != Dim::Unknown {
-            continue;
-        }
-        let first = format!("{stem}_dim_{axis}");
-        let others = (1usize..).map(|i| format!("{first}_{i}"));
-        let mut names = std::iter::once(first.clone()).chain(others);
-        if let Some(name) = names.find(|name| !taken.contains(name.as_str())) {
-            let name: Arc<str> = Arc::from(name);
-            *dim = Dim::of_size(&Size::name(&name));
-            taken.insert(name);
-        }
-    }
-    ty
-}
-
 /// The type of an input; one that the IR does not have is unknown, with a warning.
 pub(crate) fn argument_type(
     input: &ValueInfoProto,

@@ -1,6 +1,6 @@
 //! Shape arithmetic over sizes that are not all known.
 
-use optc_ir::{Dim, Size, Tensor};
+use optc_ir::{Attr, Dim, Size, Tensor};
 
 /// One element of a tensor that describes a shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -411,5 +411,14 @@ mod tests {
         assert_eq!(down, [entry("(S+1)//2")]);
         let up = apply("Ceil", &[Some(half)], &float).unwrap();
         assert_eq!(up, [entry("(S+2)//2")]);
+    }
+}
+
+/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
+pub(crate) fn size_attr(entry: &Entry) -> Attr {
+    match entry {
+        Entry::Int(n) => Attr::int(*n),
+        Entry::Size(size) => Attr::str(&size.to_text()),
+        Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Attr::int(-1),
     }
 }

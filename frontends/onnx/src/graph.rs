@@ -5,13 +5,14 @@ use crate::builder::{Builder, MAX_SIZES, Stop, Val};
 use crate::catalogue::first_version;
 use crate::codes;
 use crate::declared::{
-    Ports, all_named, argument_type, contradicts, declared_types, foreign_type, refined,
+    Ports, argument_type, contradicts, declared_types, foreign_type, refined,
     result_names, set_port, show, with_expressions,
 };
 use crate::entries::{self, Entry};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
+use crate::open_sizes::all_named;
 use crate::order::{self, Captured, Ordered};
 use crate::quantized_lstm;
 use crate::rules::{Rules, is_kept};

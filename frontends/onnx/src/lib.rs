@@ -18,6 +18,7 @@ mod graph;
 mod inferred;
 mod node;
 mod opaque;
+mod open_sizes;
 mod order;
 mod quantized_lstm;
 mod rules;

@@ -3,7 +3,7 @@
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
 use crate::entries::Entry;
-use crate::rules::size_attr;
+use crate::entries::size_attr;
 use crate::tensor::{self, File};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::Operation;

@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
-use crate::declared::all_named;
+use crate::open_sizes::all_named;
 use crate::effect::effect;
 use crate::entries::known_or;
 use crate::inferred;

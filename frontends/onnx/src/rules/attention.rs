@@ -1,7 +1,7 @@
 //! Attention and rotary embedding: contractions, so that no operand is transposed.
 
 use super::shape::reshape_to;
-use super::{Rule, decomposed, grouped, native};
+use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
@@ -21,7 +21,6 @@ pub(super) static RULES: &[Rule] = &[
 /// The rules of this family in the domain `com.microsoft`.
 pub(super) static MICROSOFT: &[Rule] = &[
     decomposed("Attention", packed_attention),
-    decomposed("GroupQueryAttention", grouped::group_query_attention),
     decomposed("MultiHeadAttention", multi_head_attention),
     native("RotaryEmbedding", microsoft_rotary_embedding),
 ];

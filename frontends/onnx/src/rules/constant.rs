@@ -1,6 +1,6 @@
 //! Operators that make constants.
 
-use super::shape::size_attr;
+use crate::entries::size_attr;
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
 use crate::codes;

@@ -20,8 +20,6 @@ use crate::node::{Done, NodeCx};
 use indexmap::IndexMap;
 use optc_onnx_proto::{AttributeProto, NodeProto};
 
-pub(crate) use shape::size_attr;
-
 /// How an operator comes into the IR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -93,6 +91,7 @@ fn standard() -> impl Iterator<Item = &'static Rule> {
 fn microsoft() -> impl Iterator<Item = &'static Rule> {
     [
         attention::MICROSOFT,
+            grouped::MICROSOFT,
         contract::MICROSOFT,
         elementwise::MICROSOFT,
         norm::MICROSOFT,

@@ -3,7 +3,7 @@
 use super::{Rule, decomposed, native};
 use crate::builder::{NewOp, Stop, Val};
 use crate::codes;
-use crate::entries::{Entry, clamp_slice};
+use crate::entries::{Entry, clamp_slice, size_attr};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
 use optc_ops::{
@@ -317,15 +317,6 @@ fn shape_attr(sizes: &[Entry]) -> Option<Vec<Attr>> {
         return None;
     }
     Some(sizes.iter().map(size_attr).collect())
-}
-
-/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
-pub(crate) fn size_attr(entry: &Entry) -> Attr {
-    match entry {
-        Entry::Int(n) => Attr::int(*n),
-        Entry::Size(size) => Attr::str(&size.to_text()),
-        Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Attr::int(-1),
-    }
 }
 
 /// `Expand`: the common broadcast shape of the input and the wanted one.

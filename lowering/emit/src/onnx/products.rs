@@ -3,7 +3,7 @@
 use super::attrs::{float, floats, int, ints, text};
 use super::bytes::bytes;
 use super::reductions::reduced;
-use super::shapes::reshaped;
+use super::shapes::{cast, exact, reshaped};
 use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
@@ -41,7 +41,15 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
                 },
             )?;
             let x = w.name(data.operands[0])?;
-            w.node("MaxPool", &[&x], attrs)
+            let dtype = w.tensor(data.operands[0])?.dtype;
+            match exact(w, "MaxPool", dtype) {
+                None => w.node("MaxPool", &[&x], attrs),
+                Some(wide) => {
+                    let x = cast(w, &x, dtype, wide)?;
+                    let most = w.node("MaxPool", &[&x], attrs);
+                    cast(w, &most, wide, dtype)?
+                }
+            }
         }
         MaxPoolIndices::NAME => return max_pool_indices(w, data).map(Some),
         AvgPool::NAME => {

@@ -108,7 +108,7 @@ macro_rules! cells {
 
 cells! {
     f64: |x: f64| x as i64, |x| x, |x| x as f64, |x| x;
-    f32: |x: f32| x as i64, f64::from, |x| x as f64 as f32, |x: f64| x as f32;
+    f32: |x: f32| x as i64, f64::from, |x| x as f32, |x: f64| x as f32;
     f16: |x: f16| x.to_f64() as i64, f16::to_f64, |x| f16::from_f64(x as f64), f16::from_f64;
     bf16: |x: bf16| x.to_f64() as i64, bf16::to_f64, |x| bf16::from_f64(x as f64), bf16::from_f64;
     i8: i64::from, f64::from, |x| x as i8, |x: f64| x as i8;
