@@ -291,7 +291,8 @@ fn reductions_wrap() {
             let op = format!("reduce <{{axes = [1], keepdims = false, kind = \"{kind}\"}}>");
             check(&op, &operand, int, int, &[3], &wanted);
         }
-        let ends: [(&str, fn(i128, i128) -> i128); 2] = [("max", i128::max), ("min", i128::min)];
+        type Ends = fn(i128, i128) -> i128;
+        let ends: [(&str, Ends); 2] = [("max", i128::max), ("min", i128::min)];
         for (kind, end) in ends {
             let wanted: Vec<i128> = x
                 .chunks(9)
@@ -372,7 +373,8 @@ fn elements_wrap() {
             let operands = [(vec![169], x.clone()), (vec![169], y.clone())];
             check(op, &operands, int, int, &[169], &wanted);
         }
-        let one: [(&str, fn(i128) -> i128); 2] = [("neg", |x| -x), ("abs", i128::abs)];
+        type One = fn(i128) -> i128;
+        let one: [(&str, One); 2] = [("neg", |x| -x), ("abs", i128::abs)];
         for (op, f) in one {
             let wanted: Vec<i128> = x.iter().map(|&x| f(x)).collect();
             check(op, &[(vec![169], x.clone())], int, int, &[169], &wanted);

@@ -8,8 +8,8 @@ use crate::operator_freedom;
 use crate::operator_rows;
 use optc_ir::attr::Attr;
 use optc_ir::op::{
-    AttrValue, Axes, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes, Structure,
-    Traffic,
+    AttrValue, Axes, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+    Structure, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};

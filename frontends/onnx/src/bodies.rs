@@ -354,7 +354,7 @@ fn rounds_below(a: &Size, b: &Size, meant: &IndexMap<Arc<str>, Size>) -> Option<
     let first = left.with(ROUND, 0)?;
     let each = first.minus(&left)?.exact_quotient(&Size::name(ROUND))?;
     let open = |name: &Arc<str>| name.starts_with('\0');
-    if !each.as_constant().is_some_and(|n| 0 < n) || first.names().iter().any(open) {
+    if each.as_constant().is_none_or(|n| n <= 0) || first.names().iter().any(open) {
         return None;
     }
     let more = first.quotient_up(&each)?.maximum(&Size::default())?;

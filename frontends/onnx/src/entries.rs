@@ -333,6 +333,15 @@ fn toward_zero(x: &Entry) -> Entry {
     }
 }
 
+/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
+pub(crate) fn size_attr(entry: &Entry) -> Attr {
+    match entry {
+        Entry::Int(n) => Attr::int(*n),
+        Entry::Size(size) => Attr::str(&size.to_text()),
+        Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Attr::int(-1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,14 +420,5 @@ mod tests {
         assert_eq!(down, [entry("(S+1)//2")]);
         let up = apply("Ceil", &[Some(half)], &float).unwrap();
         assert_eq!(up, [entry("(S+2)//2")]);
-    }
-}
-
-/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
-pub(crate) fn size_attr(entry: &Entry) -> Attr {
-    match entry {
-        Entry::Int(n) => Attr::int(*n),
-        Entry::Size(size) => Attr::str(&size.to_text()),
-        Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown => Attr::int(-1),
     }
 }

@@ -5,8 +5,8 @@ use crate::builder::{Builder, MAX_SIZES, Stop, Val};
 use crate::catalogue::first_version;
 use crate::codes;
 use crate::declared::{
-    Ports, argument_type, contradicts, declared_types, foreign_type, refined,
-    result_names, set_port, show, with_expressions,
+    Ports, argument_type, contradicts, declared_types, foreign_type, refined, result_names,
+    set_port, show, with_expressions,
 };
 use crate::entries::{self, Entry};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};

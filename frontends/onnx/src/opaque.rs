@@ -2,11 +2,11 @@
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
-use crate::open_sizes::all_named;
 use crate::effect::effect;
 use crate::entries::known_or;
 use crate::inferred;
 use crate::node::NodeCx;
+use crate::open_sizes::all_named;
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Effect, Loc, TensorType, Type};

@@ -810,11 +810,15 @@ fn packed_weights_stay_packed() {
         .output(fixed("y", F32, &[3, 512]));
     let read = |whole| {
         let name = Some("m.onnx".into());
-        import(&graph.bytes(), &Options {
+        import(
+            &graph.bytes(),
+            &Options {
                 name,
                 whole,
                 ..Options::default()
-            }).expect("a model")
+            },
+        )
+        .expect("a model")
     };
     let apart = read(Whole::None);
     let shown = names(main_of(&apart)).join(" ");

@@ -271,7 +271,8 @@ pub(crate) fn read_back(
 fn other_interface(before: &Program, after: &Program) -> Option<String> {
     let (a, b) = (before.entry()?, after.entry()?);
     let named = before.format == Format::Onnx;
-    let sides: [(_, _, fn(&Func, usize) -> String, _, _); 2] = [
+    type Key = fn(&Func, usize) -> String;
+    let sides: [(_, _, Key, _, _); 2] = [
         ("argument", true, Func::arg_key, &a.args, &b.args),
         ("result", false, Func::result_key, &a.results, &b.results),
     ];

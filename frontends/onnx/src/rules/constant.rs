@@ -1,9 +1,9 @@
 //! Operators that make constants.
 
-use crate::entries::size_attr;
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
 use crate::codes;
+use crate::entries::size_attr;
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx};
 use crate::tensor;

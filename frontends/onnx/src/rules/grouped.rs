@@ -3,11 +3,11 @@
 //! Of each sequence of the batch `seqlens_k + 1` tokens are valid when the new ones are in the cache, behind those that were there.
 //! The first prompt of a conversation is as long as `total_sequence_length` says: nothing is before it, whatever pads its end.
 
-use super::{Rule, decomposed};
 use super::attention::{Headed, Heads, Offset, Operands, Plan, attend, joined, outside};
-use crate::entries::size_attr;
+use super::{Rule, decomposed};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
+use crate::entries::size_attr;
 use crate::node::{Done, NodeCx};
 use optc_ir::{DType, Dim, Size, Type};
 use optc_ops::{
@@ -15,8 +15,7 @@ use optc_ops::{
 };
 
 /// The rules of this family in the domain `com.microsoft`.
-pub(super) static MICROSOFT: &[Rule] =
-    &[decomposed("GroupQueryAttention", group_query_attention)];
+pub(super) static MICROSOFT: &[Rule] = &[decomposed("GroupQueryAttention", group_query_attention)];
 
 /// Inputs of the operator.
 const KEY: usize = 1;

@@ -91,7 +91,7 @@ fn standard() -> impl Iterator<Item = &'static Rule> {
 fn microsoft() -> impl Iterator<Item = &'static Rule> {
     [
         attention::MICROSOFT,
-            grouped::MICROSOFT,
+        grouped::MICROSOFT,
         contract::MICROSOFT,
         elementwise::MICROSOFT,
         norm::MICROSOFT,

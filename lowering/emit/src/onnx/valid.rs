@@ -101,7 +101,7 @@ impl Check<'_> {
                 .map_err(|why| invalid(format!("{}: {why}", label(node)), loc))?;
         }
         for attr in &node.attribute {
-            let own = made.is_some_and(|made| made.graphs.iter().any(|name| *name == attr.name));
+            let own = made.is_some_and(|made| made.graphs.contains(&attr.name));
             for graph in graphs(attr) {
                 if let Ok(graph) = GraphProto::decode(graph.clone()) {
                     self.graph(&graph, loc, own)?;

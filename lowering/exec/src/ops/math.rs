@@ -169,7 +169,8 @@ mod tests {
                 .all(|f| f(f32::NAN).is_nan())
         );
         assert_eq!([sigmoid(-200.0), sigmoid(200.0)], [0.0, 1.0]);
-        let wanted: [(fn(f32) -> f32, fn(f64) -> f64); 2] = [(erf, libm::erf), (tanh, f64::tanh)];
+        type Pair = (fn(f32) -> f32, fn(f64) -> f64);
+        let wanted: [Pair; 2] = [(erf, libm::erf), (tanh, f64::tanh)];
         for (found, wanted) in wanted {
             let ends = [f32::INFINITY, f32::MAX, 1e20, 1e10, 20.0, 9.1];
             let near = (0..=20_000u16).map(|i| 3.0 + f32::from(i) * 4e-4);
