@@ -1,14 +1,9 @@
 //! What remarks suggest helps: each option that one names is given, and what it promises is looked for.
 
 use optc::{Compiler, FoldReport};
-use optc_check::stats::CostClass;
-use optc_check::{Item, items};
 use optc_cli::{Streams, run_command};
-use optc_ir::Module;
-use optc_ir::size::SizeTable;
 use optc_tests::paths::{files, relative, root};
 use std::path::Path;
-use std::sync::Arc;
 
 /// A conversion that stays, as `--remarks=json` has it.
 #[derive(Debug)]
@@ -311,56 +306,4 @@ fn nothing_is_tried_unless_remarks_are_asked_for() {
     assert_eq!(asked.trials, 3);
     assert_eq!(asked.sizes, plain.sizes);
     assert_eq!(asked.rules_fired, plain.rules_fired);
-}
-
-/// How many operations move, copy or repeat while a folded program runs.
-fn moving(compiler: &Compiler, module: &Module) -> usize {
-    let all = items(module, compiler.registry(), &SizeTable::default(), None);
-    let moves = |item: &&Item| match item.class {
-        CostClass::Movement | CostClass::Copy | CostClass::Expand => true,
-        CostClass::Free | CostClass::Constant => false,
-    };
-    all.iter().filter(moves).count()
-}
-
-#[test]
-fn whatever_moves_in_a_folded_program_has_a_remark() {
-    let mut paths = programs("tests/cases/passes/view-fold");
-    paths.extend(files(&root().join("tests/models"), "onnx"));
-    let mut compiler = Compiler::new();
-    let (mut said, mut wrong) = ([0, 0], Vec::new());
-    for target in ["cpu", "onnx", "onnxruntime", "xla", "tpu", "journey6"] {
-        let built_in = compiler.find_target(target).expect("it is built in");
-        compiler.target = Some(Arc::new(built_in));
-        for path in &paths {
-            // What is refused says why in an error. A move between memory spaces is there because the program says so.
-            let Ok(mut program) = compiler.load(path, None) else {
-                continue;
-            };
-            if program.text().contains("space = ") || program.text().contains("S(") {
-                continue;
-            }
-            let Ok(report) = compiler.compile(&mut program, "canonicalize,view-fold") else {
-                continue;
-            };
-            let of = |code: &str| {
-                report
-                    .remarks
-                    .iter()
-                    .filter(|d| d.code.as_str() == code)
-                    .count()
-            };
-            let remarks = ["conversion-stays", "copy-stays"].map(of);
-            let moving = moving(&compiler, &program.module);
-            if remarks.iter().sum::<usize>() != moving {
-                let path = relative(path);
-                wrong.push(format!(
-                    "{path} for {target}: {moving} move, remarks {remarks:?}"
-                ));
-            }
-            said = [said[0] + remarks[0], said[1] + remarks[1]];
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(said.iter().all(|&n| 100 < n), "{said:?} remarks");
 }

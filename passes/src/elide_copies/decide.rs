@@ -35,8 +35,6 @@ pub(crate) struct Elided {
     pub(crate) given: u64,
     /// What stays that repeats elements.
     pub(crate) repeats: Repeats,
-    /// Bytes of the copies of both kinds, numbers standing for sizes that have only a name.
-    weighed: u64,
 }
 
 /// What stays of the operations that repeat elements in memory.
@@ -73,7 +71,8 @@ impl Elided {
 
     /// Bytes that are copied, beside those that are so whatever is decided.
     fn cost(&self) -> (Repeats, u64) {
-        (self.repeats, self.weighed)
+        let bytes = self.left_by_choice.saturating_add(self.given);
+        (self.repeats, bytes)
     }
 
     /// Writes them into the function.
@@ -266,17 +265,16 @@ impl<'f> Decision<'_, 'f> {
         if traffic == Traffic::None || (always && !is_operand) {
             return;
         }
-        let value = part.part.value(data);
-        let ty = value.and_then(|v| self.func().ty(v).as_tensor());
+        let ty = part
+            .part
+            .value(data)
+            .and_then(|v| self.func().ty(v).as_tensor());
         let bytes = ty
             .map(TensorType::logical_bytes)
             .and_then(|n| n.as_constant());
-        let bytes = bytes.and_then(|n| u64::try_from(n).ok());
-        let stands = || Some(self.site.layout(value?)?.bytes());
-        let weighed = bytes.or_else(stands).unwrap_or(u64::MAX);
-        let bytes = bytes.unwrap_or(u64::MAX);
-        let elided = &mut self.elided;
-        elided.weighed = elided.weighed.saturating_add(weighed.saturating_mul(2));
+        let bytes = bytes
+            .and_then(|n| u64::try_from(n).ok())
+            .unwrap_or(u64::MAX);
         let left = match always {
             true => &mut self.elided.given,
             false => &mut self.elided.left_by_choice,
