@@ -669,15 +669,16 @@ impl<'a> Translator<'a> {
         let text = op.needs(&["value"])?;
         let text = self.aliases.resolve(text);
         let (values, _) = text.rsplit_once(':').unwrap_or((text, ""));
-        let (Some(ty), Some(sizes)) = (optc_hlo::tensor_type(array), array.sizes()) else {
-            return Ok(None);
-        };
-        let count = sizes.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
-        let Some(count) = count else { return Ok(None) };
-        let Some(found) = elements(values, ty.dtype, count, self.aliases, op.span)? else {
-            return Ok(None);
-        };
         let scalar = XlaArray::new(array.element, &[]);
+        let (Some(one), Some(sizes)) = (optc_hlo::tensor_type(&scalar), array.sizes()) else {
+            return Ok(None);
+        };
+        let count = sizes.iter().fold(1u64, |n, &d| n.saturating_mul(d));
+        let found = elements(values, one.dtype, count, self.aliases, op.span)?;
+        // The type of more elements than can be counted is kept as text.
+        let (Some(found), Some(ty)) = (found, optc_hlo::tensor_type(array)) else {
+            return Ok(None);
+        };
         let own = Arc::new(XlaShape::Array(scalar));
         let whole = Arc::new(XlaShape::Array(array.clone()));
         let make = |body: &mut Body<'a>, shape: Arc<XlaShape>, bytes: Vec<u8>, rank: usize| {

@@ -9,6 +9,7 @@ use crate::attr::AttrDict;
 use crate::op::freedom::{Freedom, FreedomClass, Role};
 use crate::op::op_ref::OpRef;
 use crate::types::Dim;
+use indexmap::IndexSet;
 use optc_layout::{Cuts, Digit};
 
 /// How an operand or result lies, in terms of the labels of a [`Freedom`].
@@ -164,16 +165,22 @@ impl<'a> Axes<'a> {
     pub fn suggested(freedom: &Freedom, ports: &'a [LaidPort], sizes: SizeOf<'a>) -> Vec<Axes<'a>> {
         let mut cuts = Cuts::default();
         ports.iter().for_each(|p| cuts.add(&p.digits));
-        let refined = ports.iter().map(|p| cuts.refine(&p.digits));
-        let Some(refined) = refined.collect::<Option<Vec<Vec<Digit>>>>() else {
-            return Vec::new();
-        };
-        // The fullest port is asked first; of several the last, as results come after operands.
-        let mut hubs: Vec<usize> = (0..ports.len()).rev().collect();
-        hubs.sort_by_key(|&p| std::cmp::Reverse(refined[p].len()));
+        // The fullest port is asked first; of several the last, as results come after operands.  Ports that differ in extents alone suggest
+        // the same.
+        let mut fullest: Vec<Vec<Digit>> = Vec::new();
+        let mut known = IndexSet::new();
+        for port in ports.iter().rev() {
+            let Some(refined) = cuts.refine(&port.digits) else {
+                return Vec::new();
+            };
+            if known.insert(refined.iter().map(Digit::key).collect::<Vec<_>>()) {
+                fullest.push(refined);
+            }
+        }
+        fullest.sort_by_key(|digits| std::cmp::Reverse(digits.len()));
         let mut all: Vec<Axes<'a>> = Vec::new();
-        for hub in hubs {
-            let order = with_others(&refined, hub);
+        for hub in 0..fullest.len() {
+            let order = with_others(&fullest, hub);
             let axes = Axes {
                 list: joined(&order),
                 ports,
@@ -423,12 +430,9 @@ fn together(digits: &[Digit]) -> Vec<Digit> {
 
 /// The digits of one port and those that only others have, each after what stands before it there, else before what
 /// stands after it.
-fn with_others(refined: &[Vec<Digit>], hub: usize) -> Vec<Digit> {
-    let mut order = refined[hub].clone();
-    let mut ports: Vec<usize> = (0..refined.len()).rev().filter(|&p| p != hub).collect();
-    ports.sort_by_key(|&p| std::cmp::Reverse(refined[p].len()));
-    for port in ports {
-        let own = &refined[port];
+fn with_others(fullest: &[Vec<Digit>], hub: usize) -> Vec<Digit> {
+    let mut order = fullest[hub].clone();
+    for (_, own) in fullest.iter().enumerate().filter(|(port, _)| *port != hub) {
         for (i, digit) in own.iter().enumerate() {
             let place = |d: &Digit| order.iter().position(|o| o.key() == d.key());
             if place(digit).is_some() {
