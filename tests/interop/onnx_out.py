@@ -199,8 +199,8 @@ def valid(source, output, keeps_nodes):
             raise Wrong(f"onnx.checker: {str(error)[:400]}") from None
     before, after = (onnx.load(str(p), load_external_data=False) for p in (source, output))
     # In the first versions of the format every weight was listed as an input.
-    given = {t.name for t in before.graph.initializer} if before.ir_version < 4 else set()
-    a, b = ports(i for i in before.graph.input if i.name not in given), ports(after.graph.input)
+    given = lambda m: {t.name for t in m.graph.initializer} if m.ir_version < 4 else set()
+    a, b = (ports(i for i in m.graph.input if i.name not in given(m)) for m in (before, after))
     if len(a) != len(b) or not all(map(same_port, a, b)):
         raise Wrong(f"inputs {b}, wanted {a}")
     names = [o.name for o in before.graph.output]

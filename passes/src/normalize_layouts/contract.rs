@@ -94,7 +94,7 @@ fn linear(
     operands: &[Value],
     to: Option<DType>,
 ) -> Result<Option<Value>, OpError> {
-    let [(x, _, digits), (_, weights, _)] = sides;
+    let [(x, port, digits), (_, weights, _)] = sides;
     let alone = split
         .batches(sides.map(|(_, port, _)| port))
         .iter()
@@ -108,12 +108,9 @@ fn linear(
         return Ok(None);
     };
     let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
-    let x = rows(
-        memory,
-        x,
-        volume(&wanted) / volume(&split.k).max(1),
-        volume(&split.k),
-    )?;
+    let k = volume(&split.k);
+    let matrix = [volume(&wanted) / k.max(1), k];
+    let x = rows(memory, x, declared_shape(port, digits, &wanted), matrix)?;
     let mut given = operands.to_vec();
     given[0] = x;
     // Weights and bias in their own shapes.
@@ -207,6 +204,7 @@ fn matrices(
         return numbered(memory, split, sides, (shared, &batches), to);
     }
     let mut given = Vec::with_capacity(2);
+    let mut declared = None;
     for (i, (value, port, digits)) in sides.into_iter().enumerate() {
         let batch = split.batch.iter().filter(|d| port.size(d.of).is_some());
         let matrix = match i {
@@ -214,14 +212,18 @@ fn matrices(
             _ => [&split.k[..], &split.columns].concat(),
         };
         let wanted: Vec<Digit> = batch.copied().chain(matrix).collect();
+        if i == 0 {
+            declared = declared_shape(port, digits, &wanted);
+        }
         match memory.arrange(value, digits, &wanted)? {
             Some(value) => given.push(value),
             None => return Ok(None),
         }
     }
-    // A batch of the left operand alone is rows: the operand stays in the shape that it has, where that ends in K.
+    // A batch of the left operand alone is rows.
     if batches.iter().all(|b| b.left && !b.right) {
-        given[0] = rows(memory, given[0], volume(&split.batch).saturating_mul(m), k)?;
+        let matrix = [volume(&split.batch).saturating_mul(m), k];
+        given[0] = rows(memory, given[0], declared, matrix)?;
         let wanted = dims([k, n], &memory.numbers);
         given[1] = memory.reshape(given[1], &wanted)?;
         return memory.b.one(&Matmul { to }, &given).map(Some);
@@ -303,14 +305,31 @@ fn numbered(
     memory.b.one(&product, &given).map(Some)
 }
 
-/// A left operand as rows of K, in the shape that it has where that is so.
-fn rows(memory: &mut Memory<'_>, value: Value, rows: u64, k: u64) -> Result<Value, OpError> {
+/// A left operand as rows of K: in the shape that the operation declares, else in the one that it has where that ends in K.
+///
+/// What a runtime fuses with a product depends on its rank, so that the rank stays.
+fn rows(
+    memory: &mut Memory<'_>,
+    value: Value,
+    declared: Option<&[u64]>,
+    [rows, k]: [u64; 2],
+) -> Result<Value, OpError> {
+    let is_matrix = |n: usize| 1 < n && 1 < k;
+    if let Some(shape) = declared.filter(|s| is_matrix(s.len()) && s.last() == Some(&k)) {
+        let wanted = dims(shape.iter().copied(), &memory.numbers);
+        return memory.reshape(value, &wanted);
+    }
     let has = memory.dims(value);
-    if 1 < has.len() && 1 < k && has.last() == Some(&memory.numbers.dim(k)) {
+    if is_matrix(has.len()) && has.last() == Some(&memory.numbers.dim(k)) {
         return Ok(value);
     }
     let wanted = dims([rows, k], &memory.numbers);
     memory.reshape(value, &wanted)
+}
+
+/// The shape of an operand that lies as it is declared, and is wanted so.
+fn declared_shape<'p>(port: &'p LaidPort, digits: &[Digit], wanted: &[Digit]) -> Option<&'p [u64]> {
+    (port.is_natural() && digits == wanted).then_some(&port.shape)
 }
 
 impl Product {

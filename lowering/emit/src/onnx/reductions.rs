@@ -104,9 +104,10 @@ fn softmax(
     at: usize,
 ) -> Outcome<String> {
     let x = w.name(data.operands[0])?;
-    let rank = w.tensor(data.operands[0])?.rank();
+    let dims = &w.tensor(data.operands[0])?.dims;
+    let (rank, inner) = (dims.len(), &dims[at + 1..]);
     // The version tells what the axis means, which the table does not say.
-    if 13 <= w.opset || at + 1 == rank {
+    if 13 <= w.opset || inner.iter().all(Dim::is_one) {
         return Ok(w.node(op_type, &[&x], vec![int("axis", axis)]));
     }
     let mut perm: Vec<i64> = (0..i64::try_from(rank).unwrap_or(0)).collect();
