@@ -354,3 +354,29 @@ fn integers_that_become_floats_are_masks() {
     let largest = |key: &str| (0..64).map(|i| given[key].i64_at(i).abs()).max();
     assert_eq!((largest("m"), largest("n")), (Some(1), Some(8)));
 }
+
+/// Infinite positions are those of no row: the program does not run on them, and is compared on others.
+#[test]
+fn inputs_that_the_first_program_refuses_are_left_out() {
+    let gathers = parse(
+        "func.func @main(%x: tensor<4xf32>, %rows: tensor<9x2xf32>) -> tensor<4x2xf32> {
+           %0 = \"hbir.cast\"(%x) <{to = si32}> : (tensor<4xf32>) -> tensor<4xsi32>
+           %1 = \"hbir.gather\"(%rows, %0) <{axis = 0}> : (tensor<9x2xf32>, tensor<4xsi32>) -> tensor<4x2xf32>
+           return %1 : tensor<4x2xf32>
+         }",
+    );
+    let twice = parse(
+        "func.func @main(%x: tensor<4xf32>, %rows: tensor<9x2xf32>) -> tensor<4x2xf32> {
+           %0 = \"hbir.cast\"(%x) <{to = si32}> : (tensor<4xf32>) -> tensor<4xsi32>
+           %1 = \"hbir.add\"(%rows, %rows) : (tensor<9x2xf32>, tensor<9x2xf32>) -> tensor<9x2xf32>
+           %2 = \"hbir.gather\"(%1, %0) <{axis = 0}> : (tensor<9x2xf32>, tensor<4xsi32>) -> tensor<4x2xf32>
+           return %2 : tensor<4x2xf32>
+         }",
+    );
+    let registry = optc_ops::registry();
+    let options = EquivalenceOptions::default();
+    let check = |b| equivalent(&gathers, b, &registry, &NoData, &NoData, &options);
+    check(&gathers).unwrap();
+    let error = check(&twice).unwrap_err().to_string();
+    assert!(error.contains("differs"), "{error}");
+}

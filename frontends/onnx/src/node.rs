@@ -126,6 +126,12 @@ impl NodeCx<'_, '_> {
             .then(|| (0..t.len()).map(|k| t.i64_at(k)).collect())
     }
 
+    /// The integers that a constant input has as floats: the first versions of some operators took sizes in the type of what they size.
+    fn whole_floats(&self, i: usize) -> Option<Vec<i64>> {
+        let whole = |x: f64| (x.fract() == 0.0 && x.abs() < 1e15).then_some(x as i64);
+        self.const_floats(i)?.into_iter().map(whole).collect()
+    }
+
     /// The numbers of a constant input.
     pub(crate) fn const_floats(&self, i: usize) -> Option<Vec<f64>> {
         let t = self.tensor(i)?;
@@ -164,7 +170,8 @@ impl NodeCx<'_, '_> {
         if let Some(ints) = self.ints(name) {
             return Ok(Some(ints));
         }
-        match (self.input(i), self.const_ints(i)) {
+        let numbers = self.const_ints(i).or_else(|| self.whole_floats(i));
+        match (self.input(i), numbers) {
             (None, _) => Ok(None),
             (Some(_), Some(ints)) => Ok(Some(ints)),
             (Some(_), None) => Err(Stop::opaque(format!("its {name} are computed at run time"))),

@@ -1800,7 +1800,10 @@ fn held_nodes_stay_as_they_are() {
     };
     assert_eq!(held(&[]), ("hbir.relu If hbir.tanh".to_owned(), 3));
     assert_eq!(held(&["first"]), ("Relu If hbir.tanh".to_owned(), 3));
-    assert_eq!(held(&["y_node", "z_node"]), ("hbir.relu If Tanh".to_owned(), 1));
+    assert_eq!(
+        held(&["y_node", "z_node"]),
+        ("hbir.relu If Tanh".to_owned(), 1)
+    );
 }
 
 fn function(name: &str, nodes: Vec<Msg>) -> Msg {

@@ -166,7 +166,10 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let dtype = w.tensor(first)?.dtype;
     Ok(Some(match &*data.name {
         Add::NAME => {
-            let mut name = turned::biased(w, data)?;
+            let mut name = turned::rejoined(w, data)?;
+            if name.is_none() {
+                name = turned::biased(w, data)?;
+            }
             if name.is_none() {
                 name = turned::biased_first(w, data)?;
             }

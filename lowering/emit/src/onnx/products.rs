@@ -123,6 +123,12 @@ fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         return Ok(w.node("MatMulInteger", &given, vec![]));
     }
     same_type(w, data)?;
+    let ty = w.tensor(data.operands[0])?;
+    let matrices = ty.rank() == 2 && w.tensor(data.operands[1])?.rank() == 2;
+    // From version 7 on a sum is broadcast without being told to.
+    if matrices && ty.dtype.is_float() && w.takes("Gemm", ty.dtype) && 7 <= w.opset {
+        w.matmuls.insert(data.results[0], w.nodes.len());
+    }
     Ok(w.node("MatMul", &given, vec![]))
 }
 

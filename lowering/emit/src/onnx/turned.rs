@@ -2,7 +2,7 @@
 
 use super::attrs::{int, text};
 use super::shapes::reshaped;
-use super::writer::{Outcome, Writer};
+use super::writer::{Outcome, Writer, name_of};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Matmul, Reshape, Transpose};
@@ -117,6 +117,31 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
             reshaped(w, &made, has, &result.dims).map(Some)
         }
     }
+}
+
+/// A product of two matrices and the sum of it with a constant over its columns, both of which one `Gemm` was when it was
+/// read: it is one again.  The name of the product, which then is the sum; nothing where it is no such sum.
+pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    for (product, bias) in [(a, b), (b, a)] {
+        let (ty, own) = (w.tensor(product)?, w.tensor(bias)?);
+        let over_columns = own.rank() == 1 && own.dims.last() == ty.dims.last();
+        let made = w.func.def_op(product).map(|op| &w.func.ops[op]);
+        let one = made.is_some_and(|made| made.loc == data.loc && name_of(&made.loc).is_some());
+        let Some(&at) = w.matmuls.get(&product) else {
+            continue;
+        };
+        if !one || !over_columns || w.uses(product) != 1 || !w.is_lazy(bias) {
+            continue;
+        }
+        let name = w.name(bias)?;
+        w.nodes[at].op_type = "Gemm".into();
+        w.nodes[at].input.push(name);
+        return w.name(product).map(Some);
+    }
+    Ok(None)
 }
 
 /// A sum of a `Gemm` that has none yet, and a constant over its rows or columns: the operator adds it. The name of the

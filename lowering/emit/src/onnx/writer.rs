@@ -122,6 +122,13 @@ pub(super) struct Writer<'a> {
     /// The nodes of products that are `Gemm`s made of transposes, and the rows and columns of their results.
     pub(super) gemms: IndexMap<Value, usize>,
     pub(super) matrices: IndexMap<usize, [u64; 2]>,
+    /// The nodes of products of two matrices that a `Gemm` gives too.
+    pub(super) matmuls: IndexMap<Value, usize>,
+    /// Sizes that are computed already, as tensors of one element, and the shapes of values.
+    sizes: IndexMap<Size, String>,
+    shapes: IndexMap<Value, String>,
+    /// Dimensions of values that are written, by their sizes where these are no sums and products of names.
+    extents: IndexMap<Size, (Value, usize)>,
     /// How often each value is read.
     read: SideTable<Value, usize>,
     /// Types of what nodes give that is no value of the program.
@@ -153,6 +160,10 @@ impl<'a> Writer<'a> {
             outer: None,
             gemms: IndexMap::new(),
             matrices: IndexMap::new(),
+            matmuls: IndexMap::new(),
+            sizes: IndexMap::new(),
+            shapes: IndexMap::new(),
+            extents: IndexMap::new(),
             read,
             opset,
             options: Options::default(),
@@ -248,6 +259,15 @@ impl<'a> Writer<'a> {
     /// Names a value.
     pub(super) fn set(&mut self, value: Value, name: String) {
         self.names[value] = Some(name);
+        let ty = self.func.ty(value).as_tensor();
+        for (at, dim) in ty.iter().flat_map(|ty| ty.dims.iter().enumerate()) {
+            let size = dim
+                .size()
+                .filter(|size| dim.fixed().is_none() && size.as_linear().is_none());
+            if let Some(size) = size {
+                self.extents.entry(size).or_insert((value, at));
+            }
+        }
     }
 
     /// How often a value is read.
@@ -768,13 +788,27 @@ impl<'a> Writer<'a> {
         self.polynomial(&size)
     }
 
+    /// The tensor of a size, computed once.
     fn polynomial(&mut self, size: &Size) -> Outcome<String> {
         if let Some(n) = size.as_constant() {
             let n = i64::try_from(n).unwrap_or(i64::MAX);
             return self.list(&[n]);
         }
+        if let Some(known) = self.sizes.get(size) {
+            return Ok(known.clone());
+        }
+        let made = self.computed(size)?;
+        self.sizes.insert(size.clone(), made.clone());
+        Ok(made)
+    }
+
+    fn computed(&mut self, size: &Size) -> Outcome<String> {
         let args = self.func.args.iter().copied();
         if let Some((value, at)) = self.extent(args, |found| found == size) {
+            return self.extent_of(value, at);
+        }
+        // Reading an extent takes fewer nodes than quotients and bounds do.
+        if let Some(&(value, at)) = self.extents.get(size) {
             return self.extent_of(value, at);
         }
         let (count, factors) = size.factors();
@@ -905,8 +939,15 @@ impl<'a> Writer<'a> {
 
     /// An extent of a value.
     fn extent_of(&mut self, value: Value, at: usize) -> Outcome<String> {
-        let of = self.name(value)?;
-        let shape = self.node("Shape", &[&of], vec![]);
+        let shape = match self.shapes.get(&value) {
+            Some(known) => known.clone(),
+            None => {
+                let of = self.name(value)?;
+                let shape = self.node("Shape", &[&of], vec![]);
+                self.shapes.insert(value, shape.clone());
+                shape
+            }
+        };
         let at = self.list(&[i64::try_from(at).unwrap_or(0)])?;
         Ok(self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)]))
     }
