@@ -207,3 +207,57 @@ fn what_a_version_has_no_operators_for_is_refused() {
     assert_eq!(operators(&narrow, 22), ["Cos"]);
     assert_eq!(operators(&narrow, 21), ["Cast", "Cos", "Cast"]);
 }
+
+/// Before version 13 all dimensions from the axis on were one: no transpose where the others have one element.
+#[test]
+fn softmax_over_the_only_long_dimension_is_not_transposed() {
+    let soft = |ty: &str| {
+        let line = format!("  %y = \"hbir.softmax\"(%x) <{{axis = 1}}> : ({ty}) -> {ty}");
+        program(ty, &line, ty)
+    };
+    let one = soft("tensor<2x5x1x1xf32>");
+    assert_eq!(operators(&one, 9), ["Softmax"]);
+    let two = soft("tensor<2x5x1x3xf32>");
+    assert_eq!(operators(&two, 9), ["Transpose", "Softmax", "Transpose"]);
+    assert_eq!(operators(&two, 13), ["Softmax"]);
+}
+
+/// A product and a sum that were one operator are one again, whatever the rows; others are not.
+#[test]
+fn a_gemm_stays_one() {
+    let sum = |location: &str, bias: &str| {
+        let lines = format!(
+            r#"  %w = "hbir.constant"() <{{value = dense<1.0> : tensor<4x3xf32>}}> : () -> tensor<4x3xf32>
+  %b = "hbir.constant"() <{{value = dense<2.0> : {bias}}}> : () -> {bias}
+  %0 = "hbir.matmul"(%x, %w) : (tensor<?x4xf32, {{dims = ["B", 4]}}>, tensor<4x3xf32>) -> tensor<?x3xf32, {{dims = ["B", 3]}}> loc("gemm")
+  %y = "hbir.add"(%0, %b) : (tensor<?x3xf32, {{dims = ["B", 3]}}>, {bias}) -> tensor<?x3xf32, {{dims = ["B", 3]}}> loc("{location}")"#
+        );
+        let [from, to] = [4, 3].map(|n| format!("tensor<?x{n}xf32, {{dims = [\"B\", {n}]}}>"));
+        operators(&program(&from, &lines, &to), 13)
+    };
+    assert_eq!(sum("gemm", "tensor<3xf32>"), ["Gemm"]);
+    assert_eq!(sum("sum", "tensor<3xf32>"), ["MatMul", "Add"]);
+    assert_eq!(sum("gemm", "tensor<1xf32>"), ["MatMul", "Add"]);
+}
+
+/// A size that several nodes need is computed once; one that is an extent of a value is read from it.
+#[test]
+fn sizes_are_computed_once() {
+    let half = "tensor<?x?xf32, {dims = [\"H\", \"(W+1)//2\"]}>";
+    let grown = "tensor<?x3x?xf32, {dims = [\"H\", 3, \"(W+1)//2\"]}>";
+    let lines = format!(
+        r#"  %0 = "hbir.slice"(%x) <{{limits = ["H", "W"], starts = [0, 0], strides = [1, 2]}}> : (tensor<?x?xf32, {{dims = ["H", "W"]}}>) -> {half}
+  %1 = "hbir.broadcast"(%0) <{{dims = [0, 2], shape = ["H", 3, "(W+1)//2"]}}> : ({half}) -> {grown}
+  %2 = "hbir.exp"(%0) : ({half}) -> {half}
+  %3 = "hbir.broadcast"(%2) <{{dims = [0, 2], shape = ["H", 3, "(W+1)//2"]}}> : ({half}) -> {grown}
+  %y = "hbir.add"(%1, %3) : ({grown}, {grown}) -> {grown}"#
+    );
+    let from = "tensor<?x?xf32, {dims = [\"H\", \"W\"]}>";
+    let found = operators(&program(from, &lines, grown), 13);
+    let count = |op: &str| found.iter().filter(|found| *found == op).count();
+    assert_eq!(count("Div"), 0, "{found:?}");
+    assert_eq!(count("Shape"), 2, "{found:?}");
+    assert_eq!(count("Gather"), 3, "{found:?}");
+    // The slice's limits and the shape of both broadcasts.
+    assert_eq!(count("Concat"), 2, "{found:?}");
+}

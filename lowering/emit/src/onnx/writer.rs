@@ -124,8 +124,9 @@ pub(super) struct Writer<'a> {
     pub(super) matrices: IndexMap<usize, [u64; 2]>,
     /// The nodes of products of two matrices that a `Gemm` gives too.
     pub(super) matmuls: IndexMap<Value, usize>,
-    /// Sizes that are computed already, as tensors of one element, and the shapes of values.
+    /// Sizes that are computed already, as tensors of one element, lists of them, and the shapes of values.
     sizes: IndexMap<Size, String>,
+    lists: IndexMap<Vec<Dim>, String>,
     shapes: IndexMap<Value, String>,
     /// Dimensions of values that are written, by their sizes where these are no sums and products of names.
     extents: IndexMap<Size, (Value, usize)>,
@@ -162,6 +163,7 @@ impl<'a> Writer<'a> {
             matrices: IndexMap::new(),
             matmuls: IndexMap::new(),
             sizes: IndexMap::new(),
+            lists: IndexMap::new(),
             shapes: IndexMap::new(),
             extents: IndexMap::new(),
             read,
@@ -768,6 +770,9 @@ impl<'a> Writer<'a> {
         }
         // One that has no name is what the others leave.
         let nameless = dims.iter().filter(|d| d.size().is_none()).count();
+        if let Some(known) = self.lists.get(dims) {
+            return Ok(known.clone());
+        }
         let mut parts = Vec::with_capacity(dims.len());
         for dim in dims {
             parts.push(match dim.fixed().map(i64::try_from) {
@@ -777,7 +782,11 @@ impl<'a> Writer<'a> {
             });
         }
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        Ok(self.node("Concat", &parts, vec![attrs::int("axis", 0)]))
+        let made = self.node("Concat", &parts, vec![attrs::int("axis", 0)]);
+        if nameless == 0 {
+            self.lists.insert(dims.to_vec(), made.clone());
+        }
+        Ok(made)
     }
 
     /// A size that is computed from the shapes of the program's inputs, as a tensor of one element.
