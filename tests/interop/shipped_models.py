@@ -14,7 +14,8 @@ looked at, and FOLDER keeps the wheels.  Each file is imported, folded and writt
   count     `optc stats` counts in the result what the command said, and no more than after the fold alone
   worse     movement, copies and expansions are together no more bytes than in the original
   nodes     the result has no more nodes than the original, reshapes left out, and no more transposes
-  fused     of the result onnxruntime's optimizer makes no fewer fused operators than of the original, by families of FUSED
+  fused     of the result onnxruntime's optimizer makes no fewer fused operators than of the original, by families of FUSED; products that
+            the result does not compute, those of a branch that is never taken, are none
   check     `--check` passes, in CHECK_S of processor time
   physical  `optc run --exec=physical` of the folded program gives onnxruntime's numbers
   opaque    operators that stay opaque are those of OPAQUE, at most OPAQUE_MOST over all files
@@ -153,7 +154,11 @@ def usual(name):
 
 SKIPPED = set()
 # (file, target, check): how it fails, and why it cannot hold.
-EXPECTED = {}
+EXPECTED = {
+    ("ddddocr__common_det", target, "nodes"): (
+        f"{target} nodes: nodes 276 -> 276, transposes 1 -> 3",
+        "one transpose of 173 KB behind a concatenation is three of its smaller parts, 114 KB; copies are 4.1 MB less too")
+    for target in TARGETS}
 # (file, operator): how many stay opaque, and why.
 OPAQUE = {}
 
@@ -363,8 +368,12 @@ def of_target(optc, source, target, data, original, wanted, report, folder, know
 
     def fused():
         lost = []
+        products = lambda found: sum(found[kind] for kind in FUSED["products"])
+        computed = [products(kinds(onnx.load(str(p), load_external_data=False).graph)) for p in (source, output)]
         for family, of in FUSED.items():
             before, after = (sum(s.kinds[kind] for kind in of) for s in (original, loaded[0]))
+            if family in ("Gemms", "products"):
+                before -= max(0, computed[0] - computed[1])
             if after < before:
                 lost.append(f"{family} {before} -> {after}")
         if lost:

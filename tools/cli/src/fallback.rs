@@ -78,8 +78,8 @@ pub(crate) fn written(
         let done = transform_all(compiler, run.stages, (&input, run.emit), run.args, streams)?;
         source.give_back(input);
         let failed = match attempt(compiler, done, run) {
-            Ok((mut part, written)) => {
-                match worse(compiler, &part, &written, run, &mut source, streams)? {
+            Ok((mut part, mut written)) => {
+                match worse(compiler, &part, &mut written, run, &mut source, streams)? {
                     None => {
                         part.cx.remarks.extend(held);
                         return Ok((part, written));
@@ -154,7 +154,7 @@ fn attempt(
 fn worse(
     compiler: &Compiler,
     part: &Part,
-    written: &Written,
+    written: &mut Written,
     run: &Run<'_>,
     source: &mut Source<'_>,
     streams: &mut Streams<'_>,
@@ -165,7 +165,9 @@ fn worse(
         // Operators that stay whole hide what they move.
         let input = source.take(streams)?;
         let reader = model::reader(compiler, run.pass());
-        before = moved(&input.program(&reader, run.from())?, part);
+        let original = input.program(&reader, run.from())?;
+        before = moved(&original, part);
+        written.original = Some(original);
         source.give_back(input);
     }
     let message = match before.0 == after.0 {
@@ -237,6 +239,7 @@ fn as_read(
         bytes: input.bytes,
         warnings: String::new(),
         again: Some(program.clone()),
+        original: None,
     };
     let part = Part {
         before: program.clone(),

@@ -32,6 +32,8 @@ pub(crate) struct Written {
     pub(crate) warnings: String,
     /// What it reads back as, where it was read.
     pub(crate) again: Option<Program>,
+    /// The original as it reads by the operations of its operators, where some of them stayed whole and hid what they move.
+    pub(crate) original: Option<Program>,
 }
 
 /// The format of models that an output is in; nothing for other outputs.
@@ -416,7 +418,7 @@ pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &Rewr
     let summary = Summary {
         part,
         output: output.display().to_string(),
-        before: of(&part.before),
+        before: of(written.original.as_ref().unwrap_or(&part.before)),
         after,
         fold: part.cx.reports.get::<FoldReport>(),
         checked,
