@@ -11,11 +11,12 @@ use crate::uninterpreted::{self, OPEN_SIZE, Opaque, held_type};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
-    DType, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor,
-    TensorType, Type, Value, ValueDef,
+    Attr, AttrDict, DType, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry,
+    Structure, Tensor, TensorType, Type, Value, ValueDef,
 };
 use optc_tile::Schedule;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 
 /// The schedules of functions, by their names.
@@ -247,6 +248,11 @@ impl<M: Memory> Frame<'_, M> {
                 let shape = |ty: &&Type| self.scope.shape_or(&held_type(ty), OPEN_SIZE);
                 let shapes: Vec<_> = op.results.iter().map(shape).collect();
                 let opaque = self.program.opaque;
+                let props = self.contents(op.props);
+                let op = OpRef {
+                    props: &props,
+                    ..op
+                };
                 let done = uninterpreted::apply(
                     opaque,
                     &op,
@@ -267,6 +273,28 @@ impl<M: Memory> Frame<'_, M> {
             memo.keep(key, &outputs);
         }
         Ok(outputs)
+    }
+
+    /// Attributes in which bytes of a file, such as a graph that is kept as it came in, are told by what they are, wherever they lie.
+    fn contents(&self, props: &AttrDict) -> AttrDict {
+        let mut out = props.clone();
+        for (name, attr) in props.iter() {
+            let Attr::External {
+                file,
+                offset,
+                length,
+            } = attr
+            else {
+                continue;
+            };
+            let bytes = self.program.data.read(file, *offset, *length, DType::UI8);
+            if let Ok(bytes) = bytes {
+                let mut hasher = DefaultHasher::new();
+                hasher.write(&bytes);
+                out.set(name, Attr::str(&format!("{length} {}", hasher.finish())));
+            }
+        }
+        out
     }
 
     pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {

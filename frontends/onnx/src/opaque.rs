@@ -95,13 +95,16 @@ pub(crate) fn emit_with(
         }
         if let Some(value) = attribute(cx.file, attr, &cx.label())? {
             if !tells_its_kind(&value) {
-                let kind = Attr::int(attr.kind().into());
-                kinds.push(Attr::Array(vec![Attr::str(&attr.name), kind]));
+                kinds.push((&*attr.name, Attr::int(attr.kind().into())));
             }
             dict.set(&format!("onnx.{}", attr.name), value);
         }
     }
     if !kinds.is_empty() {
+        // In one order, whatever that of the attributes in the file.
+        kinds.sort_by_key(|&(name, _)| name);
+        let pair = |(name, kind)| Attr::Array(vec![Attr::str(name), kind]);
+        let kinds = kinds.into_iter().map(pair).collect();
         dict.set("attribute_kinds", Attr::Array(kinds));
     }
     let mut types = Vec::with_capacity(cx.node.output.len());

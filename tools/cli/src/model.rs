@@ -357,9 +357,8 @@ pub(crate) fn check(
     terminal::doing(|| format!("{}, {name}: running both", part.before.name));
     let original = weights(&part.before, false);
     let registry = compiler.registry();
-    if reader.whole_operators != optc::onnx::Whole::None
-        && let Some((before, after)) = in_operations(compiler, part, (&name, format), written)
-    {
+    let kept = reader.whole_operators != optc::onnx::Whole::None || !reader.held_nodes.is_empty();
+    if kept && let Some((before, after)) = in_operations(compiler, part, (&name, format), written) {
         let modules = (&before.module, &after.module);
         let done = equivalent(modules.0, modules.1, registry, &*original, &data, &options);
         // What inputs at random cannot run is compared as it stands.
@@ -380,8 +379,7 @@ fn in_operations(
     (name, format): (&str, Format),
     written: &Written,
 ) -> Option<(Program, Program)> {
-    let mut reader = compiler.clone();
-    reader.whole_operators = optc::onnx::Whole::None;
+    let reader = reader(compiler, None);
     let path = Path::new(&part.before.name);
     let before = path.is_file().then(|| reader.load(path, Some(format)));
     let after = reader.read(name, &written.bytes, Some(format), false);

@@ -391,6 +391,15 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
         let made = w.node("Identity", &[&from], vec![]);
         renamed.insert(made, wanted.clone());
     }
+    // What kept graphs use from around them is called as they call it, where nothing else is: they stay as they are.
+    let captured: Vec<(String, Value)> = w.captures.iter().flat_map(|c| c.names.clone()).collect();
+    for (inside, value) in captured {
+        let outside = w.name(value)?;
+        let made = outputs.contains(&outside) && !w.is_lazy(value);
+        if made && !renamed.contains_key(&outside) && w.take(&inside) {
+            renamed.insert(outside, inside);
+        }
+    }
     let rename = |name: &mut String| {
         if let Some(wanted) = renamed.get(name) {
             name.clone_from(wanted);
@@ -405,7 +414,12 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
         for (inside, value) in captures.names {
             let mut outside = w.name(value)?;
             rename(&mut outside);
-            names.insert(inside, outside);
+            if outside != inside {
+                names.insert(inside, outside);
+            }
+        }
+        if names.is_empty() {
+            continue;
         }
         for attr in &mut w.nodes[captures.node].attribute {
             opaque::rename_in(attr, &|graph| {

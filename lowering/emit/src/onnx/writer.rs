@@ -249,6 +249,15 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Takes a name; false where a value or a kept graph has it.
+    pub(super) fn take(&mut self, name: &str) -> bool {
+        let free = !self.model.taken.contains_key(name) && !self.model.inner.contains(name);
+        if free {
+            self.model.taken.insert(name.to_owned(), 0);
+        }
+        free
+    }
+
     /// Notes a name that a kept graph defines; the one that it gets where a value around it has this one.
     pub(super) fn inner(&mut self, name: &str) -> Option<String> {
         if self.model.taken.contains_key(name) {
