@@ -2,7 +2,7 @@
 
 mod support;
 
-use optc_ir::text::print_type;
+use optc_ir::text::{print_attr, print_type};
 use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity, TensorType};
 use optc_onnx::{Import, Options, Whole, import};
 use support::*;
@@ -1962,4 +1962,32 @@ fn operators_are_listed_once() {
     let all = optc_onnx::operators();
     assert!(all.windows(2).all(|w| w[0].0 < w[1].0));
     assert!(all.iter().any(|(name, _)| *name == "MatMul"));
+}
+
+/// Padding to the same extent hangs on no extent where windows are a step apart, or the extent is a multiple of their stride.
+#[test]
+fn padding_of_named_sizes_is_known_where_it_hangs_on_none() {
+    let pads = |width: &str, kernel: i64, stride: i64| {
+        let attrs = vec![
+            attr_str("auto_pad", "SAME_UPPER"),
+            attr_ints("kernel_shape", &[kernel]),
+            attr_ints("strides", &[stride]),
+        ];
+        let ports = [D::N(1), D::N(2), D::P(width)];
+        let graph = Graph::new()
+            .input(value("x", F32, &ports))
+            .input(value("w", F32, &[D::P("W")]))
+            .node(node("MaxPool", &["x"], &["y"], attrs))
+            .output(value("y", F32, &[D::N(1), D::N(2), D::Open]));
+        let import = imported(&graph);
+        let op = ops(main_of(&import))
+            .into_iter()
+            .next()
+            .expect("an operation");
+        op.props.get("pads").map(print_attr)
+    };
+    assert_eq!(pads("W", 2, 1).as_deref(), Some("[0, 1]"));
+    assert_eq!(pads("2*W", 3, 2).as_deref(), Some("[0, 1]"));
+    assert_eq!(pads("W", 1, 2).as_deref(), Some("[0, 0]"));
+    assert_eq!(pads("W", 3, 2), None);
 }

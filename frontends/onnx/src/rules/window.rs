@@ -6,6 +6,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::codes;
 use crate::node::{Done, NodeCx, props};
+use optc_ir::size::Size;
 use optc_ir::{Attr, AttrDict, Dim, Tensor, TensorType};
 use optc_ops::{
     Abs, Add, AvgPool, Div, MaxPool, MaxPoolIndices, Mul, Pow, ReduceKind, ScatterElements,
@@ -119,15 +120,20 @@ fn auto_pad(cx: &NodeCx<'_, '_>) -> Result<Auto, Stop> {
 fn same_pads(dims: &[Dim], window: &Window, upper: bool) -> Result<Vec<i64>, Stop> {
     let unknown = || Stop::opaque("its padding hangs on an unknown extent");
     let total = |i: usize| -> Result<i64, Stop> {
-        let n = dims[i]
-            .fixed()
-            .and_then(|n| i64::try_from(n).ok())
-            .ok_or_else(unknown)?;
         let stride = window.strides[i];
-        let positions = n / stride + i64::from(n % stride != 0);
         let reach = (window.kernel[i] - 1)
             .saturating_mul(window.dilations[i])
             .saturating_add(1);
+        let fixed = dims[i].fixed().and_then(|n| i64::try_from(n).ok());
+        let Some(n) = fixed else {
+            // The last window begins a stride before the end, whatever the extent, where that is a multiple of the stride.
+            let by = Size::from(stride.unsigned_abs());
+            let divides = |n: Size| n.exact_quotient(&by).is_some();
+            let multiple = stride == 1 || dims[i].size().is_some_and(divides);
+            let known = multiple || reach == 1;
+            return known.then(|| (reach - stride).max(0)).ok_or_else(unknown);
+        };
+        let positions = n / stride + i64::from(n % stride != 0);
         let covered = (positions - 1)
             .max(0)
             .saturating_mul(stride)
