@@ -140,8 +140,14 @@ fn products_read_transposed_operands() {
         %0 = "hbir.transpose"(%x) <{perm = [1, 2, 0]}> : (tensor<5x2x3xf32>) -> tensor<2x3x5xf32>
         %1 = "hbir.matmul"(%y, %0) : (tensor<2x4x3xf32>, tensor<2x3x5xf32>) -> tensor<2x4x5xf32>
     "#;
+    let named = r#"
+        %0 = "hbir.transpose"(%x) <{perm = [1, 2, 3, 0]}> : (tensor<?x?x2x3xf32, {dims = ["S", "B", 2, 3]}>) -> tensor<?x2x3x?xf32, {dims = ["B", 2, 3, "S"]}>
+        %1 = "hbir.transpose"(%y) <{perm = [1, 2, 0, 3]}> : (tensor<?x?x2x3xf32, {dims = ["S", "B", 2, 3]}>) -> tensor<?x2x?x3xf32, {dims = ["B", 2, "S", 3]}>
+        %2 = "hbir.matmul"(%1, %0) : (tensor<?x2x?x3xf32, {dims = ["B", 2, "S", 3]}>, tensor<?x2x3x?xf32, {dims = ["B", 2, 3, "S"]}>) -> tensor<?x2x?x?xf32, {dims = ["B", 2, "S", "S"]}>
+    "#;
     for (text, fused, wanted) in [
         (text, false, "Gemm"),
+        (named, true, "FusedMatMul"),
         (heads, true, "FusedMatMul"),
         (heads, false, "Transpose"),
     ] {

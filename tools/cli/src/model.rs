@@ -32,8 +32,8 @@ pub(crate) struct Written {
     pub(crate) warnings: String,
     /// What it reads back as, where it was read.
     pub(crate) again: Option<Program>,
-    /// The original as it reads by the operations of its operators, where some of them stayed whole and hid what they move.
-    pub(crate) original: Option<Program>,
+    /// What the original does, counted as the result is, where operators that stay whole hide it.
+    pub(crate) before: Option<Stats>,
 }
 
 /// The format of models that an output is in; nothing for other outputs.
@@ -386,7 +386,7 @@ fn in_operations(
     Some((before?.ok()?, after.into_iter().next()?.ok()?))
 }
 
-fn has_opaque(program: &Program, registry: &Registry) -> bool {
+pub(crate) fn has_opaque(program: &Program, registry: &Registry) -> bool {
     program.module.funcs.iter().any(|func| {
         let opaque = |op: &Op| registry.structure(&func.ops[*op].name) == Structure::Opaque;
         func.body.iter().any(opaque)
@@ -416,7 +416,7 @@ pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &Rewr
     let summary = Summary {
         part,
         output: output.display().to_string(),
-        before: of(written.original.as_ref().unwrap_or(&part.before)),
+        before: written.before.clone().unwrap_or_else(|| of(&part.before)),
         after,
         fold: part.cx.reports.get::<FoldReport>(),
         checked,

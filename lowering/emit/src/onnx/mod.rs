@@ -92,7 +92,7 @@ pub fn emit_for(
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let opset = opset.max(LEAST_OPSET);
-    let mut w = Writer::new(module, func, opset, data);
+    let mut w = Writer::new(module, func, (opset, &registry), data);
     w.options = options;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));

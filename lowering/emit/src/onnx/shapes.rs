@@ -3,7 +3,7 @@
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{DType, Dim, OpData, Size, Tensor, TensorType, Value};
+use optc_ir::{AttrDict, DType, Dim, OpData, OpRef, Size, Tensor, TensorType, Value};
 use optc_ops::{
     Bound, Broadcast, Concat, DepthToSpace, Flatten, Gather, GatherElements, GatherNd, Iota,
     OneHot, Pad, PadMode, PadValue, Reshape, ScatterElements, ScatterNd, ScatterReduction, Slice,
@@ -156,7 +156,15 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
     let open = (0..to.len())
         .filter(|&i| to[i].fixed().is_none() && !stays(i))
         .count();
-    let shape = if to.iter().filter(unknown).count() <= 1 || empty || 1 < open {
+    let alone = to.iter().filter(unknown).count() <= 1;
+    let left = |at: usize| to[at].fixed().is_none() && (alone || !stays(at));
+    if (alone || open == 1)
+        && !leaves(from, to, left)
+        && let Some(shape) = computed(w, to)
+    {
+        return Ok(w.node("Reshape", &[x, &shape], vec![]));
+    }
+    let shape = if alone || empty || 1 < open {
         w.shape(to, true)?
     } else {
         let size = |(at, d): (usize, &Dim)| match d.fixed() {
@@ -171,6 +179,33 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
         false => vec![],
     };
     Ok(w.node("Reshape", &[x, &shape], attrs))
+}
+
+/// Whether a reshape that is told all sizes but the ones that are left has the dimensions `to`; so it is where a size has no name.
+fn leaves(from: &[Dim], to: &[Dim], left: impl Fn(usize) -> bool) -> bool {
+    let size = |(at, dim): (usize, &Dim)| if left(at) { Dim::Unknown } else { dim.clone() };
+    let told: Vec<Dim> = to.iter().enumerate().map(size).collect();
+    let ty = TensorType::new(from.to_vec(), DType::F32).into();
+    let props = AttrDict::default();
+    let op = OpRef {
+        name: Reshape::NAME,
+        operands: vec![&ty],
+        results: Vec::new(),
+        props: &props,
+    };
+    let nameless = from.iter().chain(to).any(|d| *d == Dim::Unknown);
+    let made = Reshape::of_dims(&told).infer(&op);
+    nameless || made.is_ok_and(|made| made.iter().all(|made| made.dims == to))
+}
+
+/// A tensor of all sizes; nothing where the inputs do not tell one.
+fn computed(w: &mut Writer<'_>, dims: &[Dim]) -> Option<String> {
+    let at = w.nodes.len();
+    let shape = w.shape(dims, false);
+    if shape.is_err() {
+        w.nodes.truncate(at);
+    }
+    shape.ok()
 }
 
 /// A value without elements in the dimensions `to`, in versions where a 0 in a shape means the operand's own extent.

@@ -6,15 +6,17 @@ use super::writer::{Outcome, Writer, name_of};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Matmul, Reshape, Transpose};
+use std::iter::repeat_n;
 
 /// Extents that stay together under a transpose, each with its place in the result.
 type Groups = Vec<(u64, usize)>;
 
-/// How the matrices of an operand lie in the value that it is made of.
+/// How the matrices of an operand lie in the value that it is made of. Extents are numbers that stand for those without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     value: Value,
-    batch: u64,
+    /// The dimensions of the batch.
+    lead: Vec<u64>,
     rows: u64,
     columns: u64,
     /// Columns before rows.
@@ -24,19 +26,36 @@ struct Source {
 }
 
 impl Source {
-    /// Its dimensions as it lies: the batch left out where there is none.
-    fn dims(&self) -> Vec<Dim> {
+    /// How many matrices it has.
+    fn batch(&self) -> u64 {
+        volume(&self.lead)
+    }
+
+    /// Its extents as it lies, its batch in so many dimensions.
+    fn extents(&self, dims: usize) -> Vec<u64> {
         let [first, last] = match self.turned {
             true => [self.columns, self.rows],
             false => [self.rows, self.columns],
         };
-        let dims = match (self.batch, self.batch_inside) {
-            (1, _) => vec![first, last],
-            (batch, true) => vec![first, batch, last],
-            (batch, false) => vec![batch, first, last],
-        };
-        dims.into_iter().map(Dim::Fixed).collect()
+        let ones = repeat_n(1, dims.saturating_sub(self.lead.len()));
+        let batch: Vec<u64> = ones.chain(self.lead.iter().copied()).collect();
+        match self.batch_inside {
+            true => [&[first], &batch[..], &[last]].concat(),
+            false => [&batch[..], &[first, last]].concat(),
+        }
     }
+}
+
+fn volume(extents: &[u64]) -> u64 {
+    extents.iter().copied().fold(1, u64::saturating_mul)
+}
+
+/// The batch of a product of operands with these.
+fn broadcast(left: &[u64], right: &[u64]) -> Vec<u64> {
+    let dims = left.len().max(right.len());
+    let at = |batch: &[u64], i: usize| (i + batch.len()).checked_sub(dims).map_or(1, |i| batch[i]);
+    let both = (0..dims).map(|i| [at(left, i), at(right, i)]);
+    both.map(|[a, b]| if a == 1 { b } else { a }).collect()
 }
 
 /// A product one of whose operands is a transpose that the operator does itself; nothing where there is none.
@@ -46,37 +65,48 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if !dtype.is_float() || result.dtype != dtype || result.rank() < 2 {
         return Ok(None);
     }
-    let Some(right) = source(w, data.operands[1], false)? else {
+    let Some(mut right) = source(w, data.operands[1], false)? else {
         return Ok(None);
     };
     // With one matrix on the right, all that the left has before K are rows, if they lie so.
-    let mut left = source(w, data.operands[0], right.batch == 1)?;
+    let mut left = source(w, data.operands[0], right.batch() == 1)?;
     if left.as_ref().is_some_and(|s| !s.turned) {
         left = source(w, data.operands[0], false)?;
     }
-    let Some(left) = left else { return Ok(None) };
-    // onnxruntime transposes a left matrix again for each strip of columns: its rows take none.
-    if w.options.fused && left.turned {
+    let Some(mut left) = left else {
         return Ok(None);
+    };
+    // onnxruntime transposes a left matrix again for each strip of columns: it is read as it was transposed before.
+    if w.options.fused && left.turned {
+        let Some(read) = itself(w, data.operands[0], false)? else {
+            return Ok(None);
+        };
+        left = read;
     }
     let plain = |s: &Source| !s.turned && !s.batch_inside;
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
-    let one = left.batch == 1 && right.batch == 1 && w.needs_no_more("Gemm", 2);
+    let one = left.batch() == 1 && right.batch() == 1 && w.needs_no_more("Gemm", 2);
     let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
-    // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
-    let inside = left.batch_inside || right.batch_inside;
-    let broadcast = !inside && (left.batch == 1 || right.batch == 1);
-    let fused = w.options.fused && known && (left.batch == right.batch || broadcast);
-    if !one && !fused {
+    if !one && !(w.options.fused && known) {
         return Ok(None);
     }
+    if one {
+        (left.lead, right.lead) = (Vec::new(), Vec::new());
+    }
+    // Operands of which one has its batch inside have as many dimensions.
+    let inside = left.batch_inside || right.batch_inside;
+    let dims = if inside {
+        left.lead.len().max(right.lead.len())
+    } else {
+        0
+    };
     let mut given = Vec::with_capacity(2);
     for source in [&left, &right] {
         let name = w.name(source.value)?;
         let from = w.tensor(source.value)?.dims.clone();
-        let to = source.dims();
+        let to = w.dims(&source.extents(dims));
         given.push(match from == to {
             true => name,
             false => reshaped(w, &name, &from, &to)?,
@@ -106,15 +136,15 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         let at = w.nodes.len() - 1;
         w.matrices.insert(at, [left.rows, right.columns]);
     }
-    let batch = left.batch.max(right.batch);
-    let matrix = [batch, left.rows, right.columns].map(Dim::Fixed);
-    let has = if one { &matrix[1..] } else { &matrix[..] };
+    let mut has = broadcast(&left.lead, &right.lead);
+    has.extend([left.rows, right.columns]);
+    let has = w.dims(&has);
     match result.dims == has {
         true => Ok(Some(made)),
         false => {
-            let ty = TensorType::new(has.to_vec(), dtype);
+            let ty = TensorType::new(has.clone(), dtype);
             w.made.insert(made.clone(), ty);
-            reshaped(w, &made, has, &result.dims).map(Some)
+            reshaped(w, &made, &has, &result.dims).map(Some)
         }
     }
 }
@@ -158,7 +188,7 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         if !w.is_lazy(bias) || w.tensor(data.results[0])?.dims != ty.dims {
             continue;
         }
-        let (Some(dims), Some(own)) = (ty.shape(), w.tensor(bias)?.shape()) else {
+        let (Some(dims), Some(own)) = (w.extents(product)?, w.tensor(bias)?.shape()) else {
             continue;
         };
         let Some([rows, columns]) = w.matrix(at) else {
@@ -258,48 +288,52 @@ fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
     }
 }
 
-/// Where the matrices of an operand lie: in itself, or in what it is a transpose of; one matrix of all rows with `flat`.
-fn source(w: &Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
-    let Some(shape) = w.tensor(operand)?.shape() else {
+/// The matrices of an operand in itself; one matrix of all rows with `flat`.
+fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
+    let Some(shape) = w.extents(operand)? else {
         return Ok(None);
     };
     let [lead @ .., rows, columns] = &shape[..] else {
         return Ok(None);
     };
-    let mut batch = lead.iter().copied().fold(1, u64::saturating_mul);
-    let mut rows = *rows;
+    let (mut lead, mut rows) = (lead.to_vec(), *rows);
     if flat {
-        rows = rows.saturating_mul(batch);
-        batch = 1;
+        rows = rows.saturating_mul(volume(&lead));
+        lead = Vec::new();
     }
-    let itself = Source {
+    Ok((!shape.contains(&0)).then_some(Source {
         value: operand,
-        batch,
+        lead,
         rows,
         columns: *columns,
         turned: false,
         batch_inside: false,
-    };
-    if shape.contains(&0) {
+    }))
+}
+
+/// Where the matrices of an operand lie: in itself, or in what it is a transpose of; one matrix of all rows with `flat`.
+fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
+    let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);
-    }
+    };
+    let (batch, rows, columns) = (itself.batch(), itself.rows, itself.columns);
     let Some((value, groups)) = groups(w, operand)? else {
         return Ok(Some(itself));
     };
-    let wanted = [batch, rows, *columns];
+    let wanted = [batch, rows, columns];
     let Some(groups) = cut(&groups, &wanted) else {
         return Ok(Some(itself));
     };
     // The extents of what stays together, as it lies; and the order in which the operand has them.
     let found = match &groups[..] {
-        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (rows, *columns) => Some((true, false)),
-        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
+        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (rows, columns) => Some((true, false)),
+        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (rows, columns) => {
             Some((true, false))
         }
-        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (rows, *columns) => {
+        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (rows, columns) => {
             Some((false, true))
         }
-        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
+        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (rows, columns) => {
             Some((true, true))
         }
         _ => None,
@@ -343,7 +377,7 @@ fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
 
 /// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the
 /// operand; nothing where it is none.
-fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
+fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let mut value = operand;
     let made = loop {
         let Some(op) = w.func.def_op(value) else {
@@ -359,7 +393,10 @@ fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let perm = w.typed::<Transpose>(made)?.perm;
     let source = made.operands[0];
     // Constants are written as they are read.
-    let Some(dims) = w.tensor(source)?.shape().filter(|_| !w.is_lazy(source)) else {
+    if w.is_lazy(source) {
+        return Ok(None);
+    }
+    let Some(dims) = w.extents(source)? else {
         return Ok(None);
     };
     let perm: Vec<usize> = perm

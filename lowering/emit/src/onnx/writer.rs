@@ -9,7 +9,8 @@ use optc_ir::op::{OpRef, Operation};
 use optc_ir::size::Factor;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{
-    Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Port, Size, Tensor, TensorType, Value,
+    Attr, DType, Diagnostic, Dim, Func, Loc, Module, OpData, Port, Registry, Size, StandIns,
+    Tensor, TensorType, Value,
 };
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
@@ -108,6 +109,9 @@ struct Stored {
 pub(super) struct Writer<'a> {
     pub(super) module: &'a Module,
     pub(super) func: &'a Func,
+    registry: &'a Registry,
+    /// Numbers in place of the sizes of the function that are not known, once they are asked for.
+    numbers: Option<StandIns>,
     /// The version of the standard operators.
     pub(super) opset: i64,
     /// Which operators may stand in it.
@@ -146,7 +150,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(
         module: &'a Module,
         func: &'a Func,
-        opset: i64,
+        (opset, registry): (i64, &'a Registry),
         data: &'a ReadData<'a>,
     ) -> Writer<'a> {
         let mut read = SideTable::new(0);
@@ -157,6 +161,8 @@ impl<'a> Writer<'a> {
         Writer {
             module,
             func,
+            registry,
+            numbers: None,
             model: Shared::default(),
             outer: None,
             gemms: IndexMap::new(),
@@ -183,7 +189,7 @@ impl<'a> Writer<'a> {
 
     /// Goes on in a graph inside of a node that is still to be written.
     pub(super) fn enter(&mut self, func: &'a Func) {
-        let mut inner = Writer::new(self.module, func, self.opset, self.data);
+        let mut inner = Writer::new(self.module, func, (self.opset, self.registry), self.data);
         (inner.options, inner.span) = (self.options, self.span);
         inner.loc.clone_from(&self.loc);
         std::mem::swap(&mut inner.model, &mut self.model);
@@ -343,6 +349,36 @@ impl<'a> Writer<'a> {
         let func: &'a Func = self.func;
         let ty = func.ty(value).as_tensor();
         ty.ok_or_else(|| self.refused("found a value that is no tensor".to_owned()))
+    }
+
+    /// The extents of a value, numbers in place of sizes with names; nothing where one has none.
+    pub(super) fn extents(&mut self, value: Value) -> Outcome<Option<Vec<u64>>> {
+        let ty = self.tensor(value)?;
+        Ok(self.numbers(&ty.dims))
+    }
+
+    fn numbers(&mut self, dims: &[Dim]) -> Option<Vec<u64>> {
+        if dims.contains(&Dim::Unknown) {
+            return None;
+        }
+        let fixed: Option<Vec<u64>> = dims.iter().map(Dim::fixed).collect();
+        if fixed.is_some() {
+            return fixed;
+        }
+        if self.numbers.is_none() {
+            self.numbers = StandIns::for_func(self.func, self.registry);
+        }
+        let numbers = self.numbers.as_mut()?;
+        dims.iter().map(|d| numbers.number(d)).collect()
+    }
+
+    /// The dimensions that such extents stand for.
+    pub(super) fn dims(&self, extents: &[u64]) -> Vec<Dim> {
+        let dim = |&n: &u64| match &self.numbers {
+            Some(numbers) => numbers.dim(n),
+            None => Dim::Fixed(n),
+        };
+        extents.iter().map(dim).collect()
     }
 
     /// The names of an operation's operands.
