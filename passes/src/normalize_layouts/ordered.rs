@@ -89,11 +89,19 @@ pub(super) fn write(
         let Some(made) = arranged(memory, operands[*port], &ports[*port], &lies.digits)? else {
             return Ok(None);
         };
-        given.push(match form.broadcasts {
-            true => over_all(memory, made, &lies.dims)?,
-            false if ports[*port].is_told() => memory.reshape(made, &op.operand(*port)?.dims)?,
-            false => memory.reshape(made, &lies.dims)?,
-        });
+        given.push(made);
+    }
+    let stays = form.broadcasts && form.props == *op.props && decl.family() == "elementwise";
+    if !(stays && broadcast_so(memory, &given, &form.operands)) {
+        for (value, (port, lies)) in given.iter_mut().zip(&form.operands) {
+            *value = match form.broadcasts {
+                true => over_all(memory, *value, &lies.dims)?,
+                false if ports[*port].is_told() => {
+                    memory.reshape(*value, &op.operand(*port)?.dims)?
+                }
+                false => memory.reshape(*value, &lies.dims)?,
+            };
+        }
     }
     let mut new = NewOp::new(op.name, &given, form.props);
     // What an operator of another format gives is what its types say.
@@ -149,6 +157,37 @@ fn arranged(
         true => Ok(Some(value)),
         false => memory.arrange(value, &port.digits, wanted),
     }
+}
+
+/// Whether values in the dimensions that they have broadcast over the axes: counted from the last dimension, each axis is the same
+/// dimension of all that have it. Where dimensions of one element stand is for what made the values: runtimes fuse what has none between.
+fn broadcast_so(memory: &Memory<'_>, values: &[Value], wanted: &[(usize, Lies)]) -> bool {
+    let long = |dims: &[Dim]| -> Vec<(usize, Dim)> {
+        let dims = dims.iter().enumerate().filter(|(_, d)| !d.is_one());
+        dims.map(|(at, d)| (at, d.clone())).collect()
+    };
+    // From the last dimension on, the axis that each is.
+    let mut axes: Vec<Option<usize>> = Vec::new();
+    for (&value, (_, lies)) in values.iter().zip(wanted) {
+        let dims = memory.dims(value);
+        let (has, wants) = (long(&dims), long(&lies.dims));
+        let same = has.len() == wants.len() && has.iter().zip(&wants).all(|(a, b)| a.1 == b.1);
+        if !same || dims.contains(&Dim::Unknown) {
+            return false;
+        }
+        for ((at, _), (axis, _)) in has.into_iter().zip(wants) {
+            let from_last = dims.len() - 1 - at;
+            if axes.len() <= from_last {
+                axes.resize(from_last + 1, None);
+            }
+            match axes[from_last] {
+                Some(known) if known != axis => return false,
+                _ => axes[from_last] = Some(axis),
+            }
+        }
+    }
+    let known: Vec<usize> = axes.iter().rev().copied().flatten().collect();
+    known.is_sorted_by(|a, b| a < b)
 }
 
 /// A value over all axes, but for those of one element before the first that is longer.
