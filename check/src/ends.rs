@@ -2,11 +2,11 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
-use crate::ports::{Run, all_row_major, joined, layout_of, ports, some_layout};
+use crate::ports::{Run, all_row_major, joined, layout_of, of_floats, ports, some_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, Func, Op, Role, Value};
 use optc_layout::Layout;
-use optc_target::{Alternative, PortRole, Row};
+use optc_target::{Alternative, PortRole, Row, When};
 
 /// The digits of a port by label; nothing of a port without elements, or of unknown sizes.
 type Order = Option<Vec<Run>>;
@@ -141,7 +141,8 @@ pub(crate) fn matrices(
     };
     let contraction = Contraction { labels };
     let of = [left.as_slice(), right, result];
-    let rules = with_ends(row);
+    let mut rules = with_ends(row);
+    rules.retain(|rule| rule.when != Some(When::Floats) || of_floats(func, op));
     let taken = rules.iter().any(|rule| {
         let ends = [0, 1, n_operands].map(|port| rule.port(port, n_operands).ends);
         ends[0].iter().any(|l| {

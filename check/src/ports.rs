@@ -3,6 +3,13 @@
 use optc_ir::{Dim, Func, Op, TensorType, Value};
 use optc_layout::Layout;
 
+/// Whether the first operand of an operation is of floats.
+pub(crate) fn of_floats(func: &Func, op: Op) -> bool {
+    let first = func.ops[op].operands.first();
+    let ty = first.and_then(|&v| func.ty(v).as_tensor());
+    ty.is_some_and(|ty| ty.dtype.is_float())
+}
+
 pub(crate) fn ports(func: &Func, op: Op) -> Vec<Value> {
     let data = &func.ops[op];
     data.operands.iter().chain(&data.results).copied().collect()

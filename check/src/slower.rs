@@ -3,7 +3,7 @@
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
 use crate::labels::{labels_of, pointwise_groups, reads_once, role};
-use crate::ports::{ports, some_layout};
+use crate::ports::{of_floats, ports, some_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op};
 use optc_target::{Row, When};
@@ -28,6 +28,7 @@ pub(crate) fn price(
             Some(When::Depthwise) => freedom.is_depthwise(),
             Some(When::Mixing) => !freedom.is_depthwise(),
             Some(When::Patches) => reads_once(func, op, freedom),
+            Some(When::Floats) => of_floats(func, op),
             Some(When::Untiled) => false,
             None => true,
         };

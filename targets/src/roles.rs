@@ -83,6 +83,8 @@ pub enum When {
     /// are those of the result times those of the kernel. It reads its operands as the row's other alternatives say, and its
     /// data in any order of dimensions of which the innermost is one that a patch has several elements of.
     Patches,
+    /// Of a contraction without tiles, of operands of floats.
+    Floats,
     /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
     Untiled,
 }

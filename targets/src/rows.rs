@@ -379,6 +379,7 @@ impl Alternative {
                     "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch: {text}"
                 );
             }
+            Some(When::Floats) => text = format!("of floats: {text}"),
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}
         }

@@ -68,6 +68,7 @@ impl Slower {
             Some(When::Depthwise) => " where each channel is for itself",
             Some(When::Mixing) => " where channels are mixed",
             Some(When::Patches) => " where each position is read once",
+            Some(When::Floats) => " of floats",
             Some(When::Untiled) | None => "",
         };
         format!("{roles} {place} in {port}{of} {}", self.price().describe())

@@ -472,6 +472,7 @@ impl Output<'_, '_> {
             forced_by: None,
             wanted_by: None,
             reason: None,
+            left_out: Vec::new(),
         });
     }
 

@@ -690,8 +690,10 @@ impl Builder<'_> {
             Freedom::barrier(&op_ref)
         };
         let declared = self.declared(op, &shapes, &bits)?;
+        let first = values.first().and_then(|&v| self.func.ty(v).as_tensor());
+        let floats = first.is_some_and(|ty| ty.dtype.is_float());
         let mut signature = Signature::new(
-            family,
+            (family, floats),
             freedom,
             shapes,
             bits,

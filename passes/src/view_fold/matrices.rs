@@ -47,7 +47,8 @@ fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
 }
 
 /// The layouts of all ports that one layout of one port goes with, by every alternative that takes it there. With
-/// `first`, of the other ports the first of their ends alone, and those operands that have no batch inside of them.
+/// `first`, of the other ports the first of their ends alone, and those operands that have no batch inside of them; and an end
+/// that an earlier alternative has too only where it is the first one of its own.
 pub(crate) fn forms(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -62,8 +63,12 @@ pub(crate) fn forms(
     let Some(order) = label_order(sig, layouts, port, layout) else {
         return out;
     };
-    for ends in &sig.ends {
-        for end in &ends.ports[port] {
+    for (at, ends) in sig.ends.iter().enumerate() {
+        for (i, end) in ends.ports[port].iter().enumerate() {
+            let mut before = sig.ends[..at].iter();
+            if first && i != 0 && before.any(|known| known.ports[port].contains(end)) {
+                continue;
+            }
             let Some(found) = parts(sig, ends, end, &order) else {
                 continue;
             };

@@ -114,6 +114,7 @@ impl<'a> Reasons<'a> {
         let moved = conversions.iter_mut().filter(|c| !c.constant);
         for (conversion, (anchors, ports)) in moved.zip(sides) {
             conversion.reason = self.reason(conversion.of, anchors, &ports);
+            conversion.left_out = self.left_out(anchors);
         }
     }
 
@@ -385,6 +386,29 @@ impl<'a> Reasons<'a> {
             ),
             _ => format!("{searched}no layouts on `{target}`{with} convert fewer bytes"),
         }
+    }
+
+    /// The orders that the target leaves out of operations without tiles, each with the reason.
+    fn left_out(&self, anchors: [Option<Node>; 2]) -> Vec<String> {
+        let target = &self.cx.target;
+        let mut out: Vec<String> = Vec::new();
+        for node in anchors.into_iter().flatten() {
+            let Some(id) = self.graph.nodes[node].signature else {
+                continue;
+            };
+            let family = self.shared.signatures.get(id).family;
+            let row = target.row(family).filter(|_| !target.is_tiled());
+            for alternative in row.iter().flat_map(|row| &row.take) {
+                let (Some(name), Some(why)) = (&alternative.name, &alternative.refused) else {
+                    continue;
+                };
+                let line = format!("`{}` leaves out `{name}` of {family}: {why}", target.name);
+                if !out.contains(&line) {
+                    out.push(line);
+                }
+            }
+        }
+        out
     }
 
     /// The one order that an operation takes on any target, if it is one of those.

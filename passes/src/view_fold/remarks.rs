@@ -52,6 +52,9 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             if let Some(reason) = &conversion.reason {
                 diag = diag.note(reason.to_string());
             }
+            for line in &conversion.left_out {
+                diag = diag.note(line.clone());
+            }
             let chosen = matches!(conversion.reason, Some(Reason::Operations(_)));
             let (after, least) = (report.bytes_after, report.lower_bound_bytes);
             if chosen && least < after && report.proof == Proof::OptimalInCandidates {

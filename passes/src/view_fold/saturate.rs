@@ -849,7 +849,15 @@ mod tests {
         shapes.resize(n + 1, vec![1, 256]);
         let target = optc_target::Target::builtin("cpu").expect("builtin");
         let bits = vec![32; n + 1];
-        let made = Signature::new("slice", freedom, shapes, bits, 1, Vec::new(), &target);
+        let made = Signature::new(
+            ("slice", true),
+            freedom,
+            shapes,
+            bits,
+            1,
+            Vec::new(),
+            &target,
+        );
         Arc::new(made)
     }
 

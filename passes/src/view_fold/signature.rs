@@ -22,6 +22,8 @@ entity_id! {
 pub struct Signature {
     /// The family, as the operation declares it.
     pub family: &'static str,
+    /// Whether its first operand is of floats.
+    pub(crate) floats: bool,
     /// The target's rule for the family.
     pub accept: Accept,
     /// Of windows: whether channels may only be last.
@@ -148,7 +150,7 @@ pub(crate) type LabelOrder = Vec<LabelDigit>;
 
 impl Signature {
     pub(crate) fn new(
-        family: &'static str,
+        (family, floats): (&'static str, bool),
         freedom: Freedom,
         shapes: Vec<Vec<u64>>,
         bits: Vec<u32>,
@@ -168,6 +170,7 @@ impl Signature {
         let parameter = row.map_or(1, Row::parameter);
         let mut signature = Signature {
             family,
+            floats,
             accept,
             channels_last: target.row(family).is_some_and(Row::is_channels_last),
             parameter,
@@ -199,6 +202,7 @@ impl Signature {
             let orders: Vec<PricedOrder> = row
                 .taken()
                 .filter(|a| a.is_for(n_operands, n_results))
+                .filter(|a| floats || a.when != Some(When::Floats))
                 .map(|a| PricedOrder {
                     ends: ends_of(a, &signature),
                     price: a.price,
@@ -510,6 +514,7 @@ impl Signature {
             Some(When::Depthwise) => self.freedom.is_depthwise(),
             Some(When::Mixing) => !self.freedom.is_depthwise(),
             Some(When::Patches) => self.reads_once(),
+            Some(When::Floats) => self.floats,
             Some(When::Untiled) => false,
             None => true,
         }
