@@ -142,9 +142,9 @@ impl Operation for GridSample {
 fn taps(place: &[f64], extents: &[usize], config: &GridSample) -> Vec<(usize, f64)> {
     let mut taps = vec![(0usize, 1.0)];
     for (d, &n) in extents.iter().enumerate() {
-        let along = axis_taps(place[extents.len() - 1 - d], n, config);
+        let (along, count) = config.taps(place[extents.len() - 1 - d], n);
         let step = |&(i, w): &(usize, f64)| {
-            along
+            along[..count]
                 .iter()
                 .map(move |&(j, v)| (i * n + j, w * v))
                 .collect()
@@ -155,52 +155,58 @@ fn taps(place: &[f64], extents: &[usize], config: &GridSample) -> Vec<(usize, f6
     taps
 }
 
-/// The elements of one dimension, and their weights; what is zero outside is left out.
-#[expect(clippy::cast_possible_truncation, reason = "clamped before")]
-#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
-#[expect(clippy::cast_sign_loss, reason = "inside of the extent")]
-fn axis_taps(coordinate: f64, n: usize, config: &GridSample) -> Vec<(usize, f64)> {
-    let size = n as f64;
-    let mut place = if config.align_corners {
-        (coordinate + 1.0) / 2.0 * (size - 1.0)
-    } else {
-        ((coordinate + 1.0) * size - 1.0) / 2.0
-    };
-    // A place far away, or no number, is as good as one just outside.
-    if place.is_nan() || 1e9 <= place.abs() {
-        place = -1e9;
-    }
-    if config.mode != SampleMode::Cubic {
-        place = match config.padding_mode {
-            SamplePadding::Border => place.clamp(0.0, size - 1.0),
-            SamplePadding::Reflection => {
-                reflected(place, size, config.align_corners).clamp(0.0, size - 1.0)
-            }
-            SamplePadding::Zeros => place,
+impl GridSample {
+    /// The elements of a dimension of `n` that a coordinate reads, and their weights, and how many there are; what is zero outside is
+    /// left out.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
+    #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+    #[expect(clippy::cast_sign_loss, reason = "inside of the extent")]
+    pub fn taps(&self, coordinate: f64, n: usize) -> ([(usize, f64); 4], usize) {
+        let size = n as f64;
+        let mut place = if self.align_corners {
+            (coordinate + 1.0) / 2.0 * (size - 1.0)
+        } else {
+            ((coordinate + 1.0) * size - 1.0) / 2.0
         };
-    }
-    let base = place.floor();
-    let t = place - base;
-    let (first, weights) = match config.mode {
-        SampleMode::Nearest => (place.round_ties_even(), vec![1.0]),
-        SampleMode::Cubic => (base - 1.0, cubic(t).to_vec()),
-        SampleMode::Linear => (base, vec![1.0 - t, t]),
-    };
-    let mut taps = Vec::with_capacity(weights.len());
-    for (k, weight) in weights.into_iter().enumerate() {
-        let at = first + k as f64;
-        let inside = (0.0..size).contains(&at);
-        let at = match config.padding_mode {
-            _ if inside => at,
-            SamplePadding::Border => at.clamp(0.0, size - 1.0),
-            SamplePadding::Reflection => {
-                reflected(at, size, config.align_corners).clamp(0.0, size - 1.0)
-            }
-            SamplePadding::Zeros => continue,
+        // A place far away, or no number, is as good as one just outside.
+        if place.is_nan() || 1e9 <= place.abs() {
+            place = -1e9;
+        }
+        if self.mode != SampleMode::Cubic {
+            place = match self.padding_mode {
+                SamplePadding::Border => place.clamp(0.0, size - 1.0),
+                SamplePadding::Reflection => {
+                    reflected(place, size, self.align_corners).clamp(0.0, size - 1.0)
+                }
+                SamplePadding::Zeros => place,
+            };
+        }
+        let base = place.floor();
+        let t = place - base;
+        let (first, weights, count) = match self.mode {
+            SampleMode::Nearest => (place.round_ties_even(), [1.0, 0.0, 0.0, 0.0], 1),
+            SampleMode::Cubic => (base - 1.0, cubic(t), 4),
+            SampleMode::Linear => (base, [1.0 - t, t, 0.0, 0.0], 2),
         };
-        taps.push((at as usize, weight));
+        let (mut taps, mut found) = ([(0, 0.0); 4], 0);
+        for (k, weight) in weights.into_iter().take(count).enumerate() {
+            let at = first + k as f64;
+            let inside = (0.0..size).contains(&at);
+            let at = match self.padding_mode {
+                _ if inside => at,
+                SamplePadding::Border => at.clamp(0.0, size - 1.0),
+                SamplePadding::Reflection => {
+                    reflected(at, size, self.align_corners).clamp(0.0, size - 1.0)
+                }
+                SamplePadding::Zeros => continue,
+            };
+            taps[found] = (at as usize, weight);
+            found += 1;
+        }
+        (taps, found)
     }
-    taps
 }
 
 /// A place reflected at the border as often as it takes.

@@ -93,11 +93,20 @@ pub(crate) enum Work {
     Kernel(Box<dyn Kernel>),
     /// Another function, on gathered operands.
     Call(Rc<Executable>),
-    /// Functions, again and again or one of them, on gathered operands. One that refuses the sizes has the reason, for when
-    /// it is to be run.
-    Control(Control, IndexMap<Arc<str>, Outcome<Rc<Executable>>>),
+    /// Functions, again and again or one of them, on gathered operands.
+    Control(Runs),
     /// A group, tile by tile.
     Tiles(Box<Tiled>),
+}
+
+/// The functions that an operation runs.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    pub(crate) control: Control,
+    /// One that refuses the sizes has the reason, for when it is to be run.
+    pub(crate) functions: IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
+    /// The operands that are constants.
+    pub(crate) known: Vec<Option<Rc<Tensor>>>,
 }
 
 /// A function that can be run, with its constants.
@@ -169,10 +178,11 @@ impl Executable {
             data,
             options,
             called: IndexMap::new(),
+            handed: handed(&module, registry),
             depth: 0,
             team: Rc::new(team(options)?),
         };
-        let executable = compiler.func(found, bound)?;
+        let executable = compiler.func(found, bound, &[])?;
         if MAX_STEPS < executable.count {
             let error = RunError::Steps {
                 func: plain.to_owned(),
@@ -196,8 +206,8 @@ impl Executable {
         for step in &self.steps {
             match &step.work {
                 Work::Call(callee) => called = called.max(callee.memory_bytes()),
-                Work::Control(_, functions) => {
-                    let all = functions.values().flatten().map(|f| f.memory_bytes());
+                Work::Control(runs) => {
+                    let all = runs.functions.values().flatten().map(|f| f.memory_bytes());
                     called = all.fold(called, u64::max);
                 }
                 Work::Kernel(kernel) => {
@@ -233,7 +243,7 @@ impl Executable {
     pub(crate) fn scratch(&self) -> Option<usize> {
         let all = self.steps.iter().filter_map(|step| match &step.work {
             Work::Tiles(tiled) => Some(tiled.scratch),
-            Work::Generic | Work::Kernel(_) | Work::Call(_) | Work::Control(..) => None,
+            Work::Generic | Work::Kernel(_) | Work::Call(_) | Work::Control(_) => None,
         });
         all.max()
     }
@@ -258,13 +268,21 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
+    /// Of functions that one operation alone runs: what [`handed`] says, by the function that has the operation.
+    handed: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
     /// How many functions are being made that run the current one.
     depth: usize,
     team: Rc<Team>,
 }
 
 impl Compiler<'_> {
-    fn func(&mut self, found: &Func, mut bindings: Bindings) -> Outcome<Executable> {
+    /// Prepares a function; `known` are those of its arguments that are the same in every run.
+    fn func(
+        &mut self,
+        found: &Func,
+        mut bindings: Bindings,
+        known: &[Option<Rc<Tensor>>],
+    ) -> Outcome<Executable> {
         let func = concrete(found, &mut bindings, self.registry);
         agree(found, &func, &bindings, self.registry)?;
         let mut builder = Builder {
@@ -282,7 +300,12 @@ impl Compiler<'_> {
         let (mut jobs, mut others) = (Vec::new(), IndexMap::new());
         let mut count = func.body.len() as u64;
         builder.insides()?;
-        for &arg in &func.args {
+        for (number, &arg) in func.args.iter().enumerate() {
+            if let Some(tensor) = known.get(number).and_then(Option::as_ref)
+                && builder.keep(arg, tensor)?
+            {
+                continue;
+            }
             let storage = Storage::Argument(builder.arguments.len());
             let slot = builder.whole(arg, storage, 0)?;
             builder.arguments.push(slot.bytes);
@@ -303,8 +326,8 @@ impl Compiler<'_> {
                 work => {
                     count = match &work {
                         Work::Call(callee) => count.saturating_add(callee.count),
-                        Work::Control(_, functions) => {
-                            let all = functions.values().flatten().map(|f| f.count);
+                        Work::Control(runs) => {
+                            let all = runs.functions.values().flatten().map(|f| f.count);
                             all.fold(count, u64::saturating_add)
                         }
                         Work::Generic | Work::Kernel(_) | Work::Tiles(_) => count,
@@ -395,9 +418,17 @@ impl Compiler<'_> {
                 let control = decl.and_then(|decl| decl.control(&func.op_ref(op)));
                 let control =
                     control.ok_or_else(|| unknown("it is an operation of another format"))?;
+                let known = data.operands.iter().map(|&v| builder.tensor(v));
+                let known: Vec<_> = known.collect();
+                let at = (func.name.to_string(), op);
+                let handed = self.handed.get(&at).cloned().unwrap_or_default();
                 let mut functions = IndexMap::new();
-                for name in control.functions() {
-                    let made = match self.callee(builder, op, name) {
+                for (number, name) in control.functions().enumerate() {
+                    let known: Vec<_> = handed.get(number).map_or_else(Vec::new, |operands| {
+                        let of = |&operand: &Option<usize>| known.get(operand?)?.clone();
+                        operands.iter().map(of).collect()
+                    });
+                    let made = match self.callee(builder, op, name, &known) {
                         Err(refused) if refused.code != codes::EXECUTION_FAILED.name => {
                             return Err(refused);
                         }
@@ -405,11 +436,15 @@ impl Compiler<'_> {
                     };
                     functions.insert(name.clone(), made);
                 }
-                return Ok(Work::Control(control, functions));
+                return Ok(Work::Control(Runs {
+                    control,
+                    functions,
+                    known,
+                }));
             }
             Structure::Call => {
                 let callee = func.callee(op).unwrap_or_default().to_owned();
-                return Ok(Work::Call(self.callee(builder, op, &callee)?));
+                return Ok(Work::Call(self.callee(builder, op, &callee, &[])?));
             }
             Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => {}
         }
@@ -438,8 +473,14 @@ impl Compiler<'_> {
         Ok(kernel.map_or(Work::Generic, Work::Kernel))
     }
 
-    /// A function that an operation runs.
-    fn callee(&mut self, builder: &Builder<'_>, op: Op, name: &str) -> Outcome<Rc<Executable>> {
+    /// A function that an operation runs; `known` are those of its arguments that are the same in every run by it.
+    fn callee(
+        &mut self,
+        builder: &Builder<'_>,
+        op: Op,
+        name: &str,
+        known: &[Option<Rc<Tensor>>],
+    ) -> Outcome<Rc<Executable>> {
         if let Some(known) = self.called.get(name) {
             return Ok(Rc::clone(known));
         }
@@ -454,12 +495,46 @@ impl Compiler<'_> {
             return Err(refused(message));
         }
         self.depth += 1;
-        let made = self.func(target, builder.bindings.clone());
+        let made = self.func(target, builder.bindings.clone(), known);
         self.depth -= 1;
         let made = Rc::new(made?);
         self.called.insert(name.to_owned(), Rc::clone(&made));
         Ok(made)
     }
+}
+
+/// Of each operation that alone runs its functions, and of each of their arguments, the operand that it is in every run.
+fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Vec<Option<usize>>>> {
+    use optc_ir::op::Place::{Argument, Given, Operand};
+    let mut all = IndexMap::new();
+    for site in optc_ir::Site::alone(module, registry) {
+        let counts = site.functions.iter().map(|f| f.args.len());
+        let mut handed: Vec<Vec<Option<usize>>> = counts.map(|n| vec![None; n]).collect();
+        for group in &site.joined {
+            let operand = group.iter().find_map(|joint| match joint.place {
+                Operand(i) if joint.axis.is_none() => Some(i),
+                _ => None,
+            });
+            // What a function gives for the next round is what it was given.
+            let stays = |given: usize, value: Value| {
+                group.iter().any(|joint| match joint.place {
+                    Argument(f, i) => f == given && site.functions[f].args[i] == value,
+                    _ => false,
+                })
+            };
+            let changes = group.iter().any(|joint| match joint.place {
+                Given(f, i) => !stays(f, site.functions[f].results[i]),
+                _ => false,
+            });
+            for joint in group.iter().filter(|_| !changes) {
+                if let Argument(f, i) = joint.place {
+                    handed[f][i] = operand;
+                }
+            }
+        }
+        all.insert((site.func.name.to_string(), site.op), handed);
+    }
+    all
 }
 
 fn team(options: &ExecOptions) -> Outcome<Team> {
@@ -948,20 +1023,35 @@ impl Builder<'_> {
             }
         };
         for (&result, tensor) in data.results.iter().zip(&tensors) {
-            let slot = self.whole(result, Storage::Constant(self.constants.len()), 0)?;
-            if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
+            if !self.keep(result, tensor)? {
                 return Err(failed(
                     "its value has another type than it declares".to_owned(),
                 ));
             }
-            let buffer = Buffer::new(slot.bytes, false);
-            let mut buffer =
-                buffer.ok_or_else(|| too_little(slot.bytes as u64, "more than there is"))?;
-            scatter(tensor, buffer.bytes_mut(), &slot.access, slot.width);
-            self.constants.push(buffer);
-            self.slots[result] = Some(slot);
         }
         Ok(())
+    }
+
+    /// Keeps what a value is in every run; false where the value is declared otherwise.
+    fn keep(&mut self, value: Value, tensor: &Tensor) -> Outcome<bool> {
+        let slot = self.whole(value, Storage::Constant(self.constants.len()), 0)?;
+        if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
+            return Ok(false);
+        }
+        let buffer = Buffer::new(slot.bytes, false);
+        let mut buffer =
+            buffer.ok_or_else(|| too_little(slot.bytes as u64, "more than there is"))?;
+        scatter(tensor, buffer.bytes_mut(), &slot.access, slot.width);
+        self.constants.push(buffer);
+        self.slots[value] = Some(slot);
+        Ok(true)
+    }
+
+    /// A value that is a constant.
+    fn tensor(&self, value: Value) -> Option<Rc<Tensor>> {
+        let slot = self.slots[value].as_ref()?;
+        matches!(slot.storage, Storage::Constant(_)).then_some(())?;
+        self.constant(value).ok().map(Rc::new)
     }
 
     fn constant(&self, value: Value) -> Outcome<Tensor> {
@@ -973,7 +1063,8 @@ impl Builder<'_> {
             Storage::Constant(number) => self.constants.get(number),
             _ => None,
         };
-        let bytes = buffer.map_or(&[][..], Buffer::bytes);
+        let bytes = buffer.and_then(|b| b.bytes().get(slot.range()));
+        let bytes = bytes.unwrap_or_default();
         gather(bytes, &slot.access, slot.dtype, slot.width).map_err(|e| refused(e.to_string()))
     }
 

@@ -62,14 +62,8 @@ impl Executable {
         let given: Option<Vec<&Tensor>> =
             self.argument_keys.iter().map(|k| inputs.get(k)).collect();
         let mut profile = Profile::default();
-        // What is mapped anew for each run costs more than some steps do.
-        let fresh = self.options.poison;
-        let spare = self.spare.take().filter(|_| !fresh);
-        let mut memory = match spare {
-            Some(memory) => memory,
-            None => self.allocate()?,
-        };
-        let results = self.execute(&given.unwrap_or_default(), &mut memory, &mut profile)?;
+        let mut memory = self.memory()?;
+        let results = self.execute(&given.unwrap_or_default(), &mut memory, Some(&mut profile))?;
         self.spare.replace(Some(memory));
         Ok((
             self.result_keys.iter().cloned().zip(results).collect(),
@@ -77,18 +71,56 @@ impl Executable {
         ))
     }
 
+    /// Memory for a run: that of the run before, as what is mapped anew for each costs more than some steps do.
+    fn memory(&self) -> Outcome<Memory> {
+        let spare = self.spare.take().filter(|_| !self.options.poison);
+        spare.map_or_else(|| self.allocate(), Ok)
+    }
+
     fn execute(
         &self,
         inputs: &[&Tensor],
         memory: &mut Memory,
-        profile: &mut Profile,
+        profile: Option<&mut Profile>,
     ) -> Outcome<Vec<Tensor>> {
         let start = Instant::now();
         for (&arg, tensor) in self.func.args.iter().zip(inputs) {
-            if let Some(slot) = &self.slots[arg] {
-                scatter(tensor, memory.bytes_mut(slot), &slot.access, slot.width);
-            }
+            self.fill(arg, tensor, memory);
         }
+        let mut profile = profile;
+        self.steps(memory, profile.as_deref_mut(), start)?;
+        let results: Outcome<Vec<Tensor>> = self
+            .func
+            .results
+            .iter()
+            .map(|&v| self.load(memory, v))
+            .collect();
+        if let Some(profile) = profile {
+            profile.time = start.elapsed();
+        }
+        results
+    }
+
+    /// Writes an argument where it lies, unless it is known.
+    fn fill(&self, arg: Value, tensor: &Tensor, memory: &mut Memory) {
+        if let Some(slot) = &self.slots[arg]
+            && !matches!(slot.storage, Storage::Constant(_))
+        {
+            scatter(tensor, memory.bytes_mut(slot), &slot.access, slot.width);
+        }
+    }
+
+    /// Runs all steps, and says in a profile what each took.
+    fn steps(
+        &self,
+        memory: &mut Memory,
+        profile: Option<&mut Profile>,
+        start: Instant,
+    ) -> Outcome<()> {
+        let Some(profile) = profile else {
+            let mut steps = self.steps.iter();
+            return steps.try_for_each(|step| self.step(step, memory, &mut StepProfile::default()));
+        };
         for step in &self.steps {
             let (begin, cpu) = (start.elapsed(), Cpu::now(&self.team));
             let mut entry = StepProfile {
@@ -109,14 +141,7 @@ impl Executable {
             entry.source = source(&data.loc);
             profile.steps.push(entry);
         }
-        let results: Outcome<Vec<Tensor>> = self
-            .func
-            .results
-            .iter()
-            .map(|&v| self.load(memory, v))
-            .collect();
-        profile.time = start.elapsed();
-        results
+        Ok(())
     }
 
     fn allocate(&self) -> Outcome<Memory> {
@@ -157,13 +182,16 @@ impl Executable {
         tensor.map_err(|e| Box::new(Diagnostic::error(codes::EXECUTION_FAILED, e.to_string())))
     }
 
+    fn failed(&self, step: &Step, why: String) -> Box<Diagnostic> {
+        let data = &self.func.ops[step.op];
+        let message = format!("{} of @{}: {why}", data.name, self.func.name);
+        let error = Diagnostic::error(codes::EXECUTION_FAILED, message);
+        Box::new(error.at(data.span, "executed here"))
+    }
+
     fn step(&self, step: &Step, memory: &mut Memory, entry: &mut StepProfile) -> Outcome<()> {
         let data = &self.func.ops[step.op];
-        let failed = |why: String| {
-            let message = format!("{} of @{}: {why}", data.name, self.func.name);
-            let error = Diagnostic::error(codes::EXECUTION_FAILED, message);
-            Box::new(error.at(data.span, "executed here"))
-        };
+        let failed = |why: String| self.failed(step, why);
         if let Work::Kernel(kernel) = &step.work {
             let operands: Outcome<Vec<&Slot>> =
                 step.operands.iter().map(|&v| self.slot(v)).collect();
@@ -192,6 +220,27 @@ impl Executable {
             entry.kernel = "tiles";
             return Ok(());
         }
+        if let Work::Control(runs) = &step.work {
+            entry.kernel = "control";
+            entry.staged = step.bytes.saturating_mul(2);
+            let inputs: Outcome<Vec<Rc<Tensor>>> = (data.operands.iter().enumerate())
+                .map(|(i, &v)| match runs.known.get(i) {
+                    Some(Some(known)) => Ok(Rc::clone(known)),
+                    _ => self.load(memory, v).map(Rc::new),
+                })
+                .collect();
+            let mut running = Running {
+                functions: &runs.functions,
+                kept: IndexMap::new(),
+                left: MAX_STEPS,
+                shapes: self.shapes(&data.results)?,
+                failed: &failed,
+            };
+            let (control, count) = (runs.control.clone(), data.results.len());
+            let outputs = run_control(&mut running, control, count, inputs?)?;
+            running.leave();
+            return self.write(step, outputs.iter().map(|t| &**t), memory);
+        }
         let inputs: Outcome<Vec<Tensor>> = data
             .operands
             .iter()
@@ -200,24 +249,11 @@ impl Executable {
         let inputs = inputs?;
         let refs: Vec<&Tensor> = inputs.iter().collect();
         let outputs = match &step.work {
-            Work::Control(control, functions) => {
-                entry.kernel = "control";
-                let mut runs = Runs {
-                    functions,
-                    left: MAX_STEPS,
-                    shapes: self.shapes(&data.results)?,
-                    failed: &failed,
-                };
-                let inputs = inputs.into_iter().map(Rc::new).collect();
-                let count = data.results.len();
-                let outputs = run_control(&mut runs, control.clone(), count, inputs)?;
-                outputs.into_iter().map(Rc::unwrap_or_clone).collect()
-            }
             Work::Call(callee) => {
                 entry.kernel = "call";
-                callee.execute(&refs, &mut callee.allocate()?, &mut Profile::default())?
+                callee.execute(&refs, &mut callee.allocate()?, None)?
             }
-            Work::Generic | Work::Kernel(_) | Work::Tiles(_) => {
+            Work::Generic | Work::Kernel(_) | Work::Tiles(_) | Work::Control(_) => {
                 entry.kernel = "generic";
                 let cx = EvalContext {
                     bindings: &self.bindings,
@@ -229,10 +265,22 @@ impl Executable {
             }
         };
         entry.staged = step.bytes.saturating_mul(2);
+        self.write(step, outputs.iter(), memory)
+    }
+
+    /// Writes the results of an operation where they lie.
+    fn write<'t>(
+        &self,
+        step: &Step,
+        outputs: impl ExactSizeIterator<Item = &'t Tensor>,
+        memory: &mut Memory,
+    ) -> Outcome<()> {
+        let data = &self.func.ops[step.op];
+        let failed = |why: String| self.failed(step, why);
         if outputs.len() != data.results.len() {
             return Err(failed(format!("it gives {} results", outputs.len())));
         }
-        for (tensor, &result) in outputs.iter().zip(&data.results) {
+        for (tensor, &result) in outputs.zip(&data.results) {
             let slot = self.slot(result)?;
             if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
                 return Err(failed(format!("its result has shape {:?}", tensor.shape)));
@@ -254,9 +302,11 @@ impl Executable {
     }
 }
 
-/// The functions that an operation runs.
-struct Runs<'a> {
+/// The functions that an operation is running.
+struct Running<'a> {
     functions: &'a IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
+    /// The memory of functions that ran, and what their arguments are there.
+    kept: IndexMap<String, (Memory, Vec<Rc<Tensor>>)>,
     /// How many operations may still be run.
     left: u64,
     /// The types of the operation's results.
@@ -264,15 +314,24 @@ struct Runs<'a> {
     failed: &'a dyn Fn(String) -> Box<Diagnostic>,
 }
 
-impl Runs<'_> {
+impl Running<'_> {
     fn named(&self, name: &str) -> Outcome<&Rc<Executable>> {
         let found = self.functions.get(name);
         let found = found.ok_or_else(|| (self.failed)(format!("it runs no function @{name}")))?;
         found.as_ref().map_err(Clone::clone)
     }
+
+    /// Leaves the memory of functions to the next run.
+    fn leave(self) {
+        for (name, (memory, _)) in self.kept {
+            if let Some(Ok(function)) = self.functions.get(&*name) {
+                function.spare.replace(Some(memory));
+            }
+        }
+    }
 }
 
-impl RunsFunctions for Runs<'_> {
+impl RunsFunctions for Running<'_> {
     type Error = Box<Diagnostic>;
 
     fn arguments(&self, name: &str) -> Outcome<Vec<Option<usize>>> {
@@ -295,10 +354,28 @@ impl RunsFunctions for Runs<'_> {
             let what = format!("what it hands over does not fit @{name}");
             return Err((self.failed)(what));
         }
-        let refs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
-        let mut memory = function.allocate()?;
-        let results = function.execute(&refs, &mut memory, &mut Profile::default())?;
-        Ok(results.into_iter().map(Rc::new).collect())
+        let kept = self.kept.swap_remove(name);
+        let (mut memory, before) = match kept.filter(|_| !function.options.poison) {
+            Some(kept) => kept,
+            None => (function.memory()?, Vec::new()),
+        };
+        for (number, (&arg, tensor)) in args.iter().zip(&inputs).enumerate() {
+            // Nobody writes arguments: what is there from the round before stays.
+            if before
+                .get(number)
+                .is_none_or(|there| !Rc::ptr_eq(there, tensor))
+            {
+                function.fill(arg, tensor, &mut memory);
+            }
+        }
+        function.steps(&mut memory, None, Instant::now())?;
+        let result = |&value: &Value| match args.iter().position(|&arg| arg == value) {
+            Some(number) => Ok(Rc::clone(&inputs[number])),
+            None => function.load(&memory, value).map(Rc::new),
+        };
+        let results = function.func.results.iter().map(result).collect();
+        self.kept.insert(name.to_owned(), (memory, inputs));
+        results
     }
 
     fn hold(&mut self, _: DType, _: &[usize]) -> Outcome<u64> {

@@ -11,7 +11,7 @@ use crate::ops::depthwise::{Depthwise, Instead};
 use crate::ops::elementwise::Fill;
 use crate::ops::finish::Finish;
 use crate::ops::image::{self, Dim, Image};
-use crate::ops::kernel::{Kernel, Scratch, Site, floats, floats_mut};
+use crate::ops::kernel::{Kernel, Scratch, Site, floats};
 use crate::ops::padded::Padded;
 use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
 use crate::ops::scales;
@@ -258,7 +258,7 @@ impl Convolution {
                 let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
                     taps: taps.collect::<Option<_>>()?,
-                    fill: Fill::of(&result.access, &begins)?,
+                    fill: Fill::of(&result.access, &begins, kinds[1])?,
                 }
             }
             None => return None,
@@ -409,8 +409,7 @@ fn phased(
     let mut phases = Vec::with_capacity(all.len());
     for places in all {
         let Some(places) = places else {
-            let floats = kinds == [Kind::F32; 2];
-            fill = Some(Fill::of(&result.access, begins).filter(|_| floats)?);
+            fill = Some(Fill::of(&result.access, begins, kinds[1])?);
             continue;
         };
         let instead = Instead {
@@ -858,21 +857,17 @@ impl Work {
             return padded.run(out, [x, w], bias);
         }
         let start = bias.map_or(Begins::Zero, Begins::Values);
-        let filled = |fill: &Fill, out: &mut [u8]| {
-            let values = bias.map_or(Ok(&[0.0][..]), floats)?;
-            fill.run(values, floats_mut(out)?)
-        };
         match self {
             Work::Whole(products) => products.run(out, [x, w], zeros, start, team),
             Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), team),
             Work::Taps { taps, fill } => {
-                filled(fill, out)?;
+                fill.run(bias, out)?;
                 taps.iter()
                     .try_for_each(|tap| tap.run(out, [x, w], zeros, Begins::Result, team))
             }
             Work::Phases { phases, fill } => {
                 if let Some(fill) = fill {
-                    filled(fill, out)?;
+                    fill.run(bias, out)?;
                 }
                 phases.iter().try_for_each(|Phase { work, padded }| {
                     work.run(padded.as_ref(), out, [x, w], (zeros, bias), team)

@@ -2,8 +2,10 @@
 
 use crate::access::Access;
 use crate::element::Kind;
+use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::chain::Chain;
+use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
 use crate::ops::links::{Code, From, Link, of_integers, only_of_integers};
 use optc_ir::Operation;
@@ -219,29 +221,31 @@ pub(crate) fn binary(name: &str) -> Option<Code> {
     })
 }
 
-/// Sets all elements of a result to a value that broadcasts to it: a bias before products are summed.
+/// Sets all elements of a result to a value of its type that broadcasts to it: a bias before products are summed.
 #[derive(Debug)]
 pub(crate) struct Fill {
     nest: Nest<2>,
+    /// Bytes of an element.
+    size: usize,
 }
 
 impl Fill {
-    pub(crate) fn of(target: &Access, source: &Access) -> Option<Fill> {
+    pub(crate) fn of(target: &Access, source: &Access, kind: Kind) -> Option<Fill> {
         let nest = Nest::of([target, source])?;
-        Some(Fill { nest })
+        let size = kind.size();
+        Some(Fill { nest, size })
     }
 
-    pub(crate) fn run(&self, source: &[f32], out: &mut [f32]) -> Result<(), String> {
-        if !self.nest.fits(0, out.len()) || !self.nest.fits(1, source.len()) {
+    /// Without a source all are 0.
+    pub(crate) fn run(&self, source: Option<&[u8]>, out: &mut [u8]) -> Result<(), String> {
+        let (zero, size) = ([0; 4], self.size);
+        let source = source.unwrap_or(&zero[..size]);
+        let fits = |k: usize, bytes: &[u8]| self.nest.fits(k, bytes.len() / size);
+        if !fits(0, out) || !fits(1, source) {
             return Err("an element lies outside of its buffer".to_owned());
         }
-        let (n, [to, from]) = self.nest.inner;
-        self.nest.each(|[at, read]| {
-            for i in 0..n {
-                let place = (at + to * i as i64) as usize;
-                out[place] = source[(read + from * i as i64) as usize];
-            }
-        });
+        let mut none = Moved::default();
+        copy_at(&self.nest, size, [0, 0], source, out, &mut none);
         Ok(())
     }
 }

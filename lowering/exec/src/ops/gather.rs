@@ -2,14 +2,14 @@
 
 use crate::access::Access;
 use crate::buffer::gather;
-use crate::memory::In;
+use crate::memory::{In, Slot};
 use crate::nest::Nest;
 use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site, within};
 use crate::team::Context;
+use bytemuck::Pod;
 use optc_ir::{DType, Operation};
 use optc_ops::Gather as Op;
-use std::sync::Arc;
 
 /// Copies along an axis.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Gather {
     /// The offsets of the result for each index.
     to: Vec<i64>,
     reach: [(i64, i64); 2],
-    indices: (Arc<Access>, DType, u32),
+    indices: Slot,
     /// Bytes of an element.
     size: usize,
 }
@@ -80,7 +80,7 @@ impl Gather {
             axis: along,
             to,
             reach,
-            indices: (Arc::clone(&indices.access), indices.dtype, indices.width),
+            indices: indices.clone(),
             size: x.width as usize / 8,
         })
     }
@@ -103,20 +103,9 @@ impl Kernel for Gather {
         };
         let lengths = [out.len() / self.size, source.len() / self.size];
         within(self.reach, lengths)?;
-        let (access, dtype, width) = &self.indices;
-        let indices = gather(indices, access, *dtype, *width).map_err(|e| e.to_string())?;
-        let n = self.axis.len() as i64;
-        for (i, to) in self.to.iter().enumerate() {
-            let index = indices.i64_at(i);
-            let place = if index < 0 { index + n } else { index };
-            let from = usize::try_from(place)
-                .ok()
-                .and_then(|place| self.axis.get(place));
-            let Some(&from) = from else {
-                return Err(format!(
-                    "index {index} is out of bounds, the axis has {n} elements"
-                ));
-            };
+        let indices = read(&self.indices, indices)?;
+        for (to, index) in self.to.iter().zip(indices) {
+            let from = along(&self.axis, index)?;
             copy_at(
                 &self.nest,
                 self.size,
@@ -128,4 +117,41 @@ impl Kernel for Gather {
         }
         Ok(())
     }
+}
+
+/// Indices in row-major order.
+///
+/// # Errors
+/// They are no elements of their type.
+pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
+    fn all<T: Pod + Into<i64>>(access: &Access, bytes: &[u8]) -> Option<Vec<i64>> {
+        let list: &[T] = bytemuck::try_cast_slice(bytes).ok()?;
+        let reach = access.reach()?;
+        within([reach], [list.len()]).ok()?;
+        let mut indices = Vec::with_capacity(access.count());
+        access.each(|at| indices.push(list[at as usize].into()));
+        Some(indices)
+    }
+    let found = match (slot.dtype, slot.width) {
+        (DType::SI64, 64) => all::<i64>(&slot.access, bytes),
+        (DType::SI32, 32) => all::<i32>(&slot.access, bytes),
+        _ => None,
+    };
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let tensor = gather(bytes, &slot.access, slot.dtype, slot.width).map_err(|e| e.to_string())?;
+    Ok((0..slot.access.count()).map(|i| tensor.i64_at(i)).collect())
+}
+
+/// What an index names along an axis; one below 0 counts from the end.
+///
+/// # Errors
+/// It names nothing.
+pub(super) fn along(axis: &[i64], index: i64) -> Result<i64, String> {
+    let n = axis.len() as i64;
+    let place = if index < 0 { index + n } else { index };
+    let found = usize::try_from(place).ok();
+    let found = found.and_then(|place| axis.get(place).copied());
+    found.ok_or_else(|| format!("index {index} is out of bounds, the axis has {n} elements"))
 }

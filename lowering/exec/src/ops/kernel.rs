@@ -208,17 +208,6 @@ pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Bytes as numbers to write.
-///
-/// # Errors
-/// They are no whole numbers of them.
-pub(crate) fn floats_mut(bytes: &mut [u8]) -> Result<&mut [f32], String> {
-    if bytes.is_empty() {
-        return Ok(&mut []);
-    }
-    bytemuck::try_cast_slice_mut(bytes).map_err(|e| e.to_string())
-}
-
 /// Where the elements of a part of these extents lie, given where those of its whole do; what no dimension of the whole
 /// comes from is repeated.
 pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Access> {

@@ -8,6 +8,7 @@ mod conv;
 mod copy;
 mod depthwise;
 mod each;
+mod elements;
 mod elementwise;
 mod finish;
 mod gather;
@@ -23,10 +24,12 @@ mod recurrent;
 mod rescale;
 mod resize;
 mod rows;
+mod sample;
 mod scales;
 mod select;
 mod slide;
 mod spread;
+mod top_k;
 mod wide;
 mod window;
 
@@ -45,12 +48,15 @@ pub(crate) use links::{Code, From, Link, MOST_CODES, MOST_OPERANDS};
 use channels::Channels;
 use copy::Copy;
 use each::Each;
+use elements::Elements;
 use gather::Gather;
 use pool::Pool;
 use recurrent::Network;
 use resize::Resize;
 use rows::Rows;
+use sample::Sample;
 use select::Choice;
+use top_k::TopK;
 use wide::Wide;
 
 /// Whether operations of a family compute with elements, rather than move them.
@@ -82,11 +88,18 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
         "conv" => Convolution::of(site).map(boxed),
         "softmax" | "norm" | "reduce" => {
             let rows = Rows::of(site).map(boxed);
-            rows.or_else(|| Channels::of(site).map(boxed))
+            let rows = rows.or_else(|| Channels::of(site).map(boxed));
+            rows.or_else(|| TopK::of(site).map(boxed))
         }
         "pool" => Pool::of(site).map(boxed),
-        "resize" => Resize::of(site).map(boxed),
-        "gather" => Gather::of(site).map(boxed),
+        "resize" => {
+            let resize = Resize::of(site).map(boxed);
+            resize.or_else(|| Sample::of(site).map(boxed))
+        }
+        "gather" => {
+            let gather = Gather::of(site).map(boxed);
+            gather.or_else(|| Elements::of(site).map(boxed))
+        }
         "operator" => Network::of(site).map(boxed),
         _ => Copy::of(site).map(boxed),
     }

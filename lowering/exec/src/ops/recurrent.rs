@@ -2,6 +2,7 @@
 //! over them. Weights that are constants are brought side by side when the program is prepared, others once a run.
 
 use crate::access::Access;
+use crate::buffer::gather;
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::gates::{Columns, ROWS};
 use crate::kernels::vectorized_wide;
@@ -25,6 +26,8 @@ pub(crate) struct Network {
     backwards: Vec<bool>,
     sizes: Sizes,
     operands: Vec<Place>,
+    /// Where the lengths of sequences lie, which is the last operand.
+    lengths: Option<Slot>,
     results: Vec<Place>,
     /// What is made of weights and biases that are constants.
     layers: Option<Vec<Layer>>,
@@ -111,6 +114,12 @@ impl Network {
         if all.iter().any(|slot| slot.access.count() == 0) {
             return None;
         }
+        let (lengths, operands) = match of.lengths {
+            true => operands
+                .split_last()
+                .map(|(n, all)| (Some((*n).clone()), all))?,
+            false => (None, operands),
+        };
         let places = |slots: &[&Slot], writes: bool| -> Option<Vec<Place>> {
             slots.iter().map(|slot| Place::of(slot, writes)).collect()
         };
@@ -127,6 +136,7 @@ impl Network {
                 hidden,
             },
             operands: places(operands, false)?,
+            lengths,
             results: places(results, true)?,
             layers: None,
         };
@@ -204,6 +214,14 @@ impl Network {
             };
             bytes.push(*operand);
         }
+        let lengths = match &self.lengths {
+            None => None,
+            Some(slot) => {
+                let own = bytes.pop().unwrap_or_default();
+                let own = gather(own, &slot.access, slot.dtype, slot.width);
+                Some(own.map_err(|e| e.to_string())?)
+            }
+        };
         let [x, inputs, states, biases, initial @ ..] = &bytes[..] else {
             return Err("it has another number of operands".to_owned());
         };
@@ -266,8 +284,33 @@ impl Network {
                     false => step,
                 };
                 let gates = &mut gates[at * batch * width..(at + 1) * batch * width];
-                self.step(layer, gates, reset, (state, cells));
-                states[(at * layers.len() + d) * plane..][..plane].copy_from_slice(state);
+                let states = &mut states[(at * layers.len() + d) * plane..][..plane];
+                let Some(lengths) = &lengths else {
+                    self.step(layer, gates, reset, (state, cells));
+                    states.copy_from_slice(state);
+                    continue;
+                };
+                // Sequences beside one another that are not over make a step together.
+                states.fill(0.0);
+                let goes_on = |b: &usize| lengths.i64_at(*b) > at as i64;
+                let mut b = 0;
+                while b < batch {
+                    let end = b + (b..batch).take_while(goes_on).count();
+                    if b < end {
+                        let own = b * hidden..end * hidden;
+                        let kept = (
+                            &mut state[own.clone()],
+                            match cells.is_empty() {
+                                true => &mut [][..],
+                                false => &mut cells[own.clone()],
+                            },
+                        );
+                        let gates = &mut gates[b * width..end * width];
+                        self.step(layer, gates, &mut reset[own.clone()], kept);
+                        states[own.clone()].copy_from_slice(&state[own]);
+                    }
+                    b = end + 1;
+                }
             }
         }
         Ok(())

@@ -1,0 +1,167 @@
+//! Elements at indices along an axis, each index by itself: what is read there, and what is written there.
+
+use crate::access::Access;
+use crate::element::{Kind, elements, elements_mut};
+use crate::memory::{In, Slot};
+use crate::nest::Nest;
+use crate::ops::copy::copy_at;
+use crate::ops::gather::{along, read};
+use crate::ops::kernel::{Kernel, Site, within};
+use crate::team::Context;
+use optc_ir::Operation;
+use optc_ops::{GatherElements, ScatterElements, ScatterReduction};
+
+/// Elements that indices name, each along the axis at its own place.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    /// What is written there; otherwise they are read.
+    writes: Option<Writes>,
+    /// Bytes of an element.
+    size: usize,
+    /// Of each index, in row-major order, its own element, and the one that it names but for the axis.
+    places: Vec<[i64; 2]>,
+    /// The offsets along the axis.
+    axis: Vec<i64>,
+    reach: [(i64, i64); 2],
+    indices: Slot,
+}
+
+#[derive(Debug)]
+struct Writes {
+    /// Whether what is written is added to what is there.
+    adds: bool,
+    /// The result and the operand that it is a copy of.
+    copy: Nest<2>,
+}
+
+impl Elements {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Elements> {
+        let of = site.func.op_ref(site.op);
+        let all = site.all()?;
+        let (axis, named, own, indices, writes) = match (&*site.data().name, &all[..]) {
+            (GatherElements::NAME, &[x, indices, y]) => {
+                let axis = GatherElements::of(&of).ok()?.along(&of).ok()?;
+                (axis, x, y, indices, None)
+            }
+            (ScatterElements::NAME, &[x, indices, updates, y]) => {
+                let scatter = ScatterElements::of(&of).ok()?;
+                let adds = match scatter.reduction {
+                    ScatterReduction::None => false,
+                    ScatterReduction::Add if x.kind() == Some(Kind::F32) => true,
+                    _ => return None,
+                };
+                if x.width != y.width || x.dtype != y.dtype {
+                    return None;
+                }
+                let copy = Nest::of([&*y.access, &*x.access])?;
+                let writes = Writes { adds, copy };
+                (scatter.along(&of).ok()?, y, updates, indices, Some(writes))
+            }
+            _ => return None,
+        };
+        let alike = named.width == own.width && named.dtype == own.dtype;
+        let shape = indices.access.shape();
+        if !alike || !matches!(own.width, 8 | 16 | 32 | 64 | 128) || own.access.shape() != shape {
+            return None;
+        }
+        let (base, mut tables) = (*named.access).clone().into_sum()?;
+        let along = std::mem::replace(tables.get_mut(axis)?, vec![0; shape[axis]]);
+        for (table, &n) in tables.iter_mut().zip(&shape) {
+            if table.len() < n {
+                return None;
+            }
+            table.truncate(n);
+        }
+        let rest = Access::Sum { base, tables };
+        let (low, high) = rest.reach()?;
+        let reach = (low + along.iter().min()?, high + along.iter().max()?);
+        let reach = [own.access.reach()?, reach];
+        let mut places = Vec::with_capacity(own.access.count());
+        own.access.each(|at| places.push([at, 0]));
+        let mut next = places.iter_mut();
+        rest.each(|at| next.next().into_iter().for_each(|place| place[1] = at));
+        Some(Elements {
+            writes,
+            size: own.width as usize / 8,
+            places,
+            axis: along,
+            reach,
+            indices: indices.clone(),
+        })
+    }
+
+    /// Calls with each element and the one that its index names.
+    #[inline(always)]
+    fn each(&self, indices: &[i64], mut call: impl FnMut(usize, usize)) -> Result<(), String> {
+        for (&[own, rest], &index) in self.places.iter().zip(indices) {
+            call(own as usize, (rest + along(&self.axis, index)?) as usize);
+        }
+        Ok(())
+    }
+
+    fn moved<const N: usize>(
+        &self,
+        indices: &[i64],
+        from: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), String> {
+        let (from, out) = (from.as_chunks::<N>().0, out.as_chunks_mut::<N>().0);
+        match self.writes {
+            None => self.each(indices, |own, named| out[own] = from[named]),
+            Some(_) => self.each(indices, |own, named| out[named] = from[own]),
+        }
+    }
+}
+
+impl Kernel for Elements {
+    fn name(&self) -> &'static str {
+        match self.writes {
+            None => "gather",
+            Some(_) => "scatter",
+        }
+    }
+
+    fn own_bytes(&self) -> usize {
+        size_of_val(&self.places[..])
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Result<(), String> {
+        let (indices, from) = match (&self.writes, ins) {
+            (None, &[In::Bytes(x), In::Bytes(indices)]) => (indices, x),
+            (Some(writes), &[In::Bytes(x), In::Bytes(indices), In::Bytes(updates)]) => {
+                let fits = |k: usize, n: usize| writes.copy.fits(k, n / self.size);
+                if !fits(0, out.len()) || !fits(1, x.len()) {
+                    return Err("an element lies outside of its buffer".to_owned());
+                }
+                copy_at(&writes.copy, self.size, [0, 0], x, out, &mut cx.moved);
+                (indices, updates)
+            }
+            _ => return Err("an operand is written over".to_owned()),
+        };
+        let lengths = match &self.writes {
+            None => [out.len(), from.len()],
+            Some(_) => [from.len(), out.len()],
+        };
+        within(self.reach, lengths.map(|n| n / self.size))?;
+        let indices = read(&self.indices, indices)?;
+        if self.writes.as_ref().is_some_and(|writes| writes.adds) {
+            let (from, out) = (elements::<f32>(from)?, elements_mut::<f32>(out)?);
+            return self.each(&indices, |own, named| out[named] += from[own]);
+        }
+        let bytes = (self.places.len() * self.size) as u64;
+        cx.moved.add(bytes, bytes);
+        match self.size {
+            1 => self.moved::<1>(&indices, from, out),
+            2 => self.moved::<2>(&indices, from, out),
+            4 => self.moved::<4>(&indices, from, out),
+            8 => self.moved::<8>(&indices, from, out),
+            _ => self.moved::<16>(&indices, from, out),
+        }
+    }
+}

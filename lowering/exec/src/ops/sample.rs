@@ -1,0 +1,211 @@
+//! Elements at places that a grid names: what each place reads is found once for all channels.
+
+use crate::access::Access;
+use crate::element::{Element, Kind, elements, elements_mut};
+use crate::kernels::vectorized;
+use crate::memory::In;
+use crate::ops::kernel::{Kernel, Scratch, Site, numbers, within};
+use crate::team::Context;
+use half::{bf16, f16};
+use optc_ir::Operation;
+use optc_ops::{GridSample, SampleMode};
+
+/// Samples of planes.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    of: GridSample,
+    kinds: [Kind; 2],
+    /// Where the planes of each batch begin in the operand and in the result, and where its places do in the grid.
+    batches: Vec<[i64; 3]>,
+    /// Where each channel begins, in the operand and in the result.
+    channels: Vec<[i64; 2]>,
+    /// The offsets along the dimensions of a plane.
+    plane: Vec<Vec<i64>>,
+    /// Where the places lie, in the result and in the grid.
+    places: Vec<[i64; 2]>,
+    /// The offsets of the coordinates of a place.
+    coordinates: Vec<i64>,
+    reach: [(i64, i64); 3],
+}
+
+/// What places read: of each the end of its elements in the list, and the elements with their weights.
+#[derive(Debug, Default)]
+struct Reads {
+    ends: Vec<usize>,
+    taps: Vec<(i64, f32)>,
+}
+
+impl Sample {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Sample> {
+        if &*site.data().name != GridSample::NAME {
+            return None;
+        }
+        let of = GridSample::of(&site.func.op_ref(site.op)).ok()?;
+        let all = site.all()?;
+        let [x, grid, y] = all[..] else {
+            return None;
+        };
+        let kinds = [x.kind()?, grid.kind()?];
+        let floats = kinds.iter().all(|kind| kind.is_float());
+        if !floats || y.kind() != Some(kinds[0]) {
+            return None;
+        }
+        let reach = [y, x, grid].map(|slot| slot.access.reach());
+        let [Some(a), Some(b), Some(c)] = reach else {
+            return None;
+        };
+        let (xb, mut xt) = (*x.access).clone().into_sum()?;
+        let (yb, mut yt) = (*y.access).clone().into_sum()?;
+        let (gb, mut gt) = (*grid.access).clone().into_sum()?;
+        let coordinates = gt.pop()?;
+        let rank = coordinates.len();
+        let whole = xt.len() == rank + 2 && yt.len() == rank + 2 && gt.len() == rank + 1;
+        if !whole || xt[0].len() != yt[0].len() || xt[1].len() != yt[1].len() {
+            return None;
+        }
+        let batches = xt[0].iter().zip(&yt[0]).zip(&gt[0]);
+        let batches = batches.map(|((x, y), g)| [xb + x, yb + y, gb + g]);
+        let channels = xt[1].iter().zip(&yt[1]).map(|(&x, &y)| [x, y]);
+        let (batches, channels) = (batches.collect(), channels.collect());
+        let mut places = Vec::new();
+        let list = |tables: Vec<Vec<i64>>, call: &mut dyn FnMut(i64)| {
+            Access::Sum { base: 0, tables }.each(call);
+        };
+        list(yt.split_off(2), &mut |at| places.push([at, 0]));
+        let mut next = 0;
+        list(gt.split_off(1), &mut |at| {
+            if let Some(place) = places.get_mut(next) {
+                place[1] = at;
+            }
+            next += 1;
+        });
+        (next == places.len()).then_some(Sample {
+            of,
+            kinds,
+            batches,
+            channels,
+            plane: xt.split_off(2),
+            places,
+            coordinates,
+            reach: [a, b, c],
+        })
+    }
+
+    /// The most elements that a place reads.
+    fn most(&self) -> usize {
+        let along: usize = match self.of.mode {
+            SampleMode::Nearest => 1,
+            SampleMode::Linear => 2,
+            SampleMode::Cubic => 4,
+        };
+        (0..self.plane.len()).fold(1, |most: usize, _| most.saturating_mul(along))
+    }
+
+    /// Finds what the places of a batch read.
+    #[inline(always)]
+    fn find(&self, grid: &[f32], begin: i64, reads: &mut Reads) {
+        let (ends, taps) = (&mut reads.ends, &mut reads.taps);
+        ends.clear();
+        taps.clear();
+        let mut next = Vec::new();
+        for [_, place] in &self.places {
+            let first = taps.len();
+            taps.push((0, 1.0));
+            for (d, table) in self.plane.iter().enumerate() {
+                let coordinate = self.coordinates[self.coordinates.len() - 1 - d];
+                let coordinate = f64::from(grid[(begin + place + coordinate) as usize]);
+                let (along, count) = self.of.taps(coordinate, table.len());
+                next.clear();
+                for &(at, weight) in &taps[first..] {
+                    let along = along[..count].iter();
+                    next.extend(along.map(|&(i, more)| (at + table[i], weight * more as f32)));
+                }
+                taps.truncate(first);
+                taps.extend_from_slice(&next);
+            }
+            ends.push(taps.len());
+        }
+    }
+
+    #[inline(always)]
+    fn sums<E: Element<Number = f32>>(
+        &self,
+        [x, y, _]: [i64; 3],
+        source: &[E],
+        out: &mut [E],
+        reads: &Reads,
+    ) {
+        let most = self.most();
+        for [from, to] in &self.channels {
+            let (from, to) = (x + from, y + to);
+            let read = |&(at, weight): &(i64, f32)| weight * source[(from + at) as usize].read();
+            let mut begin = 0;
+            for ([place, _], &end) in self.places.iter().zip(&reads.ends) {
+                let taps = &reads.taps[begin..end];
+                // Nearly all places read as many elements.
+                let sum = match taps {
+                    [a, b, c, d] if most == 4 => (read(a) + read(b)) + (read(c) + read(d)),
+                    [one] if most == 1 => read(one),
+                    _ => taps.iter().fold(0.0, |sum, tap| sum + read(tap)),
+                };
+                out[(to + place) as usize] = E::of(sum);
+                begin = end;
+            }
+        }
+    }
+
+    fn typed<E: Element<Number = f32>>(
+        &self,
+        x: &[u8],
+        grid: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), String> {
+        let (x, out) = (elements::<E>(x)?, elements_mut::<E>(out)?);
+        let grid = numbers(self.kinds[1], grid)?;
+        within(self.reach, [out.len(), x.len(), grid.len()])?;
+        let mut reads = Reads::default();
+        vectorized(
+            #[inline(always)]
+            || {
+                for batch in &self.batches {
+                    self.find(&grid, batch[2], &mut reads);
+                    self.sums(*batch, x, out, &reads);
+                }
+            },
+        );
+        Ok(())
+    }
+}
+
+impl Kernel for Sample {
+    fn name(&self) -> &'static str {
+        "sample"
+    }
+
+    fn own_bytes(&self) -> usize {
+        size_of_val(&self.places[..])
+    }
+
+    fn scratch(&self) -> Scratch {
+        let taps = self.most().saturating_mul(size_of::<(i64, f32)>());
+        let each = taps.saturating_add(size_of::<usize>());
+        [0, 0, 0, self.places.len().saturating_mul(each)]
+    }
+
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        _: &mut Context<'_>,
+    ) -> Result<(), String> {
+        let [In::Bytes(x), In::Bytes(grid)] = ins else {
+            return Err("an operand is written over".to_owned());
+        };
+        match self.kinds[0] {
+            Kind::F16 => self.typed::<f16>(x, grid, out),
+            Kind::BF16 => self.typed::<bf16>(x, grid, out),
+            _ => self.typed::<f32>(x, grid, out),
+        }
+    }
+}
