@@ -1,9 +1,11 @@
 """Times models in onnxruntime and, folded for `cpu`, in `optc bench`, in turns.
 
-`runtime_peers.py MODEL.onnx… [--optc=target/release/optc] [--rounds=N]`: the original model in onnxruntime at its default level,
-denormals flushed, beside `optc bench --pass=inline,canonicalize,view-fold --target=cpu`; one thread, processor time, medians over
+`runtime_peers.py MODEL.onnx… [--small] [--optc=target/release/optc] [--rounds=N]`: the original model in onnxruntime at its default
+level, denormals flushed, beside `optc bench --pass=inline,canonicalize,view-fold --target=cpu`; one thread, processor time, medians over
 rounds in which either runs a few times. Models with attention (a product of two values that are computed) are called
-transformers, the others convolutional. Inputs are random, sizes that have a name are 1; weights must be there.
+transformers, those with a recurrent network recurrent, the others convolutional. Inputs are those that `tests/interop/shipped_models.py`
+has for a file of that name, else random with 1 for sizes that have a name; weights must be there.
+With `--small` there are models of one or a few operators besides, those of SMALL.
 """
 
 import math
@@ -12,11 +14,16 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "interop"))
+import shipped_models  # noqa: E402
 
 RUNS = 5
 TYPES = {
@@ -48,20 +55,93 @@ def inputs(session):
     return made
 
 
-def attends(path):
-    """Whether a product of two values that are computed is taken."""
+# Recurrent networks: operator, direction, whether sequences have lengths, and steps, sequences, numbers of an input and of a state.
+NETWORKS = {
+    "gru_24x2x256": ("GRU", "forward", False, (24, 2, 256, 256)),
+    "gru_200x1x256_both": ("GRU", "bidirectional", False, (200, 1, 128, 256)),
+    "gru_30x5x64_lengths": ("GRU", "bidirectional", True, (30, 5, 48, 64)),
+    "lstm_32x1x128": ("LSTM", "forward", False, (32, 1, 128, 128)),
+    "lstm_20x8x512_both": ("LSTM", "bidirectional", False, (20, 8, 512, 512)),
+    "lstm_50x4x100_lengths": ("LSTM", "bidirectional", True, (50, 4, 80, 100)),
+    "rnn_64x4x96_reverse": ("RNN", "reverse", False, (64, 4, 96, 96)),
+}
+
+
+def model(nodes, given, results, weights=()):
+    info = lambda ports: [helper.make_tensor_value_info(*port) for port in ports]
+    graph = helper.make_graph(nodes, "small", info(given), info(results), [numpy_helper.from_array(v, n) for n, v in weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=9)
+
+
+def network(kind, direction, lengths, sizes):
+    """A recurrent network with random weights."""
+    steps, batch, read, hidden = sizes
+    random = np.random.default_rng(0)
+    rows = {"GRU": 3, "LSTM": 4, "RNN": 1}[kind] * hidden
+    directions = 2 if direction == "bidirectional" else 1
+    shapes = {"w": (rows, read), "r": (rows, hidden), "b": (2 * rows,)}
+    weights = [(n, (random.standard_normal((directions, *shape)) / hidden**0.5).astype(np.float32)) for n, shape in shapes.items()]
+    if lengths:
+        weights.append(("n", (steps - np.arange(batch) * steps // (2 * batch)).astype(np.int32)))
+    options = {"linear_before_reset": 1} if kind == "GRU" else {}
+    node = helper.make_node(kind, ["x", "w", "r", "b", *["n"] * lengths], ["y", "h"], direction=direction, hidden_size=hidden, **options)
+    ports = [("y", (steps, directions, batch, hidden)), ("h", (directions, batch, hidden))]
+    real = TensorProto.FLOAT
+    return model([node], [("x", real, (steps, batch, read))], [(n, real, shape) for n, shape in ports], weights)
+
+
+def compared():
+    """A comparison of what is broadcast, and a cast of it."""
+    nodes = [helper.make_node("Equal", ["x", "y"], ["e"]), helper.make_node("Cast", ["e"], ["z"], to=TensorProto.FLOAT)]
+    given = [("x", TensorProto.INT32, (2, 2048, 1)), ("y", TensorProto.INT32, (1, 1, 257))]
+    return model(nodes, given, [("z", TensorProto.FLOAT, (2, 2048, 257))])
+
+
+def one(kind, given, result, weights=(), **options):
+    """A model of one operator on floats."""
+    names = [*given, *(n for n, _ in weights)]
+    node = helper.make_node(kind, names, ["y"], **options)
+    real = TensorProto.FLOAT
+    return model([node], [(n, real, shape) for n, shape in given.items()], [("y", real, result)], weights)
+
+
+def top_k():
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=-1)
+    results = [("y", TensorProto.FLOAT, (64, 50)), ("i", TensorProto.INT64, (64, 50))]
+    return model([node], [("x", TensorProto.FLOAT, (64, 4000))], results, [("k", np.array([50]))])
+
+
+SMALL = {
+    **{name: lambda of=of: network(*of) for name, of in NETWORKS.items()},
+    "compare_cast": compared,
+    "grid_sample": lambda: one("GridSample", {"x": (1, 32, 64, 64), "grid": (1, 64, 64, 2)}, (1, 32, 64, 64)),
+    "scatter_elements": lambda: one(
+        "ScatterElements", {"x": (512, 256)}, (512, 256),
+        [("i", np.random.default_rng(0).permuted(np.tile(np.arange(512), (256, 1)), axis=1).T[:64].copy()),
+         ("u", np.ones((64, 256), np.float32))]),
+    "top_k": top_k,
+    "conv_transpose": lambda: one("ConvTranspose", {"x": (1, 64, 32, 32)}, (1, 32, 64, 64),
+                                  [("w", np.random.default_rng(0).standard_normal((64, 32, 2, 2)).astype(np.float32))], strides=[2, 2]),
+}
+
+
+def kind_of(path):
+    """Recurrent; a transformer if a product of two values that are computed is taken; else convolutional."""
     graph = onnx.load(path, load_external_data=False).graph
+    if shipped_models.kinds(graph).keys() & {"GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"}:
+        return "recurrent"
     known = {w.name for w in graph.initializer}
     for node in graph.node:
         if node.op_type in ("Constant", "Identity", "Transpose", "Cast") and all(i in known for i in node.input):
             known.update(node.output)
-    return any(n.op_type == "MatMul" and not known.intersection(n.input) for n in graph.node)
+    attends = any(n.op_type == "MatMul" and not known.intersection(n.input) for n in graph.node)
+    return "transformer" if attends else "convolutional"
 
 
-def own(optc, path):
+def own(optc, path, given):
     """Milliseconds of a run of optc, and its slowest operations."""
     passes = "--pass=inline,canonicalize,view-fold"
-    command = [optc, "bench", passes, "--target=cpu", "--runs", str(RUNS), str(path)]
+    command = [optc, "bench", passes, "--target=cpu", "--runs", str(RUNS), "--inputs", str(given), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[0])
@@ -71,18 +151,29 @@ def own(optc, path):
 
 
 def main():
-    arguments = dict(a.split("=", 1) for a in sys.argv[1:] if a.startswith("--"))
+    flags = [a for a in sys.argv[1:] if a.startswith("--")]
+    arguments = dict(a.split("=", 1) for a in flags if "=" in a)
     paths = [pathlib.Path(a) for a in sys.argv[1:] if not a.startswith("--")]
     optc = arguments.get("--optc", "target/release/optc")
     rounds = int(arguments.get("--rounds", "6"))
     print(f"onnxruntime {onnxruntime.__version__}, {rounds} rounds of {RUNS} runs")
     print("| model | kind | onnxruntime ms | optc ms | ratio | slowest operations |")
     print("|---|---|---|---|---|---|")
-    ratios = {"transformer": [], "convolutional": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        for name, make in SMALL.items() if "--small" in flags else ():
+            onnx.save(make(), str(folder / f"{name}.onnx"))
+            paths.append(folder / f"{name}.onnx")
+        table(paths, optc, rounds, folder / "inputs.npz")
+
+
+def table(paths, optc, rounds, saved):
+    ratios = {}
     for path in paths:
         try:
             peer = session(path)
-            given = inputs(peer)
+            given = shipped_models.usual(path.stem) or inputs(peer)
+            np.savez(saved, **given)
             peer.run(None, given)
             theirs, ours, slowest = [], [], ""
             for _ in range(rounds):
@@ -90,15 +181,16 @@ def main():
                     start = time.process_time()
                     peer.run(None, given)
                     theirs.append((time.process_time() - start) * 1e3)
-                median, slowest = own(optc, path)
+                median, slowest = own(optc, path, saved)
                 ours.append(median)
         except Exception as why:  # The model is named with what is wrong, and the others are timed.
-            print(f"| {path.stem} | {str(why).splitlines()[0][:90]} |")
+            print(f"| {path.stem} | {str(why).splitlines()[0][:90]} |", flush=True)
             continue
-        kind = "transformer" if attends(path) else "convolutional"
+        kind = kind_of(path)
         a, b = statistics.median(theirs), statistics.median(ours)
-        ratios[kind].append(b / a)
-        print(f"| {path.stem} | {kind} | {a:.2f} | {b:.2f} | {b / a:.2f} | {slowest} |", flush=True)
+        ratios.setdefault(kind, []).append(b / a)
+        print(f"| {path.stem} | {kind} | {a:.3f} | {b:.3f} | {b / a:.2f} | {slowest} |", flush=True)
+    ratios["all"] = [ratio for found in ratios.values() for ratio in found]
     for kind, found in ratios.items():
         if found:
             mean = math.exp(statistics.fmean(map(math.log, found)))
