@@ -546,6 +546,22 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["1x2x9x50xf32"],
         "1x2x9x50xf32",
     ),
+    // Rows of whole vectors, of which panels have one, two or parts of two; with a stride, and an odd number of vectors.
+    (
+        r#""hbir.conv"(%0, %1) <{pads = [1, 1, 1, 1]}>"#,
+        &["1x5x9x32xf32", "17x5x3x3xf32"],
+        "1x17x9x32xf32",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{pads = [1, 2, 1, 2], strides = [1, 2], dilations = [1, 2], group = 2}>"#,
+        &["2x6x7x96xf32", "14x3x3x3xf32"],
+        "2x14x7x48xf32",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{pads = [2, 2]}>"#,
+        &["2x3x40xf32", "5x3x5xf32"],
+        "2x5x40xf32",
+    ),
     // Transposed: places of the result that read other places of the kernel, or none; groups, and dimensions that are cut off.
     (
         r#""hbir.conv"(%0, %1) <{transposed = true, strides = [2, 2], pads = [1, 0, 1, 1], output_padding = [1, 0]}>"#,

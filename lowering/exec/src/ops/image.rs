@@ -29,8 +29,9 @@ pub(crate) struct Image {
     /// Places from one position to the next along the last dimension, each of which is a phase, and places of a phase.
     step: usize,
     phase: usize,
-    /// Where the cells of the terms begin, in their order.
+    /// Where the cells of the terms begin, in their order, and the last of these.
     taps: Vec<usize>,
+    last: usize,
 }
 
 /// One dimension of an image.
@@ -80,6 +81,7 @@ impl Image {
             step,
             phase: last.extent.div_ceil(step),
             taps: Vec::new(),
+            last: 0,
             channels,
         };
         let plane = image.row().checked_mul(second.extent)?;
@@ -103,7 +105,33 @@ impl Image {
                 taps.iter().flat_map(all).collect()
             }
         };
+        image.last = image.taps.iter().copied().max()?;
         Some(image)
+    }
+
+    /// Where the cells of the terms of one channel each begin.
+    pub(crate) fn taps(&self) -> Option<&[usize]> {
+        (self.together == 1).then_some(&self.taps)
+    }
+
+    /// Where the first vector of the positions of runs begins among the cells of a tap, and from there to the second one, if they are one or two
+    /// vectors of so many cells that each lie in one run, or in what is behind it; all cells of all taps are there.
+    pub(crate) fn vectors(&self, runs: &[Run], lanes: usize) -> Option<[usize; 2]> {
+        let (mut begins, mut count) = ([0; 2], 0);
+        for run in runs {
+            let at = self.position(&run.place);
+            for n in (0..run.count).step_by(lanes) {
+                let inside = run.first + n == count * lanes && lanes <= AT_ONCE;
+                let inside = inside && self.last + at + n + lanes <= self.cells();
+                *begins.get_mut(count).filter(|_| inside)? = at + n;
+                count += 1;
+            }
+        }
+        match count {
+            0 => None,
+            1 => Some([begins[0], 0]),
+            _ => Some([begins[0], begins[1].checked_sub(begins[0])?]),
+        }
     }
 
     /// Cells of a row.

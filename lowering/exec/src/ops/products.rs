@@ -11,7 +11,7 @@ use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::isa::Isa;
 use crate::kernels::product::{
     self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad, Scales,
-    TURNED_ZERO,
+    TURNED_ZERO, Taps,
 };
 use crate::kernels::{CACHE_LINE, prefetch, prefetch_run, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
@@ -1356,13 +1356,18 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 let columns = first..(first + width).min(of.columns.len());
                 let size = factors * width;
                 let lies = self.lies(rows.len(), at[other], &columns, &block);
-                let (right, right_step) = match (constant, lies) {
-                    (Some(all), _) => {
+                let at_taps = match constant.is_none() && lies.is_none() {
+                    true => self.at_taps(&columns, &block, number),
+                    false => None,
+                };
+                let (right, right_step) = match (constant, lies, at_taps) {
+                    (Some(all), ..) => {
                         packed += size;
                         (all[packed - size..packed].as_ptr(), width)
                     }
-                    (None, Some(found)) => found,
-                    (None, None) => {
+                    (None, Some(found), _) => found,
+                    (None, None, Some((right, _))) => (right, 0),
+                    (None, None, None) => {
                         self.columns(at[other], columns.clone(), block.clone());
                         (cast_slice(&self.spare.panel).as_ptr(), width)
                     }
@@ -1412,7 +1417,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         (Begun::There, _) => Adds::There,
                     };
                     // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
-                    // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term; the
+                    // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term, side by side or
+                    // in the image at its tap; the
                     // places of the result have `used` columns each, inside of the result or of `beside`, and those of `narrowed`
                     // as many as there are; no other row has them, as offsets in a result are all different. `shared` has a
                     // start for each row.
@@ -1431,6 +1437,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                     .filter(|m| !m.is_empty()),
                                 right,
                                 right_step,
+                                taps: at_taps.map(|(_, taps)| taps),
                                 terms: factors,
                                 out: &self.out,
                                 adds,
@@ -1502,6 +1509,27 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let from = usize::try_from(base + of.columns[columns.start][side] + first).ok()?;
         let step = usize::try_from(step).ok().filter(|_| even)?;
         Some((factors.get(from..)?.as_ptr(), step))
+    }
+
+    /// Where a panel of columns begins in the image, and how far behind that the vectors of its terms lie, if all are there.
+    fn at_taps(
+        &self,
+        columns: &Range<usize>,
+        block: &Range<usize>,
+        number: usize,
+    ) -> Option<(*const E::Factor, Taps<'a>)> {
+        let of = self.of;
+        let (window, image) = of.window.as_ref().zip(of.image())?;
+        let lanes = E::Factor::taps(of.micro)?;
+        let taps = image.taps()?.get(block.clone())?;
+        if self.runs[number].1.len() != 1 || E::TOGETHER != 1 {
+            return None;
+        }
+        let runs = window.runs(columns, &of.columns);
+        let [first, second] = image.vectors(&runs, lanes)?;
+        let cells: &[E::Factor] = cast_slice(&self.spare.image);
+        let begin = cells.get(..image.cells())?.get(first..)?.as_ptr();
+        Some((begin, (taps, second)))
     }
 
     /// Results of no terms.

@@ -20,7 +20,7 @@ pub(crate) struct Sample {
     /// Where each channel begins, in the operand and in the result.
     channels: Vec<[i64; 2]>,
     /// The offsets along the dimensions of a plane.
-    plane: Vec<Vec<i64>>,
+    plane: Vec<Vec<i32>>,
     /// Where the places lie, in the result and in the grid.
     places: Vec<[i64; 2]>,
     /// The offsets of the coordinates of a place.
@@ -28,12 +28,19 @@ pub(crate) struct Sample {
     reach: [(i64, i64); 3],
 }
 
-/// What places read: of each the end of its elements in the list, and the elements with their weights.
+/// What places read.
 #[derive(Debug, Default)]
 struct Reads {
-    ends: Vec<usize>,
-    taps: Vec<(i64, f32)>,
+    /// The places that read as many elements as a place can, and these.
+    whole: Vec<i64>,
+    taps: Vec<Tap>,
+    /// Other places, each with the end of its elements in the list.
+    parts: Vec<(i64, usize)>,
+    some: Vec<Tap>,
 }
+
+/// An offset in a plane, and a weight.
+type Tap = (i32, f32);
 
 impl Sample {
     pub(crate) fn of(site: &Site<'_>) -> Option<Sample> {
@@ -79,12 +86,22 @@ impl Sample {
             }
             next += 1;
         });
+        let narrow = |table: Vec<i64>| -> Option<Vec<i32>> {
+            table.into_iter().map(|at| i32::try_from(at).ok()).collect()
+        };
+        let plane: Option<Vec<Vec<i32>>> = xt.split_off(2).into_iter().map(narrow).collect();
+        let plane = plane?;
+        // No offset in a plane is farther from the first element.
+        let far = |table: &Vec<i32>| table.iter().map(|at| at.unsigned_abs()).max();
+        let mut far = plane.iter().map(|table| far(table).unwrap_or(0));
+        let far = far.try_fold(0u32, u32::checked_add)?;
+        i32::try_from(far).ok()?;
         (next == places.len()).then_some(Sample {
             of,
             kinds,
             batches,
             channels,
-            plane: xt.split_off(2),
+            plane,
             places,
             coordinates,
             reach: [a, b, c],
@@ -104,51 +121,66 @@ impl Sample {
     /// Finds what the places of a batch read.
     #[inline(always)]
     fn find(&self, grid: &[f32], begin: i64, reads: &mut Reads) {
-        let (ends, taps) = (&mut reads.ends, &mut reads.taps);
-        ends.clear();
-        taps.clear();
-        let mut next = Vec::new();
-        for [_, place] in &self.places {
-            let first = taps.len();
-            taps.push((0, 1.0));
+        let most = self.most();
+        reads.whole.clear();
+        reads.taps.clear();
+        reads.parts.clear();
+        reads.some.clear();
+        let (mut found, mut next) = (Vec::new(), Vec::new());
+        for &[to, place] in &self.places {
+            found.clear();
+            found.push((0, 1.0));
             for (d, table) in self.plane.iter().enumerate() {
                 let coordinate = self.coordinates[self.coordinates.len() - 1 - d];
                 let coordinate = f64::from(grid[(begin + place + coordinate) as usize]);
                 let (along, count) = self.of.taps(coordinate, table.len());
                 next.clear();
-                for &(at, weight) in &taps[first..] {
+                for &(at, weight) in &found {
                     let along = along[..count].iter();
                     next.extend(along.map(|&(i, more)| (at + table[i], weight * more as f32)));
                 }
-                taps.truncate(first);
-                taps.extend_from_slice(&next);
+                std::mem::swap(&mut found, &mut next);
             }
-            ends.push(taps.len());
+            if found.len() == most {
+                reads.whole.push(to);
+                reads.taps.extend_from_slice(&found);
+            } else {
+                reads.some.extend_from_slice(&found);
+                reads.parts.push((to, reads.some.len()));
+            }
         }
     }
 
+    /// The sums of one batch, whose places read `N` elements at most; 0 if they read any number.
     #[inline(always)]
-    fn sums<E: Element<Number = f32>>(
+    fn sums<E: Element<Number = f32>, const N: usize>(
         &self,
         [x, y, _]: [i64; 3],
         source: &[E],
         out: &mut [E],
         reads: &Reads,
     ) {
-        let most = self.most();
         for [from, to] in &self.channels {
             let (from, to) = (x + from, y + to);
-            let read = |&(at, weight): &(i64, f32)| weight * source[(from + at) as usize].read();
+            let read = |&(at, weight): &Tap| {
+                let at = (from + i64::from(at)) as usize;
+                weight * source[at].read()
+            };
+            let sum = |taps: &[Tap]| taps.iter().fold(0.0, |sum, tap| sum + read(tap));
+            if N == 0 {
+                let whole = reads.taps.chunks_exact(self.most());
+                for (place, taps) in reads.whole.iter().zip(whole) {
+                    out[(to + place) as usize] = E::of(sum(taps));
+                }
+            } else {
+                let whole = reads.taps.as_chunks::<N>().0;
+                for (place, taps) in reads.whole.iter().zip(whole) {
+                    out[(to + place) as usize] = E::of(sum(taps));
+                }
+            }
             let mut begin = 0;
-            for ([place, _], &end) in self.places.iter().zip(&reads.ends) {
-                let taps = &reads.taps[begin..end];
-                // Nearly all places read as many elements.
-                let sum = match taps {
-                    [a, b, c, d] if most == 4 => (read(a) + read(b)) + (read(c) + read(d)),
-                    [one] if most == 1 => read(one),
-                    _ => taps.iter().fold(0.0, |sum, tap| sum + read(tap)),
-                };
-                out[(to + place) as usize] = E::of(sum);
+            for &(place, end) in &reads.parts {
+                out[(to + place) as usize] = E::of(sum(&reads.some[begin..end]));
                 begin = end;
             }
         }
@@ -169,7 +201,12 @@ impl Sample {
             || {
                 for batch in &self.batches {
                     self.find(&grid, batch[2], &mut reads);
-                    self.sums(*batch, x, out, &reads);
+                    match self.most() {
+                        1 => self.sums::<E, 1>(*batch, x, out, &reads),
+                        4 => self.sums::<E, 4>(*batch, x, out, &reads),
+                        8 => self.sums::<E, 8>(*batch, x, out, &reads),
+                        _ => self.sums::<E, 0>(*batch, x, out, &reads),
+                    }
                 }
             },
         );
@@ -187,8 +224,8 @@ impl Kernel for Sample {
     }
 
     fn scratch(&self) -> Scratch {
-        let taps = self.most().saturating_mul(size_of::<(i64, f32)>());
-        let each = taps.saturating_add(size_of::<usize>());
+        let taps = self.most().saturating_mul(size_of::<Tap>());
+        let each = taps.saturating_add(size_of::<(i64, usize)>());
         [0, 0, 0, self.places.len().saturating_mul(each)]
     }
 

@@ -50,10 +50,12 @@ impl Ranked for f32 {
     #[inline(always)]
     fn rank(self) -> u32 {
         let bits = (self + 0.0).to_bits();
-        match bits >> 31 {
-            _ if self.is_nan() => u32::MAX,
-            0 => bits | 1 << 31,
-            _ => !bits,
+        // Of numbers below 0 all bits are turned, of others the sign; no branch depends on it.
+        let turned = (bits.cast_signed() >> 31).cast_unsigned() | 1 << 31;
+        if self.is_nan() {
+            u32::MAX
+        } else {
+            bits ^ turned
         }
     }
 }

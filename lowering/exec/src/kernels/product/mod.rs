@@ -239,10 +239,17 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// # Safety
     /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows`, of `more` and rows of bytes if there are these; `out` may then
     /// have none unless they are added to. Each row of `left` has `run` factors `left_step` apart, from each of `runs` on, that can be read, which are `terms` together;
-    /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
+    /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart or, with `taps`, a vector of them at each of as many
+    /// taps, and another one so far behind it unless it is half, and there is one run then and [`Factor::taps`]; each row of `out` has as many that can be
     /// written, which overlap neither one another nor what is read, or so have the rows of [`Narrowed`] for as many columns as it says, and
     /// there are these only where [`Micro::narrows`].
     unsafe fn panel(micro: Micro, panel: &Panel<'_, Self>);
+
+    /// The columns of a vector, if these may lie at taps.
+    fn taps(micro: Micro) -> Option<usize> {
+        let vectors = micro.isa != Isa::Portable && Self::everywhere(0).is_none();
+        vectors.then_some(micro.columns / 2)
+    }
 }
 
 /// Rows of the left operand by a panel of the right one.
@@ -263,6 +270,8 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) right: *const F,
     /// From one term of the columns to the next.
     pub(crate) right_step: usize,
+    /// How far behind `right` the first vector of each term lies, and how far behind that the second one, if not side by side.
+    pub(crate) taps: Option<Taps<'a>>,
     pub(crate) terms: usize,
     /// Where each row of the result begins; its columns lie one after another.
     pub(crate) out: &'a [*mut F::Sum],
@@ -272,6 +281,9 @@ pub(crate) struct Panel<'a, F: Factor> {
     /// Whether only the first half of the columns is computed.
     pub(crate) half: bool,
 }
+
+/// How far the first vector of each term lies behind a place, and the second one behind that.
+pub(crate) type Taps<'a> = (&'a [usize], usize);
 
 /// What products are added to.
 #[derive(Clone, Copy, Debug)]
@@ -363,6 +375,7 @@ mod tests {
                         more: None,
                         right: right.as_ptr(),
                         right_step: micro.columns,
+                        taps: None,
                         terms,
                         out: places,
                         adds,
@@ -449,6 +462,7 @@ mod tests {
                     zero: TURNED_ZERO,
                     more: None,
                     right: columns.as_ptr(),
+                    taps: None,
                     right_step: 32,
                     terms: 3,
                     out: &[],
@@ -558,6 +572,55 @@ mod tests {
         check(|i| ends(i).cast_signed());
     }
 
+    #[test]
+    fn columns_at_taps_give_the_same_sums() {
+        let number = |i: usize| f32::from((i * 73 % 511) as i16 - 255) / 64.0;
+        let (rows, terms, second) = (14, 19, 53);
+        let left: Vec<f32> = (0..rows * terms).map(number).collect();
+        let cells: Vec<f32> = (0..400).map(|i| number(i + 7)).collect();
+        let taps: Vec<usize> = (0..terms).map(|t| t * 37 % 101).collect();
+        for micro in Isa::available().into_iter().map(Micro::of) {
+            let Some(lanes) = <f32 as Factor>::taps(micro) else {
+                continue;
+            };
+            let columns = micro.columns;
+            let cell = |i: usize| {
+                let (term, c) = (i / columns, i % columns);
+                cells[taps[term] + c / lanes * second + c % lanes]
+            };
+            let beside: Vec<f32> = (0..terms * columns).map(cell).collect();
+            for half in [false, true] {
+                let sums = |right: &[f32], right_step: usize, taps: Option<Taps<'_>>| {
+                    let mut out = vec![0f32; rows * columns];
+                    let starts: Vec<*const f32> = left.chunks(terms).map(<[_]>::as_ptr).collect();
+                    let places = out.chunks_mut(columns).map(<[f32]>::as_mut_ptr);
+                    let places: Vec<*mut f32> = places.collect();
+                    let panel = Panel {
+                        narrow: None,
+                        left: &starts,
+                        left_step: 1,
+                        runs: &[0],
+                        run: terms,
+                        zero: 0,
+                        more: None,
+                        right: right.as_ptr(),
+                        right_step,
+                        taps,
+                        terms,
+                        out: &places,
+                        adds: Adds::Nothing,
+                        half,
+                    };
+                    // SAFETY: all rows, terms, columns and vectors at taps are in the lists, and places are those of a list of as many rows.
+                    unsafe { Factor::panel(micro, &panel) };
+                    out
+                };
+                let found = sums(&cells, 0, Some((&taps, second)));
+                assert_eq!(found, sums(&beside, columns, None), "{micro:?} {half}");
+            }
+        }
+    }
+
     /// Sums of rows less a byte, with all instructions, against sums of 64 bits that wrap around.
     fn check_less(terms: usize, zero: u8, left: impl Fn(usize) -> u8, right: impl Fn(usize) -> i8) {
         for isa in Isa::available() {
@@ -583,6 +646,7 @@ mod tests {
                 more: Some(&more),
                 right: columns.as_ptr(),
                 right_step: micro.columns,
+                taps: None,
                 terms,
                 out: &places,
                 adds: Adds::Nothing,

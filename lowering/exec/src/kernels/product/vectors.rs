@@ -158,21 +158,29 @@ macro_rules! products {
                 // SAFETY: the caller's promises, handed on.
                 unsafe {
                     match (panel.half, panel.runs.len()) {
-                        (true, 1) => columns::<1, false>(panel),
-                        (false, 1) => columns::<2, false>(panel),
-                        (true, _) => columns::<1, true>(panel),
-                        (false, _) => columns::<2, true>(panel),
+                        (true, 1) if TURNED.is_none() && panel.taps.is_some() => {
+                            columns::<1, false, true>(panel);
+                        }
+                        (false, 1) if TURNED.is_none() && panel.taps.is_some() => {
+                            columns::<2, false, true>(panel);
+                        }
+                        (true, 1) => columns::<1, false, false>(panel),
+                        (false, 1) => columns::<2, false, false>(panel),
+                        (true, _) => columns::<1, true, false>(panel),
+                        (false, _) => columns::<2, true, false>(panel),
                     }
                 }
             }
 
-            /// All rows by `C` vectors of columns; without `RUNS` their factors are one run, which begins with the row.
+            /// All rows by `C` vectors of columns; without `RUNS` their factors are one run, which begins with the row. With `TAPS` columns lie there.
             ///
             /// # Safety
             /// As for `panel`; the panel has as many columns, and without `RUNS` one run that begins at 0.
             #[inline]
             #[target_feature(enable = $features)]
-            unsafe fn columns<const C: usize, const RUNS: bool>(panel: &Panel<'_, $factor>) {
+            unsafe fn columns<const C: usize, const RUNS: bool, const TAPS: bool>(
+                panel: &Panel<'_, $factor>,
+            ) {
                 let mut at = 0;
                 let mut begin = [$zero(); C];
                 // SAFETY: the terms of the right panel are there; rows `at..at + M` are, by the length that was compared.
@@ -189,11 +197,11 @@ macro_rules! products {
                         begin = begin.map(|sum| ($less)($zero(), sum));
                     }
                     while at + $rows <= panel.left.len() {
-                        tile::<$rows, C, RUNS>(panel, at, begin);
+                        tile::<$rows, C, RUNS, TAPS>(panel, at, begin);
                         at += $rows;
                     }
                     match panel.left.len() - at {
-                        $($rest => tile::<$rest, C, RUNS>(panel, at, begin),)*
+                        $($rest => tile::<$rest, C, RUNS, TAPS>(panel, at, begin),)*
                         _ => {}
                     }
                 }
@@ -205,7 +213,7 @@ macro_rules! products {
             /// As for `columns`; there are `M` rows from `first` on.
             #[inline]
             #[target_feature(enable = $features)]
-            unsafe fn tile<const M: usize, const C: usize, const RUNS: bool>(
+            unsafe fn tile<const M: usize, const C: usize, const RUNS: bool, const TAPS: bool>(
                 panel: &Panel<'_, $factor>,
                 first: usize,
                 begin: [$vector; C],
@@ -230,11 +238,18 @@ macro_rules! products {
                     let step = panel.left_step as isize;
                     // One run begins with the row: what has one has no loop around its terms.
                     let runs = if RUNS { panel.runs } else { &[0] };
+                    let (taps, second) = match panel.taps {
+                        Some((taps, second)) if TAPS => (taps, second),
+                        _ => (&[][..], $lanes),
+                    };
                     for &run in runs {
                         let mut at = run;
-                        for _ in 0..panel.run {
+                        for term in 0..panel.run {
+                            if TAPS {
+                                right = panel.right.wrapping_add(*taps.get_unchecked(term));
+                            }
                             let columns: [$vector; C] =
-                                std::array::from_fn(|c| $load(right.add(c * $lanes).cast()));
+                                std::array::from_fn(|c| $load(right.add(c * second).cast()));
                             for i in 0..M {
                                 let factor = ($splat)(*left[i].wrapping_offset(at));
                                 for c in 0..C {
