@@ -159,10 +159,6 @@ def usual(name):
 SKIPPED = set()
 # (file, target, check): how it fails, and why it cannot hold.
 EXPECTED = {
-    **{("piper_tts__nakdimon", target, "fused"): (
-        f"{target} fused: products 20 -> 12",
-        "of the first step of each network, which the exporter left before its loop, the shape alone is read: it is computed no more",
-    ) for target in TARGETS},
     ("ddddocr__common_old", "onnx", "count"): (
         "onnx count: 229376 bytes counted in the result, 163840 after the fold",
         "the fold that is counted has the quantized network in its operations, some of which take the order; the model keeps the operator",
