@@ -196,12 +196,13 @@ fn printed_models_mean_the_same() {
     }
 }
 
-/// A product whose operand and result no alternative of its row takes together: the bound counts the transpose after it.
+/// A product whose operand and result no alternative of its row takes together: the bound counts the transpose after it, or
+/// what an exchanged product takes longer for.
 #[test]
 fn a_transpose_that_no_product_writes_is_proved() {
     let registry = Arc::new(optc_ops::registry());
     let model = load(root().join("tests/models/micro_layernorm_nchw.onnx"));
-    for (target, bytes) in [("onnx", 25_088), ("onnxruntime", 50_176)] {
+    for (target, moved, slower) in [("onnx", 25_088, 0), ("onnxruntime", 25_088, 2_508)] {
         let passes = "canonicalize,view-fold";
         let ran = run_passes(
             &model.module,
@@ -213,10 +214,10 @@ fn a_transpose_that_no_product_writes_is_proved() {
         let ran = ran.expect("folds");
         let report = ran.fold().expect("a report");
         assert_eq!(report.proof, Proof::Optimal, "{target}");
-        assert_eq!(report.lower_bound_bytes, bytes, "{target}");
+        assert_eq!(report.lower_bound_bytes, moved + slower, "{target}");
         assert_eq!(
             Stats::of(&ran.module, &registry).movement_bytes,
-            bytes,
+            moved,
             "{target}"
         );
     }

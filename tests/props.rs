@@ -430,6 +430,7 @@ fn against_more_candidates(
     boundary: &Boundary,
 ) -> (u32, u32) {
     let registry = Arc::new(optc_ops::registry());
+    let machine = self::target(target);
     let (mut moving, mut tight) = (0, 0);
     for seed in more(seeds) {
         let module = program(seed, profile, &registry);
@@ -437,11 +438,11 @@ fn against_more_candidates(
             let ran = run_passes(&module, passes, target, boundary, &registry);
             let ran = ran.unwrap_or_else(|e| panic!("{target} seed {seed}: {e}"));
             let report = ran.fold().expect("a report");
-            let stats = Stats::of(&ran.module, &registry);
+            let stats = Stats::on(&ran.module, &registry, &SizeTable::default(), &machine);
             // A bound is of programs that compute values as often as the result does, or once.
             let bytes = match report.rules_fired.contains_key("compute-twice") {
                 true => u64::MAX,
-                false => stats.movement_bytes + stats.copy_bytes,
+                false => stats.layout_bytes() + stats.copy_bytes,
             };
             (report.lower_bound_bytes, bytes)
         };

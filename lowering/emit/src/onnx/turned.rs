@@ -89,7 +89,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     }
     let one = left.batch() == 1 && right.batch() == 1 && w.needs_no_more("Gemm", 2);
     let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
-    if !one && !(w.options.fused && known) {
+    if !(one || w.options.fused && known) {
         return Ok(None);
     }
     if one {
