@@ -240,6 +240,20 @@ fn a_gemm_stays_one() {
     assert_eq!(sum("gemm", "tensor<1xf32>"), ["MatMul", "Add"]);
 }
 
+/// One number in many places is made by a node, which stands before the product that the sum is part of.
+#[test]
+fn large_constants_stand_before_what_reads_them() {
+    let lines = r#"  %w = "hbir.constant"() <{value = dense<1.0> : tensor<2x20000xf32>}> : () -> tensor<2x20000xf32>
+  %b = "hbir.constant"() <{value = dense<2.0> : tensor<20000xf32>}> : () -> tensor<20000xf32>
+  %0 = "hbir.matmul"(%x, %w) : (tensor<3x2xf32>, tensor<2x20000xf32>) -> tensor<3x20000xf32> loc("gemm")
+  %y = "hbir.add"(%0, %b) : (tensor<3x20000xf32>, tensor<20000xf32>) -> tensor<3x20000xf32> loc("gemm")"#;
+    let sum = program("tensor<3x2xf32>", lines, "tensor<3x20000xf32>");
+    let fill = "ConstantOfShape";
+    assert_eq!(operators(&sum, 13), [fill, fill, "Gemm"]);
+    // Version 9 brought the node.
+    assert_eq!(operators(&sum, 8), ["Gemm"]);
+}
+
 /// A size that several nodes need is computed once; one that is an extent of a value is read from it.
 #[test]
 fn sizes_are_computed_once() {

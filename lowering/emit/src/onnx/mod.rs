@@ -149,6 +149,7 @@ fn graph(
     }
     results(w, &wanted)?;
     w.drop_unused(&wanted);
+    w.nodes.splice(0..0, std::mem::take(&mut w.constants));
     let value_info = types_of_values(w, &wanted);
     let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
         let all = names.into_iter().zip(values).zip(ports);

@@ -156,13 +156,13 @@ pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
         return Ok(None);
     };
     for (product, bias) in [(a, b), (b, a)] {
-        let (ty, own) = (w.tensor(product)?, w.tensor(bias)?);
-        let over_columns = own.rank() == 1 && own.dims.last() == ty.dims.last();
-        let made = w.func.def_op(product).map(|op| &w.func.ops[op]);
-        let one = made.is_some_and(|made| made.loc == data.loc && name_of(&made.loc).is_some());
         let Some(&at) = w.matmuls.get(&product) else {
             continue;
         };
+        let made = w.func.def_op(product).map(|op| &w.func.ops[op]);
+        let one = made.is_some_and(|made| made.loc == data.loc && name_of(&made.loc).is_some());
+        let (ty, own) = (w.tensor(product)?, w.tensor(bias)?);
+        let over_columns = own.rank() == 1 && own.dims.last() == ty.dims.last();
         if !one || !over_columns || w.uses(product) != 1 || !w.is_lazy(bias) {
             continue;
         }

@@ -118,6 +118,8 @@ pub(super) struct Writer<'a> {
     pub(super) options: Options,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
+    /// The nodes of large constants, which stand before all others.
+    pub(super) constants: Vec<NodeProto>,
     pub(super) captures: Vec<Captures>,
     /// What all graphs of the model share.
     pub(super) model: Shared,
@@ -177,6 +179,7 @@ impl<'a> Writer<'a> {
             options: Options::default(),
             data,
             nodes: Vec::new(),
+            constants: Vec::new(),
             captures: Vec::new(),
             made: IndexMap::new(),
             names: SideTable::new(None),
@@ -489,6 +492,7 @@ impl<'a> Writer<'a> {
         let elements = made.value.as_ref().or(made.data.as_ref());
         if let Some(Attr::Dense(dense)) = elements
             && dense.splat
+            && self.has("ConstantOfShape")
             && MOST_SPLAT < dims.iter().copied().fold(1, u64::saturating_mul)
         {
             return self.filled(ty.dtype, &dense.bytes, &dims, name);
@@ -632,7 +636,7 @@ impl<'a> Writer<'a> {
             attr.ok_or_else(|| self.refused(format!("ONNX has no elements of the type {dtype}")))?;
         let shape = self.sizes_of(dims)?;
         let node = self.node_proto("ConstantOfShape", &[&shape], vec![attr]);
-        self.nodes.push(NodeProto {
+        self.constants.push(NodeProto {
             output: vec![name.clone()],
             ..node
         });
