@@ -15,6 +15,7 @@ use optc_ir::{
     Structure, Tensor, TensorType, Type, Value, ValueDef,
 };
 use optc_tile::Schedule;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
@@ -276,8 +277,8 @@ impl<M: Memory> Frame<'_, M> {
     }
 
     /// Attributes in which bytes of a file, such as a graph that is kept as it came in, are told by what they are, wherever they lie.
-    fn contents(&self, props: &AttrDict) -> AttrDict {
-        let mut out = props.clone();
+    fn contents<'p>(&self, props: &'p AttrDict) -> Cow<'p, AttrDict> {
+        let mut out = Cow::Borrowed(props);
         for (name, attr) in props.iter() {
             let Attr::External {
                 file,
@@ -291,7 +292,8 @@ impl<M: Memory> Frame<'_, M> {
             if let Ok(bytes) = bytes {
                 let mut hasher = DefaultHasher::new();
                 hasher.write(&bytes);
-                out.set(name, Attr::str(&format!("{length} {}", hasher.finish())));
+                let text = format!("{length} {}", hasher.finish());
+                out.to_mut().set(name, Attr::str(&text));
             }
         }
         out

@@ -1690,18 +1690,23 @@ fn unknown_operators_stay_opaque_with_their_attributes() {
     );
 }
 
-#[test]
-fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
+/// Two branches that read a value around them, two numbers.
+fn branches_of(outer: &str) -> Vec<Msg> {
     let branch = |op: &str| {
         Graph::new()
-            .node(node(op, &["outer"], &["inner"], vec![]))
+            .node(node(op, &[outer], &["inner"], vec![]))
             .output(fixed("inner", F32, &[2]))
             .graph()
     };
-    let branches = vec![
+    vec![
         attr_graph("then_branch", branch("Neg")),
         attr_graph("else_branch", branch("Abs")),
-    ];
+    ]
+}
+
+#[test]
+fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
+    let branches = branches_of("outer");
     let graph = Graph::new()
         .input(fixed("x", F32, &[2]))
         .input(fixed("c", 9, &[]))
@@ -1759,16 +1764,7 @@ fn inputs_with_values_are_arguments() {
 /// A node that is held stays as it is, one that runs graphs with these, and the types of its results are known.
 #[test]
 fn held_nodes_stay_as_they_are() {
-    let branch = |op: &str| {
-        Graph::new()
-            .node(node(op, &["r"], &["inner"], vec![]))
-            .output(fixed("inner", F32, &[2]))
-            .graph()
-    };
-    let branches = vec![
-        attr_graph("then_branch", branch("Neg")),
-        attr_graph("else_branch", branch("Abs")),
-    ];
+    let branches = branches_of("r");
     let graph = Graph::new()
         .input(fixed("x", F32, &[2]))
         .input(fixed("c", 9, &[]))
