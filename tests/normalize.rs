@@ -74,7 +74,7 @@ fn every_case_computes_the_same_row_major() {
     let folders = ["tests/cases", "tests/plans"];
     for path in folders.iter().flat_map(|f| files(&root().join(f), "ir")) {
         let source = std::fs::read_to_string(&path).expect("a case is text");
-        // What is opaque has no semantics by which permuted dimensions compare.
+        // An opaque operation has no semantics by which permuted dimensions compare.
         if source.contains("// EVAL: off an opaque operation") {
             continue;
         }

@@ -109,7 +109,7 @@ fn results(
     [wanted[0].clone(), physical(false)]
 }
 
-/// Whether a number is what is wanted: within rounding of its type, and exactly where that is 0, 1, no finite one or an integer.
+/// True if a number is the wanted one: within rounding of its type, and exactly where that is 0, 1, no finite one or an integer.
 fn close(found: f64, wanted: f64, dtype: DType) -> bool {
     let tolerance = match dtype {
         DType::F32 => 1e-6,
@@ -167,7 +167,7 @@ fn check(operation: &str, operands: usize, dtype: DType, registry: &Arc<Registry
     };
     let mut ran = 0;
     for (types, result) in forms {
-        // What is tested gives truth values, everything else its own type or the one that is said.
+        // Predicates give truth values, everything else its own type or the one that is said.
         let to = operation
             .split("to = ")
             .nth(1)

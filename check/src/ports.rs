@@ -3,7 +3,7 @@
 use optc_ir::{Dim, Func, Op, TensorType, Value};
 use optc_layout::Layout;
 
-/// Whether the first operand of an operation is of floats.
+/// True if the first operand of an operation is of floats.
 pub(crate) fn of_floats(func: &Func, op: Op) -> bool {
     let first = func.ops[op].operands.first();
     let ty = first.and_then(|&v| func.ty(v).as_tensor());

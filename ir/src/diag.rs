@@ -157,7 +157,7 @@ impl Code {
     }
 }
 
-/// How many parts of the input are named in a line.
+/// The most parts of the input that a line names.
 const SHOWN: usize = 3;
 
 /// How serious a diagnostic is.

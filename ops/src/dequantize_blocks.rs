@@ -29,7 +29,7 @@ attributes! {
     }
 }
 
-/// What the attributes say.
+/// The attributes as they were read.
 struct Blocks {
     axis: usize,
     /// Elements of a block.
@@ -202,7 +202,7 @@ impl Operation for DequantizeBlocks {
     }
 }
 
-/// How integers are held.
+/// The storage of the integers.
 struct Held {
     bits: i64,
     per_byte: usize,

@@ -179,7 +179,7 @@ impl Operation for Opaque {
 }
 
 impl Opaque {
-    /// Whether it is an operator of onnxruntime that works on rows, or on each element.
+    /// True if it is an operator of onnxruntime that works on rows, or on each element.
     #[must_use]
     pub fn on_rows(&self) -> bool {
         let own = matches!(self.domain.as_deref(), Some("com.microsoft"));

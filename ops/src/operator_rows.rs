@@ -20,7 +20,7 @@ const ROWS: &[(&str, usize)] = &[
 /// Those of them that work on each element, but for a bias along rows.
 const ELEMENTS: &[&str] = &["FastGelu", "Gelu", "QuickGelu"];
 
-/// Whether an operator works on rows.
+/// True if an operator works on rows.
 pub(crate) fn is_known(kind: &str) -> bool {
     ROWS.iter().any(|(name, _)| *name == kind)
 }

@@ -135,7 +135,7 @@ def models():
 
 
 def steps():
-    """What a run is given: tokens of each sequence, and how many of the sequences of the batch were there before."""
+    """The inputs of a run: tokens of each sequence, and how many of the sequences of the batch were there before."""
     yield "prompt", dict(tokens=5, past=0, lengths=[5])
     yield "prompts", dict(tokens=4, past=0, lengths=[4, 4])
     yield "step", dict(tokens=1, past=6, lengths=[7])
@@ -179,7 +179,7 @@ def command(*words):
 
 
 def operators(model):
-    """How often each operator is there, and those that stay one piece with their attributes."""
+    """The number of operators of each kind, and those that stay one piece with their attributes."""
     # A number that is computed of a shape may be reshaped to a scalar.
     counts = collections.Counter(n.op_type for n in model.graph.node if n.op_type != "Reshape")
     of = lambda n: sorted((a.name, str(helper.get_attribute_value(a))) for a in n.attribute)

@@ -181,7 +181,7 @@ def ports(infos):
 
 
 def same_port(before, after):
-    """Whether a port is as it was; a size without a number may have got a name, and one that exporters call `?`."""
+    """True if a port is as it was; a size without a number may have got a name, and one that exporters call `?`."""
     if before[:2] != after[:2] or before[2] is None or after[2] is None:
         return before == after
     nameless = lambda d: d == "?" or (isinstance(d, int) and d <= 0)

@@ -98,7 +98,7 @@ fn drafts() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// Removes what this process is writing and has not finished, for one that is about to end. What is written later fails.
 pub fn remove_drafts() {
     for path in &*drafts() {
-        // What is gone already needs no removal.
+        // A file that is gone already needs no removal.
         let _ = fs::remove_file(path);
     }
 }
@@ -214,7 +214,7 @@ impl Aside {
     /// How often another name is tried, should one be taken.
     const ATTEMPTS: usize = 16;
 
-    /// How the names of such files begin and end; sixteen digits stand between.
+    /// The prefix and the suffix of the names of such files; sixteen digits stand between.
     const NAME: (&'static str, &'static str) = (".optc-", ".tmp");
 
     /// A new file that nothing else had opened, under a name that cannot be foreseen: what lies in
@@ -269,7 +269,7 @@ impl Aside {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         for entry in entries.filter(|e| e.file_name().to_str().is_some_and(is_draft)) {
             let is_file = entry.file_type().is_ok_and(|ty| ty.is_file());
-            // What cannot be opened, locked or removed stays: it is not ours.
+            // A file that cannot be opened, locked or removed stays: it is not ours.
             if is_file
                 && let Ok(file) = OpenOptions::new().append(true).open(entry.path())
                 && file.try_lock().is_ok()

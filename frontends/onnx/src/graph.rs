@@ -280,7 +280,7 @@ struct Importer<'a> {
     held: BTreeSet<Arc<str>>,
     /// The inputs for which initializers are no more than what they are where they are not given.
     overridable: IndexSet<String>,
-    /// What inputs are where they are not given, and its type.
+    /// The defaults of inputs, each with its type.
     defaults: IndexMap<String, (Attr, Option<TensorType>)>,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
@@ -525,7 +525,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// What an input is where it is not given: its elements, or of a foreign type the message that has them.
+    /// The default of an input: its elements, or of a foreign type the message that has them.
     fn default(
         &mut self,
         wire: &Bytes,
@@ -781,7 +781,7 @@ impl<'a> Importer<'a> {
         Ok(None)
     }
 
-    /// Whether a node is to stay as it is.
+    /// True if a node is to stay as it is.
     fn is_held(&self, node: &NodeProto) -> bool {
         !self.held.is_empty() && self.held.contains(name_of(node))
     }
@@ -1260,7 +1260,7 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Opti
     }
 }
 
-/// What a node is called: its name, or that of its first output.
+/// The name of a node, or that of its first output.
 fn name_of(node: &NodeProto) -> &str {
     let first = node.output.iter().find(|o| !o.is_empty());
     match &*node.name {

@@ -68,7 +68,7 @@ impl LaidPort {
         self.is_empty() || self.digits.is_sorted_by_key(key)
     }
 
-    /// Whether it shares no dimension with other ports, and has its own dimensions over whatever axes.
+    /// True if it shares no dimension with other ports, and has its own dimensions over whatever axes.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.labels.iter().all(Option::is_none)

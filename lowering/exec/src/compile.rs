@@ -515,7 +515,7 @@ fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Ve
                 Operand(i) if joint.axis.is_none() => Some(i),
                 _ => None,
             });
-            // What a function gives for the next round is what it was given.
+            // A carried value stays if its result for the next round is its argument.
             let stays = |given: usize, value: Value| {
                 group.iter().any(|joint| match joint.place {
                     Argument(f, i) => f == given && site.functions[f].args[i] == value,

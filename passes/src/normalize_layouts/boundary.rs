@@ -42,7 +42,7 @@ fn declared(old: &Func, before: Value, new: &Func, after: Value) -> Option<Type>
     (laid && ty.dims == now.dims).then(|| ty.clone().into())
 }
 
-/// How often a value is read, results included.
+/// The number of reads of a value, results included.
 fn reads(func: &Func, value: Value) -> usize {
     let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
     let all = operands.chain(&func.results);

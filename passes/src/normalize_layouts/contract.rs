@@ -307,7 +307,7 @@ fn numbered(
 
 /// A left operand as rows of K: in the shape that the operation declares, else in the one that it has where that ends in K.
 ///
-/// What a runtime fuses with a product depends on its rank, so that the rank stays.
+/// Fusions of runtimes depend on the rank of a product, so that the rank stays.
 fn rows(
     memory: &mut Memory<'_>,
     value: Value,

@@ -104,7 +104,7 @@ pub(super) fn write(
         }
     }
     let mut new = NewOp::new(op.name, &given, form.props);
-    // What an operator of another format gives is what its types say.
+    // The results of an operator of another format are what its types say.
     if decl.structure() == Structure::Opaque {
         let results = form.results.iter().zip(&op.results);
         let typed = results.map(|(lies, ty)| {
@@ -159,7 +159,7 @@ fn arranged(
     }
 }
 
-/// Whether values in the dimensions that they have broadcast over the axes: counted from the last dimension, each axis is the same
+/// True if values in the dimensions that they have broadcast over the axes: counted from the last dimension, each axis is the same
 /// dimension of all that have it. Where dimensions of one element stand is for what made the values: runtimes fuse what has none between.
 fn broadcast_so(memory: &Memory<'_>, values: &[Value], wanted: &[(usize, Lies)]) -> bool {
     let long = |dims: &[Dim]| -> Vec<(usize, Dim)> {

@@ -31,6 +31,6 @@ pub struct Conversion {
     pub wanted_by: Option<String>,
     /// Why it stays, and what removes it; nothing is said of constants.
     pub reason: Option<Reason>,
-    /// What the target leaves out of the operations that fix the orders, and why.
+    /// The forms that the target leaves out of the operations that fix the orders, and why.
     pub left_out: Vec<String>,
 }

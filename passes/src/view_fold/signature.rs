@@ -22,7 +22,7 @@ entity_id! {
 pub struct Signature {
     /// The family, as the operation declares it.
     pub family: &'static str,
-    /// Whether its first operand is of floats.
+    /// True if its first operand is of floats.
     pub(crate) floats: bool,
     /// The target's rule for the family.
     pub accept: Accept,

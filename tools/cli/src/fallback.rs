@@ -1,4 +1,4 @@
-//! What goes out where a part of a model, or all of it, cannot be written: what came in.
+//! The fallback of a model of which a part, or all, cannot be written: it goes out as it came in.
 //!
 //! A model that goes in and comes out in one format is written, and read back before it takes its place. Where a pass, the
 //! writer or the reader refuses an operation, the nodes that it came from are held as they are and the rest is folded
@@ -18,7 +18,7 @@ use optc::{Compiler, Diagnostic, Error, Program, Severity, SizeTable, Stage, Sta
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often nodes are held before the whole model is kept.
+/// The most rounds in which nodes are held before the whole model is kept.
 const MOST_ROUNDS: usize = 16;
 
 /// Codes of refusals that are about a form of the program, not about the program.
@@ -34,7 +34,7 @@ const ABOUT_FORMS: [&str; 9] = [
     "written-invalid",
 ];
 
-/// What a command does with its input.
+/// A command: the stages, the output format and the arguments.
 pub(crate) struct Run<'a> {
     pub(crate) stages: &'a [Stage],
     pub(crate) emit: Emit,
@@ -51,7 +51,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether a model may go out as it came in: it is in the format of the output, and nothing is asked about its fold.
+/// True if a model may go out as it came in: it is in the format of the output, and nothing is asked about its fold.
 pub(crate) fn applies(args: &RewriteArgs, emit: Emit) -> bool {
     let asked = args.explain.is_some()
         || args.certificate.is_some()
@@ -150,7 +150,7 @@ fn attempt(
     }
 }
 
-/// What is said of a result that moves more than the original does.
+/// The error of a result that moves more than the original does.
 fn worse(
     compiler: &Compiler,
     part: &Part,
@@ -184,7 +184,7 @@ fn worse(
     Ok((before < after).then(|| Diagnostic::error(codes::WRITTEN_INVALID, message)))
 }
 
-/// What a program moves, copies and expands, in bytes, then how many transposes it has.
+/// The bytes that a program moves, copies and expands, then the number of its transposes.
 fn moved(stats: &Stats) -> (u64, u64) {
     let all = [stats.movement_bytes, stats.copy_bytes, stats.expand_bytes];
     let bytes = all.into_iter().fold(0, u64::saturating_add);

@@ -28,11 +28,11 @@ pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
     /// Files that it refers to, relative to its folder.
     pub(crate) files: Vec<String>,
-    /// What writing it had to say, as text.
+    /// The warnings of the writer, as text.
     pub(crate) warnings: String,
-    /// What it reads back as, where it was read.
+    /// The program that it reads back as, where it was read.
     pub(crate) again: Option<Program>,
-    /// What the original does, counted as the result is, where operators that stay whole hide it.
+    /// The figures of the original, counted as the result is, where operators that stay whole hide it.
     pub(crate) before: Option<Stats>,
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn reader(compiler: &Compiler, pass: Option<&str>) -> Compiler {
     reader
 }
 
-/// What a written model reads back as.
+/// The program that a written model reads back as.
 ///
 /// # Errors
 /// It is refused, contradicts what it declares itself, or has another interface than the original (`written-invalid`).
@@ -268,7 +268,7 @@ pub(crate) fn read_back(
     }
 }
 
-/// How the arguments and results of a written model differ from those of the original. An argument is as open as it was;
+/// The first difference between the arguments and results of a written model and those of the original. An argument is as open as it was;
 /// of a result more may be known.
 fn other_interface(before: &Program, after: &Program) -> Option<String> {
     let (a, b) = (before.entry()?, after.entry()?);
@@ -301,7 +301,7 @@ fn other_interface(before: &Program, after: &Program) -> Option<String> {
     None
 }
 
-/// Whether a value of the original may have become one of this type; of what is `given` nothing more is known.
+/// True if a value of the original may have become one of this type; of what is `given` nothing more is known.
 fn fits(wanted: &Type, found: &Type, given: bool) -> bool {
     let (Some(wanted), Some(found)) = (wanted.as_tensor(), found.as_tensor()) else {
         return wanted.as_tensor().is_some() == found.as_tensor().is_some();
@@ -361,7 +361,7 @@ pub(crate) fn check(
     if kept && let Some((before, after)) = in_operations(compiler, part, (&name, format), written) {
         let modules = (&before.module, &after.module);
         let done = equivalent(modules.0, modules.1, registry, &*original, &data, &options);
-        // What inputs at random cannot run is compared as it stands.
+        // A program that random inputs cannot run is compared as it stands.
         if !matches!(done, Err(NotEquivalent::Run { .. })) {
             return done.map_err(|error| verify::refusal(&error, &before, &after, &options.names));
         }

@@ -346,7 +346,7 @@ fn write_all(
     Ok(())
 }
 
-/// Whether what became of a program is said.
+/// True if a summary of the result is printed.
 fn summed_up(args: &RewriteArgs, emit: Emit) -> bool {
     args.json || args.check || !model::pipeline(args, emit).is_empty()
 }

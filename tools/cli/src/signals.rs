@@ -1,4 +1,4 @@
-//! What is half-written goes when the process is told to end.
+//! Half-written files are removed when the process is told to end.
 
 /// Starts to wait for the signals that end a process: files that are being written are removed, then it ends as it would.
 /// A signal that the process was started to ignore, as `nohup` does, stays ignored.

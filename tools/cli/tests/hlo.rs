@@ -294,7 +294,7 @@ fn layouts_of_the_entry_stay() {
     assert!(said.contains(r#""movement_bytes": 0"#), "{said}");
     assert!(!said.contains(r#""movement_bytes": 192"#), "{said}");
     assert!(!said.contains("written-invalid"), "{said}");
-    // What is folded reads the entry's arguments in their layouts.
+    // The folded program reads the entry's arguments in their layouts.
     let between = BETWEEN.replace("x = f32[1,6,6,8]{3,2,1,0}", "x = f32[1,6,6,8]{2,1,3,0}");
     let (text, said) = run(&between);
     let entry = "entry_computation_layout={(f32[1,6,6,8]{2,1,3,0}, f32[8,8,3,3]{3,2,1,0})->f32[1,6,6,8]{3,2,1,0}}";

@@ -695,7 +695,7 @@ fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
 /// The default of what contrib operators add to the logits of padding.
 const FILTER: f64 = -10000.0;
 
-/// What is added to logits for the padding that a mask of the contrib operators names: where the valid keys of each sequence end,
+/// The bias of logits for the padding that a mask of the contrib operators names: where the valid keys of each sequence end,
 /// and perhaps where they begin, or a number for each key that is 0 where it is none.
 fn padding(
     cx: &mut NodeCx<'_, '_>,

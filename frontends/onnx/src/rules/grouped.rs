@@ -135,7 +135,7 @@ fn heads(cx: &mut NodeCx<'_, '_>) -> Result<[Headed; 3], Stop> {
     ])
 }
 
-/// What is added to the sum of exponentials, as a logit of each head: `[heads, 1, 1]`, or one for all.
+/// The sink that is added to the sum of exponentials, as a logit of each head: `[heads, 1, 1]`, or one for all.
 fn sink(cx: &mut NodeCx<'_, '_>, element: DType) -> Result<Option<Val>, Stop> {
     if let Some(sink) = cx.input(SINK) {
         return cx.unsqueeze(sink, &[1, 2]).map(Some);
@@ -144,13 +144,13 @@ fn sink(cx: &mut NodeCx<'_, '_>, element: DType) -> Result<Option<Val>, Stop> {
     Ok(smooth.then(|| cx.b.scalar(element, 0.0, cx.loc.clone())))
 }
 
-/// Where the tokens of a step stand in the cache.
+/// The positions of a step's tokens in the cache.
 struct Cache {
     /// New tokens.
     new: Dim,
     /// Tokens that the cache has room for after the step.
     present: Dim,
-    /// Whether this is the first prompt, where that is known from sizes.
+    /// True for the first prompt, where that is known from sizes.
     first: Option<bool>,
     /// By sequence the tokens before the new ones; nothing where there are none.
     before: Option<Val>,
@@ -285,7 +285,7 @@ impl Cache {
     }
 }
 
-/// How many tokens the cache has room for after the step: as the file declares, else as many as it had, or the most that any
+/// The number of tokens that the cache has room for after the step: as the file declares, else as many as it had, or the most that any
 /// sequence has then.
 fn present(cx: &NodeCx<'_, '_>, past: Option<&Dim>, total: Option<&Size>) -> Result<Dim, Stop> {
     let declared = [PRESENT_KEY, PRESENT_KEY + 1].map(|i| cx.declared_type(i));

@@ -117,7 +117,7 @@ const KEPT: &[&str] = &[
     "SkipSimplifiedLayerNormalization",
 ];
 
-/// Whether an operator stays in one piece where large operators do.
+/// True if an operator stays in one piece where large operators do.
 pub(crate) fn is_kept(node: &NodeProto) -> bool {
     let op_type = &*node.op_type;
     let blocks = |attr: &AttributeProto| attr.name == "block_size" && attr.i != Some(0);

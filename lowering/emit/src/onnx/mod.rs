@@ -392,7 +392,7 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
         let made = w.node("Identity", &[&from], vec![]);
         renamed.insert(made, wanted.clone());
     }
-    // What kept graphs use from around them is called as they call it, where nothing else is: they stay as they are.
+    // A value that kept graphs capture has the name that they use, where that is free: the graphs stay as they are.
     let captured: Vec<(String, Value)> = w.captures.iter().flat_map(|c| c.names.clone()).collect();
     for (inside, value) in captured {
         let outside = w.name(value)?;

@@ -181,7 +181,7 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
     Ok(w.node("Reshape", &[x, &shape], attrs))
 }
 
-/// Whether a reshape that is told all sizes but the ones that are left has the dimensions `to`; so it is where a size has no name.
+/// True if a reshape that is told all sizes but the ones that are left has the dimensions `to`; so it is where a size has no name.
 fn leaves(from: &[Dim], to: &[Dim], left: impl Fn(usize) -> bool) -> bool {
     let size = |(at, dim): (usize, &Dim)| if left(at) { Dim::Unknown } else { dim.clone() };
     let told: Vec<Dim> = to.iter().enumerate().map(size).collect();
@@ -711,7 +711,7 @@ fn marked(
     Ok(w.node("Gather", &[values, &found], vec![int("axis", 0)]))
 }
 
-/// Whether all that reads a value takes a size from it.
+/// True if all readers of a value take a size from it.
 fn is_of_sizes(w: &Writer<'_>, value: Value) -> bool {
     let func = w.func;
     let mut readers = func.body.iter().map(|&op| &func.ops[op]);

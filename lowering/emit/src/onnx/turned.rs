@@ -11,7 +11,7 @@ use std::iter::repeat_n;
 /// Extents that stay together under a transpose, each with its place in the result.
 type Groups = Vec<(u64, usize)>;
 
-/// How the matrices of an operand lie in the value that it is made of. Extents are numbers that stand for those without.
+/// The matrices of an operand as they lie in the value that it is made of. Extents are numbers that stand for those without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     value: Value,
@@ -26,7 +26,7 @@ struct Source {
 }
 
 impl Source {
-    /// How many matrices it has.
+    /// The number of its matrices.
     fn batch(&self) -> u64 {
         volume(&self.lead)
     }
@@ -311,7 +311,7 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     }))
 }
 
-/// Where the matrices of an operand lie: in itself, or in what it is a transpose of; one matrix of all rows with `flat`.
+/// The matrices of an operand, in itself or in the value that it is a transpose of; one matrix of all rows with `flat`.
 fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);

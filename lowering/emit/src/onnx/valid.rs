@@ -1,4 +1,4 @@
-//! What holds of every model that is written.
+//! The invariants of every model that is written.
 //!
 //! 1. A graph defines each name once, and before a node uses it; a graph inside of a node sees what is defined around it
 //!    before that node, and defines no such name again.
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// What is said of a graph with an input `x`, of a version, whose nodes the writer made.
+    /// The verdict on a graph with an input `x`, of a version, whose nodes the writer made.
     fn said(opset: i64, nodes: Vec<NodeProto>, output: &str) -> String {
         let made = nodes.iter().map(|node| {
             let graphs = node.attribute.iter().map(|a| a.name.clone());

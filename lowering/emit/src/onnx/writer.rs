@@ -89,7 +89,7 @@ pub(super) struct Shared {
 pub(super) struct Written {
     /// The operation that it is of.
     pub(super) loc: Loc,
-    /// Whether it is an operator as it came in.
+    /// True if it is an operator as it came in.
     pub(super) kept: bool,
     /// The attributes whose graphs were written too.
     pub(super) graphs: Vec<String>,

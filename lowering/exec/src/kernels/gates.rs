@@ -15,7 +15,7 @@ pub(crate) const ROWS: usize = 6;
 pub(crate) struct Columns {
     isa: Isa,
     terms: usize,
-    /// How many there are.
+    /// Their number.
     pub(crate) count: usize,
     vectors: usize,
     factors: Vec<[f32; LANES]>,

@@ -35,7 +35,7 @@ pub(crate) struct Convolution {
     own: Option<Arc<Own>>,
     /// What is multiplied in place of its operands.
     bytes: Option<Bytes>,
-    /// What is done instead where weights are no finite numbers.
+    /// The way that is taken where weights are no finite numbers.
     padded: Option<Padded>,
 }
 
@@ -59,7 +59,7 @@ enum Work {
     /// Of a transposed convolution: the places of the result that read the same places of the kernel are a convolution each.
     Phases {
         phases: Vec<Phase>,
-        /// What is written first where places read nothing.
+        /// The value that is written first where places read nothing.
         fill: Option<Fill>,
     },
 }

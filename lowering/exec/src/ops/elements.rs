@@ -14,7 +14,7 @@ use optc_ops::{GatherElements, ScatterElements, ScatterReduction};
 /// Elements that indices name, each along the axis at its own place.
 #[derive(Debug)]
 pub(crate) struct Elements {
-    /// What is written there; otherwise they are read.
+    /// The values that are written there; without, elements are read.
     writes: Option<Writes>,
     /// Bytes of an element.
     size: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Elements {
 
 #[derive(Debug)]
 struct Writes {
-    /// Whether what is written is added to what is there.
+    /// True if updates are added to the elements that are there.
     adds: bool,
     /// The result and the operand that it is a copy of.
     copy: Nest<2>,

@@ -113,7 +113,7 @@ pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     known.then(|| vec![Piece { code, kind, second }])
 }
 
-/// What an operation does with bytes that are 0 or 1.
+/// The operation on bytes that are 0 or 1.
 pub(crate) fn of_truths(code: Code) -> Option<Code> {
     Some(match code {
         Code::Add | Code::Or | Code::Max => Code::Or,
@@ -158,7 +158,7 @@ fn scaled(site: &Site<'_>, operands: &[Kind], kind: Kind) -> Option<Vec<Piece>> 
     Some(less.into_iter().chain([times]).collect())
 }
 
-/// What an operation of one operand does with its elements, if it has a code.
+/// The code of an operation of one operand, if it has one.
 pub(crate) fn unary(site: &Site<'_>) -> Option<Code> {
     let op = site.func.op_ref(site.op);
     Some(match &*site.data().name {

@@ -144,7 +144,7 @@ pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
     Ok((0..slot.access.count()).map(|i| tensor.i64_at(i)).collect())
 }
 
-/// What an index names along an axis; one below 0 counts from the end.
+/// The place that an index names along an axis; one below 0 counts from the end.
 ///
 /// # Errors
 /// It names nothing.

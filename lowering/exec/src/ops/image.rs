@@ -29,7 +29,7 @@ pub(crate) struct Image {
     /// Places from one position to the next along the last dimension, each of which is a phase, and places of a phase.
     step: usize,
     phase: usize,
-    /// Where the cells of the terms begin, in their order, and the last of these.
+    /// The first cells of the terms, in their order, and the last of these.
     taps: Vec<usize>,
     last: usize,
 }
@@ -109,12 +109,12 @@ impl Image {
         Some(image)
     }
 
-    /// Where the cells of the terms of one channel each begin.
+    /// The first cell of each term of one channel.
     pub(crate) fn taps(&self) -> Option<&[usize]> {
         (self.together == 1).then_some(&self.taps)
     }
 
-    /// Where the first vector of the positions of runs begins among the cells of a tap, and from there to the second one, if they are one or two
+    /// The place of the first vector of the positions of runs among the cells of a tap, and from there to the second one, if they are one or two
     /// vectors of so many cells that each lie in one run, or in what is behind it; all cells of all taps are there.
     pub(crate) fn vectors(&self, runs: &[Run], lanes: usize) -> Option<[usize; 2]> {
         let (mut begins, mut count) = ([0; 2], 0);

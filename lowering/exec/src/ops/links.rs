@@ -284,7 +284,7 @@ pub(crate) fn of_integers(code: Code) -> bool {
     ) || only_of_integers(code)
 }
 
-/// Whether no float has such an operation.
+/// True if no float has such an operation.
 pub(crate) fn only_of_integers(code: Code) -> bool {
     matches!(
         code,

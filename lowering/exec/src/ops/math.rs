@@ -94,7 +94,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     ended(x, x * (above / below), TANH_ONE)
 }
 
-/// What an odd function that goes to 1 has near 0, below 1, and 1 from a number on.
+/// The values of an odd function that goes to 1: near 0, below 1, and 1 from a number on.
 #[inline(always)]
 fn ended(x: f32, near: f32, one: f32) -> f32 {
     let near = if near < -BELOW_ONE { -BELOW_ONE } else { near };

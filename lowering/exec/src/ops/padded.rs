@@ -18,7 +18,7 @@ pub(crate) struct Padded {
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
     slides: Vec<Slide>,
-    /// Where weights lie.
+    /// The places of weights.
     weights: Nest<1>,
     finish: Option<Finish>,
 }
@@ -51,7 +51,7 @@ impl Padded {
         (!finite).then_some(padded)
     }
 
-    /// Whether some weight is no finite number.
+    /// True if some weight is no finite number.
     ///
     /// # Errors
     /// One lies outside of its buffer.

@@ -1511,7 +1511,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         Some((factors.get(from..)?.as_ptr(), step))
     }
 
-    /// Where a panel of columns begins in the image, and how far behind that the vectors of its terms lie, if all are there.
+    /// The place of a panel of columns in the image, and the offsets of the vectors of its terms from it, if all are there.
     fn at_taps(
         &self,
         columns: &Range<usize>,

@@ -26,10 +26,10 @@ pub(crate) struct Network {
     backwards: Vec<bool>,
     sizes: Sizes,
     operands: Vec<Place>,
-    /// Where the lengths of sequences lie, which is the last operand.
+    /// The places of the lengths of sequences, the last operand.
     lengths: Option<Slot>,
     results: Vec<Place>,
-    /// What is made of weights and biases that are constants.
+    /// Packed weights and biases, where these are constants.
     layers: Option<Vec<Layer>>,
 }
 
@@ -41,7 +41,7 @@ struct Sizes {
     hidden: usize,
 }
 
-/// Where the elements of a value lie, beside the order in which they are computed with.
+/// The places of the elements of a value, beside those of the order that the kernel computes in.
 #[derive(Debug)]
 struct Place {
     kind: Kind,
@@ -56,7 +56,7 @@ struct Layer {
     inputs: Vec<Panel>,
     /// Of a GRU that resets states before they are multiplied, two lists: the second is multiplied by these.
     states: [Vec<Panel>; 2],
-    /// What the gates of each step begin with.
+    /// The initial sums of the gates of each step.
     begins: Vec<f32>,
 }
 
@@ -68,7 +68,7 @@ struct Panel {
     columns: Columns,
 }
 
-/// What a thread keeps from one run to the next.
+/// The memory that a thread keeps from one run to the next.
 #[derive(Debug, Default)]
 struct Spare {
     /// The address of the network whose results it has.
@@ -147,7 +147,7 @@ impl Network {
         Some(network)
     }
 
-    /// Whether what a GRU makes of the state for its third gate is multiplied before it is added.
+    /// True if the state's part of a GRU's third gate is multiplied before it is added (`linear_before_reset`).
     fn apart(&self) -> bool {
         self.cell == Cell::Gru && self.linear_before_reset
     }

@@ -15,20 +15,20 @@ use optc_ops::{GridSample, SampleMode};
 pub(crate) struct Sample {
     of: GridSample,
     kinds: [Kind; 2],
-    /// Where the planes of each batch begin in the operand and in the result, and where its places do in the grid.
+    /// The first elements of each batch, in the operand, the result and the grid.
     batches: Vec<[i64; 3]>,
-    /// Where each channel begins, in the operand and in the result.
+    /// The first element of each channel, in the operand and in the result.
     channels: Vec<[i64; 2]>,
     /// The offsets along the dimensions of a plane.
     plane: Vec<Vec<i32>>,
-    /// Where the places lie, in the result and in the grid.
+    /// The offsets of the places, in the result and in the grid.
     places: Vec<[i64; 2]>,
     /// The offsets of the coordinates of a place.
     coordinates: Vec<i64>,
     reach: [(i64, i64); 3],
 }
 
-/// What places read.
+/// The elements that places read.
 #[derive(Debug, Default)]
 struct Reads {
     /// The places that read as many elements as a place can, and these.

@@ -18,12 +18,12 @@ pub(crate) struct TopK {
     k: usize,
     /// The offsets along the axis, of the operand and of both results.
     axes: [Vec<i64>; 3],
-    /// Where the axis begins, in each.
+    /// The first element of the axis, in each.
     lanes: Vec<[i64; 3]>,
     reach: [(i64, i64); 3],
 }
 
-/// What a thread keeps from the first result to the second.
+/// The picks that a thread keeps from the first result to the second.
 #[derive(Debug, Default)]
 struct Spare {
     /// The address of the kernel whose results it has.
@@ -195,7 +195,7 @@ impl Kernel for TopK {
         [0, 0, 0, self.lanes.len() * self.k * size_of::<u32>() + best]
     }
 
-    /// What is picked for the first result is kept for the second, which the same thread writes next.
+    /// The picks for the first result are kept for the second, which the same thread writes next.
     fn run(
         &self,
         result: usize,

@@ -27,7 +27,7 @@ pub(crate) struct Wide {
     nest: Nest<3>,
 }
 
-/// What elements are in a buffer.
+/// The type of the elements in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     F64,
@@ -233,7 +233,7 @@ fn cast<C: Cell>(bytes: &[u8]) -> Result<&[C], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// What an operation does with its elements.
+/// The code of an elementwise operation.
 fn code(site: &Site<'_>, operands: &[&Slot], target: &Slot) -> Option<Code> {
     let truths = operands.iter().all(|slot| slot.is_truth());
     let name = &*site.data().name;
@@ -254,7 +254,7 @@ fn code(site: &Site<'_>, operands: &[&Slot], target: &Slot) -> Option<Code> {
     }
 }
 
-/// Whether there is a loop for an operation.
+/// True if an operation has a loop.
 fn computes(code: Code, float: bool) -> bool {
     match code {
         Code::Same | Code::Cast | Code::Truth | Code::Compare(_) => true,

@@ -270,7 +270,7 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) right: *const F,
     /// From one term of the columns to the next.
     pub(crate) right_step: usize,
-    /// How far behind `right` the first vector of each term lies, and how far behind that the second one, if not side by side.
+    /// The offset of each term's first vector from `right`, and that of the second one from it, if not side by side.
     pub(crate) taps: Option<Taps<'a>>,
     pub(crate) terms: usize,
     /// Where each row of the result begins; its columns lie one after another.
@@ -282,7 +282,7 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) half: bool,
 }
 
-/// How far the first vector of each term lies behind a place, and the second one behind that.
+/// The offset of each term's first vector from a place, and that of the second one from it.
 pub(crate) type Taps<'a> = (&'a [usize], usize);
 
 /// What products are added to.
