@@ -108,7 +108,7 @@ pub fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
     }
     let dims: Vec<Size> = ty.dims.iter().map(optc_ir::Dim::cost).collect();
     let bits = ty.dtype.bits();
-    if let Some(bytes) = padded(&ty.notation, &dims).and_then(|n| in_bytes(&n, bits)) {
+    if let Some(bytes) = padded(&ty.notation, &dims).and_then(|n| n.in_bytes(bits)) {
         return Amount::Exact(bytes);
     }
     let shape: Vec<u64> = dims.iter().map(|size| sizes.value(size)).collect();
@@ -144,11 +144,6 @@ fn padded(notation: &Notation, dims: &[Size]) -> Option<Size> {
     }
 }
 
-fn in_bytes(positions: &Size, bits: u32) -> Option<Size> {
-    let bits = Size::from(u64::from(bits));
-    positions.times(&bits)?.quotient_up(&Size::constant(8))
-}
-
 /// Physical bytes of a layout whose shape has stand-ins for unknown sizes.
 pub fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> Amount {
     let open = layout.shape().iter().filter(|&&n| numbers.stands(n));
@@ -165,7 +160,7 @@ pub fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> A
             .is_multiple_of(volume)
             .then(|| positions / volume)?;
         let all = Size::product(&extents?)?.times(&Size::from(rest))?;
-        in_bytes(&all, layout.elem_bits())
+        all.in_bytes(layout.elem_bits())
     };
     exact().map_or_else(
         || {
@@ -176,7 +171,7 @@ pub fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> A
                 .filter_map(|&n| numbers.size(n))
                 .collect();
             let bytes = padded(layout.notation(), &dims);
-            let bytes = bytes.and_then(|n| in_bytes(&n, layout.elem_bits()));
+            let bytes = bytes.and_then(|n| n.in_bytes(layout.elem_bits()));
             let bound = || sizes.value(&Size::product(&dims).unwrap_or_default());
             bytes.map_or_else(|| Amount::At(bound()), Amount::Exact)
         },

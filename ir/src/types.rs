@@ -345,11 +345,8 @@ impl TensorType {
             return bytes.into();
         }
         let sizes: Vec<Size> = self.dims.iter().map(Dim::cost).collect();
-        let bits = Size::from(u64::from(self.dtype.bits()));
-        let total = Size::product(&sizes).and_then(|n| n.times(&bits));
-        total
-            .and_then(|n| n.quotient_up(&Size::constant(8)))
-            .unwrap_or_else(|| Size::constant(i128::MAX))
+        let total = Size::product(&sizes).and_then(|n| n.in_bytes(self.dtype.bits()));
+        total.unwrap_or_else(|| Size::constant(i128::MAX))
     }
 
     /// [`TensorType::logical_bytes`] where every size is known, without the arithmetic of polynomials.

@@ -4,11 +4,17 @@ use crate::shape::computed;
 use optc_ir::Code;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{OpError, OpRef};
-use optc_ir::size::Size;
+use optc_ir::size::{Remembered, Size};
 use optc_ir::types::Dim;
+use std::cell::RefCell;
+
+thread_local! {
+    /// The windows over sizes that are not known.
+    static COUNTS: RefCell<Remembered<(Dim, Slide, bool), Dim>> = RefCell::default();
+}
 
 /// One spatial dimension of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slide {
     /// The positions of the window.
     pub kernel: usize,
@@ -82,6 +88,17 @@ impl Slide {
             return None;
         };
         steps.plus(&number(1))
+    }
+
+    /// As [`Slide::symbolic_count`], of the extent of a dimension.
+    fn symbolic_dim(&self, dim: &Dim, ceil: bool) -> Dim {
+        let key = (dim.clone(), *self, ceil);
+        let known = COUNTS.with_borrow(|counts| counts.get(&key).cloned());
+        known.unwrap_or_else(|| {
+            let count = computed(dim, |n| self.symbolic_count(n, ceil));
+            COUNTS.with_borrow_mut(|counts| counts.insert(key, count.clone()));
+            count
+        })
     }
 
     /// The operand's index of output position `at`, and that of the kernel: `at * stride + k * dilation - low`.
@@ -192,7 +209,7 @@ pub(crate) fn spatial_dims(
     let mut out = Vec::with_capacity(spatial.len());
     for (dim, slide) in spatial.iter().zip(slides) {
         let Some(n) = dim.fixed() else {
-            out.push(computed(dim, |n| slide.symbolic_count(n, ceil)));
+            out.push(slide.symbolic_dim(dim, ceil));
             continue;
         };
         let count = slide.count(n, ceil).ok_or_else(|| {

@@ -2,6 +2,9 @@
 
 mod divide;
 mod parse;
+mod remembered;
+
+pub use remembered::Remembered;
 
 use indexmap::IndexMap;
 use std::cmp::Ordering;
@@ -497,18 +500,17 @@ impl Size {
     /// This size where `name` is `number`.
     #[must_use]
     pub fn with(&self, name: &str, number: u64) -> Option<Size> {
-        let mut sum = Size::default();
-        for (monomial, &c) in &self.terms {
-            let mut product = Size::constant(c);
-            for (atom, exponent) in &monomial.0 {
-                let factor = atom.with(name, number)?;
-                for _ in 0..*exponent {
-                    product = product.times(&factor)?;
-                }
-            }
-            sum = sum.plus(&product)?;
+        self.substituted(&|own| (own == name).then(|| Size::from(number)))
+    }
+
+    /// The bytes of so many elements of `bits`, rounded up.
+    #[must_use]
+    pub fn in_bytes(&self, bits: u32) -> Option<Size> {
+        let number = |n: u32| Size::from(u64::from(n));
+        match bits % 8 {
+            0 => self.times(&number(bits / 8)),
+            _ => self.times(&number(bits))?.quotient_up(&number(8)),
         }
-        Some(sum)
     }
 
     /// This size where each name is what `meant` says, and stays where it says nothing.
@@ -597,17 +599,6 @@ impl Atom {
         let part = |size: &Size| size.substituted(meant);
         match self {
             Atom::Name(own) => Some(meant(own).unwrap_or_else(|| Size::atom(self.clone()))),
-            Atom::Quotient(a, b) => part(a)?.quotient(&part(b)?),
-            Atom::Min(a, b) => part(a)?.minimum(&part(b)?),
-            Atom::Max(a, b) => part(a)?.maximum(&part(b)?),
-        }
-    }
-
-    fn with(&self, name: &str, number: u64) -> Option<Size> {
-        let part = |size: &Size| size.with(name, number);
-        match self {
-            Atom::Name(own) if **own == *name => Some(Size::from(number)),
-            Atom::Name(_) => Some(Size::atom(self.clone())),
             Atom::Quotient(a, b) => part(a)?.quotient(&part(b)?),
             Atom::Min(a, b) => part(a)?.minimum(&part(b)?),
             Atom::Max(a, b) => part(a)?.maximum(&part(b)?),

@@ -1,15 +1,11 @@
 //! The grammar of sizes: `2*B*(S+1)`, `(S+1)//2`, `ceil(S/128)`, `min(S,1024)`, `S%7`.
 
-use super::{MAX_DEPTH, Size, is_plain};
-use indexmap::IndexMap;
+use super::{MAX_DEPTH, Remembered, Size, is_plain};
 use std::cell::RefCell;
-
-/// Texts that a thread remembers the sizes of.
-const MOST_KNOWN: usize = 1 << 12;
 
 thread_local! {
     /// The sizes of texts that were read: the same few are asked for again and again.
-    static KNOWN: RefCell<IndexMap<Box<str>, Size>> = RefCell::default();
+    static KNOWN: RefCell<Remembered<Box<str>, Size>> = RefCell::default();
 }
 
 impl Size {
@@ -36,12 +32,7 @@ impl Size {
         let known = KNOWN.with_borrow(|known| known.get(text).cloned());
         known.unwrap_or_else(|| {
             let size = Size::read(text);
-            KNOWN.with_borrow_mut(|known| {
-                if MOST_KNOWN <= known.len() {
-                    known.clear();
-                }
-                known.insert(text.into(), size.clone());
-            });
+            KNOWN.with_borrow_mut(|known| known.insert(text.into(), size.clone()));
             size
         })
     }
