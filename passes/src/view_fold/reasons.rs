@@ -356,10 +356,13 @@ impl<'a> Reasons<'a> {
     fn operations(&self, anchors: [Option<Node>; 2]) -> String {
         let mut fixed: Vec<String> = Vec::new();
         let mut names: Vec<String> = Vec::new();
+        let mut priced = false;
         for node in anchors.into_iter().flatten() {
             let NodeKind::Op(op) = self.graph.nodes[node].kind else {
                 continue;
             };
+            let sig = self.graph.nodes[node].signature;
+            priced |= sig.is_some_and(|id| self.shared.signatures.get(id).has_prices());
             let name = reader_name(self.func, Some(op));
             let text = self.takes(node, &name);
             fixed.extend(text.filter(|text| !fixed.contains(text)));
@@ -380,11 +383,21 @@ impl<'a> Reasons<'a> {
             "as far as was searched, "
         };
         let target = &self.cx.target.name;
+        let including = if priced {
+            ", the prices of their rows included"
+        } else {
+            ""
+        };
+        let (cost, costs) = if priced {
+            ("cost", "costs")
+        } else {
+            ("convert", "converts")
+        };
         match &names[..] {
             [a, b] => format!(
-                "{searched}{a} and {b} take no common order on `{target}`{with} that converts fewer bytes"
+                "{searched}{a} and {b} take no common order on `{target}`{with} that {costs} fewer bytes{including}"
             ),
-            _ => format!("{searched}no layouts on `{target}`{with} convert fewer bytes"),
+            _ => format!("{searched}no layouts on `{target}`{with} {cost} fewer bytes{including}"),
         }
     }
 
