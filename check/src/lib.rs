@@ -2,6 +2,12 @@
 //! and what it still moves.
 //!
 //! Nothing here is shared with the search; `passes` depends on this crate, and this crate on no pass.
+//!
+//! # Files
+//! - `validate.rs` proves by the witness of a fold that both programs compute the same; `certificate.rs` and `witness.rs` are the file of a fold.
+//! - `target.rs` says whether a target accepts layouts, `tiles` where it has tiles. `parts.rs` and `pieces.rs` say who reads and writes in place.
+//! - `stats.rs` counts what a program still moves, `items.rs` for each operation, `padding.rs` what stored values pad, `estimate.rs` models time.
+//! - `memory.rs` follows which bytes are written and read, `alive.rs` how many are alive at once.
 
 mod alive;
 pub mod amount;

@@ -4,6 +4,13 @@
 //! buffer of its layout's size and addresses it by an index formula of its own, so that an illegal
 //! view shows as a wrong result or as a read of poison. [`equivalent`] runs two programs on the same
 //! seeded inputs with both. Neither shares code with the layout algebra.
+//!
+//! `tiled` runs a plan program by program on parts of values, with poison around them, and takes nothing of a schedule but its form: a wrong
+//! schedule gives wrong numbers.
+//!
+//! # Files
+//! - `equivalent.rs` compares two programs. `sizes.rs` finds sizes that they run with, `random.rs` inputs; `same.rs` says which functions compute
+//!   the same; `uninterpreted.rs` is what opaque operations stand for; `memo.rs` keeps costly results for the other program.
 
 mod codes;
 mod compare;

@@ -26,6 +26,13 @@
 //! assert!(is_view(&x, &map, &y).is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Files
+//! - `function.rs`, `chain.rs`, `program.rs`: a placement as nested divisions, or, across padding, as the steps that make it.
+//! - `compare.rs` decides views exactly; `propagation.rs` gives the function behind a map; `cause.rs` says why a view is none.
+//! - `modes.rs` is mixed radix; `boxes.rs` compares functions that are no chains, box by box of indices.
+//! - `notation` has one file a notation, with its text and its meaning; the traits are in `notation/written.rs`, the table in
+//!   `notation/mod.rs`. `cute.rs` and `xla_shape.rs` are texts of whole tensors.
 
 mod boxes;
 mod build;

@@ -4,6 +4,10 @@
 //! has a tile of its own for each result ([`Tile`]): per dimension where it starts, an expression over
 //! the indices of the grid ([`Expr`]), and how long it is. The plan is kept in attributes, see
 //! [`plan`]; [`block`] is Pallas's vocabulary for the same.
+//!
+//! [`plan`] is the plan as attributes have it. `resolve.rs` makes of it a [`Schedule`]: units in order, and for each part of each operation
+//! its operands, their sources, its completion axes and its accumulation. Who runs, writes or draws a plan reads the schedule. The verifier refuses a
+//! plan that does not resolve. Tiles are carried by what operations declare, never by their names.
 
 pub mod block;
 mod check;

@@ -5,6 +5,10 @@
 //! program; larger ones refer to the bytes of the model or of its external data, which need not be
 //! there. What hangs on constants and shapes alone is only written where something uses it.
 //! Nothing here reads a file.
+//!
+//! # Files
+//! `functions.rs` puts functions in place, `graph.rs` walks the nodes, `rules` has one file a family of operators, `catalogue.rs` the list of all.
+//! Graphs of `If`, `Loop` and `Scan` become functions, of the types that `bodies.rs` finds for them.
 
 mod bodies;
 mod builder;

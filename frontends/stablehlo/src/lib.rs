@@ -5,6 +5,11 @@
 //! instruction, or has regions that are not understood, is an opaque operation with its own text.
 //!
 //! Nothing here reads a file.
+//!
+//! # Files
+//! `parse.rs` and `pretty.rs` read operations, `translate.rs` makes instructions of them, `regions.rs` computations; `verbatim.rs` keeps the text of
+//! what has no instruction. `sizes.rs` names unknown sizes by the integers that operations are handed (`known.rs`); `grids.rs` follows those that grow
+//! evenly, `signs.rs` divisions of what may be negative; `dynamic.rs` makes the ordinary operation of one that is handed sizes.
 
 mod aliases;
 mod attrs;

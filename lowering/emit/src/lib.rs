@@ -1,4 +1,18 @@
 //! Emitters: one a format.
+//!
+//! # Folders
+//! - `onnx` writes a model: a file a family of operators. `writer.rs` is the graph with its names and weights, `opaque.rs` operators as they
+//!   came, `turned.rs` products that read transposed operands, `bytes.rs` integers with a zero point, `valid.rs` what holds of every model before
+//!   it is bytes. Versions of operators are asked of the table in `formats/onnx`; what that table does not say stands beside the code that needs it.
+//! - `hlo` writes instructions (`line.rs`), as HLO text or, in `stablehlo`, as MLIR operations. `numbers.rs` takes transposes into dimension numbers,
+//!   `regions.rs` writes computations.
+//! - `linalg` writes MLIR. A value is a tensor of its digits (`digits.rs`) or, with padding, of all its positions (`stored.rs`, `packing.rs`); an
+//!   operation is the loops over the digits of its ports (`nest.rs`) around a block (`body.rs`, `scalars.rs`). Only a conversion becomes a
+//!   transpose, pack or unpack, except where an operation has no loops over positions. Padding never reaches a result.
+//! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`; `group.rs` is the kernel of a group, of its operands
+//!   (`member.rs`), accumulation and stores.
+//! - Pictures: `graph.rs` makes boxes and wires, `dot.rs` writes them, `svg` nests them (`nest.rs`), places each layer (`layered.rs`, `frame.rs`) and
+//!   draws them, or memory tile by tile (`layouts.rs`) or over time (`arena.rs`). The caller's statistics decide what an operation costs.
 
 mod build;
 mod codes;

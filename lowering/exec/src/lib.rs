@@ -36,6 +36,16 @@
 //! compared with its buffers before it is run; sums over the places of a kernel compare what they read and write with the lists
 //! that they are given. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
+//!
+//! # Files
+//! - `convert`: `plan.rs` cuts two layouts into boxes in which both are affine, `gaps.rs` padding into boxes of its own, `nest.rs` merges
+//!   strides, `task.rs` chooses a kernel and the loops around it.
+//! - `compile.rs` makes the steps of a function. `access.rs` has the offsets of an operand's elements, `memory.rs` what a step borrows, `fuse.rs`
+//!   element-wise operations that become one step, `begin.rs` and `finish.rs` prologues and epilogues of sums, `bytes.rs` products of integers with
+//!   zero points.
+//! - `ops` has a step a kind of operation, `kernels` the loops that move bytes and sum products, in a portable form and for AVX2 and AVX-512.
+//! - `team.rs` shares the work of a step by threads. `tiles` runs groups of a plan program by program: `sketch.rs` is one program, `form.rs` the
+//!   kernels of equal sketches, `run.rs` the grid.
 
 mod access;
 mod begin;

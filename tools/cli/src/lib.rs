@@ -1,5 +1,8 @@
 //! The `optc` command as a library: the same arguments, run in this process with streams of the
 //! caller, which is how file tests execute their `RUN:` lines.
+//!
+//! `transform.rs` runs passes. `model.rs` writes models and reads them back; `fallback.rs` keeps nodes that cannot be written, or the original.
+//! `terminal.rs` shows what a terminal alone gets (progress, colours) and is started by `main`: commands run in a test write the same bytes everywhere.
 
 mod args;
 mod bench;

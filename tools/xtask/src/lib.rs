@@ -1,5 +1,6 @@
 //! What the pages under `docs/` are made of, for the command that writes them and the tests that
 //! compare them.
 
+pub mod code;
 pub mod diagnostics;
 pub mod docs;

@@ -1,0 +1,348 @@
+//! How much code there is, how long its functions are, and which files depend on one another in a circle.
+//!
+//! ```text
+//! $ cargo run -p optc-xtask -- code
+//!   lines  longest  circle  crate
+//!    9876       81       4  passes
+//! ```
+//!
+//! A line of code is one that holds a token outside of comments, of `#[test]` functions and of `#[cfg(test)]` items. Folders of tests and
+//! benchmarks are left out. A file depends on those that its `use` declarations name.
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use syn::visit::{self, Visit};
+
+/// One file of a crate.
+#[derive(Debug)]
+pub struct File {
+    /// Its path below the repository.
+    pub path: String,
+    /// Lines of code.
+    pub lines: usize,
+    /// The functions with their lines of code.
+    pub functions: Vec<(String, usize)>,
+    /// The module that it is.
+    module: Vec<String>,
+    /// The modules and items of its own crate that it names.
+    uses: Vec<Vec<String>>,
+}
+
+/// One crate of the workspace.
+#[derive(Debug)]
+pub struct Package {
+    /// Its folder below the repository.
+    pub folder: String,
+    /// Its files.
+    pub files: Vec<File>,
+}
+
+impl Package {
+    /// Lines of code.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.files.iter().map(|file| file.lines).sum()
+    }
+
+    /// The functions of all files, as `path function`, with their lines of code.
+    pub fn functions(&self) -> impl Iterator<Item = (String, usize)> {
+        let named = |file: &File| {
+            let path = file.path.clone();
+            let functions = file.functions.clone().into_iter();
+            functions.map(move |(name, lines)| (format!("{path} {name}"), lines))
+        };
+        self.files
+            .iter()
+            .flat_map(named)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// The files that depend on one another in circles, largest circle first.
+    #[must_use]
+    pub fn circles(&self) -> Vec<Vec<&str>> {
+        let modules: BTreeMap<&[String], usize> = self
+            .files
+            .iter()
+            .enumerate()
+            .map(|(i, file)| (&file.module[..], i))
+            .collect();
+        let mut graph: DiGraphMap<usize, ()> = DiGraphMap::new();
+        for (i, file) in self.files.iter().enumerate() {
+            for path in &file.uses {
+                let target = (1..=path.len()).rev().find_map(|n| modules.get(&path[..n]));
+                if let Some(&target) = target.filter(|&&target| target != i) {
+                    graph.add_edge(i, target, ());
+                }
+            }
+        }
+        let mut circles: Vec<Vec<&str>> = tarjan_scc(&graph)
+            .into_iter()
+            .filter(|circle| 1 < circle.len())
+            .map(|circle| circle.iter().map(|&i| &*self.files[i].path).collect())
+            .collect();
+        circles.iter_mut().for_each(|circle| circle.sort_unstable());
+        circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+        circles
+    }
+}
+
+/// Prints a line for each crate, then the functions and circles above the limits.
+///
+/// # Errors
+/// A source cannot be read or parsed.
+pub fn run(limits: Limits) -> Result<String, String> {
+    let packages = packages(&root())?;
+    let mut out = "  lines  longest  circle  crate\n".to_owned();
+    for package in &packages {
+        let longest = package.functions().map(|f| f.1).max().unwrap_or(0);
+        let circle = package.circles().first().map_or(0, Vec::len);
+        let line = format!(
+            "{:>7}{longest:>9}{circle:>8}  {}\n",
+            package.lines(),
+            package.folder
+        );
+        out.push_str(&line);
+    }
+    let total: usize = packages.iter().map(Package::lines).sum();
+    out.push_str(&format!("{total:>7}{:>19}all\n", ""));
+    for (name, lines) in packages.iter().flat_map(Package::functions) {
+        if limits.function < lines {
+            out.push_str(&format!("function of {lines} lines: {name}\n"));
+        }
+    }
+    for circle in packages.iter().flat_map(Package::circles) {
+        if limits.circle < circle.len() {
+            out.push_str(&format!(
+                "circle of {} files: {}\n",
+                circle.len(),
+                circle.join(" ")
+            ));
+        }
+    }
+    Ok(out)
+}
+
+/// What is listed if it is longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Lines of a function.
+    pub function: usize,
+    /// Files of a circle.
+    pub circle: usize,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The crates of the workspace, tests and benchmarks left out.
+///
+/// # Errors
+/// A source cannot be read or parsed.
+pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let manifest = read(&root.join("Cargo.toml"))?;
+    let members = manifest
+        .split_once("members = [")
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .ok_or("Cargo.toml lists no members")?;
+    let folders = members.0.split('"').skip(1).step_by(2);
+    let folders = folders.filter(|folder| !["tests", "benches"].contains(folder));
+    folders.map(|folder| package(root, folder)).collect()
+}
+
+fn package(root: &Path, folder: &str) -> Result<Package, String> {
+    let src = root.join(folder).join("src");
+    let mut paths = Vec::new();
+    sources(&src, &mut paths)?;
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths.iter().filter(|path| !path.ends_with("tests.rs")) {
+        let text = read(path)?;
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(path)
+            .display()
+            .to_string();
+        let parsed = syn::parse_file(&text).map_err(|e| format!("{name}: {e}"))?;
+        let module = module_of(path.strip_prefix(&src).unwrap_or(path));
+        files.push(file(name, &text, &parsed, module));
+    }
+    Ok(Package {
+        folder: folder.to_owned(),
+        files,
+    })
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn sources(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|e| e.to_string())?.path();
+        match path.is_dir() {
+            true => sources(&path, paths)?,
+            false if path.extension().is_some_and(|e| e == "rs") => paths.push(path),
+            false => {}
+        }
+    }
+    Ok(())
+}
+
+/// The path of a module from the root of its crate, which is `crate`.
+fn module_of(path: &Path) -> Vec<String> {
+    let mut module = vec!["crate".to_owned()];
+    let path = path.with_extension("");
+    module.extend(path.iter().map(|part| part.to_string_lossy().into_owned()));
+    let last = module.last().map(String::as_str);
+    if matches!(last, Some("mod" | "lib" | "main")) {
+        module.pop();
+    }
+    module
+}
+
+fn file(path: String, text: &str, parsed: &syn::File, module: Vec<String>) -> File {
+    let comments: BTreeSet<usize> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.trim_start().starts_with("//"))
+        .map(|(i, _)| i + 1)
+        .collect();
+    let mut reader = Reader {
+        comments,
+        tests: BTreeSet::new(),
+        module: module.clone(),
+        functions: Vec::new(),
+        uses: Vec::new(),
+    };
+    reader.visit_file(parsed);
+    let mut lines = reader.code(parsed.to_token_stream());
+    lines.retain(|line| !reader.tests.contains(line));
+    File {
+        path,
+        lines: lines.len(),
+        functions: reader.functions,
+        module,
+        uses: reader.uses,
+    }
+}
+
+struct Reader {
+    comments: BTreeSet<usize>,
+    /// Lines of tests.
+    tests: BTreeSet<usize>,
+    module: Vec<String>,
+    functions: Vec<(String, usize)>,
+    uses: Vec<Vec<String>>,
+}
+
+impl Reader {
+    /// The lines that hold tokens, without comments.
+    fn code(&self, tokens: TokenStream) -> BTreeSet<usize> {
+        let mut lines = BTreeSet::new();
+        let mut add = |span: Span| lines.extend(span.start().line..=span.end().line);
+        let mut open = vec![tokens.into_iter()];
+        while let Some(tokens) = open.last_mut() {
+            match tokens.next() {
+                Some(TokenTree::Group(group)) => {
+                    add(group.span_open());
+                    add(group.span_close());
+                    open.push(group.stream().into_iter());
+                }
+                Some(token) => add(token.span()),
+                None => drop(open.pop()),
+            }
+        }
+        lines.retain(|line| *line != 0 && !self.comments.contains(line));
+        lines
+    }
+
+    /// Notes a test; whether it is one.
+    fn is_test(&mut self, attrs: &[syn::Attribute], item: &impl ToTokens) -> bool {
+        let is = |attr: &syn::Attribute| {
+            let test = attr.path().is_ident("test");
+            test || attr.meta.to_token_stream().to_string() == "cfg (test)"
+        };
+        let test = attrs.iter().any(is);
+        if test {
+            let lines = self.code(item.to_token_stream());
+            self.tests.extend(lines);
+        }
+        test
+    }
+
+    fn function(&mut self, name: &syn::Ident, item: &impl ToTokens) {
+        let lines = self.code(item.to_token_stream()).len();
+        self.functions.push((name.to_string(), lines));
+    }
+
+    /// Notes the paths of a `use` tree, from the root of the crate.
+    fn used(&mut self, tree: &syn::UseTree, path: &[String]) {
+        let with = |name: &syn::Ident| {
+            let mut path = path.to_vec();
+            match &*name.to_string() {
+                "self" if path.is_empty() => path.clone_from(&self.module),
+                "super" => {
+                    if path.is_empty() {
+                        path.clone_from(&self.module);
+                    }
+                    path.pop();
+                }
+                "self" => {}
+                other => path.push(other.to_owned()),
+            }
+            path
+        };
+        match tree {
+            syn::UseTree::Path(inner) => {
+                let path = with(&inner.ident);
+                self.used(&inner.tree, &path);
+            }
+            syn::UseTree::Name(inner) => self.uses.push(with(&inner.ident)),
+            syn::UseTree::Rename(inner) => self.uses.push(with(&inner.ident)),
+            syn::UseTree::Glob(_) => self.uses.push(path.to_vec()),
+            syn::UseTree::Group(inner) => inner.items.iter().for_each(|tree| self.used(tree, path)),
+        }
+    }
+}
+
+impl Visit<'_> for Reader {
+    fn visit_item_mod(&mut self, item: &syn::ItemMod) {
+        if !self.is_test(&item.attrs, item) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &syn::ItemFn) {
+        if !self.is_test(&item.attrs, item) {
+            self.function(&item.sig.ident, item);
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &syn::ImplItemFn) {
+        self.function(&item.sig.ident, item);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &syn::TraitItemFn) {
+        self.function(&item.sig.ident, item);
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        if self.is_test(&item.attrs, item) {
+            return;
+        }
+        // A module that gives on what its own parts declare does not depend on them.
+        if matches!(item.vis, syn::Visibility::Inherited) {
+            self.used(&item.tree, &[]);
+        }
+    }
+}
