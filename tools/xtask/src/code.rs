@@ -1,19 +1,17 @@
-//! How much code there is, how long its functions are, and which files depend on one another in a circle.
+//! Lines of code of each crate, and the length of its functions.
 //!
 //! ```text
 //! $ cargo run -p optc-xtask -- code
-//!   lines  longest  circle  crate
-//!    9876       81       4  passes
+//!   lines  longest  crate
+//!    9876       81  passes
 //! ```
 //!
 //! A line of code is one that holds a token outside of comments, of `#[test]` functions and of `#[cfg(test)]` items. Folders of tests and
-//! benchmarks are left out. A file depends on those that its `use` declarations name.
+//! benchmarks are left out. `tests/tidy/circles.rs` looks for files that use each other.
 
-use petgraph::algo::tarjan_scc;
-use petgraph::graphmap::DiGraphMap;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
@@ -26,10 +24,6 @@ pub struct File {
     pub lines: usize,
     /// The functions with their lines of code.
     pub functions: Vec<(String, usize)>,
-    /// The module that it is.
-    module: Vec<String>,
-    /// The modules and items of its own crate that it names.
-    uses: Vec<Vec<String>>,
 }
 
 /// One crate of the workspace.
@@ -61,79 +55,27 @@ impl Package {
             .collect::<Vec<_>>()
             .into_iter()
     }
-
-    /// The files that depend on one another in circles, largest circle first.
-    #[must_use]
-    pub fn circles(&self) -> Vec<Vec<&str>> {
-        let modules: BTreeMap<&[String], usize> = self
-            .files
-            .iter()
-            .enumerate()
-            .map(|(i, file)| (&file.module[..], i))
-            .collect();
-        let mut graph: DiGraphMap<usize, ()> = DiGraphMap::new();
-        for (i, file) in self.files.iter().enumerate() {
-            for path in &file.uses {
-                let target = (1..=path.len()).rev().find_map(|n| modules.get(&path[..n]));
-                if let Some(&target) = target.filter(|&&target| target != i) {
-                    graph.add_edge(i, target, ());
-                }
-            }
-        }
-        let mut circles: Vec<Vec<&str>> = tarjan_scc(&graph)
-            .into_iter()
-            .filter(|circle| 1 < circle.len())
-            .map(|circle| circle.iter().map(|&i| &*self.files[i].path).collect())
-            .collect();
-        circles.iter_mut().for_each(|circle| circle.sort_unstable());
-        circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
-        circles
-    }
 }
 
-/// Prints a line for each crate, then the functions and circles above the limits.
+/// A line for each crate, then the functions of more lines than `most`.
 ///
 /// # Errors
 /// A source cannot be read or parsed.
-pub fn run(limits: Limits) -> Result<String, String> {
+pub fn table(most: usize) -> Result<String, String> {
     let packages = packages(&root())?;
-    let mut out = "  lines  longest  circle  crate\n".to_owned();
+    let mut out = "  lines  longest  crate\n".to_owned();
     for package in &packages {
         let longest = package.functions().map(|f| f.1).max().unwrap_or(0);
-        let circle = package.circles().first().map_or(0, Vec::len);
-        let line = format!(
-            "{:>7}{longest:>9}{circle:>8}  {}\n",
-            package.lines(),
-            package.folder
-        );
+        let line = format!("{:>7}{longest:>9}  {}\n", package.lines(), package.folder);
         out.push_str(&line);
     }
     let total: usize = packages.iter().map(Package::lines).sum();
-    out.push_str(&format!("{total:>7}{:>19}all\n", ""));
-    for (name, lines) in packages.iter().flat_map(Package::functions) {
-        if limits.function < lines {
-            out.push_str(&format!("function of {lines} lines: {name}\n"));
-        }
-    }
-    for circle in packages.iter().flat_map(Package::circles) {
-        if limits.circle < circle.len() {
-            out.push_str(&format!(
-                "circle of {} files: {}\n",
-                circle.len(),
-                circle.join(" ")
-            ));
-        }
+    out.push_str(&format!("{total:>7}{:>11}all\n", ""));
+    let functions = packages.iter().flat_map(Package::functions);
+    for (name, lines) in functions.filter(|(_, lines)| most < *lines) {
+        out.push_str(&format!("function of {lines} lines: {name}\n"));
     }
     Ok(out)
-}
-
-/// What is listed if it is longer.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Lines of a function.
-    pub function: usize,
-    /// Files of a circle.
-    pub circle: usize,
 }
 
 fn root() -> PathBuf {
@@ -169,8 +111,7 @@ fn package(root: &Path, folder: &str) -> Result<Package, String> {
             .display()
             .to_string();
         let parsed = syn::parse_file(&text).map_err(|e| format!("{name}: {e}"))?;
-        let module = module_of(path.strip_prefix(&src).unwrap_or(path));
-        files.push(file(name, &text, &parsed, module));
+        files.push(file(name, &text, &parsed));
     }
     Ok(Package {
         folder: folder.to_owned(),
@@ -195,19 +136,7 @@ fn sources(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// The path of a module from the root of its crate, which is `crate`.
-fn module_of(path: &Path) -> Vec<String> {
-    let mut module = vec!["crate".to_owned()];
-    let path = path.with_extension("");
-    module.extend(path.iter().map(|part| part.to_string_lossy().into_owned()));
-    let last = module.last().map(String::as_str);
-    if matches!(last, Some("mod" | "lib" | "main")) {
-        module.pop();
-    }
-    module
-}
-
-fn file(path: String, text: &str, parsed: &syn::File, module: Vec<String>) -> File {
+fn file(path: String, text: &str, parsed: &syn::File) -> File {
     let comments: BTreeSet<usize> = text
         .lines()
         .enumerate()
@@ -217,9 +146,7 @@ fn file(path: String, text: &str, parsed: &syn::File, module: Vec<String>) -> Fi
     let mut reader = Reader {
         comments,
         tests: BTreeSet::new(),
-        module: module.clone(),
         functions: Vec::new(),
-        uses: Vec::new(),
     };
     reader.visit_file(parsed);
     let mut lines = reader.code(parsed.to_token_stream());
@@ -228,8 +155,6 @@ fn file(path: String, text: &str, parsed: &syn::File, module: Vec<String>) -> Fi
         path,
         lines: lines.len(),
         functions: reader.functions,
-        module,
-        uses: reader.uses,
     }
 }
 
@@ -237,9 +162,7 @@ struct Reader {
     comments: BTreeSet<usize>,
     /// Lines of tests.
     tests: BTreeSet<usize>,
-    module: Vec<String>,
     functions: Vec<(String, usize)>,
-    uses: Vec<Vec<String>>,
 }
 
 impl Reader {
@@ -281,35 +204,6 @@ impl Reader {
         let lines = self.code(item.to_token_stream()).len();
         self.functions.push((name.to_string(), lines));
     }
-
-    /// Notes the paths of a `use` tree, from the root of the crate.
-    fn used(&mut self, tree: &syn::UseTree, path: &[String]) {
-        let with = |name: &syn::Ident| {
-            let mut path = path.to_vec();
-            match &*name.to_string() {
-                "self" if path.is_empty() => path.clone_from(&self.module),
-                "super" => {
-                    if path.is_empty() {
-                        path.clone_from(&self.module);
-                    }
-                    path.pop();
-                }
-                "self" => {}
-                other => path.push(other.to_owned()),
-            }
-            path
-        };
-        match tree {
-            syn::UseTree::Path(inner) => {
-                let path = with(&inner.ident);
-                self.used(&inner.tree, &path);
-            }
-            syn::UseTree::Name(inner) => self.uses.push(with(&inner.ident)),
-            syn::UseTree::Rename(inner) => self.uses.push(with(&inner.ident)),
-            syn::UseTree::Glob(_) => self.uses.push(path.to_vec()),
-            syn::UseTree::Group(inner) => inner.items.iter().for_each(|tree| self.used(tree, path)),
-        }
-    }
 }
 
 impl Visit<'_> for Reader {
@@ -334,15 +228,5 @@ impl Visit<'_> for Reader {
     fn visit_trait_item_fn(&mut self, item: &syn::TraitItemFn) {
         self.function(&item.sig.ident, item);
         visit::visit_trait_item_fn(self, item);
-    }
-
-    fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        if self.is_test(&item.attrs, item) {
-            return;
-        }
-        // A module that gives on what its own parts declare does not depend on them.
-        if matches!(item.vis, syn::Visibility::Inherited) {
-            self.used(&item.tree, &[]);
-        }
     }
 }

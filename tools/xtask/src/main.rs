@@ -2,7 +2,7 @@
 //!
 //! - `cargo run -p optc-xtask -- docs [--check]` writes (or compares) the generated pages under
 //!   `docs/`.
-//! - `cargo run -p optc-xtask -- code` counts the code: lines of each crate, functions of over 80 lines, circles of over five files.
+//! - `cargo run -p optc-xtask -- code` counts lines of code of each crate and lists functions of over 80 lines.
 //! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the
 //!   models and writes the table of results. `--scale FILE` puts in what
 //!   `cargo bench -p optc-bench --bench scaling` printed into FILE; without it that section stays, and
@@ -19,11 +19,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("docs") => docs::run(&args[1..]),
-        Some("code") => code::run(code::Limits {
-            function: 80,
-            circle: 5,
-        })
-        .map(|text| print!("{text}")),
+        Some("code") => code::table(80).map(|text| print!("{text}")),
         Some("results") => results::run(&args[1..]),
         _ => Err(
             "usage: optc-xtask docs [--check] | code | results MODEL.onnx… [--scale FILE] [--svg FILE] [--out FILE]"
