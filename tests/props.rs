@@ -1,13 +1,12 @@
 //! Properties of random programs.
 
-mod props {
-    pub(crate) mod brute;
-    pub(crate) mod copies;
-    pub(crate) mod copies_place;
-    pub(crate) mod shrink;
-    mod twice;
-}
+mod brute;
+mod copies;
+mod copies_place;
+mod shrink;
+mod twice;
 
+use copies::{Counted, Found, least_below};
 use optc_check::{Certificate, Stats};
 use optc_ir::size::SizeTable;
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
@@ -19,8 +18,6 @@ use optc_tests::check::{
     Ran, cases, in_pieces, parse, round_trip, run_on, run_passes, same_meaning, target, words,
 };
 use optc_tests::{Must, Profile, Transformer, program, transformer};
-use props::copies::{Counted, Found, least_below};
-use props::{brute, shrink};
 use std::cell::RefCell;
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
 
-mod tidy {
-    pub(crate) mod circles;
-}
+mod circles;
 
 use indexmap::{IndexMap, IndexSet};
 use optc_cli::explain::AREAS;
@@ -46,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-tile",
         ],
     ),
+    ("optc-pictures", &["optc-ir", "optc-layout", "optc-tile"]),
     (
         "optc-exec",
         &[
@@ -77,6 +76,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-onnx",
             "optc-ops",
             "optc-passes",
+            "optc-pictures",
             "optc-stablehlo",
             "optc-target",
             "optc-tile",
@@ -188,6 +188,7 @@ fn architecture_states_the_same_edges() {
             "optc" | "optc-cli" => continue,
             "optc-emit" => "lowering/emit",
             "optc-exec" => "lowering/exec",
+            "optc-pictures" => "lowering/pictures",
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
             "optc-stablehlo" => "frontends/stablehlo",
@@ -269,6 +270,33 @@ fn code_of(path: &Path) -> String {
     let text = read(path);
     let end = text.find("#[cfg(test)]").unwrap_or(text.len());
     text[..end].to_owned()
+}
+
+/// A file of a crate whose tests are one binary is a module of it, or a binary of its own.
+#[test]
+fn every_file_of_tests_is_run() {
+    let all = |path: &PathBuf| path.ends_with("tests/all.rs");
+    let mut checked = 0;
+    for all in sources("rs").into_iter().filter(all) {
+        let (text, folder) = (read(&all), all.parent().expect("a file is in a folder"));
+        let manifest = [folder.join("Cargo.toml"), folder.join("../Cargo.toml")];
+        let manifest = manifest
+            .iter()
+            .find(|path| path.exists())
+            .map(|path| read(path));
+        let manifest = manifest.expect("tests belong to a crate");
+        for path in files(folder, "rs")
+            .iter()
+            .filter(|path| path.parent() == Some(folder))
+        {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let module = text.contains(&format!("mod {name};"));
+            let binary = manifest.contains(&format!("name = \"{name}\""));
+            assert!(module || binary, "{} is not run", relative(path));
+            checked += 1;
+        }
+    }
+    assert!(60 < checked, "{checked} files of tests");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The oracle reads the same random choices as the text that the crate parses, and follows the
 //! definitions with index arithmetic alone. `OPTC_HAMMER=1000000 cargo test --release` runs longer.
 
-mod support;
+use crate::support;
 
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, Mode, Notation, NotationKind, ViewMap, deduce, is_view, propagate};

@@ -1,6 +1,6 @@
 //! CuTe's notation and algebra: conversions, and every law by enumeration.
 
-mod support;
+use crate::support;
 
 use optc_layout::cute::{CuteError, CuteLayout, CuteMode};
 use optc_layout::notation::parse_tensor;

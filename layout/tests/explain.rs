@@ -1,6 +1,6 @@
 //! The chain of pads, reshapes and transposes is the index formula.
 
-mod support;
+use crate::support;
 
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Explanation, Rearrangement, explain};

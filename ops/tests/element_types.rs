@@ -1,7 +1,7 @@
 //! Element types that are stored and moved: every bit of an element arrives, and nothing computes with
 //! them.
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{bools, check, f32s, i64s, infer, ints, props, refuse, run, type_of};
 use optc_ir::{Attr, AttrDict, Bindings, DType, MiniFloat, Tensor, Type};

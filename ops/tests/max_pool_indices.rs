@@ -1,6 +1,6 @@
 //! Where the greatest elements of windows lie, against numbers computed by hand.
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{check, f32s, i64s, props, refuse, ty};
 use optc_ir::op::{FreedomClass, OpRef};

@@ -6,7 +6,7 @@
     reason = "the lists of operands look alike"
 )]
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{
     bools, check, count, f32s, i64s, infer, ints, props, refuse, refuse_typed, run, ty, type_of,

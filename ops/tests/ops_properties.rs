@@ -1,7 +1,7 @@
 //! What holds for every operation: shape rules agree with results, also on symbols; labels of the
 //! layout freedom mean what they say; nothing panics, whatever the operands and attributes.
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{
     Case, Random, cases, count, data_len, f32s, i64s, infer, op_ref, props, run, ty, type_of,

@@ -1,6 +1,6 @@
 //! The operations against onnxruntime: the cases that `ops_reference.py` wrote to `ops_reference.txt`.
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{cases, close, run, type_of};
 use optc_ir::{Bindings, Type};

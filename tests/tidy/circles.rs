@@ -4,7 +4,7 @@
 //! is no use: it is how a module shows what its files have, and names that come through it are the file's that
 //! defines them. Modules of unit tests are left out.
 
-use crate::{read, sources};
+use super::{read, sources};
 use optc_tests::paths::relative;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

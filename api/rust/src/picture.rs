@@ -2,9 +2,9 @@
 
 use crate::program::Program;
 use optc_check::stats::{CostClass, OpCost, op_costs};
-use optc_emit::picture::{Charge, ChargeKind, Charges, Panel, Picture};
-use optc_emit::{dot, svg};
 use optc_ir::{Module, Registry};
+use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
+use optc_pictures::{dot, svg};
 
 /// One state of a program and what stands above it, such as `before`.
 #[derive(Clone, Copy, Debug)]

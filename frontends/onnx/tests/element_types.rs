@@ -1,6 +1,6 @@
 //! Elements that are stored and moved, and what stays of a graph whose axes or names are open.
 
-mod support;
+use crate::support;
 
 use optc_ir::text::print_type;
 use optc_ir::{DType, Func, MiniFloat, TensorType};

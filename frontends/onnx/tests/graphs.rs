@@ -1,6 +1,6 @@
 //! Small graphs written by hand: what import makes of them, and what it refuses.
 
-mod support;
+use crate::support;
 
 use optc_ir::text::{print_attr, print_type};
 use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity, TensorType};

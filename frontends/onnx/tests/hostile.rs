@@ -1,6 +1,6 @@
 //! Small files that ask for much.
 
-mod support;
+use crate::support;
 
 use optc_onnx::{Options, import};
 use support::*;

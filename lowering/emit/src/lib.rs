@@ -11,24 +11,13 @@
 //!   transpose, pack or unpack, except where an operation has no loops over positions. Padding never reaches a result.
 //! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`; `group.rs` is the kernel of a group, of its operands
 //!   (`member.rs`), accumulation and stores.
-//! - Pictures: `graph.rs` makes boxes and wires, `dot.rs` writes them, `svg` nests them (`nest.rs`), places each layer (`layered.rs`, `frame.rs`) and
-//!   draws them, or memory tile by tile (`layouts.rs`) or over time (`arena.rs`). The caller's statistics decide what an operation costs.
 
-mod build;
 mod codes;
-pub mod dot;
-mod graph;
 pub mod hlo;
 pub mod linalg;
 pub mod onnx;
 pub mod pallas;
-pub mod picture;
-mod repeat;
-mod scope;
-mod spelling;
 pub mod stablehlo;
-pub mod svg;
-mod words;
 
 pub use codes::CODES;
 

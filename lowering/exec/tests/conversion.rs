@@ -1,6 +1,6 @@
 //! Conversions of random layouts, for all instructions and numbers of threads, against the layout function.
 
-mod support;
+use crate::support;
 
 use optc_exec::{
     ConversionError, ConversionOptions, ConversionPlan, Isa, Moved, Padding, PlanCache,

@@ -1,6 +1,6 @@
 //! `optc bench` and `optc run --exec=physical`.
 
-mod support;
+use crate::support;
 
 use support::{Folder, optc, optc_with};
 

@@ -1,7 +1,7 @@
 //! The command as a process on broken inputs: exit status 1, a diagnostic, nothing written, and a
 //! bounded amount of memory.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::Path;

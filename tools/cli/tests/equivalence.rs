@@ -1,6 +1,6 @@
 //! What `optc verify` and `--check` take for the same program: nothing that is right is refused, and nothing else passes.
 
-mod support;
+use crate::support;
 
 use support::{Folder, optc};
 

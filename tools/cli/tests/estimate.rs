@@ -1,6 +1,6 @@
 //! `optc stats --estimate`.
 
-mod support;
+use crate::support;
 
 use serde_json::{Value as Json, json};
 use support::{CANCEL, Folder, optc, optc_with};

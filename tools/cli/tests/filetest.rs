@@ -1,6 +1,6 @@
 //! `optc test` and what its headers mean.
 
-mod support;
+use crate::support;
 
 use optc_cli::filetest;
 use std::path::Path;

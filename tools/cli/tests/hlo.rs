@@ -1,6 +1,6 @@
 //! HLO text through the command: what must stay as it is on the way.
 
-mod support;
+use crate::support;
 
 use support::{Folder, optc, optc_with};
 

@@ -1,6 +1,6 @@
 //! `optc layout` and `optc spec`.
 
-mod support;
+use crate::support;
 
 use support::{Folder, optc};
 

@@ -1,6 +1,6 @@
 //! `--emit=dot` and `--emit=svg`.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 use support::{Folder, optc, optc_with};

@@ -1,6 +1,6 @@
 //! `optc run` and `optc verify`.
 
-mod support;
+use crate::support;
 
 use optc::interp::npz::{self, Packing};
 use optc::{DType, Tensor};

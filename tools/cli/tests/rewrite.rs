@@ -1,6 +1,6 @@
 //! `optc [options] IN`: reading, passes, writing, diagnostics, exit statuses.
 
-mod support;
+use crate::support;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! `optc stats` and `optc targets`.
 
-mod support;
+use crate::support;
 
 use serde_json::{Value as Json, json};
 use support::{CANCEL, Folder, TRANSPOSE, optc, optc_with};

@@ -1,7 +1,7 @@
 //! Groups that the physical executor runs tile by tile: bit for bit what it computes untiled, in memory that was poisoned before every
 //! program, on any number of threads.
 
-mod support;
+use crate::support;
 
 #[allow(
     dead_code,

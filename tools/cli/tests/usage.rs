@@ -1,6 +1,6 @@
 //! Help, completions, wrong usage, and the generated reference.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 use support::{optc, optc_with};

@@ -1,7 +1,7 @@
 //! Pictures of programs: what is drawn, that it is well formed, and that it stays small.
 
-use optc_emit::picture::{Panel, Picture};
-use optc_emit::{dot, svg};
+use optc_pictures::picture::{Panel, Picture};
+use optc_pictures::{dot, svg};
 use roxmltree::Document;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,0 +1,4 @@
+//! The tests of this crate, one binary: each file by itself would be linked with everything again.
+
+mod estimate;
+mod stats;

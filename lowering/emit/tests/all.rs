@@ -1,0 +1,5 @@
+//! The tests of this crate, one binary: each file by itself would be linked with everything again.
+
+mod defaults;
+mod forms;
+mod opsets;

@@ -1,0 +1,14 @@
+//! The tests of this crate, one binary: each file by itself would be linked with everything again.
+
+mod analysis;
+mod build;
+mod diagnostics;
+mod element_types;
+mod max_pool_indices;
+mod ops_eval;
+mod ops_properties;
+mod ops_reference;
+mod ops_support;
+mod size_flow;
+mod text;
+mod tiles;
