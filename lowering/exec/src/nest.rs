@@ -1,4 +1,8 @@
-//! Loops over the elements of several values at once, with what each step adds to the offset of each.
+//! Nested loops over the elements of several values at once, with the offsets that each step adds.
+//!
+//! A row-major value `[4, 3]`, strides (3, 1), that is copied to one with strides (1, 4) gives two loops. The outer one has
+//! 3 steps that add 4 to the result's offset and 1 to the operand's, the inner one 4 steps that add 1 and 3. If both values
+//! have strides (3, 1), the loops are fused into one of 12 steps that add 1 to both.
 
 use crate::access::Access;
 use std::ops::Range;
@@ -10,17 +14,17 @@ pub(crate) struct Loop<const K: usize> {
     pub(crate) steps: Steps<K>,
 }
 
-/// What a loop adds to the offsets.
+/// The offsets that a loop adds at each step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Steps<const K: usize> {
-    /// As many times this as steps were made.
+    /// Constant strides, times the step.
     Strides([i64; K]),
-    /// What is listed for each step.
+    /// One entry for each step.
     Listed(Vec<[i64; K]>),
 }
 
 impl<const K: usize> Loop<K> {
-    /// Whether a step adds something to the offset of a value.
+    /// Returns whether some step adds to the offset of a value.
     pub(crate) fn moves(&self, value: usize) -> bool {
         match &self.steps {
             Steps::Strides(strides) => strides[value] != 0,
@@ -36,7 +40,7 @@ impl<const K: usize> Loop<K> {
     }
 }
 
-/// The loops over a dimension, outermost first, of values with these offsets along it.
+/// The loops over one dimension, outermost first, given each value's offsets along it.
 pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
     let n = tables.iter().map(|t| t.len()).max().unwrap_or(0);
     if n == 1 {
@@ -57,7 +61,7 @@ pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
             std::array::from_fn(|k| outer[k] + inner[k]) == get(j)
         })
     };
-    // The longest run that all others are as well.
+    // The longest inner loop for which all offsets are sums of an outer and an inner offset.
     let mut periods = (2..=run).rev().filter(|&d| n.is_multiple_of(d));
     if let Some(period) = periods.find(|&period| sums(period)) {
         let outer: [Vec<i64>; K] = tables.map(|t| t.iter().step_by(period).copied().collect());
@@ -73,7 +77,7 @@ pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
     vec![Loop { extent: n, steps }]
 }
 
-/// Sorts loops by the stride of the values in the order of `by`, the largest outermost, and joins those that are one.
+/// Sorts loops by the stride of value `by`, the largest outermost, and fuses loops that together have one stride.
 pub(crate) fn ordered<const K: usize>(mut loops: Vec<Loop<K>>, by: usize) -> Vec<Loop<K>> {
     let size = |l: &Loop<K>| match &l.steps {
         Steps::Strides(strides) => {
@@ -106,11 +110,11 @@ fn is_one<const K: usize>(outer: &Loop<K>, inner: &Loop<K>) -> bool {
     }
 }
 
-/// The most pieces of a dimension that become boxes of their own.
+/// Most pieces of a dimension that become boxes of their own.
 const MOST_PIECES: usize = 3;
 
-/// The pieces of each dimension along which all offsets go on by strides, if there are more than one and not many. Of
-/// values that are no sums these are pieces which are.
+/// Pieces of each dimension along which all offsets have constant strides, if some dimension has several pieces and none
+/// has too many. Values whose offsets are no sums by dimension are cut into pieces whose offsets are.
 fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>> {
     let shape = values.first()?.shape();
     if values.iter().any(|access| access.shape() != shape) {
@@ -145,7 +149,7 @@ fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>
     dims.iter().any(|pieces| 1 < pieces.len()).then_some(dims)
 }
 
-/// Ranges of which none goes over an index.
+/// Splits the range that contains the index `at`.
 fn cut(ranges: Vec<Range<usize>>, at: usize) -> Vec<Range<usize>> {
     let both = |range: Range<usize>| match range.start < at && at < range.end {
         true => vec![range.start..at, at..range.end],
@@ -154,7 +158,7 @@ fn cut(ranges: Vec<Range<usize>>, at: usize) -> Vec<Range<usize>> {
     ranges.into_iter().flat_map(both).collect()
 }
 
-/// The longest pieces along which offsets go on by one stride, from the first element on.
+/// The longest pieces along which offsets have one stride, from the first element on.
 fn runs<const K: usize>(n: usize, get: impl Fn(usize) -> [i64; K]) -> Vec<Range<usize>> {
     let step = |i: usize| -> [i64; K] {
         let (a, b) = (get(i), get(i + 1));
@@ -167,7 +171,7 @@ fn runs<const K: usize>(n: usize, get: impl Fn(usize) -> [i64; K]) -> Vec<Range<
         while end < n && step(end - 1) == step(from) {
             end += 1;
         }
-        // A step to somewhere else begins a piece, and is not one.
+        // A jump starts a new piece, rather than being a piece of two elements.
         if end == from + 2 && end + 1 < n && step(end) != step(from) && step(end - 1) == step(end) {
             end -= 1;
         }
@@ -177,20 +181,20 @@ fn runs<const K: usize>(n: usize, get: impl Fn(usize) -> [i64; K]) -> Vec<Range<
     runs
 }
 
-/// Loops over one set of indices of several values.
+/// Nested loops over the same indices of several values.
 #[derive(Clone, Debug)]
 pub(crate) struct Nest<const K: usize> {
     base: [i64; K],
     outer: Vec<Loop<K>>,
     /// The innermost loop: its extent and strides.
     pub(crate) inner: (usize, [i64; K]),
-    /// The least and the greatest offset of each value; the first greater than the second where there is no element.
+    /// The least and the greatest offset of each value; the first is greater than the second if there are no elements.
     reach: [(i64, i64); K],
 }
 
 impl<const K: usize> Nest<K> {
-    /// The loops over values of one shape; the first decides their order. Where the offsets of one are no sum, the outer
-    /// dimensions are one loop, whose offsets are listed.
+    /// The loops over values of one shape; the first value decides their order. If the offsets of some value are no sum by
+    /// dimension, the outer dimensions become one loop with listed offsets.
     pub(crate) fn of(values: [&Access; K]) -> Option<Nest<K>> {
         if !values.iter().all(|access| access.is_sum()) {
             return Nest::listed(values);
@@ -253,7 +257,7 @@ impl<const K: usize> Nest<K> {
         })
     }
 
-    /// The same in boxes of which each is loops with strides, where dimensions are some pieces of such.
+    /// The loops as boxes of constant strides, if dimensions consist of a few strided pieces.
     pub(crate) fn boxes(values: [&Access; K]) -> Option<Vec<Nest<K>>> {
         let Some(pieces) = pieces(values) else {
             return Some(vec![Nest::of(values)?]);
@@ -323,7 +327,7 @@ impl<const K: usize> Nest<K> {
         })
     }
 
-    /// Takes the innermost loop whose strides are like this out of the ones around the innermost, if there is one.
+    /// Removes and returns the innermost of the outer loops whose strides satisfy `like`, if there is one.
     pub(crate) fn take(&mut self, like: impl Fn(&[i64; K]) -> bool) -> Option<(usize, [i64; K])> {
         let strides = |l: &Loop<K>| match l.steps {
             Steps::Strides(strides) => Some((l.extent, strides)),
@@ -336,13 +340,13 @@ impl<const K: usize> Nest<K> {
         strides(&self.outer.remove(at))
     }
 
-    /// Whether every offset of a value is below `n`.
+    /// Returns whether every offset of a value is below `n`.
     pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
         let (low, high) = self.reach[k];
         high < low || 0 <= low && high < n as i64
     }
 
-    /// Whether a value has one offset alone.
+    /// Returns whether a value has a single offset.
     pub(crate) fn is_still(&self, k: usize) -> bool {
         let (low, high) = self.reach[k];
         low == high
@@ -363,7 +367,7 @@ impl<const K: usize> Nest<K> {
         self.outer.iter().cloned().chain([inner]).collect()
     }
 
-    /// The nest with some steps of one of its loops alone, in the part of the first value's buffer that begins at an element.
+    /// The nest with some steps of one of its loops only; offsets of the first value are relative to element `from`.
     pub(crate) fn part(&self, number: usize, steps: Range<usize>, from: usize) -> Nest<K> {
         let mut part = self.clone();
         if let Some(one) = part.outer.get_mut(number) {
@@ -384,7 +388,7 @@ impl<const K: usize> Nest<K> {
         part
     }
 
-    /// The nest with other beginnings, in the part of the first value's buffer that begins at an element.
+    /// The nest with shifted offsets; offsets of the first value are relative to element `from`.
     pub(crate) fn moved(mut self, by: [i64; K], from: usize) -> Nest<K> {
         self.base = std::array::from_fn(|k| self.base[k] + by[k]);
         self.base[0] -= from as i64;
@@ -397,7 +401,7 @@ impl<const K: usize> Nest<K> {
         outer.fold(self.inner.0 as u64, u64::saturating_mul)
     }
 
-    /// Calls with the offsets at which the innermost loop begins, each time that it does.
+    /// Calls with the offsets at each start of the innermost loop.
     pub(crate) fn each(&self, mut call: impl FnMut([i64; K])) {
         if self.inner.0 != 0 {
             walk(&self.outer, self.base, &mut call);
@@ -405,7 +409,7 @@ impl<const K: usize> Nest<K> {
     }
 }
 
-/// Calls with the offsets at every step of some loops, outermost first.
+/// Calls with the offsets at every step of nested loops, outermost first.
 pub(crate) fn walk<const K: usize>(
     loops: &[Loop<K>],
     at: [i64; K],

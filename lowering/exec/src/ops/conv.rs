@@ -1,5 +1,11 @@
-//! Convolutions as sums of products: positions of the result by channels, channels and positions of the kernel their terms. No
-//! copy of the operand is made but of the panel that is multiplied next.
+//! Convolutions as matrix products (implicit im2col): positions of the result by output channels, with input channels and
+//! taps of the kernel as terms. Only the panel that is multiplied next, or a padded image of the operand, is copied.
+//!
+//! A convolution of 3x3 from 16 to 32 channels with a result of 28x28 has 784 positions, 32 channels and 9 * 16 = 144
+//! terms.
+//!
+//! A transposed convolution is decomposed into one convolution for each phase of its strides. Depthwise convolutions have
+//! kernels of their own.
 
 use crate::access::Access;
 use crate::element::{Kind, elements};
@@ -29,17 +35,17 @@ use std::sync::Arc;
 pub(crate) struct Convolution {
     work: Work,
     biased: bool,
-    /// The operation that it is.
+    /// The operation that it computes.
     op: Op,
-    /// Weights and a bias of its own, by which a norm is done.
+    /// Weights and a bias with a norm folded into them.
     own: Option<Arc<Own>>,
-    /// What is multiplied in place of its operands.
+    /// Bytes that are multiplied in place of the operands.
     bytes: Option<Bytes>,
-    /// The way that is taken where weights are no finite numbers.
+    /// Fallback for weights that are infinite or NaN.
     padded: Option<Padded>,
 }
 
-/// The weights and the bias of a convolution with a norm after it, where the weights lie and one number a channel.
+/// Weights and one bias a channel of a convolution with a folded norm; weights are at the offsets of the operand.
 #[derive(Debug)]
 struct Own {
     weights: Vec<f32>,
@@ -48,23 +54,23 @@ struct Own {
 
 #[derive(Debug)]
 enum Work {
-    /// All positions of the kernel at once.
+    /// One product over all taps.
     Whole(Box<dyn Multiply>),
-    /// One after another those that meet the operand.
+    /// One product for each tap that reads the operand somewhere.
     Taps {
         taps: Vec<Box<dyn Multiply>>,
         fill: Fill,
     },
     Depthwise(Box<Depthwise>),
-    /// Of a transposed convolution: the places of the result that read the same places of the kernel are a convolution each.
+    /// A transposed convolution: positions of the result that read the same taps are one convolution.
     Phases {
         phases: Vec<Phase>,
-        /// The value that is written first where places read nothing.
+        /// Initial values of the result, if some phase reads nothing.
         fill: Option<Fill>,
     },
 }
 
-/// A convolution, and what is done instead where weights are no finite numbers.
+/// A convolution, and its fallback for weights that are infinite or NaN.
 #[derive(Debug)]
 struct Phase {
     work: Work,
@@ -72,7 +78,7 @@ struct Phase {
 }
 
 impl Own {
-    /// Those of the convolution at a site, if they are known.
+    /// Folds a norm's factors into the weights and bias of a convolution, if these are constants.
     fn of(site: &Site<'_>, of: &Factors) -> Option<Own> {
         let list = |operand: usize| -> Option<(Vec<f32>, &Slot)> {
             let value = *site.data().operands.get(operand)?;
@@ -113,20 +119,22 @@ impl Convolution {
         Convolution::to(site, result, None, None, None)
     }
 
-    /// The same with bytes in place of operands, unless each channel is convolved by itself.
+    /// The convolution at a site with bytes in place of its operands. A depthwise convolution needs weights as `i8`.
     pub(crate) fn in_bytes(site: &Site<'_>, bytes: &Bytes) -> Option<Convolution> {
         let result = site.slot(*site.data().results.first()?)?;
         Convolution::to(site, result, None, None, Some(bytes))
     }
 
-    /// The convolution at a site with its sums, multiplied by factors and added to terms, at another place.
+    /// The convolution at a site with a norm folded into it: sums are scaled by factors, added to terms, and stored in
+    /// `result`.
     pub(crate) fn normed(site: &Site<'_>, result: &Slot, by: Factors) -> Option<Convolution> {
         let own = Own::of(site, &by)?;
         let floats = result.kind() == Some(Kind::F32);
         Convolution::to(site, result, None, Some(Arc::new(own)), None).filter(|_| floats)
     }
 
-    /// The convolution at a site with its sums at another place, or finished before they are written; by weights of its own, if it has some.
+    /// The convolution at a site whose sums are stored in `result`, with an epilogue, folded weights or bytes if they are
+    /// given.
     fn to(
         site: &Site<'_>,
         result: &Slot,
@@ -274,8 +282,8 @@ impl Convolution {
     }
 }
 
-/// What a convolution of each channel by itself multiplies: weights as `i8`, and the bytes of its operand less a number; `scales` are those of what
-/// is done with the sums of integers.
+/// Replacement operands of a quantized depthwise convolution: weights as `i8`, and an operand with a zero point. `scales`
+/// are those of the epilogue's dequantization.
 fn centred(
     places: &Places,
     bytes: Option<&Bytes>,
@@ -304,7 +312,7 @@ fn centred(
     })
 }
 
-/// Where the bias of each element of the result lies; the first element where there is none.
+/// Access of the bias for each element of the result; the first element if there is no bias.
 fn begins(site: &Site<'_>, result: &Slot, own: Option<&Own>) -> Option<Access> {
     let all = site.all()?;
     let shape = result.access.shape();
@@ -378,8 +386,8 @@ fn transposed(site: &Site<'_>) -> bool {
     of.is_ok_and(|conv| conv.transposed)
 }
 
-/// A transposed convolution as others: along each dimension every place of the result that is so many places behind a multiple of
-/// the stride reads the same places of the kernel, backwards.
+/// Decomposes a transposed convolution. Along each dimension, positions of the result that are congruent modulo the stride
+/// read the same taps, in reverse order, and form a convolution with stride 1.
 fn phased(
     places: &Places,
     kinds: [Kind; 2],
@@ -429,11 +437,11 @@ fn phased(
     Some(Work::Phases { phases, fill })
 }
 
-/// The places of one phase along a dimension, which is the last one of slides that there is; `None` where they read nothing.
+/// The positions of one phase along dimension `dim`, the last one decomposed so far; `None` if they read nothing.
 fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<Places> {
     let number = |n: usize| i64::try_from(n).ok();
     let (stride, ahead) = (number(slide.stride)?, number(phase + slide.low)?);
-    // The element that the first place reads at each place of the kernel, from the last one on.
+    // The element that the first position reads at each tap, from the last tap on.
     let reads = (0..slide.kernel).rev().filter_map(|k| {
         let by = ahead - number(k * slide.dilation)?;
         (by % stride == 0).then_some((k, by / stride))
@@ -441,7 +449,7 @@ fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<
     let reads: Vec<(usize, i64)> = reads.collect();
     let first = reads.first()?.1;
     let dilation = reads.get(1).map_or(1, |second| second.1 - first);
-    // Elements before the first that is read are none.
+    // Elements before the first one that is read are dropped.
     let skip = usize::try_from(first).unwrap_or(0);
     let mut base = of.base;
     let mut tables = of.tables.clone();
@@ -482,7 +490,7 @@ fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<
     })
 }
 
-/// The loops of a convolution without its spatial ones.
+/// The loops of a convolution that are not spatial.
 fn still(places: &Places) -> [Along; 4] {
     let [y, x, w, b] = &places.tables;
     let zero = |n: usize| vec![0i64; n];
@@ -499,7 +507,7 @@ fn still(places: &Places) -> [Along; 4] {
     ]
 }
 
-/// All positions of the kernel as terms; the operand's offsets go on evenly along spatial dimensions.
+/// The convolution as one product over all taps, if the operand's offsets have a constant stride along spatial dimensions.
 fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
     let [y, x, w, b] = &places.tables;
     let rank = places.slides.len();
@@ -537,7 +545,7 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
         extents.push((slide, step));
     }
     let mut loops: Vec<Along> = still(places).to_vec();
-    // Bytes of several taps, or of some places only, are brought together once and not for each position.
+    // Bytes with several taps or a stride are packed once, into an image, and not for each position.
     let channels = still(places)[3][0].len();
     let apart = places.slides.iter().any(|s| 1 < s.kernel || 1 < s.stride);
     let beside = order.last().is_some_and(|&d| y[3 + d].get(1) == Some(&1));
@@ -551,7 +559,7 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
     sliding(base, &loops, kernels, &extents, places, kind)
 }
 
-/// The same with padding: positions and terms are in the order in which a window has them.
+/// The product of a convolution with padding or an image: positions and terms are in the order in which a window has them.
 fn sliding(
     base: [i64; 4],
     still: &[Along],
@@ -572,7 +580,7 @@ fn sliding(
         }
         all
     };
-    // As if there were one position and one place of the kernel, then both are put in.
+    // The product is made for a single position and tap first; then positions and terms are replaced.
     let mut products = Products::of(base, &still[1..3], [false; 2], kind)?;
     let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
     products.batch.splice(0..0, images);
@@ -589,7 +597,7 @@ fn sliding(
             .map_or(0, |(b, a)| b[0] - a[0])
     };
     let by_pixels = along(&pixels[pixels.len().saturating_sub(extents.last()?.0.output)..]);
-    // Pixels are columns if they are neighbours in the result, or if channels are not.
+    // Positions are columns if they are contiguous in the result, or if channels are not.
     let pixels_are_columns = by_pixels == 1 || along(&outputs) != 1;
     let pixel_step = step(&positions.last()?[LEFT])?;
     let taps = sum(kernels);
@@ -629,7 +637,7 @@ fn sliding(
     let [Some(first), Some(second), Some(third)] = dims else {
         return None;
     };
-    // A position alone reads its window once.
+    // With a single position, each element is read once, so that an image would not be reused.
     let many = 1 < pixels.len() && 1 < tap_places.len();
     let image = if pixels_are_columns && (kind.size() == 1 || kind.is_float() && many) {
         let lines = channels.iter().map(|channel| channel[LEFT]).collect();
@@ -644,7 +652,8 @@ fn sliding(
     } else {
         None
     };
-    // With channels innermost terms of a place are neighbours where channels are; else kernels are as weights have them.
+    // If channels are innermost, the terms of a tap are contiguous where channels are. Otherwise terms follow the weights'
+    // order.
     let channels_inside = !pixels_are_columns || kind.size() == 1 && image.is_some();
     let mut terms = Vec::with_capacity(channels.len() * taps.len());
     let mut term_places = Vec::with_capacity(terms.capacity());
@@ -684,7 +693,7 @@ fn sliding(
         even: even && channels_inside,
         image,
     });
-    // Reach: what the operands' own indices reach, as places outside are not read.
+    // Offsets of the operands' own elements, as places in the padding are not read.
     let whole = |k: usize, base: i64| {
         let ends = places.tables[k].iter().map(|t| {
             let (low, high) = (t.iter().min(), t.iter().max());
@@ -696,7 +705,7 @@ fn sliding(
     Some(products)
 }
 
-/// A contraction for each position of the kernel that meets the operand.
+/// One product for each tap that reads the operand somewhere.
 fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
     let [y, x, w, b] = &places.tables;
     let zero = |n: usize| vec![0i64; n];
@@ -806,7 +815,7 @@ impl Work {
     fn order(&self) -> Vec<u32> {
         match self {
             Work::Whole(products) => products.order(),
-            // Each position of the kernel by itself.
+            // Each tap is summed by itself.
             Work::Taps { taps, .. } => {
                 let taps = taps.iter().flat_map(|tap| tap.order());
                 std::iter::once(u32::MAX).chain(taps).collect()

@@ -1,4 +1,8 @@
-//! Convolutions whose channels are each convolved by themselves: along rows of a plane, or along channels that are neighbours.
+//! Depthwise convolutions: every group has one channel. They run along rows of a plane (channels first) or along channels
+//! (channels last).
+//!
+//! Along rows, a plane is copied with its padding, and the kernel's taps are shifted rows of the copy. Along channels, a
+//! position of the result sums, for each tap, the vector of channels at the tap times the vector of the tap's weights.
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::isa::Isa;
@@ -17,53 +21,54 @@ use std::borrow::Cow;
 
 /// Elements of a row that are summed in registers.
 const BLOCK: usize = 16;
-/// Channels that are.
+/// Channels that are summed in registers.
 const CHANNELS: usize = 32;
 /// Rows of a result that are summed at once.
 const ROWS: usize = 8;
 
-/// Rows of the kernel that are multiplied at once, of integers.
+/// Rows of the kernel whose bytes are multiplied at once, as a quad.
 const QUAD: usize = 4;
 
-/// Rows of the result whose lines are made before they are read, as what was just written is slow to read.
+/// Rows of the result whose lines of quads are made before they are read; reading what was stored just before is slow.
 const LINES: usize = 8;
 
-/// The most products of integers of 8 bits that `f32` adds up without rounding.
+/// Most products of 8-bit integers whose sum is exact in `f32`.
 const MOST_EXACT: usize = 256;
 
-/// A convolution of one channel a group. Floats are multiplied as `f32`; integers of 8 bits four at once: of four rows of the kernel
-/// along rows, and of four places of it along channels, where the machine has such products, and else as `f32`.
+/// A convolution with one channel a group. Floats are multiplied as `f32`. Bytes are multiplied in quads: four rows or
+/// columns of the kernel along rows, four taps along channels. Along channels this needs VNNI; without it, bytes are
+/// multiplied as `f32`.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     kinds: [Kind; 2],
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
-    /// Of rows and of columns.
+    /// Along rows, then along columns.
     slides: [Slide; 2],
     reach: [(i64, i64); 4],
-    /// Whether channels are neighbours in the operand and in the result.
+    /// True if channels are contiguous in the operand and in the result.
     channels: bool,
     packed: Packed,
-    /// What is done with sums before they are written.
+    /// Epilogue of the sums.
     finish: Option<Finish>,
-    /// Of bytes that are less a number, whether they have no sign; weights are `i8` then.
+    /// For operands of bytes with a zero point, true if the bytes are unsigned; weights are then `i8`.
     centred: Option<bool>,
-    /// What sums of each channel are scaled by first.
+    /// Scales and biases of each channel, applied to sums before the epilogue.
     spread: Option<Spread>,
 }
 
-/// What is multiplied in the place of the operands.
+/// Inputs that replace the operands of a depthwise convolution.
 #[derive(Debug, Default)]
 pub(crate) struct Instead<'a> {
-    /// Weights that are known.
+    /// Constant weights.
     pub(crate) weights: Option<Cow<'a, [u8]>>,
-    /// Whether bytes of the operand, which are less a number, have no sign.
+    /// For operands of bytes with a zero point, true if the bytes are unsigned.
     pub(crate) centred: Option<bool>,
-    /// What sums of each channel are scaled by, and what is added then.
+    /// Scale and bias of the sums of each channel.
     pub(crate) scales: Option<Vec<[f32; 2]>>,
 }
 
-/// The weights of a constant, the channels of a position of the kernel together.
+/// Constant weights, packed with all channels of a tap together.
 #[derive(Debug)]
 enum Packed {
     Nothing,
@@ -72,9 +77,9 @@ enum Packed {
     Unsigned(channels::Places<u8>),
 }
 
-/// What all channels of a plane share.
+/// Shape of a padded plane in memory.
 struct Plane {
-    /// From one row of the padded plane to the next, and from one phase of a row to the next.
+    /// Elements of a row of the padded plane, elements of a phase of a row, and the number of phases.
     row: usize,
     phase: usize,
     phases: usize,
@@ -123,7 +128,7 @@ impl Depthwise {
         let slides: [Slide; 2] = slides.try_into().ok()?;
         let even = |t: &Vec<i64>| step(t) == Some(1);
         let channels = y[2].len() == 1 && even(&x[1]) && even(&y[1]) && step(&w[0]).is_some();
-        // Along channels sums of integers are made of numbers that have all of them.
+        // Along channels, bytes may be summed as `f32`, which has to be exact.
         let count: usize = slides.iter().map(|s| s.kernel).product();
         if channels && !kinds[0].is_float() && MOST_EXACT < count {
             return None;
@@ -155,20 +160,21 @@ impl Depthwise {
         if let Some(weights) = weights.filter(|_| channels) {
             made.packed = made.pack(&weights).unwrap_or(Packed::Nothing);
         }
-        // Along channels what bytes are less is known to the loops over bytes alone.
+        // Along channels, only the loops over bytes know zero points and scales.
         let bytes = matches!(made.packed, Packed::Signed(_)) || !channels;
         let plain = made.centred.is_none() && made.spread.is_none();
         (plain || bytes).then_some(made)
     }
 
-    /// Whether each channel is convolved by itself, over at most two dimensions.
+    /// Returns whether every group has one channel and there are at most two spatial dimensions.
     pub(crate) fn is(places: &Places) -> bool {
         let [y, x, _, _] = &places.tables;
         let one = x[1].len() == 1 && y[2].len() == 1;
         x[2].len() == 1 && (2 <= x[1].len() || one) && places.slides.len() <= 2
     }
 
-    /// The numbers of each channel of the result, which lie where sums begin.
+    /// The entries of `values` for each channel of the result, at the offsets of the bias. `None` if these depend on
+    /// anything but the channel.
     pub(crate) fn of_channels(places: &Places, values: &[[f32; 2]]) -> Option<Vec<[f32; 2]>> {
         let (base, begins) = (places.base[3], &places.tables[3]);
         let mut others = begins
@@ -185,8 +191,8 @@ impl Depthwise {
             .collect()
     }
 
-    /// Weights as bytes, each channel of which times a scale: the bytes where the weights lie, and what sums are multiplied by, these scales by
-    /// that of the operand, and what is added, where sums begin with something.
+    /// Quantizes weights: each channel as bytes times a scale. Returns the bytes at the offsets of the weights, and for
+    /// each channel the scale of its sums, which is the channel's scale times that of the operand, and their bias.
     pub(crate) fn scaled_bytes(
         places: &Places,
         weights: &[f32],
@@ -231,7 +237,7 @@ impl Depthwise {
         }
     }
 
-    /// The weights of a constant.
+    /// Packs constant weights.
     fn pack(&self, weights: &[u8]) -> Option<Packed> {
         if !self.inside(2, weights.len() / self.kinds[0].size()) {
             return None;
@@ -247,7 +253,7 @@ impl Depthwise {
         })
     }
 
-    /// The weights of bytes that are summed four at once, if they are.
+    /// Packs weights of bytes for VNNI along channels, if that is possible.
     fn places<B: Byte>(&self, weights: &[B]) -> Option<channels::Places<B>> {
         self.beside()?;
         let w = &self.tables[2];
@@ -263,7 +269,7 @@ impl Depthwise {
         0 <= low && high < n as i64
     }
 
-    /// The weights, channels of a position of the kernel together.
+    /// Packs weights as `f32`, all channels of a tap together.
     fn by_taps(&self, weights: &[f32]) -> Vec<f32> {
         let w = &self.tables[2];
         let mut all = Vec::new();
@@ -376,7 +382,7 @@ impl Depthwise {
         }
     }
 
-    /// The units of work, rows of an image or its channels, shared by threads.
+    /// Shares the units of work, rows of an image or its channels, between threads.
     fn shared<T: Element>(
         &self,
         out: &mut [T],
@@ -420,7 +426,7 @@ impl Depthwise {
         })
     }
 
-    /// Bytes that a thread needs besides.
+    /// Bytes of scratch memory that a thread needs.
     pub(crate) fn scratch(&self) -> usize {
         let parts = self.finish.as_ref().map_or(0, Finish::scratch);
         let sums = match self.channels {
@@ -444,7 +450,7 @@ impl Depthwise {
         (sums + planes) * size_of::<f32>() + parts
     }
 
-    /// Sums as what is written.
+    /// Applies the epilogue to sums.
     #[inline(always)]
     fn made<T: Float>(&self, parts: &mut [Part], sums: &mut [T]) {
         if let (Some(finish), Ok(sums)) = (&self.finish, bytemuck::try_cast_slice_mut(sums)) {
@@ -452,7 +458,7 @@ impl Depthwise {
         }
     }
 
-    /// What sums of integers become where they are made.
+    /// Requantization of integer sums in registers, if the epilogue is one.
     fn narrow<O>(&self) -> Option<Narrow> {
         let narrow = self.finish.as_ref()?.narrow()?;
         (narrow.size() == size_of::<O>()).then_some(narrow)
@@ -462,7 +468,7 @@ impl Depthwise {
         self.finish.as_ref().map_or_else(Vec::new, Finish::parts)
     }
 
-    /// A padded plane, and its rows.
+    /// Shape of a padded plane, and the number of its rows.
     fn plane(&self) -> (Plane, usize) {
         let [rows, columns] = &self.slides;
         let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
@@ -477,14 +483,14 @@ impl Depthwise {
         (plane, rows.last() + 1)
     }
 
-    /// From one column to the next in the operand and in the result, where that is forward.
+    /// Strides between columns of the operand and of the result, if they are not negative.
     fn beside(&self) -> Option<[usize; 2]> {
         let [y, x, _, _] = &self.tables;
         let forward = |table: &[i64]| usize::try_from(step(table)?).ok();
         Some([forward(&x[4])?, forward(&y[4])?])
     }
 
-    /// What the sums of each channel are added to.
+    /// Initial value of the sums of each channel.
     fn begins(&self, bias: Option<&[f32]>) -> Vec<f32> {
         let channels = &self.tables[3][1];
         let at = |offset: &i64, bias: &[f32]| bias[(self.base[3] + offset) as usize];
@@ -494,7 +500,7 @@ impl Depthwise {
         }
     }
 
-    /// Channels of columns that read all places of a row of the kernel at once, and of every other one by itself.
+    /// Convolves channels of `f32`. Columns whose taps are all inside are computed at once, the others one by one.
     fn columns(
         &self,
         out: &mut [f32],
@@ -545,7 +551,7 @@ impl Depthwise {
                 some(first..end);
             }
             (end..columns.output).for_each(|c| some(c..c + 1));
-            // While the sums of a row are near.
+            // The epilogue runs while the sums of the row are in the cache.
             let (to, whole) = (to as usize, write == count);
             match &self.finish {
                 Some(finish) if whole => {
@@ -693,7 +699,8 @@ impl Depthwise {
 }
 
 impl Depthwise {
-    /// The same with integers: a line of quads, of four rows that the kernel reads for a row of the result, by the weights of four rows.
+    /// Convolves rows of bytes: four rows that the kernel reads for a row of the result are interleaved into a line of
+    /// quads, and multiplied by quads of four rows of weights.
     #[inline(always)]
     fn quads_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
@@ -737,7 +744,7 @@ impl Depthwise {
                 });
                 let own: Vec<(usize, Quad<E>)> = own.collect();
                 let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
-                // What turned bits alone make too much the loops know.
+                // `Weights` compensates for flipped sign bits itself; the rest of the compensation is added here.
                 let more = bytes.more::<E>(weights);
                 let known = Bytes::PLAIN.more::<E>(weights);
                 let begin = begin.wrapping_sub(more);
@@ -749,7 +756,7 @@ impl Depthwise {
                 for (r, line) in own {
                     for (group, line) in line.chunks_exact_mut(width).enumerate() {
                         let from = std::array::from_fn(|i| {
-                            // Those behind the last row have no weight.
+                            // Rows beyond the kernel's last one have weights 0.
                             let kr = (group * QUAD + i).min(rows.kernel - 1);
                             &padded[(r * rows.stride + kr * rows.dilation) * width..][..width]
                         });
@@ -788,7 +795,7 @@ impl Depthwise {
         }
     }
 
-    /// The same where four columns of the kernel are multiplied at once, from where they lie.
+    /// Convolves rows of bytes: quads of four columns are made in registers from the padded plane.
     fn slid_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
@@ -865,7 +872,7 @@ impl Depthwise {
         }
     }
 
-    /// The number that the sums of a channel are added to, whose bias lies here, and what its weights add up to.
+    /// The initial value of the sums of a channel, whose bias is at offset `at`, and the sum of its weights.
     fn begin_of<E: Byte, T: Float>(
         &self,
         taps: &[(usize, Quad<E>)],
@@ -878,7 +885,7 @@ impl Depthwise {
         (begin, numbers.fold(0i32, i32::wrapping_add))
     }
 
-    /// As [`fill`](Depthwise::fill), of bytes as they are multiplied.
+    /// As [`fill`](Depthwise::fill), for bytes, whose sign bit is flipped where the kernel expects it.
     #[inline(always)]
     fn fill_bytes<E: Byte>(
         &self,
@@ -893,7 +900,8 @@ impl Depthwise {
         }
     }
 
-    /// A padded plane of bytes in the order of columns, with what is read behind the last one, and its rows.
+    /// Shape of a padded plane of bytes for [`Slid`], with room for what is read behind the last column, and the number of
+    /// rows.
     fn line_plane(&self) -> (Plane, usize) {
         let (_, height) = self.plane();
         let columns = &self.slides[1];
@@ -909,7 +917,7 @@ impl Depthwise {
         (plane, height)
     }
 
-    /// Bytes along channels, four places of the kernel at once; whether the machine has that.
+    /// Convolves bytes along channels, four taps at once. Returns false if the machine or the strides do not allow it.
     fn bytes_along_channels<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
@@ -940,7 +948,7 @@ impl Depthwise {
         let direct = narrow.is_some() || self.finish.is_none() && size_of::<O>() == 4;
         let [yt, xt, _, _] = &self.tables;
         let [rows, columns] = &self.slides;
-        // The columns that the kernel reads for a row, padding too.
+        // Columns that the kernel reads for a row, with padding.
         let width = columns.last() + 1;
         let places = pairs(rows.kernel, columns.kernel);
         let places: Vec<usize> = places
@@ -1006,8 +1014,8 @@ impl Depthwise {
         Ok(true)
     }
 
-    /// Fills the rows of a padded plane, so many elements apart, with those of an operand that begin at some place, its columns
-    /// neighbours or not.
+    /// Copies rows of an operand, from offset `from` on, into a padded plane whose rows are `apart` elements apart.
+    /// `neighbours` says that columns of the operand are contiguous.
     #[inline(always)]
     fn fill<E: Copy, P: Copy>(
         &self,
@@ -1043,7 +1051,7 @@ impl Depthwise {
         }
     }
 
-    /// Writes a row of sums that begins at some place of the result, its columns together or not.
+    /// Writes a row of sums at offset `to` of the result; `together` says that columns of the result are contiguous.
     #[inline(always)]
     fn write<S: Copy, O: Copy>(
         &self,
@@ -1065,20 +1073,20 @@ impl Depthwise {
         }
     }
 
-    /// The elements of a row of a plane of integers.
+    /// Elements of a row of a plane of integers.
     fn line(plane: &Plane) -> usize {
         plane.row.next_multiple_of(PLACES)
     }
 }
 
 impl Plane {
-    /// Where a column lies in a row.
+    /// Index of a column in a row.
     fn place(&self, column: usize) -> usize {
         column % self.phases * self.phase + column / self.phases
     }
 
-    /// The elements of a row, by the phase in which windows read them: `some` brings those from an element on, each as many behind the one
-    /// before as there are phases.
+    /// Splits a row into phases. `some(first, to)` copies the elements `first`, `first + phases`, .. of the operand to
+    /// `to`.
     #[inline(always)]
     fn spread<E>(&self, to: &mut [E], columns: &Slide, some: impl Fn(usize, &mut [E])) {
         for from in 0..self.phases.min(columns.input) {
@@ -1093,7 +1101,7 @@ impl Plane {
     }
 }
 
-/// Sets each place to what is made of an element; the last ones as a line that is full, if there is one.
+/// Maps each element; the last ones as a full vector that overlaps the previous one, if the slice has one.
 #[inline(always)]
 fn each<A: Copy, B: Copy>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     let (places, left) = to.as_chunks_mut::<PLACES>();
@@ -1117,12 +1125,12 @@ fn each<A: Copy, B: Copy>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     }
 }
 
-/// All pairs of numbers below these.
+/// All pairs of indices below `a` and `b`.
 fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)))
 }
 
-/// Sums of some channels from `at` on.
+/// Sums `N` channels from `at` on.
 #[inline(always)]
 fn some_channels<E: Float, T: Float, const N: usize>(
     out: &mut [T],
@@ -1148,26 +1156,26 @@ fn some_channels<E: Float, T: Float, const N: usize>(
     }
 }
 
-/// An element that is multiplied as `f32`, or that a sum becomes.
+/// An element that is multiplied as `f32`, or that a sum is converted to.
 pub(crate) trait Float: Element {
     fn float(self) -> f32;
 
-    /// A sum and what it is added to.
+    /// A sum plus its initial value.
     fn with(sum: f32, start: Self) -> Self;
 
-    /// Elements that are `f32` already.
+    /// The elements as `f32`, if that is their type.
     fn floats(list: &[Self]) -> Option<&[f32]> {
         let _ = list;
         None
     }
 
-    /// The same, to write.
+    /// The elements as mutable `f32`, if that is their type.
     fn floats_mut(list: &mut [Self]) -> Option<&mut [f32]> {
         let _ = list;
         None
     }
 
-    /// Convolves channels that are neighbours without making `f32` of them; whether that was done.
+    /// Convolves contiguous channels without converting them to `f32`. Returns false if there is no such kernel.
     fn whole_channels<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
@@ -1289,7 +1297,7 @@ macro_rules! bytes {
 bytes!(i8, Signed; u8, Unsigned;);
 integers! { i32, []; }
 
-/// Elements as `f32`.
+/// Elements converted to `f32`.
 fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
     fn all<E: Float>(bytes: &[u8]) -> Result<Vec<f32>, String> {
         Ok(elements::<E>(bytes)?.iter().map(|x| x.float()).collect())

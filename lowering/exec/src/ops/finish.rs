@@ -1,4 +1,7 @@
-//! What is done with sums, or with the elements of a row, before they are written: operations of which every other operand is one number.
+//! Epilogues: operations on sums, or on the elements of a row, before they are stored. Every other operand is one number.
+//!
+//! An epilogue of `dequantize(sum, 0.5)`, `relu`, `div(.., 2.0)` and `round` to `si8` turns the sum -3 into 0 and the sum
+//! 10 into 2 (2.5, ties to even).
 
 use crate::access::Access;
 use crate::element::Kind;
@@ -11,36 +14,37 @@ use bytemuck::cast_slice_mut;
 use half::{bf16, f16};
 use std::sync::Arc;
 
-/// The most lines of sums that operations are done to at once.
+/// Most lines of sums that operations are applied to at once.
 const MOST_LINES: usize = 16;
 
-/// What sums of integers are multiplied by as `f32`, and what is added then; each is rounded.
+/// Dequantization of integer sums: each is converted to `f32`, multiplied by a scale and added to a bias, with a rounding
+/// after each step.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
-    /// Factors and terms.
+    /// Scales and biases.
     pub(crate) values: Arc<[[f32; 2]]>,
-    /// Which of them each sum has.
+    /// Which of them each sum takes.
     pub(crate) access: Access,
 }
 
-/// What is done with sums before they are written: operations of which every other operand is one number.
+/// An epilogue: operations on sums before they are stored, whose other operands are one number each.
 #[derive(Clone, Debug)]
 pub(crate) struct Finish {
-    /// What is done to sums first, and by whom these are made: everything else is done to floats then.
+    /// Dequantization, which the product applies before the epilogue; the operations then take floats.
     scale: Option<Arc<Scale>>,
-    /// Whether sums are floats when the operations are done, as they are scaled first.
+    /// True if the operations take floats, because integer sums are dequantized first.
     floats: bool,
     links: Vec<Link>,
-    /// The types of the operands, the sums first, and the numbers of the others.
+    /// The types of the operands, the sums first, and the numbers that the others are.
     kinds: Vec<Kind>,
     numbers: Vec<u32>,
-    /// The same in one loop.
+    /// All operations as one loop, if [`Rescale`] knows their form.
     rescale: Option<Rescale>,
 }
 
 impl Finish {
-    /// Operations on sums of a kind, the first operand, which are 32-bit integers or `f32`, and numbers that are elements of other types;
-    /// the last one gives an element of the type that is written.
+    /// Operations on sums of a type, `i32` or `f32`, which are operand 0, and on numbers, which are the other operands. The
+    /// last operation gives an element of the type that is stored.
     pub(crate) fn of(sums: Kind, links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
         let whole = matches!(sums, Kind::I32 | Kind::F32);
         let few = links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
@@ -60,7 +64,7 @@ impl Finish {
         })
     }
 
-    /// Sums that are scaled, and operations on these if there are any.
+    /// Dequantization, and operations on the floats if there are any.
     pub(crate) fn scaled(
         scale: Scale,
         links: Vec<Link>,
@@ -76,7 +80,7 @@ impl Finish {
         })
     }
 
-    /// What is done with sums of integers that are floats before, as they are scaled by what the products know; nothing or this.
+    /// An epilogue of integer sums that the product dequantizes itself: the operations of `rest`, if any.
     pub(crate) fn of_floats(rest: Option<Finish>) -> Finish {
         let rest = rest.unwrap_or(Finish {
             scale: None,
@@ -92,17 +96,17 @@ impl Finish {
         }
     }
 
-    /// What sums are scaled by before anything else is done.
+    /// Dequantization before the operations, if there is one.
     pub(crate) fn scale(&self) -> Option<&Scale> {
         self.scale.as_deref()
     }
 
-    /// The factors and terms by which they are.
+    /// Its scales and biases.
     pub(crate) fn scales(&self) -> Option<&[[f32; 2]]> {
         Some(&self.scale.as_ref()?.values)
     }
 
-    /// Whether all operations are one loop.
+    /// Returns whether all operations are one loop.
     pub(crate) fn is_one_loop(&self) -> bool {
         self.rescale.is_some()
     }
@@ -115,7 +119,7 @@ impl Finish {
         }
     }
 
-    /// Sets sums to what is made of them, as numbers.
+    /// Replaces sums by the results of the operations, as numbers.
     pub(crate) fn all(&self, parts: &mut [Part], sums: &mut [u32]) {
         vectorized(
             #[inline(always)]
@@ -123,7 +127,7 @@ impl Finish {
         );
     }
 
-    /// The same where the machine's vectors are known already.
+    /// As [`all`](Finish::all), inside of a function that is compiled for the machine's vectors already.
     #[inline(always)]
     pub(crate) fn each(&self, parts: &mut [Part], sums: &mut [u32]) {
         if let Some(rescale) = &self.rescale {
@@ -140,7 +144,7 @@ impl Finish {
         }
     }
 
-    /// The same before sums are written, where that can be done.
+    /// The epilogue as a requantization of `i32` sums in registers, if it is one.
     pub(crate) fn narrow(&self) -> Option<Narrow> {
         if self.floats {
             return match self.rescale {
@@ -152,7 +156,7 @@ impl Finish {
         self.rescale?.narrow()
     }
 
-    /// The same of floats.
+    /// The epilogue as a requantization of `f32` sums in registers, if it is one.
     pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
         self.rescale?.narrow_floats()
     }
@@ -162,7 +166,7 @@ impl Finish {
         (self.kinds.len() + self.links.len()) * size_of::<Part>()
     }
 
-    /// Memory for [`run`](Finish::run): operands, then what operations give.
+    /// Scratch memory for [`run`](Finish::run): operands, then the results of the operations.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = vec![[0; PART]; self.kinds.len() + self.links.len()];
         for (part, &number) in parts[1..].iter_mut().zip(&self.numbers) {
@@ -171,7 +175,8 @@ impl Finish {
         parts
     }
 
-    /// Sets `used` sums from each place on to what is made of them, as numbers; they are at most as many as a part has.
+    /// Applies the operations to `used` sums from each place on and stores results as numbers; `used` is at most the length
+    /// of a part.
     pub(crate) fn lines(
         &self,
         parts: &mut [Part],
@@ -188,7 +193,7 @@ impl Finish {
                 if let Some(rescale) = &self.rescale {
                     return places.for_each(|place| rescale.run(&mut sums[place..place + used]));
                 }
-                // Several lines at once, as each operation costs something besides.
+                // Several lines at once, as each operation has a fixed cost.
                 let mut own = [0; MOST_LINES];
                 loop {
                     let (mut count, most) = (0, (PART / used.max(1)).min(MOST_LINES));
@@ -211,7 +216,8 @@ impl Finish {
         );
     }
 
-    /// Sets the first `used` of every `width` sums to what is made of them, as numbers; they are at most as many as a part has.
+    /// Applies the operations to the first `used` of every `width` sums and stores results as numbers; `used` is at most
+    /// the length of a part.
     pub(crate) fn run(&self, parts: &mut [Part], sums: &mut [u32], width: usize, used: usize) {
         vectorized(
             #[inline(always)]
@@ -252,7 +258,7 @@ impl Finish {
         );
     }
 
-    /// All operations on sums, which are given or the first part.
+    /// Computes all operations on the given sums, or on the first part if there are none.
     #[inline(always)]
     fn links(&self, parts: &mut [Part], sums: Option<&[u32]>, count: usize) {
         let operands = self.kinds.len();

@@ -1,35 +1,39 @@
-//! An operand that a kernel slides over, padded, and of bytes with four channels of a place together: what neighbouring positions read of any tap
-//! lies one after another in it, and so no position brings its window by itself. What lies together is a cell.
+//! Padded copy of an operand that a convolution's window slides over, from which im2col panels are copied in whole vectors.
+//!
+//! A cell holds the elements that lie together: one channel, or four channels of bytes (as in oneDNN's `nChw4c`). For a row
+//! of the operand `a b c d` with padding 1 on each side, one channel and stride 1, the row of the image is `0 a b c d 0`.
+//! With stride 2 it is cut into phases, `0 b d` and `a c 0`. Either way the elements that consecutive positions of the
+//! result read at one tap are contiguous.
 
 use crate::kernels::product::{Byte, Quad, weave};
 use crate::kernels::vectorized;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
 
-/// Channels of a place that lie together.
+/// Channels of a cell of bytes.
 pub(crate) const CHANNELS: usize = 4;
-/// Cells that are copied at once, and so many behind the last place.
+/// Cells that are copied at once, and cells of room behind the last place.
 const AT_ONCE: usize = 16;
 
-/// Cells of an image for each place of the operand, at most, if it has many.
+/// Most cells of a large image for each place of the operand.
 const MOST_PADDED: usize = 4;
 /// Cells that every image may have.
 const LEAST: usize = 1 << 16;
 
-/// How the channels of an operand become an image of cells.
+/// How the channels of an operand are copied to an image of cells.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// Channels of a cell.
     together: usize,
-    /// Where the channels begin.
+    /// Offset of each channel.
     channels: Vec<i64>,
-    /// From the offset of the first position to that of place 0.
+    /// Offset of place 0 relative to the offset of the first position.
     origin: i64,
     dims: [Dim; DIMS],
-    /// Places from one position to the next along the last dimension, each of which is a phase, and places of a phase.
+    /// Stride of the convolution along the last dimension, which is the number of phases, and places of one phase.
     step: usize,
     phase: usize,
-    /// The first cells of the terms, in their order, and the last of these.
+    /// The first cell of each term, in the order of the terms, and the greatest of them.
     taps: Vec<usize>,
     last: usize,
 }
@@ -37,17 +41,17 @@ pub(crate) struct Image {
 /// One dimension of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dim {
-    /// The first place, and how many there are with padding.
+    /// The first place, negative with padding, and the number of places with padding.
     pub(crate) low: i32,
     pub(crate) extent: usize,
     /// Places of the operand.
     pub(crate) size: i32,
-    /// Elements from one to the next.
+    /// Stride in elements.
     pub(crate) stride: i64,
 }
 
 impl Dim {
-    /// One place, where there is no such dimension.
+    /// A dimension of extent 1, for those that do not exist.
     pub(crate) const NONE: Dim = Dim {
         low: 0,
         extent: 1,
@@ -57,8 +61,10 @@ impl Dim {
 }
 
 impl Image {
-    /// The image of channels, so many of a cell, at taps that a kernel adds to a place, of each of which all channels are read; in terms a tap
-    /// of all channels comes after another one if there are several in a cell, otherwise a channel at all taps.
+    /// The image of channels, `together` of them in a cell. `taps` are the offsets in places that the kernel adds to a
+    /// position; each tap reads all channels. Terms are ordered by tap, then channel, if a cell has several channels;
+    /// otherwise by channel, then tap. `None` if the channels do not fill whole cells or most of the image would be
+    /// padding.
     pub(crate) fn of(
         channels: Vec<i64>,
         together: usize,
@@ -87,7 +93,7 @@ impl Image {
         let plane = image.row().checked_mul(second.extent)?;
         let plane = plane.checked_mul(first.extent)?;
         let groups = image.channels.len() / together;
-        // Padding that windows only skip would be most of it.
+        // Most of the image would be padding that windows skip.
         let places = dims.iter().map(|dim| dim.size as usize);
         let places = places.fold(groups, usize::saturating_mul);
         let most = places.saturating_mul(MOST_PADDED).max(LEAST);
@@ -109,13 +115,14 @@ impl Image {
         Some(image)
     }
 
-    /// The first cell of each term of one channel.
+    /// The first cell of each term, if a cell has one channel.
     pub(crate) fn taps(&self) -> Option<&[usize]> {
         (self.together == 1).then_some(&self.taps)
     }
 
-    /// The place of the first vector of the positions of runs among the cells of a tap, and from there to the second one, if they are one or two
-    /// vectors of so many cells that each lie in one run, or in what is behind it; all cells of all taps are there.
+    /// Offset of the first vector of some positions among the cells of a tap, and the distance from it to the second one.
+    /// The positions have to be one or two vectors of `lanes` cells, each inside of one run or of the cells behind it, and
+    /// the image has to contain these cells at every tap; otherwise `None`.
     pub(crate) fn vectors(&self, runs: &[Run], lanes: usize) -> Option<[usize; 2]> {
         let (mut begins, mut count) = ([0; 2], 0);
         for run in runs {
@@ -139,24 +146,24 @@ impl Image {
         self.step * self.phase
     }
 
-    /// Cells of all channels, and of what is copied behind them.
+    /// Cells of all channels, and of the room behind them.
     pub(crate) fn cells(&self) -> usize {
         let outer: usize = self.dims[..DIMS - 1].iter().map(|dim| dim.extent).product();
         self.channels.len() / self.together * outer * self.row() + AT_ONCE
     }
 
-    /// Elements that making it needs besides.
+    /// Elements of scratch memory that making the image needs.
     pub(crate) fn line(&self) -> usize {
         self.together * self.row()
     }
 
-    /// Where a position lies among the cells of a tap.
+    /// Offset of a position among the cells of a tap.
     fn position(&self, place: &[i32; DIMS]) -> usize {
         let at = |d: usize| (place[d] - self.dims[d].low) as usize;
         self.rows(at) + at(DIMS - 1) / self.step
     }
 
-    /// Where the cells of a tap begin.
+    /// The first cell of a tap.
     fn tap(&self, by: &[i32; DIMS]) -> usize {
         let at = |d: usize| by[d] as usize;
         let last = at(DIMS - 1);
@@ -168,8 +175,8 @@ impl Image {
         (0..DIMS - 1).fold(0, |sum, d| sum * self.dims[d].extent + at(d)) * self.row()
     }
 
-    /// Rows of the image one after another: the channels of their cells, and the offset of place 0 of the first position's, if there is one; `base`
-    /// is the offset of the first position.
+    /// Rows of the image in order: the channels of their cells and the offset of place 0, `None` if the whole row is
+    /// padding. `base` is the offset of the first position.
     fn rows_of<'a, C>(
         &'a self,
         base: i64,
@@ -193,7 +200,8 @@ impl Image {
         all.zip(rows).map(|((channels, at), to)| (channels, at, to))
     }
 
-    /// The places of a row of one channel, phase by phase, `rest` where there is nothing; `at` is the offset of its place 0, if there is one.
+    /// Copies a row of one channel, phase by phase, with `rest` as padding. `at` is the offset of place 0, `None` if the
+    /// whole row is padding.
     #[inline(always)]
     pub(crate) fn places<E: Copy>(&self, source: &[E], at: Option<i64>, rest: E, to: &mut [E]) {
         let Some(at) = at else {
@@ -208,8 +216,8 @@ impl Image {
         }
     }
 
-    /// Makes the image of an operand whose cells are elements, row by row, of each of which `row` is told where [`Image::places`] finds it; `base` is
-    /// the offset of the first position.
+    /// Makes the image of an operand whose cells are elements. `row` is called for each row with the offset that
+    /// [`Image::places`] takes; `base` is the offset of the first position.
     pub(crate) fn of_elements<C>(
         &self,
         base: i64,
@@ -227,7 +235,8 @@ impl Image {
         );
     }
 
-    /// Makes that of bytes, four channels of which are a cell, `rest` where there is nothing; `lines` has room for as many rows.
+    /// Makes the image of bytes, four channels of which are a cell, with `rest` as padding. `lines` has room for a row of
+    /// each of the four channels.
     pub(crate) fn make<B: Byte>(
         &self,
         source: &[B],
@@ -254,7 +263,7 @@ impl Image {
         }
     }
 
-    /// Makes a row of channels whose places are neighbours; `at` is the offset of its place 0.
+    /// Makes a row of channels whose places are contiguous; `at` is the offset of place 0.
     fn row_of<B: Byte>(
         &self,
         source: &[B],
@@ -281,7 +290,8 @@ impl Image {
         }
     }
 
-    /// Brings the cells of some taps side by side for the positions of runs, `width` of each tap; what is behind the last position is anything.
+    /// Packs the cells of some taps for the positions of runs, `width` cells of each tap; cells behind the last position
+    /// are unspecified.
     pub(crate) fn bring<Q: Copy>(
         &self,
         cells: &[Q],
@@ -300,13 +310,13 @@ impl Image {
             .collect();
         for (number, tap) in self.taps[taps].iter().enumerate() {
             let (from, to) = (&cells[*tap..], &mut to[number * width..]);
-            // What a run is copied too much of, the next one writes over, or the next tap.
+            // Cells that are copied beyond a run are overwritten by the next run or the next tap.
             for &[at, place] in &vectors {
                 to[place..place + AT_ONCE].copy_from_slice(&from[at..at + AT_ONCE]);
             }
         }
     }
 
-    /// Cells that a panel has room for behind those of its last tap.
+    /// Room in cells that a panel needs behind its last tap.
     pub(crate) const ROOM: usize = AT_ONCE;
 }

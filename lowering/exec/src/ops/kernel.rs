@@ -1,4 +1,4 @@
-//! What a kernel is, and what operations make of the places of their operands.
+//! The interface of kernels, and how view operations map the offsets of their operands to those of their results.
 
 use crate::access::Access;
 use crate::buffer::Buffer;
@@ -14,10 +14,10 @@ use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
 
-/// Bytes of memory of several kinds, of which one thread keeps each.
+/// Bytes of scratch memory of a thread, by purpose.
 pub(crate) type Scratch = [usize; 4];
 
-/// The kernels that operations have, and the orders in which these sum.
+/// The kernel of each operation and the order in which it sums.
 pub(crate) type Orders = IndexMap<Op, (&'static str, Vec<u32>)>;
 
 /// The name of a kernel, and the order in which it sums.
@@ -30,32 +30,32 @@ pub(crate) trait Kernel: Debug + Send + Sync {
     /// The name in a profile.
     fn name(&self) -> &'static str;
 
-    /// Whether there is nothing to do: all elements lie where they go.
+    /// Returns whether there is nothing to do, because all elements are in their places already.
     fn is_idle(&self) -> bool {
         false
     }
 
-    /// Whether it moves elements from where they lie to where they go, and looks at none of them.
+    /// Returns whether the kernel only moves elements and does not depend on their values.
     fn only_moves(&self) -> bool {
         false
     }
 
-    /// The order in which it sums, where that depends on what lies where: kernels of one name and one order give the same bits.
+    /// The order in which the kernel sums, if it depends on the layout. Kernels of equal name and order give the same bits.
     fn order(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Bytes that it keeps between runs.
+    /// Bytes that the kernel keeps between runs.
     fn own_bytes(&self) -> usize {
         0
     }
 
-    /// Bytes that each thread needs besides while it runs.
+    /// Bytes of scratch memory that each thread needs while the kernel runs.
     fn scratch(&self) -> Scratch {
         Scratch::default()
     }
 
-    /// The kernel with sums of 32-bit integers that become elements of another place before they are written, if it can.
+    /// The kernel with an epilogue that turns its sums into elements of the slot `result`, if it can have one.
     fn finished(
         &self,
         site: &Site<'_>,
@@ -67,10 +67,10 @@ pub(crate) trait Kernel: Debug + Send + Sync {
         None
     }
 
-    /// Writes the result of this number, and counts what is moved without computing.
+    /// Writes result number `result`, and counts bytes that are moved without computing.
     ///
     /// # Errors
-    /// What is wrong with the operands.
+    /// The operands are not as the kernel expects.
     fn run(
         &self,
         result: usize,
@@ -80,7 +80,7 @@ pub(crate) trait Kernel: Debug + Send + Sync {
     ) -> Result<(), String>;
 }
 
-/// An operation, with the places of its operands and results and with constants.
+/// An operation with the slots of its operands and results, and constants.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
     pub(crate) func: &'a Func,
@@ -100,26 +100,26 @@ impl<'a> Site<'a> {
         self.slots[value].as_ref()
     }
 
-    /// Whether an operation writes bytes of a place.
+    /// Returns whether an operation writes bytes of a slot.
     pub(crate) fn writes(&self, op: Op, slot: &Slot) -> bool {
         let results = &self.func.ops[op].results;
         let mut places = results.iter().map(|&v| self.slot(v));
         places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
     }
 
-    /// The places of all operands, then of all results.
+    /// The slots of all operands, then of all results.
     pub(crate) fn all(&self) -> Option<Vec<&'a Slot>> {
         let data = self.data();
         let all = data.operands.iter().chain(&data.results);
         all.map(|&value| self.slot(value)).collect()
     }
 
-    /// The bytes of an operand that is known.
+    /// The bytes of an operand that is a constant.
     pub(crate) fn constant(&self, operand: usize) -> Option<&'a [u8]> {
         self.known(*self.data().operands.get(operand)?)
     }
 
-    /// The number that all elements of a value are, if it is known; as the bits of an `f32` or an `i32`.
+    /// The number that all elements of a constant value are equal to, as the bits of an `f32` or an `i32`.
     pub(crate) fn number(&self, value: Value) -> Option<(Kind, u32)> {
         fn read<E: Element>(bytes: &[u8], at: usize) -> Option<u32> {
             let number = elements::<E>(bytes).ok()?.get(at)?.read();
@@ -142,7 +142,7 @@ impl<'a> Site<'a> {
         Some((kind, number?))
     }
 
-    /// The bytes of a place, if it is that of a constant.
+    /// The bytes of a slot, if it is that of a constant.
     pub(crate) fn constant_of(&self, slot: &Slot) -> Option<&'a [u8]> {
         match slot.storage {
             Storage::Constant(number) => self.constants.get(number)?.bytes().get(slot.range()),
@@ -150,7 +150,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The bytes of the buffer of a value that is known.
+    /// The bytes of the buffer of a value that is a constant.
     pub(crate) fn known(&self, value: Value) -> Option<&'a [u8]> {
         let slot = self.slot(value)?;
         match slot.storage {
@@ -160,10 +160,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Checks that the least and the greatest offset in each buffer lie inside of so many elements.
+/// Checks that the least and the greatest offset of each value are inside of its buffer.
 ///
 /// # Errors
-/// One does not.
+/// An offset is not.
 pub(crate) fn within<const N: usize>(
     reach: [(i64, i64); N],
     elements: [usize; N],
@@ -175,16 +175,16 @@ pub(crate) fn within<const N: usize>(
     }
 }
 
-/// Whether all elements are floats of one type.
+/// Returns whether all elements are floats of one type.
 pub(crate) fn same_float(slots: &[&Slot]) -> bool {
     let kind = slots.first().and_then(|slot| slot.kind());
     kind.is_some_and(Kind::is_float) && slots.iter().all(|slot| slot.kind() == kind)
 }
 
-/// Floats as numbers.
+/// Converts floats to `f32`.
 ///
 /// # Errors
-/// They are no whole numbers of them, or integers.
+/// The bytes are no whole elements, or the type is an integer.
 pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
     fn all<E: Element<Number = f32>>(bytes: &[u8]) -> Result<Vec<f32>, String> {
         Ok(elements::<E>(bytes)?.iter().map(|x| x.read()).collect())
@@ -197,10 +197,10 @@ pub(crate) fn numbers(kind: Kind, bytes: &[u8]) -> Result<Vec<f32>, String> {
     }
 }
 
-/// Bytes as numbers.
+/// Reinterprets bytes as `f32`.
 ///
 /// # Errors
-/// They are no whole numbers of them.
+/// The bytes are no whole elements or not aligned.
 pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], String> {
     if bytes.is_empty() {
         return Ok(&[]);
@@ -208,8 +208,8 @@ pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Where the elements of a part of these extents lie, given where those of its whole do; what no dimension of the whole
-/// comes from is repeated.
+/// Access of a part whose extents are `shape`, given the access of its whole. Dimensions of the part that correspond to no
+/// dimension of the whole are broadcast.
 pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Access> {
     let mut pick = Vec::with_capacity(part.dims.len());
     let mut own = vec![1; shape.len()];
@@ -227,8 +227,7 @@ pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Acces
     inside.then(|| whole.picked(&pick).reshaped(&own).broadcast(shape))
 }
 
-/// Where the elements of a result lie that an operation renames, cuts out of its operand or repeats where they lie, given where
-/// those of the operand do.
+/// Access of the result of a view (a bitcast, slice or broadcast in place), given the access of the operand.
 pub(crate) fn aliased(
     func: &Func,
     op: Op,
@@ -248,7 +247,7 @@ pub(crate) fn aliased(
     }
 }
 
-/// Where the elements lie that an operation only renames.
+/// Access of the result of an operation that only rearranges its operand.
 pub(crate) fn renamed(
     func: &Func,
     op: Op,
@@ -261,7 +260,8 @@ pub(crate) fn renamed(
     Some(access.reshaped(&middle).transposed(&perm).reshaped(&shape))
 }
 
-/// The shape that an operation gives its operand, and the order that it puts these dimensions into; a conversion leaves both.
+/// The shape that a rearrangement gives its operand, and the permutation of these dimensions; a layout conversion keeps
+/// both.
 fn rearrangement(
     func: &Func,
     op: Op,
@@ -282,7 +282,7 @@ fn rearrangement(
     Some((middle.collect::<Option<_>>()?, dims.perm))
 }
 
-/// Where the elements of its operand lie, given where those of an operation do that only renames them.
+/// Access of the operand of a rearrangement, given the access of its result.
 pub(crate) fn named_back(
     func: &Func,
     op: Op,
@@ -303,7 +303,7 @@ pub(crate) fn named_back(
     Some(access.reshaped(&turned).transposed(&back).reshaped(&shape))
 }
 
-/// The extents of a type, all of which are known.
+/// The extents of a type, if all are known.
 pub(crate) fn shape(ty: &optc_ir::TensorType) -> Option<Vec<usize>> {
     let sizes = ty.shape()?;
     sizes.iter().map(|&n| usize::try_from(n).ok()).collect()

@@ -1,5 +1,9 @@
-//! What softmax, norms and reductions do with a row, or with rows side by side. Sums are made in `f64`, in an order that is the same
-//! on every machine.
+//! Softmax, norms and reductions of one row, or of rows that are adjacent in memory. Sums are computed in `f64`, in an
+//! order that is the same on every machine.
+//!
+//! For a softmax of the row `1 2 3`, the greatest element is 3, the exponentials of `-2 -1 0` are divided by their sum, and
+//! the result is `0.09 0.245 0.665`. Adjacent rows (the reduced dimension is not innermost) are computed in lanes, one row
+//! in each.
 
 use crate::element::{Element, Number};
 use crate::kernels::product::Narrow;
@@ -10,17 +14,17 @@ use crate::ops::math::{greater, lesser, power};
 use bytemuck::{cast_slice, cast_slice_mut, try_cast_slice_mut};
 use optc_ops::ReduceKind;
 
-/// Rows that are worked on side by side: a line of the cache.
+/// Adjacent rows that are computed together: a cache line.
 pub(crate) const LANES: usize = 16;
 
-/// Numbers that are summed side by side.
+/// Numbers that are summed in lanes.
 pub(crate) const SUMS: usize = 8;
 
-/// What is done along the dimensions.
+/// The operation along the reduced dimensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     Softmax,
-    /// Minus the mean, if it is centred, and divided by the root of the mean of squares.
+    /// Subtracts the mean if `centred`, and divides by the root of the mean of the squares.
     Norm {
         epsilon: f64,
         centred: bool,
@@ -34,7 +38,7 @@ impl Work {
     }
 }
 
-/// What is done, with the scale and the bias of each element of a row.
+/// The operation, with the scale and the bias of each element of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Along<'a> {
     pub(crate) work: Work,
@@ -42,22 +46,22 @@ pub(crate) struct Along<'a> {
     pub(crate) bias: Option<&'a [f32]>,
 }
 
-/// What becomes of numbers when a row is done.
+/// Epilogue of a row.
 pub(crate) trait Put<T> {
-    /// Whether they are written as they are.
+    /// True if there is no operation, only the conversion to elements.
     const PLAIN: bool;
 
-    /// How bytes are made of floats, where it is that.
+    /// The epilogue as a requantization in registers, if it is one.
     fn narrow(&self) -> Option<Narrow>;
 
-    /// Sets numbers to what is made of them: the numbers of elements, whatever they are.
+    /// Applies the operations to numbers. Results are numbers of the result's type, as bits in the same slice.
     fn make(&mut self, numbers: &mut [f32]);
 
-    /// Writes what was made.
+    /// Converts the results to elements and stores them.
     fn write(&self, made: &[f32], to: &mut [T]);
 }
 
-/// The nearest elements.
+/// No epilogue: numbers are rounded to elements.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
@@ -77,7 +81,7 @@ impl<E: Element<Number = f32>> Put<E> for Plain {
     }
 }
 
-/// What operations make of the numbers, which are elements themselves.
+/// An epilogue of operations, whose results are the numbers of elements.
 #[derive(Debug)]
 pub(crate) struct Made<'a> {
     pub(crate) finish: &'a Finish,
@@ -142,7 +146,8 @@ fn most(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
     all[0]
 }
 
-/// The powers of all numbers less the greatest; the last ones as a line that is full, since one alone is as slow as that.
+/// Sets numbers to the exponentials of their differences to the greatest. The last ones are computed as a full vector,
+/// which takes as long as one number.
 #[inline(always)]
 fn powers(row: &mut [f32], most: f32) {
     let (lines, rest) = row.as_chunks_mut::<LANES>();
@@ -159,11 +164,11 @@ fn powers(row: &mut [f32], most: f32) {
     }
 }
 
-/// The softmax of some rows of `n` neighbours each, which begin where `begins` says, in what is written and in what is read; by way of lines
-/// of as many vectors as each row fills.
+/// Softmax of `R` rows of `n` contiguous elements. `begins` has the index of each row in `out` and in `source`; `lines` is
+/// scratch memory with room for each row in whole vectors.
 ///
 /// # Panics
-/// A row lies outside of what is read or written, or there are too few lines.
+/// A row is out of bounds, or `lines` is too short.
 #[inline(always)]
 pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     source: &[E],
@@ -182,7 +187,7 @@ pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: Put<T>, const R
     in_eights(source, out, begins, n, lines, put);
 }
 
-/// Elements of rows that may be written by the widest vectors.
+/// The destination as elements that the AVX-512 softmax can write, if it is.
 #[inline(always)]
 fn rows<'a, T: Element, P: Put<T>>(out: &'a mut [T], put: &P) -> Option<softmax::Rows<'a>> {
     if P::PLAIN {
@@ -192,7 +197,8 @@ fn rows<'a, T: Element, P: Put<T>>(out: &'a mut [T], put: &P) -> Option<softmax:
     Some(softmax::Rows::Bytes(bytes?, put.narrow()?))
 }
 
-/// The same in vectors of 8 numbers. What waits for all of a row, its greatest and its sum, is found of several at once.
+/// The softmax in vectors of 8 numbers. The greatest element and the sum, whose latency is that of a whole row, are
+/// computed for several rows at once.
 #[inline(always)]
 fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     source: &[E],
@@ -224,7 +230,7 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     }
     for (r, line) in lines.chunks_exact(width).enumerate() {
         let (to, line, whole) = (&mut out[begins[r][0]..][..n], &line[..n], wholes[r]);
-        // What was made is no number to be multiplied.
+        // After the epilogue the bits may be those of integers.
         let part = |line: &[f32; SUMS]| match P::PLAIN {
             true => line.map(|x| x * whole),
             false => *line,
@@ -236,7 +242,7 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
         if rest.is_empty() {
             continue;
         }
-        // The last ones as a vector that is full, if there is one.
+        // The last ones as a full vector that overlaps the previous one, if the row has one.
         match (to.last_chunk_mut::<SUMS>(), line.last_chunk::<SUMS>()) {
             (Some(to), Some(line)) => put.write(&part(line), to),
             _ => {
@@ -248,8 +254,8 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
     }
 }
 
-/// Brings a row to a line, at whose end are numbers of which the power is 0; gives the greatest. One that is no number is not seen, and makes
-/// all of the row none when it is summed.
+/// Converts a row to `f32` in `line`, padded with numbers whose exponential is 0, and returns the greatest. NaN is skipped
+/// there, but makes the sum of the row, and so the whole row, NaN.
 #[inline(always)]
 fn brought<E: Element<Number = f32>>(
     source: &[E],
@@ -271,7 +277,7 @@ fn brought<E: Element<Number = f32>>(
     if let Some(line) = lines.get_mut(parts.len()) {
         let at = from + parts.len() * SUMS;
         match source.get(at..at + SUMS) {
-            // What lies behind the row is read and not used.
+            // Elements beyond the row are read and discarded.
             Some(part) => {
                 let numbers: [f32; SUMS] = std::array::from_fn(|i| part[i].read());
                 let there = |i: usize| i < rest.len();
@@ -294,7 +300,7 @@ fn brought<E: Element<Number = f32>>(
     most(most(a, c), most(b, d))
 }
 
-/// Works on a row; gives the result of a reduction.
+/// Computes a row in place; returns the result of a reduction.
 #[inline(always)]
 pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
     let n = row.len() as f64;
@@ -329,7 +335,7 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
     }
 }
 
-/// What a row is reduced to.
+/// The result of reducing a row.
 #[inline(always)]
 pub(crate) fn reduced(row: &[f32], kind: ReduceKind) -> f32 {
     match kind {
@@ -343,8 +349,8 @@ pub(crate) fn reduced(row: &[f32], kind: ReduceKind) -> f32 {
     }
 }
 
-/// Rows that lie side by side, from the first element of the first one on: how many, what each element adds, and where they are
-/// written.
+/// Adjacent rows: offsets of the first row, the number of rows, and the offsets of each element relative to a row's first
+/// one, in the operand and in the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
     pub(crate) from: i64,
@@ -355,7 +361,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// One element of each row, while that of a later one is asked for.
+    /// One element of each row; prefetches a later element.
     #[inline(always)]
     fn line<'a, E>(&self, source: &'a [E], element: usize) -> &'a [E] {
         if let Some(later) = self.reads.get(element + AHEAD) {
@@ -365,7 +371,7 @@ impl Places<'_> {
         &source[at..at + self.rows]
     }
 
-    /// Where one element of each row is written.
+    /// Destination of one element of each row.
     #[inline(always)]
     fn place<'a, E>(&self, out: &'a mut [E], element: usize) -> &'a mut [E] {
         if let Some(later) = self.writes.get(element + AHEAD) {
@@ -381,31 +387,31 @@ impl Places<'_> {
     }
 }
 
-/// Elements of a row that are asked for before they are needed: the machine does not see by itself where the next ones lie.
+/// Prefetch distance in elements: a hardware prefetcher does not detect the stride.
 const AHEAD: usize = 12;
 
-/// Numbers of rows that stay in the second cache.
+/// Numbers of rows that fit in the L2 cache.
 const ROOM: usize = 192 << 10;
-/// The most rows that are worked on at once.
+/// Most rows that are computed at once.
 const MOST: usize = 1024;
-/// As many of rows of which each element is whole pages from the next.
+/// Most rows at once if consecutive elements of a row are pages apart.
 const FAR: usize = 128;
-/// The elements of a page.
+/// Elements of a page.
 const PAGE: u64 = 1024;
 
-/// What is found of each of some rows that lie side by side.
+/// Intermediate values of some adjacent rows.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     mosts: Vec<f32>,
     sums: Vec<f64>,
     squares: Vec<f64>,
-    /// Powers that are no elements of the result yet.
+    /// Exponentials, which are divided before they are rounded to elements.
     powers: Vec<f32>,
 }
 
 impl Beside {
-    /// How many rows with these offsets are worked on at once, of those that lie side by side: whole lines of them where the
-    /// machine would read these anyhow, as they lie near one another, and few where it would not.
+    /// The number of adjacent rows that are computed at once, given the offsets of elements: many cache lines if a hardware
+    /// prefetcher detects the stride, as consecutive elements are near one another, and few if not.
     pub(crate) fn rows(reads: &[i64], all: usize) -> usize {
         let near = reads
             .windows(2)
@@ -419,13 +425,13 @@ impl Beside {
         (parts.div_ceil(parts.div_ceil(most / LANES)) * LANES).min(all)
     }
 
-    /// Bytes for rows with these offsets, of which there are so many.
+    /// Bytes of scratch memory for `all` rows with these offsets.
     pub(crate) fn bytes(reads: &[i64], all: usize) -> usize {
         let own = (reads.len() + 1) * size_of::<f32>() + 2 * size_of::<f64>();
         Beside::rows(reads, all) * own
     }
 
-    /// Begins with so many rows, of which each has this most.
+    /// Resets the values for `rows` rows, with this initial maximum or minimum.
     fn reset(&mut self, rows: usize, most: f32) {
         for sums in [&mut self.sums, &mut self.squares] {
             sums.clear();
@@ -436,7 +442,7 @@ impl Beside {
     }
 }
 
-/// Works on rows that lie side by side, where they lie, line by line, in the order in which [`side_by_side`] does.
+/// Computes adjacent rows in place, element by element, in the order in which [`side_by_side`] sums.
 #[inline(always)]
 pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
     source: &[E],
@@ -482,7 +488,7 @@ pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
                 }
                 return;
             }
-            // Powers are not rounded before they are divided.
+            // Exponentials are not rounded before they are divided.
             powers.resize(elements * at.rows, 0.0);
             for (j, to) in powers.chunks_exact_mut(at.rows).enumerate() {
                 raised(at.line(source, j), to, mosts, sums);
@@ -543,7 +549,7 @@ pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
     }
 }
 
-/// The powers of a line of elements less the greatest of their rows, and what they add up to.
+/// Exponentials of one element of each row minus the row's greatest, added to the sums.
 #[inline(always)]
 fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], sums: &mut [f64]) {
     let all = to.iter_mut().zip(line.iter().zip(mosts));
@@ -552,7 +558,7 @@ fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], s
     all.for_each(|(sum, &x)| *sum += f64::from(x));
 }
 
-/// Sums of each row, where it lies.
+/// Sums each row in place.
 #[inline(always)]
 fn wide_sums<E: Element<Number = f32>>(
     source: &[E],
@@ -601,7 +607,7 @@ fn mosts(tile: &[[f32; LANES]], start: f32, f: impl Fn(f32, f32) -> f32) -> [f32
     all
 }
 
-/// Works on rows whose elements lie side by side; gives the results of a reduction.
+/// Computes rows that are in the lanes of a tile; returns the results of a reduction.
 #[inline(always)]
 pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32; LANES] {
     let n = tile.len() as f64;
@@ -656,7 +662,7 @@ mod tests {
     use crate::element::Kind;
     use crate::ops::links::{Code, From, Link};
 
-    /// Rows of several lengths, with what is in them besides numbers near one another.
+    /// Four rows of a length: small numbers, large numbers, a row with an infinity, and zeros.
     fn rows(n: usize) -> Vec<f32> {
         let mut bits = 1u32;
         let mut next = || {
@@ -670,7 +676,7 @@ mod tests {
         all
     }
 
-    /// Rows without a bit that differs from what loops over 8 numbers give.
+    /// Checks that all kernels give the same bits as loops over 8 numbers.
     fn check<T: Element, P: Put<T>>(source: &[f32], n: usize, mut put: impl FnMut() -> P) {
         let begins: [[usize; 2]; 4] = std::array::from_fn(|r| [(3 - r) * (n + 3), r * n]);
         let mut lines = vec![0f32; 4 * n.next_multiple_of(softmax::WIDE)];

@@ -1,24 +1,27 @@
-//! What element-wise operations do with numbers: one after another, each with some numbers of its operands at once.
+//! Element-wise operations, one after another, each applied to a part of the elements at once.
 //!
-//! Elements are computed with as `f32` or as `i32`, whatever their type is; the result of each operation is rounded, or wraps around, as
-//! its type says.
+//! Elements are computed as `f32` or as `i32`, whatever their type is. The result of each operation is rounded to its type,
+//! or wraps around.
+//!
+//! The chain `add(a, b)`, `relu` over 1000 elements runs `add` on the first 512 elements, `relu` on these 512 sums, then
+//! both on the remaining 488.
 
 use crate::element::{Element, Kind};
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
 use bytemuck::{cast_slice, cast_slice_mut};
 use optc_ops::Direction;
 
-/// Elements that an operation is done on at once.
+/// Elements that an operation is applied to at once.
 pub(crate) const PART: usize = 512;
-/// The most operands of a chain.
+/// Most operands of a chain.
 pub(crate) const MOST_OPERANDS: usize = 7;
-/// The most operations of a chain.
+/// Most operations of a chain.
 pub(crate) const MOST_CODES: usize = 24;
 
-/// Numbers of `f32` or `i32`.
+/// A part of the elements, as bits of `f32` or `i32`.
 pub(crate) type Part = [u32; PART];
 
-/// What an operation does with its elements.
+/// The function that an operation applies to elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Code {
     Same,
@@ -41,7 +44,7 @@ pub(crate) enum Code {
     HardSwish,
     Gelu,
     GeluTanh,
-    /// At least the one, at most the other.
+    /// Clamps to a least and a greatest value.
     Clamp(f32, f32),
     LeakyRelu(f32),
     Elu(f32),
@@ -54,21 +57,22 @@ pub(crate) enum Code {
     Max,
     Min,
     Prelu,
-    /// A number in another type.
+    /// Converts to another type.
     Cast,
-    /// An integer times a scale.
+    /// Multiplies an integer by a scale.
     Dequantize,
-    /// The nearest integer, ties to even, as great as its type has it; and the same plus an integer.
+    /// Rounds to the nearest integer, ties to even, and clamps to the range of the type. `RoundPlus` adds an integer before
+    /// it clamps.
     Round,
     RoundPlus,
-    /// The nearest whole number, ties to even.
+    /// Rounds to the nearest whole number, ties to even.
     Even,
-    /// 1 where numbers are related so, where one is not 0, no number or infinite, otherwise 0.
+    /// The tests give 1 if they hold, otherwise 0: a comparison, not 0, NaN, infinite.
     Compare(Direction),
     Truth,
     IsNan,
     IsInf,
-    /// Bits of integers, and 1 less what is 0 or 1.
+    /// Bitwise operations on integers; `Flip` is 1 minus a value of 0 or 1.
     And,
     Or,
     Xor,
@@ -76,16 +80,16 @@ pub(crate) enum Code {
     Flip,
 }
 
-/// Where the elements of an operation come from.
+/// Source of the elements of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     /// An operand of the chain.
     Operand(usize),
-    /// The result of an operation before.
+    /// The result of an earlier operation.
     Code(usize),
 }
 
-/// An operation of a chain; one of one operand has it twice.
+/// An operation of a chain. A unary operation has its operand twice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) code: Code,
@@ -94,7 +98,7 @@ pub(crate) struct Link {
     pub(crate) from: [From; 2],
 }
 
-/// Does something with the type of elements of a kind.
+/// Evaluates an expression with the Rust type of the elements of a kind.
 macro_rules! with_type {
     ($kind:expr, $element:ident => $work:expr) => {
         match $kind {
@@ -128,7 +132,7 @@ macro_rules! with_type {
 
 pub(crate) use with_type;
 
-/// Numbers as what their type has of them.
+/// Rounds numbers to values of their element type.
 #[inline(always)]
 pub(crate) fn narrowed<E: Element>(part: &mut [E::Number]) {
     if size_of::<E>() != size_of::<E::Number>() {
@@ -136,7 +140,7 @@ pub(crate) fn narrowed<E: Element>(part: &mut [E::Number]) {
     }
 }
 
-/// One operation on numbers, from types to a type.
+/// Computes one operation, from operand types to the type of the result.
 #[inline(always)]
 pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
     match (link.code, from[0].is_float()) {
@@ -177,7 +181,7 @@ pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &m
                 }
                 (Code::Round, _) => {
                     let all = to.iter_mut().zip(a);
-                    // Bounds that are whole numbers are the same before rounding.
+                    // Clamping to whole numbers before rounding gives the same result.
                     all.for_each(|(to, &a)| *to = few(a, low, high));
                 }
                 (_, Kind::I32) => to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as i32),
@@ -190,7 +194,7 @@ pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &m
     }
 }
 
-/// 1 where two numbers are related so, 0 elsewhere.
+/// 1 for pairs in this relation, otherwise 0.
 #[inline(always)]
 fn compared<N: Copy + PartialOrd>(direction: Direction, a: &[N], b: &[N], to: &mut [u32]) {
     match direction {
@@ -217,7 +221,7 @@ fn tested<N: Copy>(a: &[N], to: &mut [u32], f: impl Fn(N) -> bool) {
     }
 }
 
-/// Integers by scales, rounded once: what `f32` has exactly is multiplied as such.
+/// Integers times scales, rounded once. Integers that are exact in `f32` are multiplied as `f32`, the others as `f64`.
 #[inline(always)]
 fn dequantized(a: &[i32], b: &[f32], to: &mut [f32]) {
     let bits = a.iter().fold(0, |bits, &a| bits | a ^ (a >> 31));
@@ -228,17 +232,17 @@ fn dequantized(a: &[i32], b: &[f32], to: &mut [f32]) {
     all.for_each(|(to, (&a, &b))| *to = (f64::from(a) * f64::from(b)) as f32);
 }
 
-/// What rounds a number of less than 2^22 to a whole one, ties to even, when it is added: the whole number is in the lowest bits.
+/// Adding this rounds a number below 2^22 to the nearest whole number, ties to even, which is then in the lowest bits.
 const ROUND: f32 = 12_582_912.0;
 
-/// The nearest whole number, if it is one of some bits; 0 of what is no number.
+/// The nearest whole number, for numbers of few bits; 0 for NaN.
 #[inline(always)]
 pub(crate) fn nearest(x: f32) -> f32 {
     let x = if x.is_nan() { 0.0 } else { x };
     held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
 }
 
-/// The nearest integer of 8 bits, ties to even; 0 of what is no number.
+/// The nearest integer in a range of 8 bits, ties to even; 0 for NaN.
 #[inline(always)]
 pub(crate) fn few(x: f32, low: f32, high: f32) -> i32 {
     let x = if x.is_nan() { 0.0 } else { x };
@@ -246,7 +250,7 @@ pub(crate) fn few(x: f32, low: f32, high: f32) -> i32 {
     bits.cast_signed() - ROUND.to_bits().cast_signed()
 }
 
-/// One operation on integers.
+/// Computes one operation on integers.
 #[inline(always)]
 fn whole(code: Code, a: &[i32], b: &[i32], to: &mut [i32]) {
     match code {
@@ -267,7 +271,7 @@ fn whole(code: Code, a: &[i32], b: &[i32], to: &mut [i32]) {
     }
 }
 
-/// Whether an operation is one of integers.
+/// Returns whether an operation is defined for integers.
 pub(crate) fn of_integers(code: Code) -> bool {
     matches!(
         code,
@@ -284,7 +288,7 @@ pub(crate) fn of_integers(code: Code) -> bool {
     ) || only_of_integers(code)
 }
 
-/// True if no float has such an operation.
+/// Returns whether an operation is defined for integers only.
 pub(crate) fn only_of_integers(code: Code) -> bool {
     matches!(
         code,
@@ -306,7 +310,7 @@ fn two<N: Copy>(a: &[N], b: &[N], to: &mut [N], f: impl Fn(N, N) -> N) {
     }
 }
 
-/// One operation on some elements.
+/// Computes one operation on floats.
 #[inline(always)]
 fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
     match code {
@@ -385,7 +389,7 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
     }
 }
 
-/// At least the one, at most the other; a number that is none stays.
+/// Clamps a number; NaN stays NaN.
 #[inline(always)]
 pub(crate) fn held(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };

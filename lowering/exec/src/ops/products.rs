@@ -1,10 +1,17 @@
-//! Sums of products over loops: rows of one operand by columns of the other one, with loops around them.
+//! Matrix products over strided operands: a packed GEMM whose M, N and K are lists of offsets, with batch loops around it.
 //!
-//! Of the loops that the result shares with one operand alone all together are the rows, or the columns, of a matrix product, and all
-//! loops that the result has not are its terms: offsets are listed, so that no order of dimensions needs a copy. Columns are the side
-//! that lies one after another in the result. A panel of columns is brought side by side just before it is used, or, of a constant,
-//! when the program is prepared; rows are read where they lie if their terms are neighbours. What is not multiplied as it lies in the buffer
-//! (floats of 16 bits, integers of 8) becomes a factor when it has been brought side by side, and sums become elements as they are written.
+//! For `C[i, j] = sum of A[i, k] * B[k, j]` with `A` of 2x3 and `B` of 3x4, all row-major, rows have the offsets `(C, A)` =
+//! (0, 0), (4, 3), columns `(C, B)` = (0, 0), (1, 1), (2, 2), (3, 3) and terms `(A, B)` = (0, 0), (1, 4), (2, 8). `C[i, j]`
+//! is at `rows[i] + columns[j]`, and sums the products of `A` at `rows[i] + terms[t]` by `B` at `columns[j] + terms[t]`.
+//!
+//! Loops that the result shares with one operand alone are flattened into rows (M) or columns (N). Loops that the result
+//! does not have are flattened into terms (K). Loops of all three are batch loops. As offsets are listed, no order of
+//! dimensions needs a transposed copy. The operand that is contiguous in the result gives the columns.
+//!
+//! Columns are packed into panels, either when a panel is used or, for a constant, when the program is prepared. Rows are
+//! read in place if their terms are contiguous. A factor is what the micro-kernel multiplies: an `f32`, an `i32` or a quad
+//! of four bytes along K. Elements of other types (floats of 16 bits, integers of 8) are converted to factors by packing.
+//! Accumulators are converted to elements of the result when they are stored.
 #![expect(unsafe_code, reason = "kernels take pointers to rows")]
 
 use crate::element::{Element, Kind, Number, elements, elements_mut};
@@ -30,53 +37,54 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The offsets of the result, the left and the right operand, and of what the result begins with, along one loop.
+/// Offsets of the result, the left operand, the right operand and the initial value at each step of one loop.
 pub(crate) type Along = [Vec<i64>; 4];
 
-/// The result, the operands, and what the result begins with.
+/// Indices into arrays of offsets: the result, the operands, and the initial value of the accumulators.
 pub(crate) const RESULT: usize = 0;
 pub(crate) const LEFT: usize = 1;
 pub(crate) const RIGHT: usize = 2;
 pub(crate) const START: usize = 3;
 
-/// The most terms, or factors of some terms, that are summed before sums go to memory.
+/// Most factors along K that are accumulated in registers before sums are stored (`KC` of BLIS).
 const TERMS: usize = 256;
-/// Factors of a panel, and what its last ones may be written too much of.
+/// Factors of a packed panel, with room for the vectors that are copied beyond its last term.
 const PANEL: usize = TERMS * MOST_COLUMNS + Image::ROOM;
-/// Bytes of rows that are used with all columns before others are.
+/// Bytes of packed rows that are multiplied by all columns before the next block of rows (`MC` of BLIS times `KC`).
 const ROWS_BYTES: usize = 256 << 10;
-/// The most rows of a block.
+/// Most rows of a block.
 const MOST_ROWS: usize = 1024;
-/// Elements of results that are summed beside their place, of terms that are summed in several blocks.
+/// Most accumulators that are kept outside of the result when K is cut into several blocks.
 const BESIDE: usize = 1 << 18;
-/// With so few rows, columns are read where they lie.
+/// Most rows for which columns are read in place instead of packed.
 const FEW_ROWS: usize = 48;
-/// The most elements of an operand of a small product, and as many products as there have to be, for the next one's to be asked for.
+/// A product is small if each operand has at most `SMALL` elements. Operands of the next small product are prefetched if
+/// there are at least `MANY` products.
 const SMALL: usize = 8192;
 const MANY: u64 = 8;
-/// The most rows whose sums are begun, multiplied and brought to their places before others are: those of a panel stay in the
-/// first cache.
+/// Most rows whose sums are initialized, accumulated and stored before the next rows, so that the sums of a panel stay in
+/// the L1 cache.
 const SOME_ROWS: usize = 96;
 
-/// What the elements of a slice are read by.
+/// Buffers that a product reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operands<'a, E, T: Element> {
     pub(crate) left: &'a [E],
     pub(crate) right: &'a [E],
     pub(crate) start: Start<'a, T>,
-    /// What the bytes of both are less, as they lie in the buffer.
+    /// Zero points of the left and of the right operand, as stored in the buffer.
     pub(crate) zeros: [u8; 2],
 }
 
-/// What products are added to.
+/// Initial values of the accumulators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start<'a, T: Element> {
     Zero,
     /// Elements at the offsets of [`START`].
     Values(&'a [T]),
-    /// Sums there, where those are no elements yet.
+    /// Accumulators at the offsets of [`START`], where elements of the result have another type.
     Sums(&'a [T::Number]),
-    /// What is in the result.
+    /// The previous contents of the result.
     Result,
 }
 
@@ -84,72 +92,74 @@ pub(crate) enum Start<'a, T: Element> {
 #[derive(Debug)]
 pub(crate) struct Products {
     pub(crate) base: [i64; 4],
-    /// Around the matrix product.
+    /// Loops around the matrix product.
     pub(crate) batch: Vec<Loop<4>>,
-    /// Offsets of the rows, of the columns and of the terms.
+    /// Offsets of the rows (M), of the columns (N) and of the terms (K).
     pub(crate) rows: Vec<[i64; 4]>,
     pub(crate) columns: Vec<[i64; 4]>,
     pub(crate) terms: Vec<[i64; 4]>,
-    /// Whether the columns are the left operand's.
+    /// True if the left operand gives the columns.
     pub(crate) swapped: bool,
-    /// The least and greatest offset of each.
+    /// The least and the greatest offset of each value.
     pub(crate) reach: [(i64, i64); 4],
-    /// Which elements of an operand there are, if it slides.
+    /// Bounds of the operand that a convolution's window slides over; `None` if there is no window.
     pub(crate) window: Option<Window>,
-    /// What elements of the left and of the right operand, which are `f32` and no constant, are multiplied by first.
+    /// Scales that elements of the left and of the right operand are multiplied by before the product, for `f32` operands
+    /// that are no constants.
     pub(crate) scales: [Option<f32>; 2],
-    /// Of bytes that are multiplied less a number.
+    /// Signs and zero points of quantized operands.
     pub(crate) centred: Option<Centred>,
-    /// Whether elements are multiplied as they lie in the buffer.
+    /// True if elements are factors as stored in the buffer.
     direct: bool,
-    /// Terms that are one factor.
+    /// Terms that one factor holds: 4 for bytes, otherwise 1.
     together: usize,
     pub(crate) micro: Micro,
-    /// Of many small products, elements of the left and of the right operand, one in each line of the cache: those of the next product are asked
-    /// for before it is made.
+    /// For batches of many small products: offsets of the left and of the right operand, one in each cache line that a
+    /// product reads. They are prefetched for the next product while the current one is computed.
     asked: [Vec<i64>; 2],
 }
 
-/// Bytes of the left and of the right operand that are multiplied less a number, with or without a sign. Bytes without one are read as if they had
-/// one: their highest bit is turned, which makes them and what they are less 128 less.
+/// Signs and zero points of two byte operands. Unsigned bytes are read as signed ones with the sign bit flipped, which
+/// subtracts 128 from the bytes and from their zero point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Centred {
     pub(crate) unsigned: [bool; 2],
-    /// What they are less, as it lies in the buffer, if it is known.
+    /// Zero points as stored in the buffer, where they are known when the program is prepared.
     pub(crate) zeros: [Option<u8>; 2],
 }
 
-/// What is multiplied of elements in a buffer.
+/// Types of elements that have a kernel, and how they are converted to factors.
 pub(crate) trait Source: Cell {
     type Factor: Factor<Sum = Self::Number>;
 
-    /// Terms that are one factor.
+    /// Terms that one factor holds.
     const TOGETHER: usize;
-    /// Whether an element is a factor.
+    /// True if an element is a factor as stored.
     const DIRECT: bool = false;
 
-    /// Elements as the factors that they are.
+    /// Returns the elements as factors, if they are factors as stored.
     fn factors(list: &[Self]) -> Option<&[Self::Factor]> {
         let _ = list;
         None
     }
 
-    /// An element that is this byte.
+    /// Returns the element whose bits are those of the byte; zero for other types.
     fn of_byte(byte: u8) -> Self {
         let _ = byte;
         Self::zeroed()
     }
 
-    /// The sum of the bytes of some factors of a row, each less a byte.
+    /// Sums the bytes of some factors of a row, each minus the zero point `less`.
     fn total(factors: impl Iterator<Item = Self::Factor>, less: u8) -> Self::Number {
         let _ = (factors, less);
         Self::Number::zeroed()
     }
 
-    /// The factors of terms side by side, `width` of each term; what is left of the last ones is `rest`.
+    /// Converts packed elements, `width` of each term, to factors. Missing terms of the last factor are `rest`.
     fn multiplied(list: &[Self], width: usize, rest: Self, to: &mut [Self::Factor]);
 
-    /// The factors of columns, so many from `start` on, that are neighbours; whether that was done.
+    /// Packs columns that are contiguous in memory; `columns` is the first offset and the number of columns. Returns false
+    /// if the type has no such packing.
     fn beside(
         list: &[Self],
         columns: (i64, usize),
@@ -161,7 +171,7 @@ pub(crate) trait Source: Cell {
         false
     }
 
-    /// Makes the image of an operand that slides, which `i32` have none of.
+    /// Makes the padded image of an operand that a window slides over. `i32` has none.
     fn imaged(
         image: &Image,
         from: &[Self],
@@ -173,18 +183,19 @@ pub(crate) trait Source: Cell {
         let _ = (image, from, base, rest, lines, to);
     }
 
-    /// Multiplies factors by a number, which is done with `f32` alone.
+    /// Multiplies factors by a scale; `f32` only.
     fn scale(factors: &mut [Self::Factor], by: f32) {
         let _ = (factors, by);
     }
 
-    /// Makes the factors of rows of those of columns.
+    /// Turns factors of columns into factors of rows: flips the sign bit of bytes.
     #[inline(always)]
     fn rows(factors: &mut [Self::Factor]) {
         let _ = factors;
     }
 
-    /// The factors of columns whose terms, so many from `start` on, are neighbours; whether that was done.
+    /// Packs columns whose terms are contiguous in memory, a transposition; `start` is the offset of the first term and
+    /// `terms` the number of terms. Returns false if the type has no such packing.
     fn turned(
         list: &[Self],
         columns: &[i64],
@@ -366,24 +377,24 @@ macro_rules! bytes {
 
 bytes!(i8, u8);
 
-/// Products of elements of one type, written as elements of another one, with the factors of constants.
+/// Products of elements of type `E`, stored as elements of type `T`, with the packed factors of constant operands.
 #[derive(Debug)]
 pub(crate) struct Typed<E: Source, T> {
     of: Products,
-    /// Panels of a constant, by the offset that the loops around give it.
+    /// Packed panels of a constant that gives columns, by the offset that the batch loops add.
     packed: IndexMap<i64, Vec<E::Factor>>,
-    /// The rows of a constant, in groups of as many as a kernel has at once.
+    /// Packed rows of a constant, in groups of [`Micro::rows`], by the offset that the batch loops add.
     packed_rows: IndexMap<i64, Vec<E::Factor>>,
-    /// The sums of these, each less what is known that they are less, block by block.
+    /// Sums of each constant row minus its known zero point, block by block: the compensation for the columns' zero point.
     totals: IndexMap<i64, Vec<E::Number>>,
-    /// What is done with sums before they are written.
+    /// Epilogue: operations on sums before they are stored.
     finish: Option<Finish>,
-    /// What sums are scaled by before that.
+    /// Scales and biases of sums before the epilogue.
     spread: Option<Spreads>,
     target: PhantomData<T>,
 }
 
-/// What products are added to, in bytes.
+/// Initial values of the accumulators, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begins<'a> {
     Zero,
@@ -391,18 +402,19 @@ pub(crate) enum Begins<'a> {
     Result,
 }
 
-/// Products of elements that are known.
+/// Products whose types are erased.
 pub(crate) trait Multiply: Debug + Send + Sync {
-    /// The terms as the right operand has them, in the order in which they are summed.
+    /// Positions of the terms in the order in which they are summed, sorted by their offset in the right operand.
     fn order(&self) -> Vec<u32>;
 
-    /// Bytes of panels that were made of constants.
+    /// Bytes of packed constants.
     fn packed_bytes(&self) -> usize;
 
-    /// Bytes that a thread needs besides: for rows, for a panel, for sums and for elements that are no factors yet.
+    /// Bytes of scratch memory that each thread needs: for packed rows and the image, for a panel, for sums, and for
+    /// elements that are not yet factors.
     fn scratch(&self) -> Scratch;
 
-    /// Writes the products, added to what the result begins with.
+    /// Writes the products, added to the initial values.
     fn run(
         &self,
         out: &mut [u8],
@@ -479,13 +491,13 @@ impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
     }
 }
 
-/// Whether elements of a type are multiplied as they lie in the buffer.
+/// Returns whether elements of a type are factors as stored in the buffer.
 pub(crate) fn direct(kind: Kind) -> bool {
     matches!(kind, Kind::F32 | Kind::I32)
 }
 
-/// Products of elements of a type, written as elements of another one, where there are kernels for both; constants of the left
-/// and the right operand are brought into panels.
+/// Products of elements of type `from`, stored as elements of type `to`; `None` if there is no kernel for the pair.
+/// Constant operands (left, right) are packed.
 pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
@@ -530,7 +542,7 @@ pub(crate) fn typed(
         (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants, finish),
         (Kind::I8, Kind::U8) if finish.is_some() => made::<i8, u8>(of, constants, finish),
         (Kind::U8, Kind::I8) if finish.is_some() => made::<u8, i8>(of, constants, finish),
-        // Bits of floats that sums become are written as those of sums.
+        // The epilogue gives `f32`, whose bits are stored as `i32`.
         (Kind::I8, Kind::F32) if finish.is_some() => made::<i8, i32>(of, constants, finish),
         (Kind::U8, Kind::F32) if finish.is_some() => made::<u8, i32>(of, constants, finish),
         (Kind::I32, Kind::F32) if finish.is_some() => made::<i32, i32>(of, constants, finish),
@@ -544,8 +556,8 @@ pub(crate) fn typed(
 }
 
 impl Products {
-    /// The products over loops with these offsets; which operands are constants. A loop is summed over if the result stays
-    /// where it is.
+    /// Products over loops with these offsets. `known` says which operands are constants. A loop along which the offset in
+    /// the result does not change is summed over.
     pub(crate) fn of(
         base: [i64; 4],
         loops: &[Along],
@@ -591,13 +603,14 @@ impl Products {
             true => (RIGHT, columns, column_list, row_list),
             false => (LEFT, rows, row_list, column_list),
         };
-        // Rows that are brought side by side come in the order in which they lie, if the result is written in lines anyway.
+        // Packed rows follow the order of their operand in memory, if the result is stored in contiguous lines either way.
         let by_side = flat(&ordered(loops, side));
         if neighbours(&columns, RESULT) && lines(&by_side, side).len() < lines(&rows, side).len() {
             rows = by_side;
         }
         let mut terms = flat(&ordered(terms, side));
-        // Rows that are packed once come in any order, and columns are brought faster in the order in which they lie.
+        // Constant rows are packed once, so any order of terms will do; the order of the other operand in memory makes
+        // packing its columns faster.
         let other = LEFT + RIGHT - side;
         if known[side - LEFT] && !terms.is_sorted_by_key(|t| t[other]) {
             terms.sort_by_key(|t| t[other]);
@@ -620,7 +633,8 @@ impl Products {
         })
     }
 
-    /// Elements of an operand, of so many bytes each, that one of many small products reads, one in each line of the cache.
+    /// Offsets of an operand, one in each cache line that a small product reads; `size` is the bytes of an element. Empty
+    /// unless there are many small products.
     fn lines_of(&self, side: usize, size: usize) -> Vec<i64> {
         let lanes = if side == self.sides().0 {
             &self.rows
@@ -629,7 +643,7 @@ impl Products {
         };
         let count: u64 = self.batch.iter().map(|l| l.extent as u64).product();
         let few = lanes.len().saturating_mul(self.terms.len()) <= SMALL;
-        // What all products read has been there since the first one.
+        // Lines that all products read are in the cache since the first product.
         let moves = self.batch.iter().any(|l| l.moves(side));
         if count < MANY || !few || !moves || self.window.is_some() {
             return Vec::new();
@@ -649,12 +663,13 @@ impl Products {
         offsets
     }
 
-    /// Whether bytes of an operand have no sign and are read as if they had.
+    /// Returns whether bytes of an operand are unsigned, so that their sign bit is flipped.
     fn turns(&self, side: usize) -> bool {
         self.centred.is_some_and(|c| c.unsigned[side - LEFT])
     }
 
-    /// What the bytes of rows are less, with the highest bit turned, and what those of columns are, given what both are less as it lies in the buffer.
+    /// Zero point of the rows with its sign bit flipped and zero point of the columns, given the zero points as stored in
+    /// the buffer.
     fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
         if self.centred.is_none() {
             return (TURNED_ZERO, 0);
@@ -670,7 +685,7 @@ impl Products {
         )
     }
 
-    /// The operands whose elements are rows and columns.
+    /// The operand that gives rows and the one that gives columns.
     pub(crate) fn sides(&self) -> (usize, usize) {
         if self.swapped {
             (RIGHT, LEFT)
@@ -679,14 +694,14 @@ impl Products {
         }
     }
 
-    /// The terms that are summed at once.
+    /// Blocks of terms that are accumulated in registers at once.
     fn blocks(&self) -> Vec<Range<usize>> {
         let whole = self.terms.len();
         let (_, right) = self.sides();
         let inner = match &self.window {
-            // One position of the kernel after another, where rows are read where they lie.
+            // One position of the convolution's kernel after another, if rows are read in place.
             Some(window) if window.side != right && self.reads_rows() => window.neighbours,
-            // Whole runs of terms, one after another.
+            // Whole runs of contiguous terms.
             None => match self.run() {
                 Some(run @ 1..=TERMS) if run < whole => {
                     let some = TERMS / run * run;
@@ -698,7 +713,7 @@ impl Products {
             _ => whole,
         };
         let pieces = inner.div_ceil(TERMS * self.together).max(1);
-        // Whole factors.
+        // Cuts are at whole factors.
         let cut = |piece: usize| match piece == pieces {
             true => inner,
             false => inner * piece / pieces / self.together * self.together,
@@ -712,7 +727,7 @@ impl Products {
         blocks
     }
 
-    /// Whether rows are read where they lie.
+    /// Returns whether rows are read in place.
     fn reads_rows(&self) -> bool {
         let (side, _) = self.sides();
         match &self.window {
@@ -723,12 +738,13 @@ impl Products {
         }
     }
 
-    /// What panels of columns are brought from, if that is made before.
+    /// The padded image that panels of columns are packed from, if there is one.
     fn image(&self) -> Option<&Image> {
         self.window.as_ref()?.image.as_ref()
     }
 
-    /// How many terms are neighbours in each row, one run of so many after another, where rows without a window are read where they lie.
+    /// Length of the contiguous runs that the terms of each row consist of, if rows are read in place and there is no
+    /// window.
     fn run(&self) -> Option<usize> {
         let (side, _) = self.sides();
         if !self.direct || self.scales[side - LEFT].is_some() || self.window.is_some() {
@@ -738,8 +754,8 @@ impl Products {
         (LEAST_RUN.min(self.terms.len()) <= run).then_some(run)
     }
 
-    /// How many factors a run of the terms of a block has in rows that are read where they lie, and where runs begin there; one run of
-    /// rows that are brought.
+    /// Factors in each contiguous run of a block's terms in rows that are read in place, and the offset of each run. Packed
+    /// rows have a single run.
     fn runs_of<E: Source>(&self, block: &Range<usize>, direct: bool) -> (usize, Vec<isize>) {
         let (side, _) = self.sides();
         let terms = self.terms[block.clone()].iter().map(|t| t[side]);
@@ -754,7 +770,7 @@ impl Products {
     }
 }
 
-/// The most offsets of which all go on by one, if one run of so many is after another.
+/// The greatest length of contiguous runs such that all offsets consist of runs of that length.
 fn run(offsets: impl Iterator<Item = i64> + Clone) -> usize {
     let follows = offsets.clone().zip(offsets.clone().skip(1));
     let breaks = follows.enumerate().filter(|(_, (a, b))| a + 1 != *b);
@@ -762,18 +778,18 @@ fn run(offsets: impl Iterator<Item = i64> + Clone) -> usize {
     ends.fold(0, |run, end| gcd(run, end as u64)) as usize
 }
 
-/// Terms of a run, at least, that are brought together.
+/// Shortest run of contiguous terms that is copied as a line, so that a packed row stays contiguous.
 const FEW_TOGETHER: usize = 8;
-/// Terms of a run, at least, that are read where they lie.
+/// Shortest run of contiguous terms that is read in place.
 const LEAST_RUN: usize = 16;
 
-/// The factors of each term of some blocks.
+/// Factors along K of each block.
 fn steps<E: Source>(blocks: &[Range<usize>]) -> impl Iterator<Item = usize> {
     blocks.iter().map(|block| block.len().div_ceil(E::TOGETHER))
 }
 
 impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
-    /// Brings an operand that is a constant into panels, or into groups of rows where they are not read where they lie.
+    /// Packs a constant operand: columns into panels, rows into groups unless they are read in place.
     fn pack(&mut self, side: usize, constant: &[E]) {
         let as_rows = side == self.of.sides().0;
         let (low, high) = self.of.reach[side];
@@ -840,7 +856,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         }
     }
 
-    /// Writes the products, added to what the result begins with.
+    /// Writes the products, added to the initial values.
     fn multiply(
         &self,
         out: &mut [T],
@@ -893,7 +909,7 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         }
     }
 
-    /// How the products are shared, if they are: whole ones, or groups of rows of all.
+    /// Shares of the threads, if the work is worth several: whole products, or groups of rows of every product.
     fn shares(&self, team: &Team) -> Option<Shares> {
         let of = &self.of;
         let count: u64 = of.batch.iter().map(|l| l.extent as u64).product();
@@ -933,19 +949,19 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         }
     }
 
-    /// What sums become where they are made.
+    /// Requantization that the micro-kernel does in registers before the store, if there is one.
     fn narrow(&self) -> Option<Narrow> {
         let whole = self.of.micro.narrows() && E::TOGETHER == 4;
         let narrow = self.finish.as_ref().filter(|_| whole)?.narrow()?;
         (narrow.size() == size_of::<T>()).then_some(narrow)
     }
 
-    /// Whether sums are what the result has.
+    /// Returns whether accumulators and elements of the result have one type.
     fn sums(&self) -> bool {
         E::Number::same::<T>(&[]).is_some()
     }
 
-    /// The rows that are used with all columns before others are.
+    /// Rows of a block, which is multiplied by all columns before the next one.
     fn most_rows(&self, blocks: &[Range<usize>]) -> usize {
         let of = &self.of;
         let terms = blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
@@ -954,56 +970,57 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
         let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
         let most = match blocks.len() < 2 || self.sums() && lines {
             true => most,
-            // The sums of all columns are kept beside.
+            // Accumulators of all columns are kept in scratch memory.
             false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
         };
         (most / of.micro.rows).max(1) * of.micro.rows
     }
 }
 
-/// How products are shared by threads.
+/// The parts of products that threads compute.
 enum Shares {
-    /// Where each product begins, and whose it is.
+    /// Offsets at which each product begins, and the products of each thread.
     Batch(Vec<[i64; 4]>, Vec<Share>),
-    /// Groups of rows.
+    /// Groups of rows of every product.
     Rows(Vec<Share>),
 }
 
-/// Offsets in a part of the result.
+/// Offsets relative to the share's part of the result.
 fn less(mut at: [i64; 4], share: &Share) -> [i64; 4] {
     at[RESULT] -= share.places.start as i64;
     at
 }
 
-/// What it costs to take one operand as rows and the other one as columns.
+/// Cost model for the choice of the operand that gives rows.
 struct Costs<'a> {
     terms: &'a [Loop<4>],
-    /// Whether the left and the right operand are constants, which are packed once.
+    /// True if the left or the right operand is a constant, which is packed once.
     known: [bool; 2],
-    /// Whether elements are multiplied as they lie in the buffer.
+    /// True if elements are factors as stored in the buffer.
     direct: bool,
-    /// Terms that are multiplied at once.
+    /// Terms that one multiplication takes at once.
     together: f64,
     micro: Micro,
 }
 
-/// How elements are brought from one place to another, as multiplications of vectors that take as long for each. A panel
-/// of the right operand or of the result is moved in lines, in squares that are turned, or one by one.
+/// Cost of packing or storing one element, in vector multiplications: as contiguous lines, as transposed squares, or one by
+/// one. They apply to panels of the right operand and of the result.
 const LINES: f64 = 0.35;
 const TURNED: f64 = 0.6;
 const SINGLE: f64 = 2.0;
-/// Of results of which a few rows are one run, woven.
+/// Cost of storing an element of a result whose rows are interleaved.
 const WOVEN: f64 = 0.4;
 
 impl Costs<'_> {
-    /// In multiplications of vectors; `side` is the operand of the rows.
+    /// Cost in vector multiplications; `side` is the operand that gives rows.
     fn of(&self, rows: &[[i64; 4]], columns: &[[i64; 4]], side: usize) -> f64 {
         let other = LEFT + RIGHT - side;
         let k: usize = self.terms.iter().map(|l| l.extent).product();
         let [m, n, k] = [rows.len(), columns.len(), k].map(|count| count as f64);
         let lanes = self.micro.columns as f64 / 2.0;
         let at_once = self.micro.rows as f64;
-        // What few rows leave idle: sums wait for one another.
+        // Idle multiply-add slots when there are few rows: each sum waits for the previous one, so a group costs at least
+        // five rows.
         let rest = m % at_once;
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
         let multiplied = busy * (n / lanes).ceil() * (k / self.together).ceil();
@@ -1041,15 +1058,16 @@ impl Costs<'_> {
     }
 }
 
-/// Whether elements lie side by side, most often at least six.
+/// Returns whether offsets consist of contiguous runs of at least six elements on average.
 fn neighbours(list: &[[i64; 4]], side: usize) -> bool {
     6 * lines(list, side).len() <= list.len()
 }
 
-/// The most rows that are woven.
+/// Most rows that are interleaved.
 const MOST_WOVEN: usize = 7;
 
-/// How many rows, each beside the one before, fill the steps between columns, if that is so of all of them.
+/// Number of rows that interleave in the result: the stride between columns equals this number, and each group of that many
+/// rows has consecutive offsets, so a group fills a contiguous run. `None` if any group does not.
 fn woven(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
     let step = columns.get(1)?[RESULT] - columns[0][RESULT];
     let few = usize::try_from(step)
@@ -1061,7 +1079,7 @@ fn woven(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
     all.then_some(few)
 }
 
-/// Writes rows into one run: an element of each, then the next ones.
+/// Interleaves lines into one contiguous run: one element of each line, then the next elements.
 #[inline(always)]
 fn weave<T: Cell, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], few: usize) {
     #[inline(always)]
@@ -1085,14 +1103,14 @@ fn weave<T: Cell, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], fe
     }
 }
 
-/// The offsets at every step of some loops, outermost first.
+/// Offsets at every step of nested loops, outermost first.
 pub(crate) fn flat<const K: usize>(loops: &[Loop<K>]) -> Vec<[i64; K]> {
     let mut all = Vec::new();
     walk(loops, [0; K], &mut |at| all.push(at));
     all
 }
 
-/// Whether offsets go on by the same step.
+/// Returns whether each offset is `step` more than the previous one.
 fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
     let mut last = None;
     offsets.into_iter().all(|offset| {
@@ -1102,19 +1120,19 @@ fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
     })
 }
 
-/// Memory that products need besides, which the next ones find again: what is mapped anew costs more than what is done with it.
+/// Scratch memory of a thread, kept for the next product: mapping pages anew costs more than the work in them.
 #[derive(Debug, Default)]
 struct Spare {
-    /// The factors of the rows of a block side by side, by as many as a kernel has at once.
+    /// Packed rows of a block, in groups of [`Micro::rows`].
     slab: Vec<u32>,
     panel: Vec<u32>,
-    /// The image of the operand that slides.
+    /// The padded image of the operand that a window slides over.
     image: Vec<u32>,
-    /// Sums of panels of the result whose columns do not lie side by side in it, or are no sums there.
+    /// Accumulators of panels whose columns are not contiguous in the result, or whose type is not that of its elements.
     beside: Vec<u32>,
-    /// Elements that lie side by side and are no factors yet.
+    /// Packed elements that are not yet factors.
     cells: Vec<u32>,
-    /// Elements of a panel of the result whose columns do not lie side by side in it.
+    /// Requantized elements of a panel whose columns are not contiguous in the result.
     narrowed: Vec<u32>,
 }
 
@@ -1124,7 +1142,8 @@ thread_local! {
     };
 }
 
-/// Sets factors to those of some elements, `width` of each term, which are written here or beside.
+/// Lets `fill` write elements, `width` of each term, and converts them to the factors `to`. Elements that are factors as
+/// stored are written to `to` directly.
 #[inline(always)]
 fn filled<E: Source>(
     to: &mut [E::Factor],
@@ -1145,7 +1164,7 @@ fn filled<E: Source>(
     );
 }
 
-/// Makes the factors of rows of those of columns.
+/// Turns factors of columns into factors of rows.
 fn turned<E: Source>(factors: &mut [E::Factor]) {
     vectorized(
         #[inline(always)]
@@ -1153,7 +1172,7 @@ fn turned<E: Source>(factors: &mut [E::Factor]) {
     );
 }
 
-/// Room for so many elements.
+/// Returns room for so many elements.
 fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
     let words = (count * size_of::<E>()).div_ceil(size_of::<u32>());
     if cells.len() < words {
@@ -1162,7 +1181,7 @@ fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
     &mut cast_slice_mut(&mut cells[..words])[..count]
 }
 
-/// Sums, or elements, as elements.
+/// Converts accumulators, or copies elements, to elements of the result.
 #[inline(always)]
 fn stored<T: Cell, S: Element<Number = T::Number>>(sums: &[S], to: &mut [T]) {
     if let Some(elements) = as_elements(sums) {
@@ -1179,39 +1198,39 @@ impl<E: Source, T: Cell<Number = E::Number>> Drop for Work<'_, E, T> {
     }
 }
 
-/// One run, with the memory that it needs besides.
+/// One run of a thread, with its scratch memory.
 struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     typed: &'a Typed<E, T>,
     of: &'a Products,
     given: Operands<'a, E, T>,
     blocks: Vec<Range<usize>>,
-    /// The factors of a row before each block.
+    /// Factors along K before each block.
     before: Vec<usize>,
-    /// Whether sums are what the result has.
+    /// True if accumulators and elements of the result have one type.
     sums: bool,
-    /// Whether rows are read where they lie.
+    /// True if rows are read in place.
     direct: bool,
     spare: Spare,
-    /// As many zeros as a row has terms outside of its operand.
+    /// Zeros that stand for the terms of a row that are padding.
     zeros: Vec<E::Factor>,
-    /// What finishing sums needs.
+    /// Scratch memory of the epilogue.
     parts: Vec<Part>,
-    /// What sums become instead of being written.
+    /// Requantization in registers before the store, if there is one.
     narrow: Option<Narrow>,
     left: Vec<*const E::Factor>,
-    /// Of each block, how many factors a run of its terms has, and where the runs begin in each row.
+    /// For each block, the factors in each contiguous run of its terms and the offset of each run in a row.
     runs: Vec<(usize, Vec<isize>)>,
     out: Vec<*mut E::Number>,
-    /// Where each row begins of what sums of a panel become.
+    /// Pointers to the requantized rows of a panel.
     narrowed: Vec<*mut u8>,
-    /// What the sums of each row, or of each column, begin with.
+    /// Initial values that are one number for each row, or one for each column.
     row_starts: Vec<E::Number>,
     column_starts: [E::Number; MOST_COLUMNS],
-    /// What the bytes of rows are less, their highest bit turned, and what those of columns are.
+    /// Zero point of the rows with its sign bit flipped, and zero point of the columns.
     less: (u8, i32),
-    /// What is added to the sums of each row, as columns are less something.
+    /// Compensation of each row for the zero point of the columns, added to its sums.
     more: Vec<E::Number>,
-    /// The offsets of terms in the operand of columns.
+    /// Offsets of the terms in the operand that gives columns.
     terms: Vec<i64>,
 }
 
@@ -1252,12 +1271,13 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// The element of an operand that is multiplied as 0.
+    /// The element of an operand that stands for 0: its zero point.
     fn nothing(&self, side: usize) -> E {
         E::of_byte(self.given.zeros[side - LEFT])
     }
 
-    /// Finds what is added to the sums of a block of rows, where columns are less something; their factors are so many, a step apart.
+    /// Sets `more` to the compensation of each row of a block for the zero point of the columns; `step` is the stride
+    /// between the factors of a row.
     fn totals(&mut self, base: i64, rows: &Range<usize>, number: usize, step: usize) {
         let (zero, less) = self.less;
         self.more.clear();
@@ -1271,7 +1291,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let left = &self.left;
         let total = |i: usize| match known {
             Some(list) => list[i],
-            // SAFETY: `bring` has made a pointer for each row to as many factors, so far apart.
+            // SAFETY: `bring` has made a pointer for each row to `factors` factors, `step` apart.
             None => E::total(
                 (0..factors).map(|at| unsafe { *left[i].add(at * step) }),
                 zero,
@@ -1284,7 +1304,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         );
     }
 
-    /// What the sums of a product are scaled by.
+    /// Scales and biases of the sums of a product.
     fn spread(&self, at: [i64; 4]) -> Option<&'a Spread> {
         self.typed.spread.as_ref()?.of(at[RIGHT])
     }
@@ -1297,7 +1317,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Asks for what a product reads, before it is made.
+    /// Prefetches the operands of a product before it is computed.
     fn ask(&self, at: [i64; 4]) {
         for (side, asked) in [LEFT, RIGHT].into_iter().zip(&self.of.asked) {
             let from = self.operand(side);
@@ -1307,7 +1327,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Some rows of one matrix product.
+    /// Computes some rows of one matrix product.
     fn product(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         self.image(at);
         let most = self.typed.most_rows(&self.blocks);
@@ -1316,7 +1336,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Makes the image that columns are brought from, if they are.
+    /// Makes the padded image that columns are packed from, if there is one.
     fn image(&mut self, at: [i64; 4]) {
         let of = self.of;
         let Some(image) = of.image() else { return };
@@ -1374,7 +1394,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                 };
                 let half = columns.len() <= width / 2;
                 let used = if half { width / 2 } else { width };
-                // Of several blocks each panel of sums has a place of its own.
+                // With several blocks of terms, each panel of accumulators has a place of its own.
                 let own = if last == 0 { 0 } else { first / width };
                 for some in some_rows(&rows, of.micro.rows) {
                     let from = some.start - rows.start;
@@ -1386,7 +1406,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         beside: (own * rows.len() + before) * MOST_COLUMNS,
                     };
                     let narrow = self.narrow.filter(|_| number == last);
-                    // Sums of one block that become something else have no place.
+                    // Sums of a single block that are requantized in registers are never stored as accumulators.
                     let beside = match narrow.is_some() && last == 0 {
                         true => false,
                         false => self.places(out, &panel, used),
@@ -1416,12 +1436,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         (Begun::There, Start::Zero) if number == 0 => Adds::Nothing,
                         (Begun::There, _) => Adds::There,
                     };
-                    // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
-                    // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term, side by side or
-                    // in the image at its tap; the
-                    // places of the result have `used` columns each, inside of the result or of `beside`, and those of `narrowed`
-                    // as many as there are; no other row has them, as offsets in a result are all different. `shared` has a
-                    // start for each row.
+                    // SAFETY: `bring` has made a pointer for each row to `factors` factors. They are inside of the left
+                    // operand, as `multiply` has compared, or of the slab, or of the zeros. The right panel has all columns
+                    // of each term, contiguous or in the image at its tap. The places of the result have `used` columns
+                    // each, inside of the result or of `beside`, and those of `narrowed` have `columns.len()` each. No two
+                    // rows overlap, as offsets in a result are all different. `shared` has a start for each row.
                     unsafe {
                         E::Factor::panel(
                             of.micro,
@@ -1486,7 +1505,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Where a panel of columns begins that is read where it lies, and from one term to the next.
+    /// Start of a panel of columns that is read in place, and the stride between its terms; `None` if it has to be packed.
     fn lies(
         &self,
         rows: usize,
@@ -1511,7 +1530,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         Some((factors.get(from..)?.as_ptr(), step))
     }
 
-    /// The place of a panel of columns in the image, and the offsets of the vectors of its terms from it, if all are there.
+    /// Start of a panel of columns in the image, and the offset of each term's vectors from it; `None` if some vector is
+    /// not there.
     fn at_taps(
         &self,
         columns: &Range<usize>,
@@ -1532,7 +1552,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         Some((begin, (taps, second)))
     }
 
-    /// Results of no terms.
+    /// Writes results that have no terms: the initial values, through the epilogue.
     fn begin_all(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         let of = self.of;
         for (i, row) in rows.clone().zip(&of.rows[rows]) {
@@ -1549,7 +1569,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Finds or makes the rows of a block; gives the step from one factor to the next.
+    /// Sets `left` to pointers to the rows of a block: in place, in the packed constant, or packed now. Returns the stride
+    /// between the factors of a row.
     fn bring(&mut self, base: i64, rows: Range<usize>, number: usize) -> usize {
         let of = self.of;
         let (side, _) = of.sides();
@@ -1572,7 +1593,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let (width, factors) = (of.micro.rows, block.len().div_ceil(E::TOGETHER));
         let size = factors * width;
         if let Some(packed) = self.typed.packed_rows.get(&base) {
-            // Blocks of rows begin with a group.
+            // A block of rows begins with a whole group.
             let all = of.rows.len().next_multiple_of(width);
             let from = &packed[all * self.before[number] + rows.start / width * size..];
             for i in 0..rows.len() {
@@ -1583,7 +1604,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
         let Spare { slab, cells, .. } = &mut self.spare;
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
-        // Terms that are neighbours stay so: a row after the other.
+        // Contiguous terms stay contiguous: rows are copied one after another.
         let lines = window.filter(|w| w.even);
         let run = run(terms.iter().copied());
         let neighbours = window.is_none()
@@ -1680,7 +1701,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         width
     }
 
-    /// Brings columns side by side.
+    /// Packs a panel of columns.
     fn columns(&mut self, base: i64, columns: Range<usize>, block: Range<usize>) {
         let of = self.of;
         let (_, side) = of.sides();
@@ -1742,7 +1763,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Where the rows of a panel of the result are written; whether that is beside it.
+    /// Sets `out` to pointers to the rows of a panel: in the result, or in scratch memory. Returns whether it is scratch
+    /// memory.
     fn places(&mut self, out: &mut [T], panel: &Panels, used: usize) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];
@@ -1753,7 +1775,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             return true;
         }
         let first = panel.at[RESULT] + list[0][RESULT];
-        // Sums are what the result has.
+        // Accumulators and elements of the result have one type.
         let (len, start) = (out.len(), out.as_mut_ptr().cast::<E::Number>());
         for row in &of.rows[panel.rows.clone()] {
             let place = (first + row[RESULT]) as usize;
@@ -1764,7 +1786,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         false
     }
 
-    /// Makes room beside the result for the sums of a panel.
+    /// Sets `out` to scratch memory for the accumulators of a panel.
     fn own_places(&mut self, panel: &Panels) {
         let needed = panel.beside + panel.rows.len() * MOST_COLUMNS;
         if self.spare.beside.len() < needed {
@@ -1776,7 +1798,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
     }
 
-    /// Where the rows are written of what sums of a panel become; whether that is beside the result.
+    /// Sets `narrowed` to pointers to the requantized rows of a panel: in the result, or in scratch memory. Returns whether
+    /// it is scratch memory.
     fn narrowed(&mut self, out: &mut [T], panel: &Panels) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];
@@ -1805,7 +1828,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         false
     }
 
-    /// Finishes the sums of a panel that lie where the result does.
+    /// Applies the epilogue to the sums of a panel that are in the result.
     fn finish(&mut self, finish: &Finish, out: &mut [T], panel: &Panels) {
         let (rows, columns) = (&self.of.rows[panel.rows.clone()], panel.columns.clone());
         let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
@@ -1817,7 +1840,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         finish.lines(&mut self.parts, sums, places, columns.len());
     }
 
-    /// Scales the sums of a panel, beside or where the result is.
+    /// Scales the sums of a panel, in scratch memory if `beside`, otherwise in the result.
     fn scale(&mut self, spread: &Spread, out: &mut [T], panel: &Panels, beside: bool) {
         let (rows, columns) = (panel.rows.clone(), panel.columns.clone());
         let list = &self.of.rows[rows.clone()];
@@ -1855,7 +1878,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         );
     }
 
-    /// A sum as what is written.
+    /// Returns one sum, scaled and through the epilogue, as an element of the result.
     fn finished(&mut self, at: [i64; 4], sum: E::Number, (row, column): (usize, usize)) -> T {
         let Some(finish) = &self.typed.finish else {
             return T::of(sum);
@@ -1874,7 +1897,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         T::of(sum[0])
     }
 
-    /// Finds what the sums of a panel begin with, if that is one number for each row or for each column.
+    /// Finds initial values that are one number for each row or for each column of a panel.
     fn shared<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) -> Begun {
         let of = self.of;
         let (columns, rows) = (
@@ -1901,7 +1924,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         Begun::There
     }
 
-    /// Sets the places of a panel to what the result begins with.
+    /// Writes the initial values to the places of a panel.
     fn begin<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) {
         let at = panel.at;
         let rows = &self.of.rows[panel.rows.clone()];
@@ -1911,7 +1934,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         let first = at[START] + columns[0][START];
         for (row, &out) in rows.iter().zip(&self.out) {
             let from = (first + row[START]) as usize;
-            // SAFETY: `places` has made room for all columns of each row, which nobody else has now.
+            // SAFETY: `places` has made room for all columns of each row, and nothing else refers to it now.
             let to = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
             if run {
                 let start = &start[from..from + columns.len()];
@@ -1926,7 +1949,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
-    /// Brings what a panel begins with to its place beside, from the result or from where that lies.
+    /// Gathers the initial values of a panel into scratch memory, from the result or from the operand that has them.
     fn fetch(&mut self, from: &[T], panel: &Panels, side: usize) {
         let rows = &self.of.rows[panel.rows.clone()];
         let columns = &self.of.columns[panel.columns.clone()];
@@ -1939,16 +1962,16 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
     }
 }
 
-/// What the sums of a panel begin with.
+/// Form of the initial values of a panel.
 #[derive(Clone, Copy, Debug)]
 enum Begun {
-    /// What is at their places, if anything is.
+    /// The values at the places of the sums, if any.
     There,
     Rows,
     Columns,
 }
 
-/// Brings a panel from its place beside to the result.
+/// Scatters a panel from scratch memory to the result.
 fn give<T: Cell, S: Element<Number = T::Number>>(
     out: &mut [T],
     beside: &[S],
@@ -1964,12 +1987,12 @@ fn give<T: Cell, S: Element<Number = T::Number>>(
     );
 }
 
-/// Whether so many lines are as good as a few long ones.
+/// Returns whether contiguous lines have at least four elements on average.
 fn are_long(lines: &[Range<usize>], count: usize) -> bool {
     lines.len() * 4 <= count
 }
 
-/// Reads the elements at rows and columns, each row `MOST_COLUMNS` behind the one before.
+/// Gathers the elements at rows and columns into rows of `MOST_COLUMNS`.
 #[inline(always)]
 fn fetched<S: Cell>(
     from: &[S],
@@ -2030,7 +2053,7 @@ fn fetched<S: Cell>(
     }
 }
 
-/// Writes sums, or elements, as elements at rows and columns.
+/// Scatters rows of `MOST_COLUMNS` accumulators, or elements, to elements of the result.
 #[inline(always)]
 fn given<T: Cell, S: Element<Number = T::Number>>(
     out: &mut [T],
@@ -2091,14 +2114,14 @@ fn given<T: Cell, S: Element<Number = T::Number>>(
     }
 }
 
-/// Sums as elements, if they are what elements of this type are.
+/// Returns accumulators as elements, if both have one type.
 #[inline(always)]
 fn as_elements<T: Cell, S: Element>(sums: &[S]) -> Option<&[T]> {
     let same = std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>();
     bytemuck::try_cast_slice(sums).ok().filter(|_| same)
 }
 
-/// Rows in parts of about as many, a multiple of those that a kernel has at once.
+/// Cuts rows into parts of about equal size, each a multiple of `at_once`, the rows of the micro-kernel.
 fn some_rows(rows: &Range<usize>, at_once: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let rows = rows.clone();
     let parts = rows.len().div_ceil(SOME_ROWS).max(1);
@@ -2113,11 +2136,11 @@ struct Panels {
     at: [i64; 4],
     rows: Range<usize>,
     columns: Range<usize>,
-    /// Where its sums lie that are not summed in their place.
+    /// Index of its first accumulator in scratch memory, if sums are not accumulated in the result.
     beside: usize,
 }
 
-/// Rows or columns that lie side by side in the result or an operand.
+/// Contiguous runs of rows or columns in the result or an operand.
 fn lines(list: &[[i64; 4]], side: usize) -> Vec<Range<usize>> {
     let mut lines: Vec<Range<usize>> = Vec::new();
     for (i, at) in list.iter().enumerate() {

@@ -1,14 +1,17 @@
-//! Numbers that are scaled, divided and rounded to integers of 8 bits, integers that are scaled alone, or numbers that are at least 0: the operations
-//! that do so, in one loop that gives what they do one after another.
+//! Requantization as one loop. It dequantizes, applies a relu, divides and rounds to bytes, and may leave out some of these
+//! steps. The results are bitwise those of the operations one after another.
+//!
+//! `dequantize(x, 0.5)`, `relu`, `div(.., 3.0)` and `round` to `si8` become one loop over `round(max(x * 0.5, 0) / 3.0)`,
+//! clamped to -128..=127.
 
 use crate::element::{Element, Kind};
 use crate::kernels::product::{Narrow, inverse};
 use crate::ops::links::{Code, From, Link, few, nearest};
 
-/// Integers of which `f32` has all.
+/// Integers below this are exact in `f32`.
 const EXACT: u32 = 1 << 24;
 
-/// A number, a whole one if it has a scale, times its scale, at least `least`, and rounded if that is done.
+/// A number, times a scale if it is an integer, at least `least`, and rounded to a byte if `round` is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rescale {
     scale: Option<f32>,
@@ -16,11 +19,11 @@ pub(crate) struct Rescale {
     round: Option<Round>,
 }
 
-/// A number that is divided and rounded, plus a whole number, at least and at most as much as its type has.
+/// Division, rounding, addition of a zero point and clamping to the range of the type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Round {
     divisor: f32,
-    /// What is multiplied with instead, where that is the same.
+    /// The divisor's reciprocal, if multiplying by it is exact.
     inverse: Option<f32>,
     plus: Option<f32>,
     low: f32,
@@ -28,8 +31,8 @@ struct Round {
 }
 
 impl Rescale {
-    /// What operations do, if it is that, with the operand whose numbers it is done to; `kind` are the types of operands, and `number`
-    /// the numbers of those of which all elements are one.
+    /// The requantization that operations are, and the operand that they requantize; `None` if they are none. `kind` gives
+    /// the types of operands, and `number` the value of operands whose elements are all equal.
     pub(crate) fn of(
         links: &[Link],
         kind: impl Fn(usize) -> Kind,
@@ -43,7 +46,7 @@ impl Rescale {
         let From::Operand(operand) = last else {
             return None;
         };
-        // The next operation, if it is one of those and does its work on what was made before.
+        // Takes the next operation if it satisfies `is` and its operand is the previous result.
         let next = |at: &mut usize, last: &mut From, is: &dyn Fn(Code) -> bool| {
             let found = links
                 .get(*at)
@@ -100,12 +103,12 @@ impl Rescale {
         Some((operand, rescale))
     }
 
-    /// Whether numbers are scaled or divided, and not only held above the least.
+    /// Returns whether numbers are scaled or rounded, and not only clamped from below.
     pub(crate) fn scales(&self) -> bool {
         self.scale.is_some() || self.round.is_some()
     }
 
-    /// The same of sums before they are written, where that can be done.
+    /// The requantization of `i32` sums in registers, if it is one.
     pub(crate) fn narrow(&self) -> Option<Narrow> {
         let Some(round) = self.round else {
             return Narrow::scaled(self.scale?, self.least);
@@ -114,7 +117,7 @@ impl Rescale {
         Narrow::of(self.scale?, self.least, round.divisor, round.plus, ends)
     }
 
-    /// The same of floats that sums are scaled to.
+    /// The requantization of dequantized sums in registers, if it is one.
     pub(crate) fn narrow_scaled(&self) -> Option<Narrow> {
         match self.round {
             None if self.scale.is_none() => Narrow::scaled(1.0, self.least),
@@ -122,14 +125,14 @@ impl Rescale {
         }
     }
 
-    /// The same of floats, where they are rounded.
+    /// The requantization of `f32` numbers in registers, if they are rounded.
     pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
         let round = self.round.filter(|_| self.scale.is_none())?;
         let ends = [round.low, round.high];
         Narrow::of(1.0, self.least, round.divisor, round.plus, ends)
     }
 
-    /// Sets numbers, `i32` if they have a scale and `f32` if not, to what is made of them, here or elsewhere.
+    /// Requantizes numbers, `i32` with a scale and `f32` without, in place or into other elements.
     #[inline(always)]
     pub(crate) fn run(&self, numbers: impl Numbers) {
         match self.scale {
@@ -179,15 +182,15 @@ impl Round {
     }
 }
 
-/// Numbers from which others are made.
+/// Numbers and the destination of the numbers that are made of them.
 pub(crate) trait Numbers {
     fn all(&self) -> &[u32];
 
-    /// Makes one of each.
+    /// Makes one number of each.
     fn each(self, f: impl Fn(u32) -> u32);
 }
 
-/// Where they are.
+/// In place.
 impl Numbers for &mut [u32] {
     #[inline(always)]
     fn all(&self) -> &[u32] {
@@ -200,7 +203,7 @@ impl Numbers for &mut [u32] {
     }
 }
 
-/// Integers as elements elsewhere.
+/// Integers whose results are stored as other elements.
 impl<E: Element<Number = i32>> Numbers for (&[u32], &mut [E]) {
     #[inline(always)]
     fn all(&self) -> &[u32] {
@@ -209,7 +212,7 @@ impl<E: Element<Number = i32>> Numbers for (&[u32], &mut [E]) {
 
     #[inline(always)]
     fn each(self, f: impl Fn(u32) -> u32) {
-        // A loop, as a function that is called for all has other vectors.
+        // A loop, because the closure of `for_each` would not be compiled for the caller's vectors.
         for (to, &x) in self.1.iter_mut().zip(self.0) {
             *to = E::of(f(x).cast_signed());
         }

@@ -1,4 +1,5 @@
-//! The scales of rows or columns: those of a step behind sums, and those of floats that are bytes times a scale.
+//! Scales and biases of rows or columns of products: of a dequantization after integer sums, and of `f32` constants that
+//! equal bytes times a scale.
 
 use crate::nest::walk;
 use crate::ops::finish::Finish;
@@ -7,7 +8,8 @@ use crate::ops::spread::{Spread, Spreads, is_scale, scaled_bytes};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
-/// The factors and the terms of a step with sums, of rows or of columns, as products have them whose sums begin with what these are.
+/// The scales and biases of an epilogue's dequantization, by rows or by columns. `along` are the same products with the
+/// offsets of the scales as those of the initial value. `None` if the scales vary otherwise.
 pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Option<Spreads> {
     let values = finish.scales()?;
     let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
@@ -55,12 +57,12 @@ pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Opt
     Some(Spreads::Groups(all.collect::<Option<_>>()?))
 }
 
-/// The most terms whose products of bytes are surely summed in 32 bits.
+/// Most terms whose products of bytes surely fit in a sum of 32 bits.
 const MOST_SUMMED: usize = 65_000;
 
 impl Products {
-    /// A constant operand as bytes, each row or column of which times a scale: the bytes where its elements lie, and what sums are multiplied by,
-    /// these scales by that of the other operand, and what is added, where sums begin with something.
+    /// Quantizes a constant operand: each row or column as bytes times a scale. Returns the bytes at the offsets of its
+    /// elements, and the scales of the sums, which are these scales times that of the other operand, with their biases.
     pub(crate) fn scaled_bytes(
         &self,
         side: usize,
@@ -111,7 +113,7 @@ impl Products {
             let spread = group(self.base)?;
             return Some((bytes, Spreads::Same(spread)));
         }
-        // Of groups each has a part of the constant for itself, and one beginning.
+        // With groups, each group has a part of the constant and one initial value of its own.
         if side != RIGHT {
             return None;
         }

@@ -1,22 +1,22 @@
-//! Where the operands of a convolution lie, and how its kernel slides.
+//! Geometry of convolutions: offsets of the operands and positions of the kernel.
 
-/// The most spatial dimensions.
+/// Most spatial dimensions.
 pub(crate) const DIMS: usize = 3;
 
-/// Along one spatial dimension.
+/// A convolution along one spatial dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slide {
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
     pub(crate) dilation: usize,
     pub(crate) low: usize,
-    /// Elements of the operand and of the result.
+    /// Extents of the operand and of the result.
     pub(crate) input: usize,
     pub(crate) output: usize,
 }
 
-/// Where everything lies, with the groups as a dimension of its own: operand N G C spatial, weights G O C kernel, result N G O
-/// spatial, bias as the result.
+/// Base offsets and tables of offsets by dimension, with groups as a dimension of their own. The entries are the result N G
+/// O spatial, the operand N G C spatial, the weights G O C kernel, and the bias, whose dimensions are those of the result.
 pub(crate) struct Places {
     pub(crate) base: [i64; 4],
     pub(crate) tables: [Vec<Vec<i64>>; 4],
@@ -24,12 +24,12 @@ pub(crate) struct Places {
 }
 
 impl Slide {
-    /// From the first place that is read, padding too, to the last one.
+    /// Distance from the first place that the kernel reads to the last one, with padding.
     pub(crate) fn last(&self) -> usize {
         (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation
     }
 
-    /// The element that a position of the kernel reads for a place of the result, if there is one.
+    /// The element that tap `kernel` reads for place `place` of the result; `None` if it is padding.
     #[inline(always)]
     pub(crate) fn reads(&self, place: usize, kernel: usize) -> Option<usize> {
         let at = place * self.stride + kernel * self.dilation;
@@ -37,7 +37,7 @@ impl Slide {
     }
 }
 
-/// The step of offsets that go on evenly.
+/// The stride of offsets, if it is constant.
 pub(crate) fn step(table: &[i64]) -> Option<i64> {
     let step = table.get(1).copied().unwrap_or(0);
     let even = table
@@ -47,7 +47,7 @@ pub(crate) fn step(table: &[i64]) -> Option<i64> {
     even.then_some(step)
 }
 
-/// The least and the greatest sum of a base and an offset of each table.
+/// The least and the greatest sum of a base and one offset of each table.
 pub(crate) fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
     tables.iter().fold((base, base), |(low, high), table| {
         let (least, most) = (table.iter().min(), table.iter().max());
@@ -58,7 +58,7 @@ pub(crate) fn reach(base: i64, tables: &[Vec<i64>]) -> (i64, i64) {
     })
 }
 
-/// Positions along the last dimension.
+/// Consecutive positions along the last dimension.
 pub(crate) struct Run {
     pub(crate) first: usize,
     pub(crate) count: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Run {
     pub(crate) offset: i64,
 }
 
-/// Elements at places that are a step apart, from the first of them at an offset on, and `rest` for places of which there are none.
+/// Copies elements whose places are `step` apart, the first at `offset`, with `rest` for places that are padding.
 #[inline(always)]
 pub(crate) fn strip<E: Copy>(
     source: &[E],
@@ -90,7 +90,7 @@ pub(crate) fn strip<E: Copy>(
     taken(source, from, stride, &mut to[low..high]);
 }
 
-/// Elements a stride apart.
+/// Copies elements a stride apart.
 #[inline(always)]
 fn taken<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
     if to.is_empty() {

@@ -1,62 +1,62 @@
-//! Elements that a kernel slides over: which of them there are, and panels of them.
+//! The window of a convolution over an operand: elements inside of bounds, and im2col packing of panels.
 
 use crate::kernels::product::Cell;
 use crate::ops::image::Image;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
 
-/// Rows or columns that are positions of an operand, at each of which terms are read around it.
+/// Rows or columns of a product that are positions of the result; the terms are read around each position.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// The operand that slides.
+    /// The operand that the window slides over.
     pub(crate) side: usize,
-    /// The place of each position, of which the last dimension goes on fastest.
+    /// Coordinates in the operand of each position; the last dimension varies fastest.
     pub(crate) positions: Vec<[i32; DIMS]>,
-    /// What each term adds to it.
+    /// Offsets in coordinates of each term.
     pub(crate) terms: Vec<[i32; DIMS]>,
-    /// The elements that there are.
+    /// Sizes of the operand.
     pub(crate) sizes: [i32; DIMS],
-    /// From one position to the next along the last dimension: places, and elements of the buffer.
+    /// Distance between positions along the last dimension, in places and in elements of the buffer.
     pub(crate) step: i32,
     pub(crate) stride: i64,
-    /// The terms that are one after another at one place of the kernel.
+    /// Consecutive terms at one position of the kernel (the channels).
     pub(crate) neighbours: usize,
-    /// Whether these are neighbours in the buffer.
+    /// True if these terms are contiguous in the buffer.
     pub(crate) even: bool,
-    /// What panels of positions are brought from, if not from the buffer.
+    /// The padded image that panels of positions are copied from; without one they are copied from the buffer.
     pub(crate) image: Option<Image>,
 }
 
-/// The fewest neighbours that are read where they lie.
+/// Least number of contiguous terms for rows to be read in place.
 const FEWEST: usize = 32;
 
-/// Terms of a block that lie one after another in the buffer as well, tap by tap along the last dimension.
+/// Terms of a block that are contiguous in the buffer across taps of the last dimension.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// The first of them in the block.
+    /// Index in the block of the first of them.
     first: usize,
     taps: usize,
     /// Terms of each tap.
     width: usize,
-    /// What the first tap adds to a place, and to an offset.
+    /// Offset of the first tap, in coordinates and in elements.
     by: [i32; DIMS],
     offset: i64,
 }
 
 impl Window {
-    /// Whether rows are read where they lie.
+    /// Returns whether rows are read in place.
     pub(crate) fn direct(&self) -> bool {
         self.even && FEWEST <= self.neighbours
     }
 
-    /// Whether a position has this term.
+    /// Returns whether a term of a position is inside of the operand.
     pub(crate) fn has(&self, position: usize, term: usize) -> bool {
         let (place, by) = (&self.positions[position], &self.terms[term]);
         let inside = |d: usize| (0..self.sizes[d]).contains(&(place[d] + by[d]));
         (0..DIMS).all(inside)
     }
 
-    /// Positions that are neighbours along the last dimension.
+    /// Runs of positions that are consecutive along the last dimension.
     pub(crate) fn runs(&self, positions: &Range<usize>, offsets: &[[i64; 4]]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (i, position) in positions.clone().enumerate() {
@@ -81,7 +81,8 @@ impl Window {
         runs
     }
 
-    /// Brings terms of positions side by side, `rest` where there is nothing; both have their offsets.
+    /// Packs terms of positions (im2col), with `rest` as padding. `offsets` and `terms` are the offsets of positions and of
+    /// terms in the buffer.
     pub(crate) fn pack<E: Cell>(
         &self,
         source: &[E],
@@ -105,7 +106,7 @@ impl Window {
         }
     }
 
-    /// The lines of a block of terms whose neighbours lie one after another.
+    /// The contiguous lines of a block of terms.
     pub(crate) fn lines(&self, block: Range<usize>, terms: &[[i64; 4]]) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut at = block.start;
@@ -136,7 +137,7 @@ impl Window {
         lines
     }
 
-    /// Brings the terms of a position side by side, `rest` where there is nothing; `base` is its offset.
+    /// Packs the terms of one position, with `rest` as padding; `base` is the offset of the position.
     pub(crate) fn row<E: Cell>(
         &self,
         source: &[E],

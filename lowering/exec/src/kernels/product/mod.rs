@@ -1,11 +1,13 @@
-//! Sums of products in registers: some rows of the left operand by a panel of columns of the right one.
+//! Micro-kernels of matrix products: some rows of the left operand by a packed panel of columns of the right one, with the
+//! accumulators in registers.
 //!
-//! A panel has as many columns as a kernel keeps in two vectors; its terms lie one after another, each with all its columns,
-//! or a step apart. Rows of the left operand lie anywhere. What a result is added up from, and in which order, depends on the
-//! instructions and on nothing else; of integers it is exact, but that it wraps around.
+//! A panel has the columns of two vectors. Its terms are a step apart, each with all columns. Rows of the left operand may
+//! be at any address. The order in which the terms of a result are summed depends on the instructions alone. Sums of
+//! integers are exact, except that they wrap around.
 //!
-//! Floats are multiplied as `f32`. Integers of 8 bits are multiplied four terms at once, which are one factor, as bytes or, where the
-//! machine has no such products, as `i16`. Integers of 32 bits are multiplied as they are.
+//! Floats are multiplied as `f32`, and `i32` as they are. Of 8-bit integers, four terms are one factor, a quad. Quads are
+//! multiplied as bytes by VNNI, or as `i16` on machines without it. For example, the quads `[1, 2, 3, 4]` and `[5, 6, 7,
+//! 8]` add 5 + 12 + 21 + 32 = 70 to an `i32` accumulator.
 
 mod narrow;
 mod pack;
@@ -27,26 +29,26 @@ pub(crate) use slid::{READ, Slid, slides};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use vectors::{Bytes, narrow_sums};
 
-/// The most columns of a panel.
+/// Most columns of a panel (`NR` of BLIS).
 pub(crate) const MOST_COLUMNS: usize = 32;
 
-/// The vectors that products are made with.
+/// Shape of the micro-kernel for an instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Micro {
     isa: Isa,
-    /// The columns of a panel.
+    /// Columns of a panel (`NR`).
     pub(crate) columns: usize,
-    /// The rows that are kept in registers at once.
+    /// Rows that are kept in registers at once (`MR`).
     pub(crate) rows: usize,
 }
 
 impl Micro {
-    /// Whether sums of integers become other ones before they are written.
+    /// Returns whether the kernel requantizes integer sums in registers before it stores them.
     pub(crate) fn narrows(self) -> bool {
         self.isa == Isa::Avx512
     }
 
-    /// The kernels of these instructions, or of less where products need more than the machine has.
+    /// The kernel of an instruction set, or of a lesser one if the machine lacks fused multiply-add.
     pub(crate) fn of(isa: Isa) -> Micro {
         let (isa, columns, rows) = match isa {
             Isa::Avx512 => (isa, 32, 12),
@@ -57,7 +59,7 @@ impl Micro {
     }
 }
 
-/// Whether vectors of 32 bytes are multiplied and added at once.
+/// Returns whether the machine has FMA for vectors of 32 bytes.
 fn fused() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -67,18 +69,19 @@ fn fused() -> bool {
     false
 }
 
-/// Integers of 8 bits that are multiplied four at once.
+/// 8-bit integers, which are multiplied in quads.
 ///
-/// The machine multiplies bytes of which one has a sign and the other one has none, so the highest bit of each factor of a row is turned:
-/// that of `i8` is 128 more without a sign, that of `u8` 128 less with one. What this makes of a sum is a row of zeros by the same column.
+/// `vpdpbusd` multiplies an unsigned by a signed byte. The sign bit of each factor of a row is therefore flipped: an `i8`
+/// becomes unsigned and 128 greater, a `u8` becomes signed and 128 less. The excess in a sum is the product of a row of
+/// flipped zeros by the same columns.
 pub(crate) trait Byte: Pod + Debug + Send + Sync {
-    /// Whether it has a sign.
+    /// True if the type is signed.
     const SIGNED: bool;
 
-    /// The number.
+    /// The value of the byte.
     fn number(self) -> i32;
 
-    /// The element with its highest bit turned.
+    /// The byte with its sign bit flipped.
     fn turned(self) -> Self;
 }
 
@@ -102,13 +105,13 @@ macro_rules! bytes {
 
 bytes!(i8: true, u8: false);
 
-/// A byte that is 0 with its highest bit turned.
+/// Zero with its sign bit flipped.
 pub(crate) const TURNED_ZERO: u8 = 0x80;
 
-/// Four terms of a column, or of a row, whose highest bits are turned then.
+/// Four terms of a column, or of a row, in which the sign bits are flipped.
 pub(crate) type Quad<B> = [B; 4];
 
-/// The sum and the products of the terms of a row and of a column.
+/// Adds the products of a row's quad, whose sign bits are flipped, by a column's quad to the sum.
 #[inline(always)]
 fn products_of<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
     let pairs = row.into_iter().zip(column);
@@ -117,18 +120,18 @@ fn products_of<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
     })
 }
 
-/// The places of a line of sums that are computed at once.
+/// Positions of a line that are summed at once.
 pub(crate) const PLACES: usize = 16;
 
-/// Weights of quads that lie some places behind the one that they are summed for.
+/// Weights in quads, each with its distance in quads from the position that is summed.
 #[derive(Debug)]
 pub(crate) struct Weights<B> {
     list: Vec<(usize, Quad<B>)>,
-    /// The farthest.
+    /// The greatest distance.
     behind: usize,
-    /// What each sum begins with.
+    /// Initial value of each sum.
     begin: i32,
-    /// Whether the machine multiplies quads; sums begin with what the turned bits are then.
+    /// True if the machine has VNNI; `begin` then contains the compensation for flipped sign bits.
     dots: bool,
 }
 
@@ -153,15 +156,17 @@ impl<B: Byte> Weights<B> {
         }
     }
 
-    /// Whether what sums become is written without them.
+    /// Returns whether sums are requantized in registers, so that they are never stored.
     pub(crate) fn narrows(&self) -> bool {
         self.dots
     }
 
-    /// Sets each place to what its sum becomes, multiplied and added to first where that is given, if [`narrows`](Weights::narrows) says so.
+    /// Requantizes the sum of each position, scaled and added to a bias first if `scale` is given. Only if
+    /// [`narrows`](Weights::narrows) returns true.
     ///
     /// # Panics
-    /// The line is too short for whole [`PLACES`], elements are not of the size of what sums become, or the machine has no such products.
+    /// The line is too short for whole vectors of [`PLACES`], elements do not have the size of requantized sums, or the
+    /// machine has no VNNI.
     pub(crate) fn narrowed<T: Pod>(
         &self,
         line: &[Quad<B>],
@@ -180,18 +185,19 @@ impl<B: Byte> Weights<B> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let to = (to.as_mut_ptr().cast(), to.len());
-            // SAFETY: the line was compared just now, all places are elements of the size that is written, and the machine has the instructions.
+            // SAFETY: the length of the line was checked just now, all places are elements of the size that is written, and
+            // the machine has the instructions.
             unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, (narrow, scale)) };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = scale;
     }
 
-    /// Sets each place to what sums begin with and the products of the weights by the quads behind the place in a line, in which the highest bits
-    /// are turned. It is the same with all instructions.
+    /// Sets each position to the initial value plus the products of the weights by the quads behind the position in a line,
+    /// whose sign bits are flipped. The result is the same for all instruction sets.
     ///
     /// # Panics
-    /// The places are no multiple of [`PLACES`], or the line is too short.
+    /// The number of positions is no multiple of [`PLACES`], or the line is too short.
     #[inline(always)]
     pub(crate) fn sums(&self, line: &[Quad<B>], to: &mut [i32]) {
         let room = line.len().checked_sub(self.behind);
@@ -202,7 +208,7 @@ impl<B: Byte> Weights<B> {
         );
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.dots {
-            // SAFETY: the line was compared just now, and the machine has the instructions.
+            // SAFETY: the length of the line was checked just now, and the machine has the instructions.
             unsafe { vectors::along::dots(line, &self.list, to, self.begin) };
             return;
         }
@@ -220,15 +226,15 @@ impl<B: Byte> Weights<B> {
     }
 }
 
-/// What is multiplied.
+/// Unit that micro-kernels multiply: an `f32`, an `i32` or a quad of bytes.
 pub(crate) trait Factor: Pod + Debug + Send + Sync {
-    /// What products are summed to.
+    /// Type of the accumulators.
     type Sum: Number;
 
-    /// The sum and a product.
+    /// Multiplies two factors and adds the product to the sum.
     fn multiplied(self, other: Self, sum: Self::Sum) -> Self::Sum;
 
-    /// Of bytes, a factor of a row that is this one everywhere.
+    /// For bytes, a factor of a row that has this byte everywhere.
     fn everywhere(byte: u8) -> Option<Self> {
         let _ = byte;
         None
@@ -237,15 +243,19 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// Computes a panel.
     ///
     /// # Safety
-    /// There are as many rows in `left` as in `out`, and as many numbers of `Adds::Rows`, of `more` and rows of bytes if there are these; `out` may then
-    /// have none unless they are added to. Each row of `left` has `run` factors `left_step` apart, from each of `runs` on, that can be read, which are `terms` together;
-    /// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart or, with `taps`, a vector of them at each of as many
-    /// taps, and another one so far behind it unless it is half, and there is one run then and [`Factor::taps`]; each row of `out` has as many that can be
-    /// written, which overlap neither one another nor what is read, or so have the rows of [`Narrowed`] for as many columns as it says, and
-    /// there are these only where [`Micro::narrows`].
+    /// - `out` has as many rows as `left`; it may have none if `narrow` is given and sums are not added to it. So have
+    ///   `Adds::Rows`, `more` and the rows of [`Narrowed`], if they are given.
+    /// - Each row of `left` has, from each of `runs` on, `run` readable factors, `left_step` apart. All runs together have
+    ///   `terms` factors.
+    /// - `right` has `terms` times all columns of `micro`, or half of them with `half`, `right_step` apart. With `taps` it
+    ///   has a vector of columns at each of `terms` taps and, without `half`, another one at the second offset behind it.
+    ///   There is one run then, and [`Factor::taps`] gives a number.
+    /// - Each row of `out` has as many writable columns, and each row of [`Narrowed`] as many as it says. Rows overlap
+    ///   neither one another nor the operands.
+    /// - `narrow` is given only if [`Micro::narrows`] returns true.
     unsafe fn panel(micro: Micro, panel: &Panel<'_, Self>);
 
-    /// The columns of a vector, if these may lie at taps.
+    /// Columns of a vector, if the kernel can read columns at taps.
     fn taps(micro: Micro) -> Option<usize> {
         let vectors = micro.isa != Isa::Portable && Self::everywhere(0).is_none();
         vectors.then_some(micro.columns / 2)
@@ -255,45 +265,46 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
 /// Rows of the left operand by a panel of the right one.
 #[derive(Debug)]
 pub(crate) struct Panel<'a, F: Factor> {
-    /// Where each row of the left operand begins.
+    /// Start of each row of the left operand.
     pub(crate) left: &'a [*const F],
-    /// From one term of a row to the next.
+    /// Stride between the terms of a row.
     pub(crate) left_step: usize,
-    /// Where runs of terms begin in a row, in factors, one alone at 0, and how many terms each has.
+    /// Start of each run of terms in a row, in factors (a single run starts at 0), and the terms of each run.
     pub(crate) runs: &'a [isize],
     pub(crate) run: usize,
-    /// Of bytes, what the factors of rows are multiplied less, its highest bit turned as theirs: [`TURNED_ZERO`] of what is 0.
+    /// For bytes, the zero point of the rows with its sign bit flipped: [`TURNED_ZERO`] if it is 0.
     pub(crate) zero: u8,
-    /// Of bytes, what is added to the sums of each row besides.
+    /// For bytes, a number that is added to the sums of each row: the compensation for the zero point of the columns.
     pub(crate) more: Option<&'a [F::Sum]>,
     /// The columns of the first term.
     pub(crate) right: *const F,
-    /// From one term of the columns to the next.
+    /// Stride between the terms of the columns.
     pub(crate) right_step: usize,
-    /// The offset of each term's first vector from `right`, and that of the second one from it, if not side by side.
+    /// Offset of each term's first vector from `right`, and of the second vector from the first, if the columns of a term
+    /// are not contiguous.
     pub(crate) taps: Option<Taps<'a>>,
     pub(crate) terms: usize,
-    /// Where each row of the result begins; its columns lie one after another.
+    /// Start of each row of the result, whose columns are contiguous.
     pub(crate) out: &'a [*mut F::Sum],
     pub(crate) adds: Adds<'a, F::Sum>,
-    /// What sums of integers become instead of being written, and where.
+    /// Requantization of integer sums in registers and its destination; sums are then not stored.
     pub(crate) narrow: Option<Narrowed<'a>>,
-    /// Whether only the first half of the columns is computed.
+    /// True if only the first half of the columns is computed.
     pub(crate) half: bool,
 }
 
-/// The offset of each term's first vector from a place, and that of the second one from it.
+/// Offset of each term's first vector, and of the second vector from the first.
 pub(crate) type Taps<'a> = (&'a [usize], usize);
 
-/// What products are added to.
+/// Values that products are added to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Adds<'a, S> {
     Nothing,
-    /// What is there.
+    /// The previous contents of the result.
     There,
     /// One number for each row.
     Rows(&'a [S]),
-    /// One for each column, as many as a panel has.
+    /// One number for each column of a panel.
     Columns(&'a [S; MOST_COLUMNS]),
 }
 
@@ -345,11 +356,11 @@ mod tests {
     use crate::element::Element;
     use bytemuck::Zeroable;
 
-    /// A panel of some rows with all instructions, against sums one by one.
+    /// Compares a panel of some rows, for all instruction sets, with sums of single products.
     fn check<F: Factor>(number: impl Fn(usize) -> F, same: impl Fn(F::Sum, F::Sum) -> bool) {
         for isa in Isa::available() {
             let micro = Micro::of(isa);
-            // Three runs of twelve terms, in another order than they lie, with a gap between two of them.
+            // Three runs of twelve terms, out of order and with a gap between two of them.
             let (terms, run, runs, line) = (36, 12, [0isize, 26, 13], 38);
             let place = |t: usize| runs[t / run] as usize + t % run;
             for (rows, half) in [(1, true), (2, false), (13, false), (29, true)] {
@@ -381,7 +392,7 @@ mod tests {
                         adds,
                         half,
                     };
-                    // SAFETY: all rows, terms and columns are in the lists, and places are those of lists of as many rows.
+                    // SAFETY: all rows, terms and columns are in the lists, and the places are rows of a list.
                     unsafe { F::panel(micro, &panel) };
                 };
                 add(&places, Adds::Nothing);
@@ -448,7 +459,7 @@ mod tests {
                 let quad = |i: usize| std::array::from_fn(|k| (i * 31 + k * 97) as i8);
                 let rows: Vec<Quad<i8>> = (0..29 * 3).map(quad).collect();
                 let columns: Vec<Quad<i8>> = (0..3 * 32).map(|i| quad(i * i)).collect();
-                // Some are more than `f32` has.
+                // Some are not exact in `f32`.
                 let starts: Vec<i32> = (0..29).map(|i| (i - 14) << (i * 31 % 29)).collect();
                 let columns_there = if low < 0.0 { 32 } else { 21 };
                 let mut bytes = vec![0u8; 29 * 40];
@@ -611,7 +622,8 @@ mod tests {
                         adds: Adds::Nothing,
                         half,
                     };
-                    // SAFETY: all rows, terms, columns and vectors at taps are in the lists, and places are those of a list of as many rows.
+                    // SAFETY: all rows, terms, columns and vectors at taps are in the lists, and the places are rows of a
+                    // list.
                     unsafe { Factor::panel(micro, &panel) };
                     out
                 };
@@ -621,12 +633,12 @@ mod tests {
         }
     }
 
-    /// Sums of rows less a byte, with all instructions, against sums of 64 bits that wrap around.
+    /// Compares sums with a zero point of the rows, for all instruction sets, with 64-bit sums that wrap around.
     fn check_less(terms: usize, zero: u8, left: impl Fn(usize) -> u8, right: impl Fn(usize) -> i8) {
         for isa in Isa::available() {
             let micro = Micro::of(isa);
             let rows = 14;
-            // The highest bits are as kernels have them.
+            // Sign bits are flipped, as kernels expect.
             let quad = |i: usize| std::array::from_fn(|k| left(i * 4 + k).cast_signed());
             let all: Vec<Quad<i8>> = (0..rows * terms).map(quad).collect();
             let quad = |i: usize| std::array::from_fn(|k| right(i * 4 + k));
@@ -652,7 +664,7 @@ mod tests {
                 adds: Adds::Nothing,
                 half: false,
             };
-            // SAFETY: all rows, terms and columns are in the lists, and places are those of a list of as many rows.
+            // SAFETY: all rows, terms and columns are in the lists, and the places are rows of a list.
             unsafe { Factor::panel(micro, &panel) };
             for (i, &found) in out.iter().enumerate() {
                 let (row, column) = (i / micro.columns, i % micro.columns);
@@ -677,7 +689,7 @@ mod tests {
                 check_less(25, zero, |_| left, |_| right);
             }
         }
-        // A hundred thousand terms, the most that are added up of these do not fit in 32 bits.
+        // A hundred thousand terms: the greatest sums do not fit in 32 bits.
         check_less(25_000, 0, |_| 255, |_| -128);
         check_less(25_000, 255, |i| (i % 2) as u8, |_| 127);
     }

@@ -1,16 +1,17 @@
-//! What sums of integers are before they are written, as `f32` or as bytes: scaled, and divided and rounded.
+//! Requantization of integer sums before they are stored: scaled to `f32`, or scaled, divided and rounded to bytes.
 
 use super::MOST_COLUMNS;
 
-/// A sum times a scale, at least `least`, and, of bytes, divided and rounded to the nearest whole number, ties to even, plus a whole number, at
-/// least and at most as much as its type has. All are finite, so that none is no number.
+/// A requantization: the sum times a scale, at least `least`. For bytes it is then divided, rounded to the nearest whole
+/// number (ties to even), added to a zero point and clamped to the range of the type. All numbers are finite, so that no
+/// result is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Narrow {
-    /// Whether it is rounded to a byte.
+    /// True if the result is rounded to a byte.
     pub(super) rounds: bool,
     pub(super) scale: f32,
     pub(super) least: f32,
-    /// What is divided by, or multiplied with where that is the same.
+    /// The divisor, or its reciprocal if multiplying by it is exact.
     pub(super) by: f32,
     pub(super) divides: bool,
     pub(super) plus: Option<f32>,
@@ -18,11 +19,11 @@ pub(crate) struct Narrow {
     pub(super) high: f32,
 }
 
-/// The numbers that are rounded before something is added to them: what is beyond becomes an end.
+/// Bounds of quotients before the zero point is added; quotients beyond them saturate.
 #[cfg(test)]
 const ROUNDED: f32 = 2_097_152.0;
 
-/// What a number times it is that number divided by another one, whatever it is: that is so of powers of two.
+/// The reciprocal of a divisor if multiplying by it equals dividing for every number, as for powers of two.
 pub(crate) fn inverse(divisor: f32) -> Option<f32> {
     let inverse = 1.0 / divisor;
     let power = |x: f32| x.is_normal() && x.to_bits() << 9 == 0;
@@ -51,7 +52,7 @@ impl Narrow {
         })
     }
 
-    /// A sum that is scaled alone.
+    /// A requantization that only scales.
     pub(crate) fn scaled(scale: f32, least: f32) -> Option<Narrow> {
         let made = Narrow::of(scale, least, 1.0, None, [0.0; 2])?;
         Some(Narrow {
@@ -60,14 +61,14 @@ impl Narrow {
         })
     }
 
-    /// Bytes of what a sum becomes.
+    /// Bytes of a result.
     pub(crate) fn size(&self) -> usize {
         if self.rounds { 1 } else { size_of::<f32>() }
     }
 
-    /// A sum, scaled.
+    /// The sum, scaled and at least `least`.
     pub(crate) fn scaled_sum(&self, sum: i32) -> f32 {
-        // Of sums that `f32` has, products are the same.
+        // For sums that are exact in `f32` this equals the product in `f32`.
         let scaled = (f64::from(sum) * f64::from(self.scale)) as f32;
         if scaled < self.least {
             self.least
@@ -76,7 +77,7 @@ impl Narrow {
         }
     }
 
-    /// The byte that a sum becomes.
+    /// The byte that a sum is requantized to.
     #[cfg(test)]
     pub(crate) fn of_sum(&self, sum: i32) -> u8 {
         let scaled = self.scaled_sum(sum);
@@ -92,23 +93,23 @@ impl Narrow {
     }
 }
 
-/// What sums, as `f32`, are multiplied by and then added to before anything else, each of both rounded.
+/// Scales and biases of sums as `f32`, each step rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scales<'a> {
-    /// Of each row a factor and a term.
+    /// A scale and a bias for each row.
     Rows(&'a [[f32; 2]]),
-    /// The factors and the terms of all columns.
+    /// The scales and the biases of all columns.
     Columns(&'a [[f32; MOST_COLUMNS]; 2]),
 }
 
-/// Where what sums of a panel become is written.
+/// Destination of a panel whose sums are requantized.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Narrowed<'a> {
     pub(crate) by: &'a Narrow,
-    /// What sums are scaled by in its place.
+    /// Scales and biases that replace the scale of `by`.
     pub(crate) scales: Option<Scales<'a>>,
-    /// Where each row begins.
+    /// Start of each row.
     pub(crate) rows: &'a [*mut u8],
-    /// The columns that there are; what the others become is not written.
+    /// Number of columns that are stored; further columns are computed only.
     pub(crate) columns: usize,
 }

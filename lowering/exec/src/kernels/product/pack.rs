@@ -1,13 +1,16 @@
-//! Brings columns of an operand side by side, term by term.
+//! Packing of operands into panels, term by term.
+//!
+//! Columns at offsets 0, 10, 20 with terms at 0, 1 and panels of width 4 are packed as elements `0 10 20 _ 1 11 21 _`,
+//! where `_` is 0.
 
 use super::{Byte, Quad};
 use crate::element::Element;
 use crate::kernels::prefetch_run;
 use half::{bf16, f16};
 
-/// What is brought side by side.
+/// Elements that are packed.
 pub(crate) trait Cell: Element {
-    /// Eight rows, turned, up to a multiple of 8 of their elements: element `i` of row `j` goes to `i * width + j`.
+    /// Transposes eight rows of `whole` elements, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
     ///
     /// # Panics
     /// The rows are shorter, or there are too few places.
@@ -20,10 +23,11 @@ pub(crate) trait Cell: Element {
         }
     }
 
-    /// At least eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
+    /// Transposes `count` rows, `step` apart, of one element for each place: element `i` of row `j` goes to `out[places[i]
+    /// + j]`.
     ///
     /// # Panics
-    /// There are less than eight rows, more than eight places, or a place is outside of what is written.
+    /// There are less than eight rows or more than eight places, or a place is out of bounds.
     #[inline(always)]
     fn turn_out(from: &[Self], step: usize, count: usize, out: &mut [Self], places: &[usize]) {
         for first in eights(count) {
@@ -39,7 +43,7 @@ pub(crate) trait Cell: Element {
     }
 }
 
-/// Where eight of so many begin, which are at least eight; the last ones may have some of those before.
+/// First indices of groups of eight that cover `count` elements, at least eight; the last group may overlap the one before.
 fn eights(count: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(8).map(move |at| at.min(count - 8))
 }
@@ -72,7 +76,7 @@ macro_rules! narrow {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
                 {
                     let rows = rows.map(|row| row.as_ptr().cast());
-                    // SAFETY: rows and places are as long as was compared just now.
+                    // SAFETY: the lengths of rows and places were compared just now.
                     unsafe { super::vectors::$turn(rows, whole, to.as_mut_ptr().cast(), width) };
                 }
                 #[cfg(any(not(target_arch = "x86_64"), miri))]
@@ -93,7 +97,8 @@ narrow! {
     u8, turn_8;
 }
 
-/// Element `(term, column)` goes from `columns[column] + terms[term]` to `term * width + column`; columns up to `width` become 0.
+/// Packs element `(term, column)` from `columns[column] + terms[term]` to `term * width + column`. Columns up to `width`
+/// are filled with 0.
 ///
 /// # Panics
 /// There are more columns than `width`, an element lies outside of `from`, or `to` is too short.
@@ -151,7 +156,7 @@ pub(crate) fn pack<E: Cell>(
     }
 }
 
-/// Lanes in groups of `width`, each group as [`pack`] has it, of as many terms.
+/// Packs lanes in groups of `width`, each group with all terms as [`pack`] packs it.
 ///
 /// # Panics
 /// As [`pack`].
@@ -166,7 +171,7 @@ pub(crate) fn pack_groups<E: Cell>(
     if size == 0 {
         return;
     }
-    // Some groups at once use whole lines of what is read.
+    // Several groups at once use whole cache lines of the source.
     for (lanes, to) in lanes
         .chunks(GROUPS * width)
         .zip(to.chunks_mut(GROUPS * size))
@@ -197,12 +202,12 @@ pub(crate) fn pack_groups<E: Cell>(
     }
 }
 
-/// Whether each is one more than the one before.
+/// Returns whether each offset is one more than the previous one.
 pub(crate) fn consecutive(list: &[i64]) -> bool {
     list.windows(2).all(|w| w[1] == w[0] + 1)
 }
 
-/// Lanes of one group that lie one after another.
+/// Lanes of one group that are contiguous in the source.
 struct Piece {
     from: i64,
     to: usize,
@@ -210,7 +215,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Copies its elements of a term, whose places begin at `at`.
+    /// Copies the elements of one term; `at` is the place of the term's first lane.
     #[inline(always)]
     fn copy<E: Copy>(&self, from: &[E], term: i64, to: &mut [E], at: usize) {
         let first = (self.from + term) as usize;
@@ -219,7 +224,7 @@ impl Piece {
     }
 }
 
-/// The pieces of lanes in groups of `width`, each group `size` places behind the one before.
+/// Contiguous pieces of lanes in groups of `width`; groups are `size` places apart.
 fn pieces(lanes: &[i64], width: usize, size: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (i, &from) in lanes.iter().enumerate() {
@@ -237,10 +242,10 @@ fn pieces(lanes: &[i64], width: usize, size: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Copies a few elements, for which a call takes longer than the work.
+/// Copies a few elements, for which a call would cost more than the copy.
 ///
 /// # Panics
-/// There is another number of places.
+/// The slices have different lengths.
 #[inline(always)]
 pub(crate) fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
     assert_eq!(from.len(), to.len(), "every element has a place");
@@ -253,7 +258,7 @@ pub(crate) fn copy_line<E: Copy>(from: &[E], to: &mut [E]) {
     }
 }
 
-/// Copies the first and the last `N` elements, of which there are no more than both.
+/// Copies the first and the last `N` elements, which overlap or together are all.
 #[inline(always)]
 fn copy_ends<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
@@ -267,7 +272,7 @@ fn copy_ends<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
 /// Groups that are packed at once.
 const GROUPS: usize = 4;
 
-/// As [`Cell::turn_out`].
+/// Implements [`Cell::turn_out`] for `f32`.
 fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
     assert!(
         8 <= count && places.len() <= 8 && (count - 1) * step + 8 <= from.len(),
@@ -284,8 +289,8 @@ fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[
         }
         let starts = &starts[..places.len()];
         for first in eights(count) {
-            // SAFETY: rows `first..first + 8` and as many elements from each place on were compared just now, `starts` are places
-            // of `out`, which is borrowed, and the machine has the vectors.
+            // SAFETY: rows `first..first + 8` and as many elements from each place on were checked just now, `starts` are
+            // places of `out`, which is borrowed, and the machine has AVX2.
             unsafe { super::vectors::turn_out(from.add(first * step), step, starts, first) };
         }
         return;
@@ -297,10 +302,10 @@ fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[
     }
 }
 
-/// How many terms before they are read lines of the cache are asked for: terms that lie far apart are no stream that the machine sees.
+/// Prefetch distance in terms. Terms that are far apart are no stream that a hardware prefetcher detects.
 const AHEAD: usize = 6;
 
-/// Asks for so many elements of a term that is read soon.
+/// Prefetches `count` elements of a term that is read soon.
 #[inline(always)]
 fn ask<E: Cell>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize) {
     if let Some(next) = terms.get(term + AHEAD) {
@@ -308,7 +313,7 @@ fn ask<E: Cell>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize
     }
 }
 
-/// Runs of `N` columns.
+/// Packs panels of `N` contiguous columns.
 fn runs<E: Cell, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
     let (to, _) = to.as_chunks_mut::<N>();
     for (t, (to, term)) in to.iter_mut().zip(terms).enumerate() {
@@ -318,7 +323,7 @@ fn runs<E: Cell, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut
     }
 }
 
-/// Columns that begin at these places go side by side: element `i` of each to `i` times as many as there are columns.
+/// Transposes columns that begin at these offsets: element `i` of column `j` goes to `i * columns.len() + j`.
 ///
 /// # Panics
 /// A column ends outside of `from`.
@@ -326,10 +331,10 @@ pub(crate) fn turn_in<E: Cell>(from: &[E], columns: &[i64], to: &mut [E]) {
     turned(from, columns, 0, to, columns.len());
 }
 
-/// Four lines as quads, an element of each.
+/// Interleaves four lines into quads of one element of each line.
 ///
 /// # Panics
-/// A line is shorter than there are quads.
+/// A line is shorter than the list of quads.
 #[inline(always)]
 pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
     let lines = lines.map(|line| &line[..to.len()]);
@@ -337,11 +342,11 @@ pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     while done + 16 <= to.len() {
         let from = lines.map(|line| line[done..].as_ptr().cast());
-        // SAFETY: there are 16 elements of each line and as many quads from here on, by the lengths that were compared.
+        // SAFETY: each line has 16 elements and there are as many quads from here on, by the lengths that were compared.
         unsafe { super::vectors::weave(from, to[done..].as_mut_ptr().cast()) };
         done += 16;
         if done < to.len() && 16 < to.len() {
-            // The last ones, some of them once more.
+            // The last 16, some of which are made twice.
             done = done.min(to.len() - 16);
         }
     }
@@ -351,8 +356,8 @@ pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
     }
 }
 
-/// Columns that lie one after another, `count` from `start` on, as quads of terms: quad `i` of column `j` goes to `i * width + j`; columns up to
-/// `width` are anything, and terms behind the last one are `rest`.
+/// Packs `count` contiguous columns from `start` on as quads of terms: quad `i` of column `j` goes to `i * width + j`.
+/// Columns up to `width` are left as they are, and terms beyond the last one are `rest`.
 ///
 /// # Panics
 /// An element lies outside of `from`, or `to` is too short.
@@ -375,8 +380,8 @@ pub(crate) fn weave_quads<B: Byte>(
     }
 }
 
-/// Columns whose terms lie one after another, from `start` on, as quads: quad `i` of column `j` goes to `i * width + j`; columns up to `width`
-/// and terms behind the last one become 0.
+/// Packs columns whose terms are contiguous from `start` on as quads: quad `i` of column `j` goes to `i * width + j`.
+/// Columns up to `width` and terms beyond the last one are filled with 0.
 ///
 /// # Panics
 /// A column ends outside of `from`, or `to` is too short.
@@ -405,13 +410,13 @@ pub(crate) fn turn_quads<B: Byte>(
             let turn = |at: usize, count: usize, to: &mut [Quad<B>]| {
                 let rows = rows.map(|row| row[at * 4..].as_ptr().cast());
                 let to = to[at * width..].as_mut_ptr().cast();
-                // SAFETY: rows have all whole quads, each of which has a place; the machine has the vectors.
+                // SAFETY: rows have all whole quads, and `to` has a place for each; the machine has AVX2.
                 unsafe { super::vectors::turn(rows, count, to, width) };
             };
             done = whole / 8 * 8;
             turn(0, done, to);
             if done < whole {
-                // The last ones, some of them once more.
+                // The last eight, some of which are made twice.
                 turn(whole - 8, 8, to);
                 done = whole;
             }
@@ -429,7 +434,7 @@ pub(crate) fn turn_quads<B: Byte>(
     }
 }
 
-/// Columns whose terms lie one after another: squares of 8 by 8 are turned.
+/// Packs columns whose terms are contiguous by transposing squares of 8x8.
 fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width: usize) {
     let terms = to.len() / width;
     let whole = terms / 8 * 8;
@@ -455,7 +460,7 @@ fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width:
     }
 }
 
-/// Eight rows, turned, up to a multiple of 8 of their elements.
+/// Implements [`Cell::squares`] for `f32`.
 fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
     if whole == 0 {
         return;
@@ -471,7 +476,7 @@ fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
         let rows = rows.map(<[f32]>::as_ptr);
-        // SAFETY: rows and places are as long as was compared just now, and the machine has the vectors.
+        // SAFETY: the lengths of rows and places were compared just now, and the machine has AVX2.
         unsafe { super::vectors::turn(rows, whole, to.as_mut_ptr(), width) };
         return;
     }

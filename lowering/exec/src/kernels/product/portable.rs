@@ -1,4 +1,4 @@
-//! Products of numbers in arrays.
+//! Portable micro-kernel over arrays.
 
 use super::{Adds, Factor, Panel, TURNED_ZERO};
 use crate::element::Number;
@@ -19,7 +19,7 @@ pub(super) unsafe fn panel<F: Factor>(panel: &Panel<'_, F>) {
     }
 }
 
-/// All rows by the first `N` columns.
+/// Multiplies all rows by the first `N` columns.
 ///
 /// # Safety
 /// As for `Factor::panel`; the panel has `N` columns.
@@ -38,7 +38,7 @@ unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
     }
 }
 
-/// `M` rows from row `first` on by the first `N` columns.
+/// Multiplies `M` rows from `first` on by the first `N` columns.
 ///
 /// # Safety
 /// As for `columns`; there are `M` rows from `first` on.
@@ -83,7 +83,7 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
     }
     for (i, mut sums) in sums.into_iter().enumerate() {
         let out = panel.out[first + i].cast::<[F::Sum; N]>();
-        // SAFETY: each row of the result has all columns, and nobody else has it.
+        // SAFETY: each row of the result has all columns, and nothing else refers to it.
         unsafe {
             let there = match panel.adds {
                 Adds::Nothing => None,

@@ -1,30 +1,32 @@
-//! Sums of a kernel that slides along rows of bytes: the bytes that neighbouring places read are brought beside one another in registers, four
-//! of each place, from where they lie.
+//! Depthwise convolution of rows of bytes in registers: a shuffle makes the quads of taps that consecutive positions read
+//! from the bytes in memory, and `vpdpbusd` multiplies them by the weights.
+//!
+//! With stride 1 and dilation 1, bytes `a b c d e f ..` become the quads `abcd`, `bcde`, `cdef`, one for each position.
 
 use super::{Byte, Narrow, PLACES, Quad};
 use crate::isa::Isa;
 use bytemuck::Pod;
 
-/// Bytes that are read of a row at once: what is behind the last place is there too.
+/// Bytes of a row that one load reads; they have to be readable behind the last position.
 pub(crate) const READ: usize = 64;
-/// Bytes of a row from which a quarter of a vector of quads is made.
+/// Bytes of a row that a quarter of a vector of quads is made from.
 const WINDOW: usize = 16;
 /// Rows that are summed at once.
 const ROWS: usize = 4;
 
-/// Weights of four places of a kernel, some bytes behind the first one that a place reads.
+/// Weights in quads of four taps, each with its offset in bytes from the first byte that a position reads.
 #[derive(Debug)]
 pub(crate) struct Slid<B> {
     list: Vec<(usize, Quad<B>)>,
-    /// The farthest.
+    /// The greatest offset.
     behind: usize,
-    /// What each sum begins with; what turned bits make too much is not in it.
+    /// Initial value of each sum, without the compensation for flipped sign bits.
     begin: i32,
     stride: usize,
     dilation: usize,
 }
 
-/// Whether a kernel slides so that a register has the bytes of neighbouring places, on a machine with such products.
+/// Returns whether a quarter of a register has all bytes of four positions' quads, on a machine with VNNI.
 pub(crate) fn slides(stride: usize, dilation: usize) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     let dots = Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
@@ -36,7 +38,7 @@ pub(crate) fn slides(stride: usize, dilation: usize) -> bool {
 }
 
 impl<B: Byte> Slid<B> {
-    /// Weights of a kernel whose places are so far apart, as [`slides`] has it.
+    /// Weights of a kernel with a stride and a dilation that [`slides`] accepts.
     pub(crate) fn of(
         list: Vec<(usize, Quad<B>)>,
         begin: i32,
@@ -51,17 +53,17 @@ impl<B: Byte> Slid<B> {
         }
     }
 
-    /// Bytes behind the first one of a row that are read for so many places.
+    /// Bytes from the start of a row that are read for `count` positions.
     pub(crate) fn reach(&self, count: usize) -> usize {
         let vectors = count.div_ceil(PLACES).max(1) - 1;
         self.behind + vectors * PLACES * self.stride + READ
     }
 
-    /// Writes what sums become, multiplied and added to first where that is given, in rows of `count` places: those of `rows` begin in the bytes and
-    /// in what is written where it says.
+    /// Requantizes sums, scaled and added to a bias first if `scale` is given, and writes rows of `count` positions. Each
+    /// of `rows` is the index of its first byte and of its first element in `to`.
     ///
     /// # Panics
-    /// A row reads or writes outside, elements are not of the size of what sums become, or the machine has no such products.
+    /// A row reads or writes out of bounds, elements do not have the size of requantized sums, or the machine has no VNNI.
     pub(crate) fn narrowed<T: Pod>(
         &self,
         bytes: &[B],
@@ -85,7 +87,7 @@ impl<B: Byte> Slid<B> {
         let _ = (bytes, rows, to, count, scale);
     }
 
-    /// Sets rows to their sums.
+    /// Writes rows of sums.
     ///
     /// # Panics
     /// As for [`narrowed`](Slid::narrowed).
@@ -96,7 +98,7 @@ impl<B: Byte> Slid<B> {
         let _ = (bytes, rows, to);
     }
 
-    /// Writes rows as said, of elements that are of the size of what is written.
+    /// Writes rows as `how` says; elements have the size of what is written.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn write<T: Pod>(
         &self,
@@ -111,7 +113,8 @@ impl<B: Byte> Slid<B> {
             let places = rows.iter();
             let starts =
                 places.map(|row| (from.wrapping_add(row[0]), to.wrapping_add(row[1]).cast()));
-            // SAFETY: all rows were compared just now, and the machine has the instructions; the callers have elements of the size that is written.
+            // SAFETY: all rows were checked just now, and the machine has the instructions; the callers have elements of
+            // the size that is written.
             unsafe { vectors::rows(self, starts, count, how) };
         }
     }
@@ -139,18 +142,18 @@ mod vectors {
     use std::arch::x86_64::*;
     use std::array::from_fn;
 
-    /// What is written.
+    /// Form in which sums are written.
     #[derive(Clone, Copy)]
     pub(super) enum To<'a> {
         Narrowed(&'a Narrow, Option<[f32; 2]>),
         Sums,
     }
 
-    /// Where the bytes of a vector of quads come from.
+    /// Shuffle that makes a vector of quads from bytes.
     struct Order {
         words: __m512i,
         bytes: __m512i,
-        /// Whether they are in half a vector.
+        /// True if 32 bytes are enough.
         half: bool,
     }
 
@@ -169,7 +172,7 @@ mod vectors {
         }
 
         /// # Safety
-        /// There are 64 bytes, or 32 of which half is read.
+        /// 64 bytes are readable, or 32 with `HALF`.
         #[inline]
         #[target_feature(enable = "avx512f,avx512bw")]
         unsafe fn quads<const HALF: bool>(&self, from: *const u8) -> __m512i {
@@ -185,8 +188,8 @@ mod vectors {
     }
 
     /// # Safety
-    /// There are at most four rows, whose starts have as many bytes behind them as `reach` says, and places for `count` elements of what is
-    /// written, on a machine that has such products.
+    /// There are at most four rows. From each start `reach` bytes are readable and `count` elements of what is written are
+    /// writable. The machine has AVX-512 VNNI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn rows<B: Byte>(
         of: &Slid<B>,
@@ -246,7 +249,7 @@ mod vectors {
     }
 
     /// # Safety
-    /// As for [`rows`], of `C` vectors of places from `at` on.
+    /// As for [`rows`], for `C` vectors of positions from `at` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn part<B: Byte, const R: usize, const C: usize, const HALF: bool>(
@@ -283,9 +286,9 @@ mod vectors {
                     rows: &rows,
                     columns: there,
                 };
-                // Sums whose place is known would not stay in registers.
+                // A copy: accumulators whose address is taken would be spilled from registers.
                 let made = sums;
-                // SAFETY: each row has as many columns from here on.
+                // SAFETY: each row has `there` columns from here on.
                 unsafe { narrow_sums(to, &made, 0) };
             }
             To::Sums => {
@@ -294,7 +297,7 @@ mod vectors {
                         let own = there.saturating_sub(c * PLACES).min(PLACES);
                         let mask = ((1u32 << own) - 1) as u16;
                         let place = place.cast::<i32>().wrapping_add(at + c * PLACES);
-                        // SAFETY: there are as many places as bits.
+                        // SAFETY: there are as many places as mask bits.
                         unsafe { _mm512_mask_storeu_epi32(place, mask, sum) };
                     }
                 }
@@ -335,7 +338,7 @@ mod tests {
                     });
                     let wanted = all.fold(i32::MAX - 9, |sum, (at, w)| {
                         let x = bytes.get(at).copied().unwrap_or(B::zeroed());
-                        // The machine reads the other type.
+                        // `vpdpbusd` reads rows as the type of the other signedness.
                         let byte: u8 = bytemuck::cast(x);
                         let other = match B::SIGNED {
                             true => i32::from(byte),

@@ -1,10 +1,14 @@
-//! Products with vectors of 32 and 64 bytes.
+//! Micro-kernels for AVX2 and AVX-512.
+//!
+//! A tile is up to 6 rows of 8 lanes (AVX2) or 12 rows of 16 lanes (AVX-512), by one or two vectors of columns. For each
+//! term, a vector of columns is loaded once, each row's factor is broadcast, and the product is added to the accumulators
+//! of the row.
 
 use super::MOST_COLUMNS;
 use super::narrow::{Narrow, Narrowed, Scales};
 use std::arch::x86_64::*;
 
-/// Eight rows of eight elements, turned.
+/// Transposes 8x8 elements.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn square(row: [__m256; 8]) -> [__m256; 8] {
@@ -15,7 +19,7 @@ fn square(row: [__m256; 8]) -> [__m256; 8] {
             _ => _mm256_unpackhi_ps(a, b),
         }
     });
-    // Of rows `0..4` and `4..8`, terms 0 and 4, 1 and 5, 2 and 6, 3 and 7.
+    // From rows `0..4` and `4..8`: terms 0 and 4, 1 and 5, 2 and 6, 3 and 7.
     let fours: [__m256; 8] = std::array::from_fn(|j| {
         let (a, b) = (
             pairs[j / 4 * 4 + j % 4 / 2],
@@ -32,10 +36,10 @@ fn square(row: [__m256; 8]) -> [__m256; 8] {
     })
 }
 
-/// Turns 8 rows of as many elements as `count`, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
+/// Transposes 8 rows of `count` elements, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
 ///
 /// # Safety
-/// The rows have so many elements; `to` has 8 elements each `width` for each of them, on a machine that has these vectors.
+/// Each row has `count` elements; `to` has 8 elements at each of `count` multiples of `width`. The machine has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn turn(rows: [*const f32; 8], count: usize, to: *mut f32, width: usize) {
     for at in (0..count).step_by(8) {
@@ -49,10 +53,10 @@ pub(super) unsafe fn turn(rows: [*const f32; 8], count: usize, to: *mut f32, wid
     }
 }
 
-/// Turns 8 rows of as many elements of 16 bits as `count`, a multiple of 8, as [`turn`] does; every machine has these vectors.
+/// Transposes 8 rows of `count` 16-bit elements, a multiple of 8, as [`turn`] does, with SSE2.
 ///
 /// # Safety
-/// The rows have so many elements; `to` has 8 elements each `width` for each of them.
+/// Each row has `count` elements; `to` has 8 elements at each of `count` multiples of `width`.
 pub(super) unsafe fn turn_16(rows: [*const u8; 8], count: usize, to: *mut u8, width: usize) {
     for at in (0..count).step_by(8) {
         // SAFETY: the caller's promises: 8 elements from `at` on.
@@ -72,7 +76,7 @@ pub(super) unsafe fn turn_16(rows: [*const u8; 8], count: usize, to: *mut u8, wi
     }
 }
 
-/// The same for elements of 8 bits.
+/// As [`turn_16`], for elements of 8 bits.
 ///
 /// # Safety
 /// As for [`turn_16`].
@@ -82,7 +86,7 @@ pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, wid
         unsafe {
             let row: [__m128i; 8] =
                 std::array::from_fn(|j| _mm_loadl_epi64(rows[j].add(at).cast()));
-            // Rows 0 and 4, 1 and 5, 2 and 6, 3 and 7, element by element; then all even and all odd rows; then all.
+            // Interleaves rows 0 and 4, 1 and 5, 2 and 6, 3 and 7; then all even and all odd rows; then all rows.
             let pair: [__m128i; 4] = std::array::from_fn(|j| _mm_unpacklo_epi8(row[j], row[j + 4]));
             let fours: [__m128i; 4] = std::array::from_fn(|j| match j % 2 {
                 0 => _mm_unpacklo_epi8(pair[j / 2], pair[j / 2 + 2]),
@@ -103,10 +107,10 @@ pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, wid
     }
 }
 
-/// Sixteen bytes of four lines as quads of one byte of each; every machine has these vectors.
+/// Interleaves 16 bytes of four lines into quads of one byte of each line, with SSE2.
 ///
 /// # Safety
-/// Each line has 16 bytes, and there are 64 of them at `to`.
+/// Each line has 16 bytes, and `to` has room for 64.
 #[inline(always)]
 pub(super) unsafe fn weave(lines: [*const u8; 4], to: *mut u8) {
     // SAFETY: the caller's promises.
@@ -124,10 +128,12 @@ pub(super) unsafe fn weave(lines: [*const u8; 4], to: *mut u8) {
     }
 }
 
-/// Turns 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + first + j`, of as many as there are places.
+/// Transposes 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + first + j`, for each of the
+/// places.
 ///
 /// # Safety
-/// All elements are there, and 8 from `first` places behind each place on, which nobody else has, on a machine that has these vectors.
+/// All elements are readable, and 8 elements from `first` behind each place on are writable and not shared. The machine has
+/// AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: &[*mut f32], first: usize) {
     // SAFETY: the caller's promises.
@@ -148,11 +154,12 @@ macro_rules! products {
             #[allow(unused_imports, reason = "some products alone have types of the crate or more functions")]
             use super::{super::{Adds, Panel, Quad}, *};
 
-            /// A row of a byte everywhere, by which columns add to sums what is taken off.
+            /// Makes a factor that has one byte everywhere. Its products by the columns are subtracted from the sums: the
+            /// compensation for the zero point of the rows.
             const TURNED: Option<fn(u8) -> $factor> = $turned;
 
             /// # Safety
-            /// As for `Factor::panel`, on a machine that has these vectors.
+            /// As for `Factor::panel`, on a machine that has these instructions.
             #[target_feature(enable = $features)]
             pub(in super::super) unsafe fn panel(panel: &Panel<'_, $factor>) {
                 // SAFETY: the caller's promises, handed on.
@@ -172,10 +179,11 @@ macro_rules! products {
                 }
             }
 
-            /// All rows by `C` vectors of columns; without `RUNS` their factors are one run, which begins with the row. With `TAPS` columns lie there.
+            /// Multiplies all rows by `C` vectors of columns. Without `RUNS` the terms of a row are a single run that
+            /// begins with the row. With `TAPS` the columns of each term are at its tap.
             ///
             /// # Safety
-            /// As for `panel`; the panel has as many columns, and without `RUNS` one run that begins at 0.
+            /// As for `panel`; the panel has `C` vectors of columns, and without `RUNS` one run that begins at 0.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn columns<const C: usize, const RUNS: bool, const TAPS: bool>(
@@ -183,7 +191,7 @@ macro_rules! products {
             ) {
                 let mut at = 0;
                 let mut begin = [$zero(); C];
-                // SAFETY: the terms of the right panel are there; rows `at..at + M` are, by the length that was compared.
+                // SAFETY: the right panel has all terms, and rows `at..at + M` exist, by the length that was compared.
                 unsafe {
                     if let Some(row) = TURNED.filter(|_| panel.zero != 0) {
                         let (mut right, row) = (panel.right, ($splat)(row(panel.zero)));
@@ -207,7 +215,7 @@ macro_rules! products {
                 }
             }
 
-            /// `M` rows from row `first` on by `C` vectors of columns, whose sums begin with `begin`.
+            /// Multiplies `M` rows from `first` on by `C` vectors of columns; accumulators are initialized with `begin`.
             ///
             /// # Safety
             /// As for `columns`; there are `M` rows from `first` on.
@@ -218,7 +226,7 @@ macro_rules! products {
                 first: usize,
                 begin: [$vector; C],
             ) {
-                // SAFETY: the caller has `M` rows from `first` on; the offsets are those that `product::panel` promises.
+                // SAFETY: the caller has `M` rows from `first` on; the offsets are those that `Factor::panel` promises.
                 unsafe {
                     let left: [*const $factor; M] =
                         std::array::from_fn(|i| *panel.left.get_unchecked(first + i));
@@ -236,7 +244,7 @@ macro_rules! products {
                     }
                     let mut right = panel.right;
                     let step = panel.left_step as isize;
-                    // One run begins with the row: what has one has no loop around its terms.
+                    // A single run begins with the row, so that there is no loop over runs.
                     let runs = if RUNS { panel.runs } else { &[0] };
                     let (taps, second) = match panel.taps {
                         Some((taps, second)) if TAPS => (taps, second),
@@ -290,7 +298,7 @@ macro_rules! products {
                     }
                     match panel.narrow {
                         Some(narrow) if $narrows => {
-                            // Sums whose place is known would not stay in registers.
+                            // A copy: accumulators whose address is taken would be spilled from registers.
                             let made = sums;
                             ($narrow)(narrow, &made, first);
                         }
@@ -493,7 +501,7 @@ products!(
     |to, sums, first| narrow_sums(to, sums, first)
 );
 
-/// How bytes are made of scaled numbers, none of which is no number.
+/// Constants of a requantization in vectors. No number is NaN.
 #[derive(Debug)]
 pub(crate) struct Bytes<'a> {
     of: &'a Narrow,
@@ -515,14 +523,14 @@ impl Bytes<'_> {
         }
     }
 
-    /// Scaled numbers that are at least as much as there has to be.
+    /// Scaled numbers, at least `least`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn held(&self, scaled: __m512) -> __m512 {
         _mm512_max_ps(self.least, scaled)
     }
 
-    /// Such numbers, divided and rounded.
+    /// Divides such numbers and rounds them to bytes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn rounded(&self, held: __m512) -> __m128i {
@@ -536,16 +544,16 @@ impl Bytes<'_> {
         })
     }
 
-    /// Quotients, rounded, and a whole number more.
+    /// Rounds quotients and adds the zero point.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn moved(&self, divided: __m512, plus: __m512) -> __m512 {
-        // What is so much that numbers nearby are more than one apart becomes an end, whatever is added.
+        // Quotients so large that adjacent floats differ by more than 1 saturate, whatever is added.
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
         _mm512_add_ps(_mm512_roundscale_ps::<NEAREST>(divided), plus)
     }
 
-    /// The bytes that numbers are rounded to.
+    /// Clamps numbers to the range of the type and rounds them to bytes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn narrowed(&self, whole: __m512) -> __m128i {
@@ -554,10 +562,10 @@ impl Bytes<'_> {
     }
 }
 
-/// Writes what sums become, from a row on.
+/// Writes requantized sums from row `first` on.
 ///
 /// # Safety
-/// There are as many rows as of sums, with the columns of these.
+/// The destination has as many rows as `sums`, each with `columns` elements.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(crate) unsafe fn narrow_sums<const C: usize>(
     to: Narrowed<'_>,
@@ -565,7 +573,7 @@ pub(crate) unsafe fn narrow_sums<const C: usize>(
     first: usize,
 ) {
     let of = to.by;
-    // SAFETY: the caller's promises; there are as many factors and terms as rows, or as columns.
+    // SAFETY: the caller's promises; there is a scale and a bias for each row, or for each column.
     unsafe {
         match to.scales {
             Some(Scales::Rows(list)) => written(&to, sums, first, |row, _, sums| {
@@ -599,7 +607,7 @@ pub(crate) unsafe fn narrow_sums<const C: usize>(
     }
 }
 
-/// Writes what scaled sums become: each way to make it is a loop of its own.
+/// Writes requantized numbers that `scaled` makes of sums; each form of the requantization has a loop of its own.
 ///
 /// # Safety
 /// As for [`narrow_sums`].
@@ -617,7 +625,7 @@ unsafe fn written<const C: usize>(
         ((1u32 << there) - 1) as u16
     });
     let held = |row: usize, c: usize, sums: __m512i| bytes.held(scaled(row, c, sums));
-    // SAFETY: the caller's promises; of the last vector no more is written than columns that there are.
+    // SAFETY: the caller's promises; the mask of the last vector has only the columns that exist.
     unsafe {
         let row = |i: usize| *to.rows.get_unchecked(first + i);
         if !to.by.rounds {
@@ -668,21 +676,21 @@ unsafe fn written<const C: usize>(
 
 macro_rules! halves {
     ($both:ident, $positive:ident, $quads:ident, $features:literal, $vector:ident, $left:ident, $right:ident, $logical:ident, $madd:ident, $add:ident) => {
-        /// The even and the odd bytes of each 16 bits, which have signs, as 16 bits each.
+        /// The even and the odd bytes of each 16 bits, sign-extended to 16 bits.
         #[inline]
         #[target_feature(enable = $features)]
         fn $both(x: $vector) -> [$vector; 2] {
             [$right::<8>($left::<8>(x)), $right::<8>(x)]
         }
 
-        /// The same of bytes without signs.
+        /// The even and the odd bytes of each 16 bits, zero-extended to 16 bits.
         #[inline]
         #[target_feature(enable = $features)]
         fn $positive(x: $vector) -> [$vector; 2] {
             [$logical::<8>($left::<8>(x)), $logical::<8>(x)]
         }
 
-        /// The sums and the products of four terms.
+        /// Adds the products of four terms to the sum.
         #[inline]
         #[target_feature(enable = $features)]
         fn $quads(a: [$vector; 2], b: [$vector; 2], sum: $vector) -> $vector {
@@ -718,15 +726,15 @@ halves!(
 
 macro_rules! any {
     ($name:ident, $byte:ty, $dot:ident, $wide:ident) => {
-        /// Four terms, multiplied and added at once where the machine can; both give the same.
+        /// Dot products of quads: with VNNI if the machine has it, otherwise by 16-bit products. Both give the same result.
         pub(super) mod $name {
             use super::super::{Panel, Quad};
 
             /// # Safety
-            /// As for `Factor::panel`, on a machine that has vectors of 64 bytes and their products of 16 bits.
+            /// As for `Factor::panel`, on a machine that has AVX-512 F and BW.
             #[inline]
             pub(in super::super) unsafe fn panel(panel: &Panel<'_, Quad<$byte>>) {
-                // SAFETY: the caller's promises; the other instructions were looked for.
+                // SAFETY: the caller's promises; VNNI was detected.
                 unsafe {
                     match is_x86_feature_detected!("avx512vnni") {
                         true => super::$dot::panel(panel),
@@ -741,15 +749,16 @@ macro_rules! any {
 any!(any_signed, i8, dot_signed, wide_signed);
 any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
 
-/// The sums of a line and, for each of its places, of the products of some quads from it on; on each machine the same.
+/// Sums along a line of quads: for each position, the initial value and the products of the taps by the quads behind it.
+/// The result is the same on every machine.
 pub(super) mod along {
     use super::super::{Byte, Narrow, Narrowed, Quad, Scales};
     use super::narrow_sums;
     use std::arch::x86_64::*;
 
     /// # Safety
-    /// Each place of `to`, a multiple of 16, has as many quads behind it in `line` as the greatest of `taps` says, on a machine that has these
-    /// vectors.
+    /// The length of `to` is a multiple of 16. For each of its positions, `line` has quads up to the greatest offset of
+    /// `taps` behind it. The machine has these instructions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(in super::super) unsafe fn dots<B: Byte>(
@@ -771,15 +780,16 @@ pub(super) mod along {
                     false => _mm512_dpbusd_epi32(sum, weights, quads),
                 };
             }
-            // SAFETY: there are 16 places.
+            // SAFETY: there are 16 elements.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), sum) };
         }
     }
 
-    /// What the sums become, of as many places as `to` has.
+    /// Requantizes the sums of `count` positions.
     ///
     /// # Safety
-    /// As for [`dots`], of a multiple of 16 places that is not less; `to` has so many elements of the size of what sums become.
+    /// As for [`dots`], with `count` rounded up to a multiple of 16; `to` has `count` elements of the size of requantized
+    /// sums.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(in super::super) unsafe fn narrowed<B: Byte>(
         line: &[Quad<B>],
@@ -806,7 +816,7 @@ pub(super) mod along {
     }
 
     /// # Safety
-    /// As for [`narrowed`], of `C` vectors of places.
+    /// As for [`narrowed`], for `C` vectors of positions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn some<B: Byte, const C: usize>(
