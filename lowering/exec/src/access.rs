@@ -1,8 +1,11 @@
-//! Where the elements of a value lie: an offset for each index of each dimension, which add up.
+//! Offsets of the elements of a value: a sum of one offset for each dimension's index, or a list.
 //!
-//! Layouts of digits are of this form, whatever they cut and pad, and so are parts, repetitions and transposes of them. A
-//! reshape keeps it where the offsets of the dimension that it cuts are a sum themselves. What has not this form lists
-//! the offset of every element.
+//! For a `tensor<2x3xf32>` that is column-major, the base is 0 and the tables are `[0, 1]` and `[0, 2, 4]`: element (1, 2)
+//! has the offset 0 + 1 + 4 = 5.
+//!
+//! Layouts of digits have the form of a sum, whatever tiles and padding they have, and so have slices, broadcasts and
+//! transposes of them. A reshape keeps the form if the offsets of each dimension that it splits are sums themselves.
+//! Anything else is a list of the offset of every element.
 
 use optc_layout::Layout;
 use std::ops::Range;
@@ -13,10 +16,10 @@ pub(crate) enum Access {
     /// `base` plus an offset for the index of each dimension.
     Sum {
         base: i64,
-        /// Of each dimension as many offsets as it has elements, the first 0.
+        /// For each dimension, the offset of each index; the first is 0.
         tables: Vec<Vec<i64>>,
     },
-    /// The extents, and the offset of each element in row-major order; there is at least one.
+    /// The extents, and the offset of each element in row-major order; there is at least one element.
     Every {
         shape: Vec<usize>,
         offsets: Vec<i64>,
@@ -24,7 +27,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// The access of a layout; `None` where it has too many elements to be addressed.
+    /// The access of a layout; `None` if offsets do not fit in an `i64` or a `usize`.
     pub(crate) fn of(layout: &Layout) -> Option<Access> {
         let shape: Vec<usize> = sizes(layout.shape())?;
         if shape.contains(&0) {
@@ -46,13 +49,13 @@ impl Access {
         Access::by_index(layout, shape)
     }
 
-    /// Of every index the first element.
+    /// The access that maps every index to offset 0.
     pub(crate) fn none(shape: &[usize]) -> Access {
         let tables = shape.iter().map(|&n| vec![0; n]).collect();
         Access::Sum { base: 0, tables }
     }
 
-    /// Elements with these offsets in row-major order; without elements a sum, as what is listed has a first one.
+    /// Elements with these offsets in row-major order; a sum if there are no elements.
     pub(crate) fn listed(shape: Vec<usize>, offsets: Vec<i64>) -> Access {
         match offsets.is_empty() {
             true => Access::none(&shape),
@@ -60,19 +63,19 @@ impl Access {
         }
     }
 
-    /// Elements that are these strides apart.
+    /// Elements at constant strides.
     pub(crate) fn strided(shape: &[usize], strides: &[i64]) -> Access {
         let along = |(&n, stride): (&usize, &i64)| (0..n as i64).map(|i| i * stride).collect();
         let tables = shape.iter().zip(strides).map(along).collect();
         Access::Sum { base: 0, tables }
     }
 
-    /// Whether offsets along dimensions add up.
+    /// Returns whether offsets are a sum by dimension.
     pub(crate) fn is_sum(&self) -> bool {
         matches!(self, Access::Sum { .. })
     }
 
-    /// The base and the offsets along each dimension, if they add up.
+    /// The base and the offsets along each dimension, if offsets are a sum by dimension.
     pub(crate) fn into_sum(self) -> Option<(i64, Vec<Vec<i64>>)> {
         match self {
             Access::Sum { base, tables } => Some((base, tables)),
@@ -80,7 +83,7 @@ impl Access {
         }
     }
 
-    /// The offsets by the layout's own function: a sum, if they are one.
+    /// The offsets by [`Layout::index`], as a sum if they are one.
     fn by_index(layout: &Layout, shape: Vec<usize>) -> Option<Access> {
         let count = shape.iter().try_fold(1usize, |a, &n| a.checked_mul(n))?;
         let mut index = vec![0u64; shape.len()];
@@ -98,7 +101,7 @@ impl Access {
         Some(Access::listed(shape, offsets).summed())
     }
 
-    /// The same as a sum, if it is one.
+    /// The access as a sum, if it is one.
     pub(crate) fn summed(self) -> Access {
         let Access::Every { shape, offsets } = &self else {
             return self;
@@ -125,7 +128,7 @@ impl Access {
         }
     }
 
-    /// Of what is no sum: a dimension, and at most so many ranges of it, of which each is a sum.
+    /// For a list: a dimension and at most `most` ranges of it such that the access is a sum in each range.
     pub(crate) fn pieces(&self, most: usize) -> Option<(usize, Vec<Range<usize>>)> {
         let Access::Every { shape, offsets } = self else {
             return None;
@@ -133,7 +136,7 @@ impl Access {
         (0..shape.len()).find_map(|dim| {
             let inner: usize = shape[dim + 1..].iter().product();
             let step = shape[dim] * inner;
-            // Whether those of two indices lie alike.
+            // Returns whether the elements at two indices of the dimension differ by a constant offset.
             let alike = |i: usize, j: usize| {
                 let by = offsets[j * inner] - offsets[i * inner];
                 let blocks = offsets.chunks_exact(step);
@@ -164,8 +167,8 @@ impl Access {
         })
     }
 
-    /// The offsets at which the elements begin that share all indices but those from dimension `from` on, in row-major
-    /// order, and what each index of those adds, if that is the same everywhere.
+    /// Splits an access at dimension `from`: the offset at each index of the outer dimensions, in row-major order, and
+    /// tables of the inner ones. `None` if the inner offsets are not the same at all outer indices.
     pub(crate) fn split(&self, from: usize) -> Option<(Vec<i64>, Vec<Vec<i64>>)> {
         match self {
             Access::Sum { base, tables } => {
@@ -222,7 +225,7 @@ impl Access {
         }
     }
 
-    /// All elements so many places further on.
+    /// Shifts all offsets by `by`.
     pub(crate) fn moved(mut self, by: i64) -> Access {
         match &mut self {
             Access::Sum { base, .. } => *base += by,
@@ -272,7 +275,7 @@ impl Access {
         }
     }
 
-    /// Of each dimension the elements that `pick` lists.
+    /// The elements at the indices that `pick` lists for each dimension.
     pub(crate) fn picked(&self, pick: &[Vec<usize>]) -> Access {
         match self {
             Access::Sum { base, tables } => {
@@ -300,13 +303,13 @@ impl Access {
         }
     }
 
-    /// Those of several values one after another along a dimension, each with what is added to its offsets; `None` where
-    /// they are no values of the same extents beside it.
+    /// The concatenation of several values along a dimension, each with a number that is added to its offsets; `None` if
+    /// other extents differ.
     pub(crate) fn joined(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
         Access::one_sum(dim, all).or_else(|| Access::one_after_another(dim, all))
     }
 
-    /// The same where they are sums that are one sum.
+    /// The concatenation as a sum, if it is one.
     fn one_sum(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
         let mut found: Option<(i64, Vec<Vec<i64>>)> = None;
         for (access, by) in all {
@@ -330,7 +333,7 @@ impl Access {
         Some(Access::Sum { base, tables })
     }
 
-    /// The same with the offset of every element.
+    /// The concatenation as a list.
     fn one_after_another(dim: usize, all: &[(Access, i64)]) -> Option<Access> {
         let mut shape = all.first()?.0.shape();
         let mut parts = Vec::with_capacity(all.len());
@@ -358,7 +361,7 @@ impl Access {
         Some(Access::listed(shape, offsets).summed())
     }
 
-    /// Broadcast to a shape, as numpy does.
+    /// Broadcasts to a shape, as numpy does.
     pub(crate) fn broadcast(&self, shape: &[usize]) -> Access {
         let own = self.shape();
         let lead = shape.len().saturating_sub(own.len());
@@ -373,7 +376,7 @@ impl Access {
         access.picked(&pick)
     }
 
-    /// The dimensions in another order; `perm[i]` is the one that comes at place `i`.
+    /// Permutes dimensions: `perm[i]` is the dimension that becomes dimension `i`.
     pub(crate) fn transposed(&self, perm: &[usize]) -> Access {
         match self {
             Access::Sum { base, tables } => Access::Sum {
@@ -391,7 +394,7 @@ impl Access {
         }
     }
 
-    /// The elements in row-major order under other dimensions, as many as before.
+    /// The elements in row-major order under other extents.
     pub(crate) fn reshaped(&self, shape: &[usize]) -> Access {
         if self.shape() == shape {
             return self.clone();
@@ -410,18 +413,18 @@ impl Access {
     }
 }
 
-/// Extents that can be addressed.
+/// Extents as `usize`, if they fit.
 fn sizes(shape: &[u64]) -> Option<Vec<usize>> {
     shape.iter().map(|&n| usize::try_from(n).ok()).collect()
 }
 
-/// The offsets of other dimensions of the same elements; `None` where they are no sum.
+/// Tables of a reshape; `None` if the offsets are no sum by the new dimensions.
 fn regrouped(tables: &[Vec<i64>], shape: &[usize]) -> Option<Vec<Vec<i64>>> {
     if shape.contains(&0) || tables.iter().any(Vec::is_empty) {
         return None;
     }
     let mut out = Vec::with_capacity(shape.len());
-    // What is left of the dimensions that were, the innermost last.
+    // Old dimensions that are not yet consumed, the innermost last.
     let mut rest: Vec<Vec<i64>> = tables.iter().filter(|t| 1 < t.len()).cloned().collect();
     for &wanted in shape.iter().rev() {
         let mut made = vec![0i64];
@@ -456,7 +459,7 @@ fn regrouped(tables: &[Vec<i64>], shape: &[usize]) -> Option<Vec<Vec<i64>>> {
     rest.is_empty().then_some(out)
 }
 
-/// The offsets of two dimensions as one.
+/// The offsets of two dimensions merged into one.
 fn joined(outer: &[i64], inner: &[i64]) -> Vec<i64> {
     let pairs = outer.iter().flat_map(|o| inner.iter().map(move |i| o + i));
     pairs.collect()
@@ -471,7 +474,7 @@ fn strides_of(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The places of the elements whose numbers in row-major order are the sums of these tables.
+/// The elements whose row-major indices are the sums of these tables.
 fn numbered(offsets: &[i64], mut tables: Vec<Vec<i64>>) -> Access {
     let mut base = 0;
     for table in &mut tables {
@@ -533,7 +536,7 @@ mod tests {
 
     #[test]
     fn what_is_no_sum_is_one_from_some_dimension_on() {
-        // Four rows that begin anywhere, of two by three elements.
+        // Four rows at arbitrary offsets, of two by three elements.
         let heads = [0, 50, 7, 100];
         let tail = [0, 1, 2, 20, 21, 22];
         let listed = heads.iter().flat_map(|h| tail.iter().map(move |t| h + t));

@@ -1,9 +1,13 @@
-//! A contraction whose result is only added to something begins its sums with that: a bias or a residual costs no step of its own. A
-//! convolution whose result is only normalized by means and variances that are known has weights and a bias that do so. What is multiplied by
-//! a number before it alone is an operand of a contraction is multiplied when that brings it side by side.
+//! Fuses prologues into contractions and convolutions.
 //!
-//! The sum runs where the addition or the norm does and writes where that does. Whatever it reads must be as it was then, so no step
-//! between may have written there, and the sum lies beside it; what is added lies beside it too, or exactly on it.
+//! - An addition that is the only user of a contraction gives the initial values of its accumulators: a bias or a residual
+//!   costs no step of its own.
+//! - A norm with constant mean and variance that is the only user of a convolution is folded into its weights and bias.
+//! - A multiplication by a constant number, whose only user is a contraction, is applied when the operand is packed.
+//!
+//! The fused step runs at the position of the addition or norm and writes its result. Its operands must still have their
+//! values there: no step in between may write to them, and the result must not overlap them. The other operand of the
+//! addition must not overlap the result either, unless it has exactly the same elements.
 
 use crate::element::Kind;
 use crate::job::Instead;
@@ -15,21 +19,22 @@ use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
 use optc_ops::{Add, Mul};
 
-/// The most steps between two that become one.
+/// Most steps between two that are fused.
 const FAR: usize = 64;
 
-/// What becomes of a step.
+/// Result of fusion for a step.
 #[derive(Debug)]
 pub(crate) enum Begun {
     Stays,
-    /// Another step does its work.
+    /// The step has been fused into another one.
     Gone,
-    /// A contraction with what is done before it or after it, or a norm that is a convolution, with what it reads.
+    /// A contraction with fused scales or initial values, or a convolution with a folded norm, and its operands.
     Sum(Box<dyn Kernel>, Vec<Value>),
 }
 
-/// Joins contractions to the additions, and convolutions to the norms, that alone read them, and to contractions what multiplies their operands.
-/// `kernels` are the names of the steps' own, `instead` is what is read in place of operands; `site` is at any operation of the function.
+/// Fuses additions with contractions, norms with convolutions, and scalings of operands with contractions. `kernels` are
+/// the names of the steps' kernels, `instead` the values that are read in place of operands. `site` is at any operation of
+/// the function.
 pub(crate) fn begin(
     steps: &[Op],
     kernels: &[Option<&str>],
@@ -59,7 +64,7 @@ pub(crate) fn begin(
         }
         let alone = |value: Value| (*readers.get(&value)?).and_then(|op| number.get(&op).copied());
         let to = site.func.ops[op].results.first().and_then(|&v| alone(v));
-        // An addition of two products begins with one of them.
+        // Of two products that are added, one gives the initial values of the other.
         let free = |to: usize| kernels[to].is_some() && matches!(begun[to], Begun::Stays);
         let near = to.filter(|&to| at < to && to - at <= FAR && free(to));
         let mut scales: Scaled = [None; 2];
@@ -105,7 +110,7 @@ pub(crate) fn begin(
     begun
 }
 
-/// What a step multiplies, and the number by which it does, if that is still there where a later step runs.
+/// The operand of a multiplication and its constant factor, if the operand still has its value at step `to`.
 fn scale(
     steps: &[Op],
     begun: &[Begun],
@@ -135,7 +140,7 @@ fn scale(
     (&*data.name == Mul::NAME && same && there).then_some((value, by))
 }
 
-/// A contraction by itself of operands that are multiplied, and these.
+/// A contraction with scaled operands and no addition, and its operands.
 fn scaled(
     op: Op,
     result: &Slot,
@@ -153,7 +158,7 @@ fn scaled(
     Some((Box::new(contract), read(operands, scales)))
 }
 
-/// What a contraction reads of which some operands are multiplied.
+/// The operands of a contraction with scaled operands replaced by the unscaled ones.
 fn read(operands: &[Value], scales: Scaled) -> Vec<Value> {
     let mut read = operands.to_vec();
     for (to, scale) in read.iter_mut().zip(scales) {
@@ -162,7 +167,7 @@ fn read(operands: &[Value], scales: Scaled) -> Vec<Value> {
     read
 }
 
-/// A contraction with the addition that reads its result, and the operands of both.
+/// A contraction fused with the addition that uses its result, and the operands of both.
 fn added(
     steps: &[Op],
     begun: &[Begun],
@@ -182,7 +187,7 @@ fn added(
     }
     let result = site.slot(*adds.results.first()?)?;
     let begins = site.slot(start)?;
-    // Sums of 16 bits are rounded before something is added.
+    // Sums of 16 bits would have to be rounded before the addition.
     if matches!(result.kind()?, Kind::F16 | Kind::BF16) {
         return None;
     }
@@ -205,7 +210,7 @@ fn added(
     Some((Box::new(contract), operands))
 }
 
-/// A convolution with the norm that reads its result, and its operands.
+/// A convolution with the norm that uses its result folded into it, and its operands.
 fn normed(
     steps: &[Op],
     begun: &[Begun],
@@ -232,7 +237,7 @@ fn normed(
     Some((Box::new(convolution), own.operands.clone()))
 }
 
-/// Whether what a step reads is still there where a later one runs, and the result of that lies beside it.
+/// Returns whether the operands of step `at` still have their values at step `to` and its result does not overlap them.
 fn stays(
     steps: &[Op],
     begun: &[Begun],

@@ -1,26 +1,26 @@
-//! Buffers of bytes that begin at a line of the cache, and elements in them.
+//! Buffers of bytes, aligned to cache lines, and reading and writing elements of any width.
 
 use crate::access::Access;
 use crate::kernels::CACHE_LINE;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{DType, EvalError, Tensor};
 
-/// Bytes of what memory is made of.
+/// Bytes of the unit that memory is allocated in.
 const UNIT: usize = 16;
-/// What memory holds before it is written, where that is asked for: as `f32` a number that is none.
+/// Content of memory before it is written, with poison: NaN as `f32`.
 const POISON: u128 = 0x7FC0_DEAD_7FC0_DEAD_7FC0_DEAD_7FC0_DEAD;
 
-/// Bytes from a line of the cache on.
+/// Bytes, aligned to a cache line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     units: Vec<u128>,
-    /// Units before the first line.
+    /// Units before the first aligned one.
     skip: usize,
     bytes: usize,
 }
 
 impl Buffer {
-    /// A buffer of so many bytes, poisoned or 0; `None` where there is not so much memory.
+    /// A buffer of so many bytes, poisoned or 0; `None` if the allocation fails.
     pub(crate) fn new(bytes: usize, poisoned: bool) -> Option<Buffer> {
         let count = bytes.div_ceil(UNIT).checked_add(CACHE_LINE / UNIT)?;
         let mut units = Vec::new();
@@ -31,7 +31,7 @@ impl Buffer {
         Some(Buffer { units, skip, bytes })
     }
 
-    /// Poisons memory that begins where a buffer does.
+    /// Poisons memory that begins at the start of a buffer.
     pub(crate) fn poison(bytes: &mut [u8]) {
         let poison = POISON.to_ne_bytes();
         bytes
@@ -55,7 +55,7 @@ impl Buffer {
     }
 }
 
-/// The elements of a value as a logical tensor.
+/// Gathers the elements of a value into a row-major tensor.
 ///
 /// # Errors
 /// The elements do not fit the type.
@@ -81,7 +81,7 @@ pub(crate) fn gather(
     Tensor::from_bytes(dtype, access.shape(), &out)
 }
 
-/// Writes the elements of a logical tensor where they lie.
+/// Scatters the elements of a row-major tensor to their places.
 pub(crate) fn scatter(tensor: &Tensor, bytes: &mut [u8], access: &Access, width: u32) {
     let size = storage_bytes(tensor.dtype);
     let elements = tensor.to_bytes();
@@ -104,7 +104,7 @@ pub(crate) fn scatter(tensor: &Tensor, bytes: &mut [u8], access: &Access, width:
     }
 }
 
-/// So many bits from a bit on, the lowest of a byte first.
+/// Reads `width` bits from bit `from` on, the lowest bit of a byte first.
 fn read_bits(bytes: &[u8], from: u64, width: u32) -> u128 {
     let mut bits = 0u128;
     for i in 0..u64::from(width).min(128) {

@@ -1,24 +1,25 @@
-//! Products of integers of 32 bits, or of floats, that are made of bytes multiply these, and what made the integers is left out if nobody else reads them.
+//! Turns products of `si32` values, or of floats, that were converted from bytes into products of the bytes. Conversions
+//! that nothing else uses are removed.
 //!
-//! The bytes are read where they lie if they are still there when the product is computed: no step between may have written there, and the
-//! result lies beside them. If not, or if a number is taken off that is not known, they are brought to the place of the integers
-//! where these would have been made, if all that reads these multiplies bytes.
+//! The bytes are read in place if they still have their values when the product is computed: no step in between may write
+//! to them, and the result must not overlap them. Otherwise, or if a zero point is not constant, the bytes are copied to
+//! the place of the converted integers, if all users of these are products of bytes.
 
 use crate::job::Job;
 use crate::ops::{Bytes, CONTRACT, Contract, Convolution, Copied, Kernel, Made, Side, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Structure, Value};
 
-/// The steps of a function and what they read.
+/// The steps of a function and their products of bytes.
 struct Steps<'a> {
     site: Site<'a>,
     ops: Vec<Op>,
     number: IndexMap<Op, usize>,
-    /// Products of bytes, if these can be read.
+    /// Products of bytes, while the bytes can be read.
     products: IndexMap<Op, Bytes>,
 }
 
-/// The products of some jobs that multiply bytes in the place of floats: these are summed in another way.
+/// The products of floats among some jobs that become products of bytes; the order of their sums differs.
 pub(crate) fn of_floats(jobs: &[&Job], site: Site<'_>) -> Vec<Op> {
     let (steps, found, _) = Steps::found(jobs, site, true);
     let floats = |op: &Op| {
@@ -30,7 +31,7 @@ pub(crate) fn of_floats(jobs: &[&Job], site: Site<'_>) -> Vec<Op> {
     found.into_keys().filter(floats).collect()
 }
 
-/// The jobs with products of bytes, and what these read; of floats that are bytes as well, if that is said.
+/// The jobs with products of bytes, and the operands of these. `floats` says whether products of floats are included.
 pub(crate) fn in_bytes(
     mut jobs: Vec<Job>,
     site: Site<'_>,
@@ -72,14 +73,14 @@ fn kernel(site: &Site<'_>, bytes: &Bytes, name: Option<&str>) -> Option<Box<dyn 
     Some(Box::new(convolution))
 }
 
-/// Bytes that a step copies in the place of its work.
+/// Steps that copy bytes in place of their own work.
 type Copies = IndexMap<Op, (Copied, Vec<Value>)>;
 
-/// Products with what they read.
+/// Products of bytes, with their operands.
 type Found = IndexMap<Op, (Bytes, Box<dyn Kernel>)>;
 
 impl<'a> Steps<'a> {
-    /// The steps of some jobs, which of these become products of bytes, and what is copied for them.
+    /// The steps of some jobs, the products that become products of bytes, and the copies that these need.
     fn found(jobs: &[&Job], site: Site<'a>, floats: bool) -> (Steps<'a>, Found, Copies) {
         let mut steps = Steps {
             site,
@@ -114,7 +115,7 @@ impl<'a> Steps<'a> {
                     copies.extend(own);
                 }
             }
-            // What is no product of bytes after all may read what others would have copied to.
+            // Products that turn out to need converted values may read what others would have copied bytes to.
             let refused = all.into_iter().filter(|op| !found.contains_key(op));
             let refused: Vec<Op> = refused.collect();
             if refused.is_empty() {
@@ -130,7 +131,7 @@ impl<'a> Steps<'a> {
         Site { op, ..self.site }
     }
 
-    /// Gives the job of an operation another kernel, and what it reads.
+    /// Replaces the kernel of an operation's job, and its operands.
     fn replace(
         &self,
         jobs: &mut [Job],
@@ -145,7 +146,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// The product of an operation with the places of the bytes that it reads.
+    /// A product of bytes whose operands are available where it is computed; adds the copies that it needs.
     fn placed(&self, op: Op, copies: &mut Copies) -> Option<Bytes> {
         let mut bytes = self.products.get(&op)?.clone();
         let at = *self.number.get(&op)?;
@@ -171,7 +172,8 @@ impl<'a> Steps<'a> {
                 copies.insert(last, Copied::of(&self.at(last), made, true, true)?);
                 continue;
             }
-            // What is between writes over the bytes: they are brought to their place before, where that is the same.
+            // A step in between overwrites the bytes: they are copied earlier, to the place of the cast, if it is the same
+            // place.
             let cast = *self.site.func.ops[first].results.first()?;
             let place = self.site.slot(cast)?;
             let exact = place.storage == whole.storage && place.range() == whole.range();
@@ -187,7 +189,7 @@ impl<'a> Steps<'a> {
         Some(bytes)
     }
 
-    /// Whether the bytes of a value are not written from a step to another one.
+    /// Returns whether no step between `from` and `to` writes bytes of a value.
     fn stays(&self, value: Value, from: Op, to: usize) -> bool {
         let (slot, from) = (self.site.slot(value), self.number.get(&from));
         let (Some(slot), Some(&from)) = (slot, from) else {
@@ -197,14 +199,14 @@ impl<'a> Steps<'a> {
         from <= to && !between.iter().any(|&op| self.site.writes(op, slot))
     }
 
-    /// Whether an operation writes bytes of a value.
+    /// Returns whether an operation writes bytes of a value.
     fn meets(&self, value: Value, op: Op) -> bool {
         self.site
             .slot(value)
             .is_none_or(|slot| self.site.writes(op, slot))
     }
 
-    /// Whether products alone read a value, as what is made of these bytes.
+    /// Returns whether all users of a value are products of bytes that read it as these bytes.
     fn multiplied_alone(&self, value: Value, made: &Made) -> bool {
         let func = self.site.func;
         let reads = |op: &&Op| func.ops[**op].operands.contains(&value);
@@ -225,7 +227,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The operations of some whose results nobody reads.
+/// The operations among `of` whose results are not used.
 fn unread(jobs: &[Job], of: &IndexSet<Op>, site: Site<'_>) -> IndexSet<Op> {
     let func = site.func;
     let jobs: IndexMap<Op, &Job> = jobs.iter().map(|job| (job.op, job)).collect();

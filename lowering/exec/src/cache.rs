@@ -2,22 +2,22 @@
 
 use std::sync::OnceLock;
 
-/// Caches of the first processor, in bytes.
+/// Cache sizes of the first processor, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caches {
-    /// The nearest one.
+    /// The L1 cache.
     pub(crate) first: u64,
-    /// The largest one that a processor has for itself.
+    /// The largest private cache (L2).
     pub(crate) own: u64,
-    /// The largest one.
+    /// The largest cache, shared by processors (L3).
     pub(crate) largest: u64,
 }
 
 impl Caches {
-    /// What the system says; where it says nothing, those of a usual machine.
+    /// The sizes that the system reports, or usual ones if it reports none.
     pub(crate) fn get() -> Caches {
         static CACHES: OnceLock<Caches> = OnceLock::new();
-        // Interpreted programs see no files.
+        // Miri has no files.
         let levels = if cfg!(miri) { 0 } else { 8 };
         *CACHES.get_or_init(|| {
             let sizes: Vec<(u64, u64)> = (0..levels).filter_map(cache).collect();
@@ -33,7 +33,7 @@ impl Caches {
     }
 }
 
-/// Level and size of a cache.
+/// Level and size of cache number `index`.
 fn cache(index: u32) -> Option<(u64, u64)> {
     let read = |what: &str| {
         let file = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
@@ -54,17 +54,18 @@ fn cache(index: u32) -> Option<(u64, u64)> {
 /// The nearest memory that both buffers of a conversion fit in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// A cache of one processor.
+    /// A private cache.
     Own,
     /// The cache that processors share.
     Shared,
-    /// No cache.
+    /// Main memory.
     Memory,
 }
 
 impl Level {
-    /// For so many bytes in all, of which no cache holds `beyond` if that is said. Otherwise a quarter of the shared cache is left to
-    /// others: copies lose a third of their speed from there on (benchmark `conversion`, cases `nchw_nhwc` and `pixel_shuffle`).
+    /// The level for `bytes` in all. `beyond` is the size that no cache holds, if it is given. Otherwise a quarter of the
+    /// shared cache is left to others: copies lose a third of their speed beyond that (benchmark `conversion`, cases
+    /// `nchw_nhwc` and `pixel_shuffle`).
     pub(crate) fn of(bytes: u64, beyond: Option<u64>) -> Level {
         let Caches { own, largest, .. } = Caches::get();
         if beyond.unwrap_or(largest - largest / 4) <= bytes {

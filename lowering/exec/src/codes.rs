@@ -1,4 +1,4 @@
-//! What the executor refuses before it runs.
+//! Diagnostic codes of the executor.
 
 use optc_ir::{Code, codes};
 

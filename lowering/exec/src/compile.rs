@@ -1,4 +1,7 @@
-//! A function as steps: where each operand and result lies, and which kernel runs it.
+//! Compiles a function to steps: the slot of each operand and result, and the kernel of each step.
+//!
+//! For `relu(add(a, b))` with a planned arena, the arguments `a` and `b` get buffers, both results get offsets in the arena
+//! or in a result's buffer, and the two operations become one step with a fused element-wise kernel.
 
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
@@ -28,35 +31,36 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Why something is not run.
+/// A value, or the diagnostic that says why something cannot be run.
 pub(crate) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
-/// How programs are run.
+/// Options of the executor.
 #[derive(Clone, Debug, Default)]
 pub struct ExecOptions {
-    /// The most bytes that arguments, results, constants and the arena may take together.
+    /// Most bytes that arguments, results, constants and the arena may take together.
     pub memory_limit: Option<u64>,
-    /// Fill memory with poison before each run, so that a read of what was never written shows.
+    /// Fill memory with poison before each run, so that reads of uninitialized memory show.
     pub poison: bool,
-    /// Run every operation the way that is there for all, without kernels.
+    /// Run every operation by its declared semantics, without kernels.
     pub generic: bool,
-    /// Leave out the steps that only move elements, but for integers of 32 bits and more, which may be places of others:
-    /// results are wrong, and what is left is what no layout saves.
+    /// Leave out the steps that only move elements, except those of integers of 32 bits and more, which may be indices.
+    /// Results are wrong; the time that is left is what no layout can save.
     pub skip_moves: bool,
-    /// The threads that share the work of a step, with the one that runs it; 0 is 1. Results are the same for any number.
+    /// Threads that share the work of a step, the calling thread included; 0 counts as 1. Results do not depend on the
+    /// number.
     pub threads: usize,
-    /// Share the least work too, which takes longer: for tests with small programs.
+    /// Share small work too, which is slower: for tests with small programs.
     pub always_share: bool,
     /// Run groups of operations tile by tile, as the plan in the program says.
     pub tiles: bool,
 }
 
-/// One operation to run.
+/// One operation to run, or several that were fused.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) op: Op,
     pub(crate) work: Work,
-    /// What it reads: of several operations that are one step, the operands of all.
+    /// The values that it reads: for several fused operations, the operands of all.
     pub(crate) operands: Vec<Value>,
     /// Bytes of its operands and results.
     pub(crate) bytes: u64,
@@ -84,16 +88,16 @@ impl Step {
     }
 }
 
-/// What a step does.
+/// The implementation of a step.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// The declared semantics on gathered operands.
+    /// The declared semantics, on gathered operands.
     Generic,
     /// A kernel on the buffers.
     Kernel(Box<dyn Kernel>),
-    /// Another function, on gathered operands.
+    /// A call of another function, on gathered operands.
     Call(Rc<Executable>),
-    /// Functions, again and again or one of them, on gathered operands.
+    /// Control flow: functions that are run in a loop or conditionally, on gathered operands.
     Control(Runs),
     /// A group, tile by tile.
     Tiles(Box<Tiled>),
@@ -103,7 +107,8 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Runs {
     pub(crate) control: Control,
-    /// One that refuses the sizes has the reason, for when it is to be run.
+    /// The executables by name. A function that refuses the sizes has its diagnostic, which is reported when the function
+    /// is run.
     pub(crate) functions: IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
     /// The operands that are constants.
     pub(crate) known: Vec<Option<Rc<Tensor>>>,
@@ -125,21 +130,21 @@ pub struct Executable {
     pub(crate) own: Vec<usize>,
     pub(crate) argument_keys: Vec<String>,
     pub(crate) result_keys: Vec<String>,
-    /// The groups that are run untiled.
+    /// The groups that run untiled.
     untiled: Vec<Untiled>,
     /// Operations that a run executes, those of called functions included.
     pub(crate) count: u64,
     pub(crate) team: Rc<Team>,
-    /// The memory of the run before.
+    /// The memory of the previous run.
     pub(crate) spare: RefCell<Option<Memory>>,
 }
 
 impl Executable {
-    /// Prepares a function of a module whose memory is decided, for inputs of the sizes that `inputs` have.
+    /// Prepares a function of a module whose memory is planned, for inputs of the sizes that `inputs` have.
     ///
     /// # Errors
-    /// Inputs that do not fit, sizes that are not known, operations that nobody can run, constants that cannot be read,
-    /// more memory than there is.
+    /// Inputs do not fit, sizes are unknown, an operation cannot be run, a constant cannot be read, or there is too little
+    /// memory.
     pub fn new(
         module: &Module,
         registry: &Registry,
@@ -195,8 +200,8 @@ impl Executable {
         Ok(executable)
     }
 
-    /// The bytes that a run takes: arguments, results, constants, the arena, values of their own, and what kernels need besides
-    /// on each thread.
+    /// Bytes that a run takes: arguments, results, constants, the arena, values with memory of their own, and the scratch
+    /// memory of kernels on each thread.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let constants = self.constants.iter().map(|c| c.bytes().len());
@@ -233,13 +238,13 @@ impl Executable {
         own.saturating_add(called)
     }
 
-    /// The groups of the function that are not run tile by tile, though this is asked for.
+    /// The groups of the function that do not run tile by tile although the options ask for it.
     #[must_use]
     pub fn untiled(&self) -> &[Untiled] {
         &self.untiled
     }
 
-    /// The bytes that a program of a group has for itself, the most of all groups; none where no group runs on tiles.
+    /// Bytes of scratch memory of one program of a group, the greatest of all groups; `None` if no group runs in tiles.
     pub(crate) fn scratch(&self) -> Option<usize> {
         let all = self.steps.iter().filter_map(|step| match &step.work {
             Work::Tiles(tiled) => Some(tiled.scratch),
@@ -268,15 +273,16 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
-    /// Of functions that one operation alone runs: what [`handed`] says, by the function that has the operation.
+    /// For operations that are the only ones to run their functions: the result of [`handed`], by the name of the function
+    /// that contains the operation and the operation.
     handed: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
-    /// How many functions are being made that run the current one.
+    /// Nesting depth of the function that is being compiled.
     depth: usize,
     team: Rc<Team>,
 }
 
 impl Compiler<'_> {
-    /// Prepares a function; `known` are those of its arguments that are the same in every run.
+    /// Prepares a function; `known` has the values of the arguments that are the same in every run.
     fn func(
         &mut self,
         found: &Func,
@@ -451,7 +457,7 @@ impl Compiler<'_> {
         if self.registry.get(&data.name).is_none() {
             return Err(unknown("nothing declares it"));
         }
-        // Kernels are made for elements that there are; what only moves them may have some of several operands.
+        // Kernels expect at least one element. Operations that only move elements may have empty operands among others.
         let empty = |values: &[Value]| {
             let mut places = values.iter().filter_map(|&v| builder.slots[v].as_ref());
             places.any(|slot| slot.access.count() == 0)
@@ -473,7 +479,8 @@ impl Compiler<'_> {
         Ok(kernel.map_or(Work::Generic, Work::Kernel))
     }
 
-    /// A function that an operation runs; `known` are those of its arguments that are the same in every run by it.
+    /// A function that an operation runs; `known` has the values of the arguments that are the same whenever the operation
+    /// runs it.
     fn callee(
         &mut self,
         builder: &Builder<'_>,
@@ -503,7 +510,8 @@ impl Compiler<'_> {
     }
 }
 
-/// Of each operation that alone runs its functions, and of each of their arguments, the operand that it is in every run.
+/// For each operation that is the only one to run its functions, and for each argument of these: the operand that the
+/// argument equals in every run.
 fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Vec<Option<usize>>>> {
     use optc_ir::op::Place::{Argument, Given, Operand};
     let mut all = IndexMap::new();
@@ -515,7 +523,7 @@ fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Ve
                 Operand(i) if joint.axis.is_none() => Some(i),
                 _ => None,
             });
-            // A carried value stays if its result for the next round is its argument.
+            // A carried value is invariant if its value for the next round is its argument.
             let stays = |given: usize, value: Value| {
                 group.iter().any(|joint| match joint.place {
                     Argument(f, i) => f == given && site.functions[f].args[i] == value,
@@ -549,8 +557,8 @@ fn first_of(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
     Box::new(diags.into_iter().next().unwrap_or_else(none))
 }
 
-/// The function with numbers for its sizes: those of names, and what shape rules give of them. A name that no argument has
-/// gets what an operation gives where it stands.
+/// The function with numbers in place of named sizes. Sizes follow from `bindings` and from the shape rules of operations;
+/// a name that no argument has gets the size that an operation infers.
 fn concrete(func: &Func, bindings: &mut Bindings, registry: &Registry) -> Func {
     let mut func = func.clone();
     for op in func.body.clone() {
@@ -581,7 +589,7 @@ fn is_settled(func: &Func, value: Value) -> bool {
     ty.is_none_or(|ty| ty.dims.iter().all(|d| d.fixed().is_some()))
 }
 
-/// Writes numbers into a type, if all are known; `given` are the extents that an operation gives.
+/// Replaces the sizes of a type by numbers, if all are known; `given` are the extents that an operation infers.
 fn settle(func: &mut Func, value: Value, bindings: &mut Bindings, given: Option<&[Dim]>) {
     let Some(ty) = func.ty(value).as_tensor() else {
         return;
@@ -593,7 +601,7 @@ fn settle(func: &mut Func, value: Value, bindings: &mut Bindings, given: Option<
     let found: Option<Vec<u64>> = (0..ty.rank())
         .map(|axis| bindings.size(&ty.dims[axis]).or_else(|| given(axis)))
         .collect();
-    // Values of the body that is not run any more keep their types.
+    // Values that nothing in the body defines any more keep their types.
     let Some(found) = found else { return };
     let dims = found.iter().map(|&n| Dim::Fixed(n)).collect();
     let said = ty.dims.clone();
@@ -606,7 +614,7 @@ fn settle(func: &mut Func, value: Value, bindings: &mut Bindings, given: Option<
     }
 }
 
-/// Checks that the sizes which names have got are sizes that operations take; `found` is the function with names.
+/// Checks that operations accept the sizes that names are bound to; `found` is the function with named sizes.
 fn agree(found: &Func, func: &Func, bindings: &Bindings, registry: &Registry) -> Outcome<()> {
     for &op in &func.body {
         let data = &func.ops[op];
@@ -680,14 +688,14 @@ fn layout_of(func: &Func, value: Value) -> Outcome<Layout> {
     }
 }
 
-/// Gives the values of a function their places.
+/// Assigns slots to the values of a function.
 struct Builder<'a> {
     func: &'a Func,
     registry: &'a Registry,
     data: &'a dyn DataSource,
     bindings: &'a Bindings,
     slots: SideTable<Value, Option<Slot>>,
-    /// The places of values that lie inside others, and of these others.
+    /// Slots of values that are computed inside of others, and of these others.
     inside: IndexMap<Value, Slot>,
     constants: Vec<Buffer>,
     arguments: Vec<usize>,
@@ -696,7 +704,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A value in a buffer of its layout.
+    /// Slot of a value that fills a buffer in its layout.
     fn whole(&self, value: Value, storage: Storage, offset: u64) -> Outcome<Slot> {
         let layout = layout_of(self.func, value)?;
         let access = Access::of(&layout)
@@ -715,14 +723,14 @@ impl Builder<'_> {
         })
     }
 
-    /// Whether a result is of numbers that may be places of others: what is read there must be inside.
+    /// Returns whether results are integers that may be indices, which have to be in bounds.
     fn counts(&self, op: Op) -> bool {
         let results = &self.func.ops[op].results;
         let mut types = results.iter().filter_map(|&v| self.func.ty(v).as_tensor());
         types.any(|ty| !ty.dtype.is_float() && 32 <= ty.dtype.bits())
     }
 
-    /// Gives the results of an operation their places; whether it is to be run.
+    /// Assigns slots to the results of an operation; returns whether the operation has to be run.
     fn place(&mut self, op: Op) -> Outcome<bool> {
         let data = &self.func.ops[op];
         let places = memory::places(data).ok().flatten();
@@ -769,8 +777,8 @@ impl Builder<'_> {
         Ok(runs)
     }
 
-    /// The result of an operation in the bytes of its operands, which follow one another; `None` where these lie in several
-    /// memories, or beside one another otherwise.
+    /// Slot of a result that consists of its operands' bytes; `None` if the operands are in several buffers, or their
+    /// accesses cannot be joined along a dimension.
     fn in_pieces(&self, op: Op) -> Option<Slot> {
         let data = &self.func.ops[op];
         let [result] = data.results[..] else {
@@ -808,7 +816,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A value in memory that nothing was written to before.
+    /// Slot of a value in memory of its own: the arena, a result's buffer or a buffer of its own.
     fn first(&mut self, value: Value, place: Place) -> Outcome<Slot> {
         match place {
             Place::Arena(offset) => self.whole(value, Storage::Arena, offset),
@@ -821,7 +829,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gives the values that lie inside others their places, with those of the others.
+    /// Assigns slots to values that are computed inside of others (concatenation in place), and to these others.
     fn insides(&mut self) -> Outcome<()> {
         let func = self.func;
         let wholes = in_place::wholes(func, self.registry);
@@ -833,7 +841,7 @@ impl Builder<'_> {
             if data.attrs.get(in_place::IN_PLACE).is_none() {
                 continue;
             }
-            // The parts that lie in values which themselves lie in pieces.
+            // Parts of values that are assembled from several pieces.
             let mut pieces: IndexMap<Value, Vec<(Part, Access)>> = IndexMap::new();
             for part in in_place::settled(func, op, self.registry) {
                 let ends = (part.part.value(data), part.whole.value(data));
@@ -871,7 +879,7 @@ impl Builder<'_> {
         Box::new(error.at(data.span, "this operation"))
     }
 
-    /// The place of a value that others lie inside of.
+    /// Slot of a value that others are computed inside of.
     fn whole_of(&mut self, value: Value) -> Outcome<Slot> {
         if let Some(known) = self.inside.get(&value) {
             return Ok(known.clone());
@@ -895,7 +903,8 @@ impl Builder<'_> {
         Ok(slot)
     }
 
-    /// From a value whose elements have their places to the one that is written, through all that only renames or cuts.
+    /// Maps the access of a value back through views and slices, to the value that is computed. Slices are collected in
+    /// `pieces`.
     fn inward(
         &mut self,
         value: Value,
@@ -930,7 +939,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Where the elements of a value lie, given where those of all its parts do.
+    /// Access of a value, given the accesses of all its parts.
     fn assembled(&self, value: Value, pieces: &[(Part, Access)]) -> Option<Access> {
         let shape = self.func.ty(value).as_tensor().and_then(ops::shape)?;
         let own: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
@@ -957,7 +966,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A value in the bytes of an operand; `cut` where it is a part of it.
+    /// Slot of a result that aliases an operand; `cut` if it is a part of it.
     fn alias(&self, op: Op, result: Value, number: usize, cut: bool) -> Outcome<Slot> {
         let operand = self.operand(op, number)?;
         let decl = self.registry.get(&self.func.ops[op].name);
@@ -983,7 +992,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Computes the results of an operation that is known before the program runs.
+    /// Computes the results of an operation whose operands are constants.
     fn constants(&mut self, op: Op) -> Outcome<()> {
         let data = &self.func.ops[op];
         let failed = |why: String| {
@@ -1032,7 +1041,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Keeps what a value is in every run; false where the value is declared otherwise.
+    /// Stores a constant value; returns false if its shape or type is not the declared one.
     fn keep(&mut self, value: Value, tensor: &Tensor) -> Outcome<bool> {
         let slot = self.whole(value, Storage::Constant(self.constants.len()), 0)?;
         if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
@@ -1047,7 +1056,7 @@ impl Builder<'_> {
         Ok(true)
     }
 
-    /// A value that is a constant.
+    /// The tensor of a value that is a constant.
     fn tensor(&self, value: Value) -> Option<Rc<Tensor>> {
         let slot = self.slots[value].as_ref()?;
         matches!(slot.storage, Storage::Constant(_)).then_some(())?;
@@ -1077,7 +1086,7 @@ impl Builder<'_> {
     }
 }
 
-/// The name of an operation in its own format.
+/// The name or source location of an operation in its original format.
 pub(crate) fn source(loc: &Loc) -> String {
     match loc {
         Loc::Unknown => String::new(),

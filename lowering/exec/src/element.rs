@@ -1,47 +1,47 @@
-//! Elements of buffers, and the numbers that kernels compute with in their place.
+//! Elements of buffers, and the numbers that kernels compute with.
 //!
-//! Floats of 16 bits are computed with as `f32` and rounded as they are written, to the nearest, ties to even; integers of 8 bits as `i32`,
-//! which wraps around as they are written.
+//! Floats of 16 bits are computed as `f32` and rounded when they are stored, to the nearest, ties to even. Integers of 8
+//! bits are computed as `i32` and wrap around when they are stored.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 use optc_ir::DType;
 use std::fmt::Debug;
 
-/// An element that a buffer is a list of.
+/// An element of a buffer.
 pub(crate) trait Element: Pod + Debug + PartialEq + Send + Sync {
-    /// `f32` or `i32`, whichever has all values.
+    /// `f32` or `i32`, whichever represents all values of the type.
     type Number: Number;
 
     fn read(self) -> Self::Number;
 
-    /// The nearest value, or, of integers, the one that is left when it wraps around.
+    /// Rounds a float to the nearest value, or wraps an integer.
     fn of(number: Self::Number) -> Self;
 }
 
-/// What kernels compute with.
+/// Numbers that kernels compute with.
 pub(crate) trait Number: Element<Number = Self> + PartialOrd {
-    /// Numbers as themselves, if that is what elements of this type are.
+    /// The elements as numbers, if both have one type.
     fn same<E: Element<Number = Self>>(list: &[E]) -> Option<&[Self]> {
         bytemuck::try_cast_slice(list)
             .ok()
             .filter(|_| std::any::TypeId::of::<E>() == std::any::TypeId::of::<Self>())
     }
 
-    /// The same, to write.
+    /// The elements as mutable numbers, if both have one type.
     fn same_mut<E: Element<Number = Self>>(list: &mut [E]) -> Option<&mut [Self]> {
         bytemuck::try_cast_slice_mut(list)
             .ok()
             .filter(|_| std::any::TypeId::of::<E>() == std::any::TypeId::of::<Self>())
     }
 
-    /// The sum, which wraps around.
+    /// The sum; integers wrap around.
     fn plus(self, other: Self) -> Self;
 
-    /// The difference, which wraps around.
+    /// The difference; integers wrap around.
     fn less(self, other: Self) -> Self;
 
-    /// The product with a whole number, which wraps around.
+    /// The product with an integer; integers wrap around.
     fn times(self, other: i32) -> Self;
 }
 
@@ -113,12 +113,12 @@ fn read_bf16(x: bf16) -> f32 {
 fn to_bf16(x: f32) -> bf16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
-    // The sum would carry the bits of a NaN away.
+    // The rounding addition would carry the bits of a NaN away.
     let quiet = bits >> 16 | 0x40;
     bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
 }
 
-/// The exponent of the least normal number, as `f32` has it.
+/// The exponent of the least normal `f16`, in an `f32`.
 const LEAST: u32 = 113 << 23;
 
 #[inline(always)]
@@ -142,7 +142,7 @@ fn to_f16(x: f32) -> f16 {
     let bits = x.to_bits() & 0x7FFF_FFFF;
     let normal =
         bits.wrapping_add((-(112i32 << 23)).cast_unsigned() + 0xFFF + (bits >> 13 & 1)) >> 13;
-    // The sum rounds as the lowest bits of its greater part, which are those of the result.
+    // The addition rounds at the bit where the result's lowest bit is.
     let small = (f32::from_bits(bits) + 0.5)
         .to_bits()
         .wrapping_sub(0.5f32.to_bits());
@@ -152,7 +152,7 @@ fn to_f16(x: f32) -> f16 {
     f16::from_bits((sign | found) as u16)
 }
 
-/// Types that have kernels of numbers.
+/// Element types that have kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F32,
@@ -164,7 +164,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Of elements as wide as their type is.
+    /// The kind of elements whose width in the buffer is that of their type.
     pub(crate) fn of(dtype: DType, width: u32) -> Option<Kind> {
         let kind = match dtype {
             DType::F32 => Kind::F32,
@@ -178,7 +178,7 @@ impl Kind {
         (dtype.bits() == width).then_some(kind)
     }
 
-    /// Whether it is computed with as `f32`.
+    /// Returns whether elements are computed as `f32`.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Kind::F32 | Kind::F16 | Kind::BF16)
     }
@@ -193,10 +193,10 @@ impl Kind {
     }
 }
 
-/// Bytes as elements.
+/// Reinterprets bytes as elements.
 ///
 /// # Errors
-/// They are no whole number of them.
+/// The bytes are no whole elements or not aligned.
 pub(crate) fn elements<E: Element>(bytes: &[u8]) -> Result<&[E], String> {
     if bytes.is_empty() {
         return Ok(&[]);
@@ -204,10 +204,10 @@ pub(crate) fn elements<E: Element>(bytes: &[u8]) -> Result<&[E], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Bytes as elements to write.
+/// Reinterprets bytes as mutable elements.
 ///
 /// # Errors
-/// They are no whole number of them.
+/// The bytes are no whole elements or not aligned.
 pub(crate) fn elements_mut<E: Element>(bytes: &mut [u8]) -> Result<&mut [E], String> {
     if bytes.is_empty() {
         return Ok(&mut []);

@@ -1,10 +1,12 @@
-//! Sums that are scaled, rounded or otherwise computed with become elements before they are written: what an element-wise step
-//! makes of them is done by the contraction or convolution that sums, and the sums are never in memory. Nor are the floats of a softmax or a norm
-//! that are rounded to integers.
+//! Fuses epilogues: element-wise operations on the sums of a contraction or convolution run before the sums are stored, so
+//! that sums are never in memory. The same applies to floats of a softmax or norm that are rounded to integers.
 //!
-//! The sum runs where the element-wise step does and writes where that does, as in [`crate::begin`]: no step between may have written
-//! what it reads, and the result lies beside that. Every other operand of the step is one number that is known. What is made of floats is one loop over
-//! them, as several cost more here than in a step of their own, and lies as they would, since the order in which they are summed may depend on it.
+//! As in [`crate::begin`], the fused step runs at the position of the element-wise step and writes its result; operands
+//! must still have their values there. Every other operand of the element-wise step is a constant number. An epilogue of
+//! floats is a single loop, as several loops would cost more than a step of their own. Its result has the access of the
+//! floats, as the order in which they are summed may depend on it.
+//!
+//! A contraction of bytes to `si32`, then `dequantize(sum, 0.02)` and `round` to `si8` becomes one step that writes `si8`.
 
 use crate::access::Access;
 use crate::element::Kind;
@@ -14,33 +16,34 @@ use crate::ops::{Chain, Code, Finish, From, Kernel, Link, Scale, Site, pieces};
 use indexmap::IndexMap;
 use optc_ir::{Op, Value};
 
-/// The number of an operand that stands for what sums are scaled to.
+/// The operand number of the dequantized sums.
 const SUMS: usize = usize::MAX;
 
-/// The most steps between a sum and what is made of it.
+/// Most steps between the sums and the element-wise step.
 const FAR: usize = 64;
 
-/// A step as it is known here.
+/// A step before epilogues are fused.
 #[derive(Clone, Debug)]
 pub(crate) struct Known<'a> {
     pub(crate) op: Op,
     pub(crate) kernel: Option<&'a dyn Kernel>,
     pub(crate) operands: &'a [Value],
-    /// Of an element-wise step of several operations, what they do and which they are.
+    /// For a chain of several element-wise operations, the operations and their links.
     pub(crate) several: Option<(&'a [Link], &'a [Op])>,
 }
 
-/// What becomes of a step.
+/// Result of fusion for a step.
 #[derive(Debug)]
 pub(crate) enum Finished {
     Stays,
-    /// The step that reads its sums does its work.
+    /// The step has been fused into the user of its sums.
     Gone,
-    /// It sums as well, with the operands of that.
+    /// The step computes the sums with the epilogue, and their operands.
     Sum(Box<dyn Kernel>, Vec<Value>),
 }
 
-/// Joins steps that sum with the element-wise steps that alone read what they give, but for what `instead` says; `site` is at any operation of the function.
+/// Fuses steps that compute sums with the element-wise steps that are their only users; values of `instead` have other
+/// readers. `site` is at any operation of the function.
 pub(crate) fn finish(steps: &[Known<'_>], instead: &Instead, site: Site<'_>) -> Vec<Finished> {
     let mut readers: IndexMap<Value, Vec<Option<Op>>> = IndexMap::new();
     for &op in &site.func.body {
@@ -109,7 +112,7 @@ fn joined(
     if !same {
         return None;
     }
-    // The sums are the first operand of what is done, the numbers follow.
+    // The sum's operands must still have their values at the element-wise step.
     for &operand in sum.operands {
         let slot = site.slot(operand)?;
         let written =
@@ -132,14 +135,14 @@ fn joined(
     Some((kernel, sum.operands.to_vec()))
 }
 
-/// What an element-wise step with these operations does with sums, that are scaled first or not.
+/// The epilogue of an element-wise step with these operations, after a dequantization if `scale` is given.
 fn finishing(
     operands: &[Value],
     (summed, own, result): (Value, &Slot, &Slot),
     (scale, links): (Option<Scale>, Vec<Link>),
     site: Site<'_>,
 ) -> Option<Finish> {
-    // The sums are the first operand of what is done, the numbers follow.
+    // The sums are the first operand of the epilogue; the numbers follow.
     let used = |k: usize| links.iter().any(|l| l.from.contains(&From::Operand(k)));
     let (mut numbers, mut places) = (Vec::new(), Vec::with_capacity(operands.len()));
     for (k, &operand) in operands.iter().enumerate() {
@@ -168,12 +171,13 @@ fn finishing(
         Some(scale) => Finish::scaled(scale, links, numbers)?,
         None => Finish::of(own.kind()?, links, numbers)?,
     };
-    // Several loops over floats cost more beside the sums than in a step of their own; integers are narrowed by them.
+    // Several loops over floats cost more in an epilogue than in a step of their own. Integers become smaller by them.
     let floats = own.kind() == Some(Kind::F32) && result.kind() == Some(Kind::F32);
     (!floats || finish.is_one_loop()).then_some(finish)
 }
 
-/// What sums of integers are multiplied by as floats, and what is added then, where these are constants; and how many operations do so.
+/// A cast of integer sums to floats, multiplied by constants and optionally added to constants, as a dequantization; with
+/// the number of operations that it consists of.
 fn scale(
     links: &[Link],
     operands: &[Value],
@@ -190,7 +194,7 @@ fn scale(
     if !floats(&cast) || !whole || operand(cast.from[0]) != Some(summed) {
         return None;
     }
-    // The other operand of one that does something with what was made before.
+    // The other operand of operation `at`, if it has this code and uses the previous result.
     let other = |at: usize, code: Code| {
         let link = links.get(at).filter(floats).filter(|l| l.code == code)?;
         let before = From::Code(at - 1);
@@ -223,7 +227,7 @@ fn scale(
     Some((Scale { values, access }, done))
 }
 
-/// The elements of a constant of floats with its shape, if all are finite.
+/// The elements of a constant of floats, with its shape, if all are finite.
 fn constants(value: Value, site: Site<'_>) -> Option<(Vec<usize>, Vec<f32>)> {
     let slot = site.slot(value)?;
     let bytes = site.known(value)?.get(slot.range())?;
@@ -240,7 +244,7 @@ fn constants(value: Value, site: Site<'_>) -> Option<(Vec<usize>, Vec<f32>)> {
     whole.then(|| (slot.access.shape(), list))
 }
 
-/// The operations behind the first ones, of which only the last is read, in the place of the first operand.
+/// The operations after the first `done`, of whose results only the last one is used; it becomes operand [`SUMS`].
 fn behind(links: &[Link], done: usize) -> Option<Vec<Link>> {
     let moved = |from: From| match from {
         From::Code(i) if i + 1 < done => None,

@@ -1,21 +1,21 @@
-//! Element-wise operations that follow one another become one step, so that what lies between them is never written.
+//! Fuses element-wise operations into one step, so that intermediate values are never written.
 //!
-//! An operation joins those that read its result if they all are one step already, of the same shape. The step runs where its last
-//! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
-//! result lies beside it, or exactly on it in the same order.
+//! An operation joins its users if these are all one step already, of the same shape. The step runs at the position of its
+//! last operation. Operands of earlier operations must still have their values there: no step in between may write to them,
+//! and the result must not overlap them, unless it has exactly the same bytes in the same order.
 
 use crate::job::Instead;
 use crate::ops::{Chain, From, Link, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
-/// The most steps between an operation and the one that it joins.
+/// Most steps between an operation and the step that it joins.
 const FAR: usize = 64;
 
-/// Operations that become one step.
+/// Operations that are fused into one step.
 #[derive(Debug, Default)]
 struct Group {
-    /// Numbers of steps, the last first.
+    /// Indices of steps, the last first.
     members: Vec<usize>,
     operands: IndexSet<Value>,
 }
@@ -25,22 +25,23 @@ struct Fusion<'a> {
     /// The operation of each step.
     steps: &'a [Op],
     codes: Vec<Option<Vec<Piece>>>,
-    /// The step that each one has become a part of.
+    /// The step that each step has been fused into; itself if it has not.
     roots: Vec<usize>,
     groups: Vec<Group>,
 }
 
-/// What becomes of a step.
+/// Result of fusion for a step.
 #[derive(Debug)]
 pub(crate) enum Fused {
     Stays,
-    /// Another step does its work.
+    /// The step has been fused into another one.
     Gone,
-    /// It does the work of several operations, with their operands.
+    /// The step is a chain of several operations, with their operands.
     Chain(Box<Chain>, Vec<Value>, Vec<Op>),
 }
 
-/// Joins steps, of which `kernels` have one of their own, and others read what `instead` says; `site` is at any operation of the function.
+/// Fuses steps. `kernels` says which steps have a kernel of their own; values of `instead` have other readers and stay.
+/// `site` is at any operation of the function.
 pub(crate) fn fuse(
     steps: &[Op],
     kernels: &[bool],
@@ -80,7 +81,7 @@ pub(crate) fn fuse(
     made
 }
 
-/// The operations of a group, in order, with their operands.
+/// The chain of a group's operations, in order, with its operands.
 fn chain(
     steps: &[Op],
     group: &Group,
@@ -165,7 +166,7 @@ impl Fusion<'_> {
         }
     }
 
-    /// The step that all readers of an operation's result are, if it can become a part of it.
+    /// The step that all users of an operation's result have been fused into, if the operation can join it.
     fn joined(&self, step: usize, readers: &[Option<usize>]) -> Option<usize> {
         let root = self.roots[(*readers.first()?)?];
         let all = readers.iter().all(|reader| {

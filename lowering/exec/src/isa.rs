@@ -1,9 +1,9 @@
-//! The vector instructions that kernels use.
+//! The vector instruction sets that kernels use.
 
-/// Vector instructions, each with those before it.
+/// Instruction sets, each of which includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// None: what every machine has.
+    /// No vector instructions: runs on every machine.
     Portable,
     /// 32-byte vectors of x86-64 (AVX2).
     Avx2,
@@ -12,7 +12,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// The most that this machine has.
+    /// The greatest instruction set of this machine.
     #[must_use]
     pub fn detect() -> Isa {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -30,7 +30,7 @@ impl Isa {
         Isa::Portable
     }
 
-    /// Everything that this machine has, least first.
+    /// All instruction sets of this machine, least first.
     #[must_use]
     pub fn available() -> Vec<Isa> {
         let most = Isa::detect();

@@ -1,17 +1,17 @@
-//! An operation to run, with its kernel.
+//! Jobs: operations with their kernels, before they become steps.
 
 use crate::memory::Slot;
 use crate::ops::{Bytes, Kernel, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
-/// One operation, or several that are one.
+/// One operation to run, or several that were fused.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) op: Op,
-    /// None of one that is not run by a kernel.
+    /// `None` if it is not run by a kernel.
     pub(crate) kernel: Option<Box<dyn Kernel>>,
-    /// What it reads: of several operations, the operands of all.
+    /// The values that it reads: for several operations, the operands of all.
     pub(crate) operands: Vec<Value>,
     /// Bytes of its operands and results.
     pub(crate) bytes: u64,
@@ -23,7 +23,7 @@ impl Job {
         self.kernel.as_ref().map(|kernel| kernel.name())
     }
 
-    /// The job with the work of several.
+    /// The job with another kernel and its operands.
     pub(crate) fn with(
         mut self,
         kernel: Box<dyn Kernel>,
@@ -34,7 +34,7 @@ impl Job {
         self
     }
 
-    /// Gives it another kernel, with what this reads.
+    /// Replaces the kernel and its operands.
     pub(crate) fn set(&mut self, kernel: Box<dyn Kernel>, operands: Vec<Value>, site: Site<'_>) {
         let all = operands.iter().chain(&site.func.ops[self.op].results);
         self.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
@@ -43,17 +43,17 @@ impl Job {
     }
 }
 
-/// What jobs read that is no operand of their operations.
+/// Values that jobs read although they are no operands of their operations.
 #[derive(Debug, Default)]
 pub(crate) struct Instead {
-    /// What products multiply in the place of operands.
+    /// The bytes that products multiply in place of their operands.
     pub(crate) products: IndexMap<Op, Bytes>,
-    /// What is in memory for those who read it, whatever operations do so.
+    /// Values that are read by other jobs than their users.
     pub(crate) values: IndexSet<Value>,
 }
 
 impl Instead {
-    /// What some jobs read, of which these multiply something else.
+    /// Collects the values that jobs read in place of operands; `products` have bytes in place of operands.
     pub(crate) fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> Instead {
         let others = jobs.iter().flat_map(|job| {
             let own = &site.func.ops[job.op].operands;

@@ -1,4 +1,4 @@
-//! Operations with their kernels, and which of them become one.
+//! Fusion of operations with kernels, in order: bytes, prologues, element-wise chains, epilogues.
 
 use crate::begin::{Begun, begin};
 use crate::bytes::{in_bytes, of_floats};
@@ -8,8 +8,8 @@ use crate::job::{Instead, Job};
 use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
 use optc_ir::Op;
 
-/// The products of some jobs when additions have become their beginnings, and the convolutions that norms have become; `floats` says whether
-/// those of floats that are bytes multiply these.
+/// The kernels and summation orders of products, after prologues and norms have been fused. `floats` says whether products
+/// of floats that equal bytes multiply the bytes.
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
@@ -24,14 +24,14 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let mut orders: Orders = begun.zip(jobs).filter_map(order).collect();
     if floats {
         let all = of_floats(jobs, site).into_iter();
-        // Sums of integers have no order.
+        // Sums of integers are exact in any order.
         orders.extend(all.map(|op| (op, (Copied::NAME, Vec::new()))));
     }
     orders
 }
 
-/// The jobs, a contraction and what is added to it as one, a convolution and the norm of it, element-wise ones that follow one another, and what is made of sums.
-/// `floats` says whether products of floats that are bytes multiply these.
+/// The jobs after fusion: products of bytes, contractions with additions, convolutions with norms, element-wise chains, and
+/// epilogues. `floats` says whether products of floats that equal bytes multiply the bytes.
 pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let (jobs, bytes) = in_bytes(jobs, site, floats);
     let instead = Instead::of(&jobs, bytes, site);
@@ -44,7 +44,7 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
         match begun {
             Begun::Gone => continue,
             Begun::Stays => {
-                // What brings bytes to a place is not what its operation does.
+                // A kernel that copies bytes does not compute its operation, so it is not fused.
                 kernels.push(job.name().is_some_and(|name| name != Copied::NAME));
                 made.push(job);
             }

@@ -1,4 +1,4 @@
-//! The memory of one run, and the borrows of a step: what it reads, and what it writes.
+//! The memory of a run, and the slices of it that a step reads and writes.
 
 use crate::access::Access;
 use crate::buffer::Buffer;
@@ -7,7 +7,7 @@ use optc_ir::DType;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Memory that values lie in.
+/// The buffers that values are in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Storage {
     Arena,
@@ -17,19 +17,19 @@ pub(crate) enum Storage {
     Own(usize),
 }
 
-/// Where a value lies.
+/// The place of a value: a buffer and the offsets of its elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) storage: Storage,
     /// Its first byte in the storage.
     pub(crate) offset: usize,
-    /// The bytes of the whole buffer that it lies in.
+    /// The bytes of the buffer that the offsets refer to.
     pub(crate) bytes: usize,
     pub(crate) access: Arc<Access>,
     pub(crate) dtype: DType,
     /// The bits of an element.
     pub(crate) width: u32,
-    /// Whether it is a part or a repetition of the buffer.
+    /// True if the value is a part or a broadcast of the buffer.
     pub(crate) part: bool,
 }
 
@@ -38,12 +38,12 @@ impl Slot {
         self.offset..self.offset + self.bytes
     }
 
-    /// What its elements are to kernels, if there are any for them.
+    /// The type of its elements for kernels, if they have kernels.
     pub(crate) fn kind(&self) -> Option<Kind> {
         Kind::of(self.dtype, self.width)
     }
 
-    /// The same for element-wise kernels, to which truth values are bytes that are 0 or 1.
+    /// The type for element-wise kernels, which treat booleans as bytes of 0 or 1.
     pub(crate) fn cells(&self) -> Option<Kind> {
         match self.is_truth() && self.width == 8 {
             true => Some(Kind::U8),
@@ -55,7 +55,7 @@ impl Slot {
         self.dtype == DType::BOOL
     }
 
-    /// Whether some bytes are those of another value as well.
+    /// Returns whether the slots share bytes.
     pub(crate) fn overlaps(&self, other: &Slot) -> bool {
         let (a, b) = (self.range(), other.range());
         self.storage == other.storage && a.start < b.end && b.start < a.end
@@ -70,38 +70,38 @@ impl Slot {
     }
 }
 
-/// What a kernel reads of one operand.
+/// An operand as a kernel reads it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum In<'a> {
     Bytes(&'a [u8]),
-    /// The bytes that it writes, element by element those of the result.
+    /// The bytes that are written: each element is in the place of the result's element.
     Same,
-    /// Bytes that the result lies among.
+    /// The buffer that is written; elements are in other places than the result's.
     Among,
 }
 
-/// The memory of one run.
+/// The memory of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) arena: Buffer,
     pub(crate) arguments: Vec<Buffer>,
     pub(crate) results: Vec<Buffer>,
     pub(crate) own: Vec<Buffer>,
-    /// What a thread has for the tiles of one program of a group.
+    /// Scratch memory of each thread for the tiles of one program of a group.
     pub(crate) scratch: Vec<Buffer>,
 }
 
-/// What lies before and behind a part of some memory.
+/// The memory before and behind a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around<'a> {
     before: &'a [u8],
     after: &'a [u8],
-    /// Where what lies behind begins.
+    /// Index of the first byte behind the slice.
     end: usize,
 }
 
 impl<'a> Around<'a> {
-    /// A part of some memory, to be written, and what lies around it.
+    /// Splits memory into a mutable slice and the memory around it.
     pub(crate) fn of(
         whole: &'a mut [u8],
         range: Range<usize>,
@@ -116,7 +116,7 @@ impl<'a> Around<'a> {
         Some((around, out))
     }
 
-    /// Some bytes of the memory; none of the part, or partly in it.
+    /// A range of the memory, if it does not overlap the slice.
     pub(crate) fn get(&self, range: Range<usize>) -> Option<&'a [u8]> {
         let behind = || {
             let (start, end) = (range.start.checked_sub(self.end)?, range.end - self.end);
@@ -127,7 +127,7 @@ impl<'a> Around<'a> {
 }
 
 impl In<'_> {
-    /// What a kernel reads of an operand that lies in the bytes of a result.
+    /// An operand that is in the result's bytes, as a kernel reads it.
     pub(crate) fn same(operand: &Slot, result: &Slot) -> Self {
         match operand.access == result.access {
             true => In::Same,
@@ -147,14 +147,14 @@ impl Memory {
         }
     }
 
-    /// The buffer of a storage, which is not there until it is given back.
+    /// Takes the buffer of a storage out, until [`give`](Memory::give).
     pub(crate) fn take(&mut self, storage: Storage) -> Buffer {
         self.buffer_mut(storage)
             .map(std::mem::take)
             .unwrap_or_default()
     }
 
-    /// Gives back what was taken.
+    /// Puts a taken buffer back.
     pub(crate) fn give(&mut self, storage: Storage, buffer: Buffer) {
         if let Some(own) = self.buffer_mut(storage) {
             *own = buffer;
@@ -171,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// The bytes of a value's buffer; none where it is not there, which the plan excludes.
+    /// The bytes of a slot's buffer; none if it has been taken, which the plan excludes.
     pub(crate) fn bytes<'a>(&'a self, slot: &Slot, constants: &'a [Buffer]) -> &'a [u8] {
         let buffer = self.buffer(slot.storage, constants);
         buffer
@@ -186,8 +186,8 @@ impl Memory {
             .unwrap_or_default()
     }
 
-    /// Runs `work` with the bytes of the operands and those of the buffer that the result is, or lies in. Operands lie
-    /// beside that or, where the plan writes in place, in it.
+    /// Runs `work` with the bytes of the operands and the result's mutable bytes. Operands do not overlap the result or,
+    /// where the plan writes in place, are in its bytes.
     pub(crate) fn with<T>(
         &mut self,
         operands: &[&Slot],

@@ -1,9 +1,9 @@
 //! Counts the bytes that loops move without computing anything.
 
-/// Bytes that loops which only move have read and written.
+/// Bytes read and written by loops that only move elements.
 ///
-/// Bytes are those of the elements that are touched: padding that is neither read nor written is not among them,
-/// zeros written into padding are. Elements narrower than a byte count in bits, rounded up at the end.
+/// Bytes of the elements that are touched count: padding that is neither read nor written does not, zeros written into
+/// padding do. Elements narrower than a byte count in bits, rounded up at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     read_bits: u64,
@@ -29,12 +29,12 @@ impl Moved {
         self.read().saturating_add(self.written())
     }
 
-    /// Adds what a loop has moved, in bytes.
+    /// Adds bytes that a loop has moved.
     pub fn add(&mut self, read: u64, written: u64) {
         self.add_bits(read.saturating_mul(8), written.saturating_mul(8));
     }
 
-    /// Adds what another counter has.
+    /// Adds the counts of another counter.
     pub fn merge(&mut self, other: Moved) {
         self.add_bits(other.read_bits, other.written_bits);
     }
@@ -49,7 +49,7 @@ impl Moved {
         self.add(bytes, bytes);
     }
 
-    /// Writes one byte everywhere and counts what is written.
+    /// Fills bytes with one value and counts what is written.
     pub fn fill(&mut self, to: &mut [u8], value: u8) {
         to.fill(value);
         self.add(0, to.len() as u64);

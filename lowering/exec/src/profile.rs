@@ -1,4 +1,4 @@
-//! What a run took and moved, step by step.
+//! Time and traffic of a run, by step.
 
 use std::time::Duration;
 
@@ -7,49 +7,49 @@ use std::time::Duration;
 pub struct StepProfile {
     /// The operation, without its dialect.
     pub op: String,
-    /// Where it came from, if something is known.
+    /// Its name or source location in the original format, if known.
     pub source: String,
-    /// The kernel that ran it: `generic` for the way of all operations.
+    /// The kernel that ran it; `generic` for the declared semantics.
     pub kernel: &'static str,
-    /// When it began, from the start of the run.
+    /// Start time, from the start of the run.
     pub begin: Duration,
-    /// How long it took.
+    /// Elapsed time.
     pub time: Duration,
-    /// For how long processors worked on it.
+    /// Processor time, of all threads.
     pub cpu: Duration,
-    /// The most threads that worked on it at once.
+    /// Most threads that worked on it at once.
     pub threads: usize,
     /// Bytes of its operands and results, padding included.
     pub bytes: u64,
-    /// Bytes that were read and written to bring operands into logical order and results out of it.
+    /// Bytes read and written to gather operands into row-major order and to scatter results.
     pub staged: u64,
-    /// Bytes that were read and written by loops that only move.
+    /// Bytes read and written by loops that only move.
     pub moved: u64,
 }
 
-/// All steps of a run; those that move and compute nothing are left out.
+/// All steps of a run, except those with nothing to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The steps, in order.
     pub steps: Vec<StepProfile>,
-    /// The whole run, arguments and results included.
+    /// Time of the whole run, arguments and results included.
     pub time: Duration,
 }
 
 impl Profile {
-    /// The bytes of operands and results of all steps.
+    /// Bytes of operands and results of all steps.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.steps.iter().map(|s| s.bytes).sum()
     }
 
-    /// The bytes that steps moved without computing, staging included.
+    /// Bytes that steps moved without computing, staging included.
     #[must_use]
     pub fn moved(&self) -> u64 {
         self.steps.iter().map(|s| s.moved + s.staged).sum()
     }
 
-    /// The bytes that were brought into logical order and out of it.
+    /// Bytes that were gathered into row-major order and scattered from it.
     #[must_use]
     pub fn staged(&self) -> u64 {
         self.steps.iter().map(|s| s.staged).sum()

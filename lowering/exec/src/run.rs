@@ -1,4 +1,7 @@
-//! A run: arguments in, steps, results out.
+//! Runs a compiled function: writes arguments, runs steps, reads results.
+//!
+//! For a function of two steps, `run` scatters each argument to its buffer, runs the kernel of each step on slices of the
+//! memory, and gathers each result into a row-major tensor. `profile` records the time and traffic of both steps.
 
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
@@ -15,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The processor time of this thread, or of all where several share the work.
+/// Processor time of this thread, or of the process if several threads share the work.
 enum Cpu {
     Thread(ThreadTime),
     Process(ProcessTime),
@@ -38,10 +41,10 @@ impl Cpu {
 }
 
 impl Executable {
-    /// Runs it on inputs of the sizes it was made for; keys are argument and result names.
+    /// Runs the function on inputs of the sizes it was compiled for; keys are argument and result names.
     ///
     /// # Errors
-    /// Inputs that do not fit, too little memory, operands that an operation refuses.
+    /// Inputs do not fit, there is too little memory, or an operation refuses its operands.
     pub fn run(
         &self,
         inputs: &IndexMap<String, Tensor>,
@@ -49,7 +52,7 @@ impl Executable {
         self.profile(inputs).map(|(results, _)| results)
     }
 
-    /// The same, with what each step took and moved.
+    /// Runs the function and records the time and traffic of each step.
     ///
     /// # Errors
     /// As [`run`](Executable::run).
@@ -71,7 +74,7 @@ impl Executable {
         ))
     }
 
-    /// Memory for a run: that of the run before, as what is mapped anew for each costs more than some steps do.
+    /// Memory for a run: that of the previous run, as mapping new pages costs more than some steps take.
     fn memory(&self) -> Outcome<Memory> {
         let spare = self.spare.take().filter(|_| !self.options.poison);
         spare.map_or_else(|| self.allocate(), Ok)
@@ -101,7 +104,7 @@ impl Executable {
         results
     }
 
-    /// Writes an argument where it lies, unless it is known.
+    /// Writes an argument to its slot, unless it is a constant.
     fn fill(&self, arg: Value, tensor: &Tensor, memory: &mut Memory) {
         if let Some(slot) = &self.slots[arg]
             && !matches!(slot.storage, Storage::Constant(_))
@@ -110,7 +113,7 @@ impl Executable {
         }
     }
 
-    /// Runs all steps, and says in a profile what each took.
+    /// Runs all steps, and records them in a profile if there is one.
     fn steps(
         &self,
         memory: &mut Memory,
@@ -268,7 +271,7 @@ impl Executable {
         self.write(step, outputs.iter(), memory)
     }
 
-    /// Writes the results of an operation where they lie.
+    /// Writes the results of an operation to their slots.
     fn write<'t>(
         &self,
         step: &Step,
@@ -292,7 +295,7 @@ impl Executable {
         Ok(())
     }
 
-    /// The types of values.
+    /// The element types and shapes of values.
     fn shapes(&self, values: &[Value]) -> Outcome<Vec<(DType, Vec<usize>)>> {
         let one = |&value: &Value| {
             let slot = self.slot(value)?;
@@ -302,12 +305,12 @@ impl Executable {
     }
 }
 
-/// The functions that an operation is running.
+/// The functions that an operation runs, while it runs.
 struct Running<'a> {
     functions: &'a IndexMap<Arc<str>, Outcome<Rc<Executable>>>,
-    /// The memory of functions that ran, and what their arguments are there.
+    /// The memory of functions that have run, and the values of their arguments in it.
     kept: IndexMap<String, (Memory, Vec<Rc<Tensor>>)>,
-    /// How many operations may still be run.
+    /// Operations that may still be run.
     left: u64,
     /// The types of the operation's results.
     shapes: Vec<(DType, Vec<usize>)>,
@@ -321,7 +324,7 @@ impl Running<'_> {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// Leaves the memory of functions to the next run.
+    /// Keeps the memory of functions for the next run.
     fn leave(self) {
         for (name, (memory, _)) in self.kept {
             if let Some(Ok(function)) = self.functions.get(&*name) {
@@ -340,7 +343,7 @@ impl RunsFunctions for Running<'_> {
 
     fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Outcome<Vec<Rc<Tensor>>> {
         let function = Rc::clone(self.named(name)?);
-        // Nothing has no end: a function without operations counts too.
+        // A function without operations counts as one, so that endless loops end.
         let left = self.left.checked_sub(function.count + 1);
         let long = || format!("it goes on after {MAX_STEPS} operations");
         self.left = left.ok_or_else(|| (self.failed)(long()))?;
@@ -360,7 +363,7 @@ impl RunsFunctions for Running<'_> {
             None => (function.memory()?, Vec::new()),
         };
         for (number, (&arg, tensor)) in args.iter().zip(&inputs).enumerate() {
-            // Nobody writes arguments: what is there from the round before stays.
+            // Arguments are never written, so that those of the previous round stay.
             if before
                 .get(number)
                 .is_none_or(|there| !Rc::ptr_eq(there, tensor))

@@ -1,7 +1,10 @@
 //! Threads that share the work of a step.
 //!
-//! Work is cut into units that do not depend on the number of threads; a thread has some that follow one another, and the part of the
-//! result that they alone write. No sum is shared, so that every bit is the same for any number of threads.
+//! Work is cut into units that do not depend on the number of threads. A thread gets consecutive units, and the part of the
+//! result that these alone write. No sum is shared, so every bit is the same for any number of threads.
+//!
+//! A result of 6 rows, whose row `i` writes places `10 * i` to `10 * i + 7`, is shared by two threads as rows `0..3` with
+//! places `0..28` and rows `3..6` with places `30..58`.
 
 use crate::moved::Moved;
 use crate::nest::{Loop, Steps};
@@ -9,47 +12,47 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Elements that are moved, or computed by themselves, for which a thread is started: what takes some 40 microseconds, several times what it
-/// takes until the thread works.
+/// Elements that are moved or computed element-wise for each thread to be worth starting: some 40 microseconds of work,
+/// several times the latency of starting a thread.
 pub(crate) const ELEMENTS: u64 = 1 << 17;
-/// Elements of rows for which a thread is started, of which each is read several times.
+/// Elements of rows for each thread to be worth starting; each is read several times.
 pub(crate) const OF_ROWS: u64 = 1 << 15;
-/// Products for which a thread is started.
+/// Multiply-adds for each thread to be worth starting.
 pub(crate) const PRODUCTS: u64 = 1 << 21;
 
-/// This thread, and others that wait for work.
+/// The calling thread and a pool of others.
 #[derive(Debug)]
 pub(crate) struct Team {
     others: Option<ThreadPool>,
     threads: usize,
-    /// Whether the least work is shared too.
+    /// True if small work is shared too.
     always: bool,
-    /// The most threads that shared some work since it was asked.
+    /// Most threads that shared some work since [`most`](Team::most) was called.
     most: Cell<usize>,
 }
 
-/// What one thread does.
+/// The work of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Units of work.
     pub(crate) units: Range<usize>,
-    /// The elements of the result that lie where these write, and no other ones.
+    /// Range of places of the result that contains all that these units write and nothing that others write.
     pub(crate) places: Range<usize>,
 }
 
-/// What kernels are run with.
+/// The context that kernels run in.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) team: &'a Team,
-    /// What was moved without computing.
+    /// Bytes moved without computing.
     pub(crate) moved: Moved,
 }
 
 impl Team {
-    /// This thread and so many others that there are `threads`, which share the least work too where `always` is asked for.
+    /// A team of `threads`, the calling thread included. With `always`, small work is shared too.
     ///
     /// # Errors
-    /// There are no more threads.
+    /// No more threads can be started.
     pub(crate) fn new(threads: usize, always: bool) -> Result<Team, String> {
         let threads = threads.max(1);
         let others = match threads {
@@ -71,7 +74,7 @@ impl Team {
         self.threads
     }
 
-    /// The most threads that shared some work since this was asked last.
+    /// Most threads that shared some work since the previous call.
     pub(crate) fn most(&self) -> usize {
         self.most.replace(1)
     }
@@ -80,7 +83,7 @@ impl Team {
         self.most.set(self.most.get().max(count.min(self.threads)));
     }
 
-    /// How many threads share some work, of which one of them has at least `least`.
+    /// Number of threads for `work`, such that each has at least `least`.
     pub(crate) fn worth(&self, work: u64, least: u64) -> usize {
         match self.always {
             true => self.threads,
@@ -88,7 +91,7 @@ impl Team {
         }
     }
 
-    /// Does numbered work, each number on a thread of its own.
+    /// Runs `work` for each number below `count`, each on a thread of its own.
     pub(crate) fn each(&self, count: usize, work: impl Fn(usize) + Sync) {
         self.used(count);
         match &self.others {
@@ -103,7 +106,7 @@ impl Team {
         }
     }
 
-    /// The same with elements of so many bytes.
+    /// As [`share`](Team::share), for bytes of elements of `size` bytes; places are in elements.
     ///
     /// # Errors
     /// As [`share`](Team::share).
@@ -126,10 +129,10 @@ impl Team {
         })
     }
 
-    /// Does the work of shares, each with its part of the result.
+    /// Runs `work` for each share with its part of the result.
     ///
     /// # Errors
-    /// What is wrong with the first that fails.
+    /// The error of the first share that fails.
     pub(crate) fn share<T: Send>(
         &self,
         out: &mut [T],
@@ -167,14 +170,14 @@ impl Team {
     }
 }
 
-/// Shares of units, of each of which the least and the greatest place is known that it writes; none where they cannot be cut into
-/// several.
+/// Shares of consecutive units. `spans` has the least and the greatest place that each unit writes. Empty if the units
+/// cannot be cut into several shares whose places are disjoint.
 pub(crate) fn shares(spans: &[(i64, i64)], threads: usize) -> Vec<Share> {
     let n = spans.len();
     if threads < 2 || n < 2 {
         return Vec::new();
     }
-    // Of this unit and all behind it.
+    // Least place of this unit and all later ones.
     let mut least = vec![i64::MAX; n + 1];
     for (at, (low, _)) in spans.iter().enumerate().rev() {
         least[at] = least[at + 1].min(*low);
@@ -202,14 +205,15 @@ pub(crate) fn shares(spans: &[(i64, i64)], threads: usize) -> Vec<Share> {
     }
 }
 
-/// The most units of one of some shares, of all; everything where there is none.
+/// The largest share's fraction of all units; 1 if there are no shares.
 pub(crate) fn longest(shares: &[Share]) -> f64 {
     let all = shares.last().map_or(0, |share| share.units.end);
     let most = shares.iter().map(|share| share.units.len()).max();
     most.map_or(1.0, |most| most as f64 / all as f64)
 }
 
-/// The loop along which the first value of a nest is shared most evenly, and the shares of its steps, of which `together` stay so.
+/// The loop along which the first value of a nest is shared most evenly, and the shares of its steps. Each loop has the
+/// number of steps that stay together.
 pub(crate) fn along<const K: usize>(
     base: i64,
     loops: &[(Loop<K>, usize)],
@@ -244,7 +248,7 @@ pub(crate) fn along<const K: usize>(
     best
 }
 
-/// The least and the greatest of what some steps of a loop add to the first value.
+/// The least and the greatest offset that some steps of a loop add to the first value.
 fn ends<const K: usize>(of: &Loop<K>, steps: Range<usize>) -> (i64, i64) {
     let (first, last) = (of.at(steps.start)[0], of.at(steps.end - 1)[0]);
     match &of.steps {
@@ -271,7 +275,7 @@ mod tests {
         assert_eq!(shares(&rows, 2), halves);
         assert_eq!(shares(&rows, 7).len(), 6);
         assert!(shares(&rows, 1).is_empty());
-        // The second and the third lie in one another.
+        // The second and the third overlap.
         let woven = [(0, 3), (4, 9), (5, 8), (10, 11)];
         let found = shares(&woven, 4);
         let units: Vec<_> = found.iter().map(|s| s.units.clone()).collect();

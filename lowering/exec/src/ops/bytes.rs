@@ -1,7 +1,9 @@
-//! Operands of products that are integers of 32 bits made of bytes less a number: the bytes are multiplied, where they lie.
+//! Operands of products that are bytes minus a zero point, converted to `si32` or `f32`: the bytes are multiplied instead,
+//! in place.
 //!
-//! An operand is one that is cast, with a number taken off or not, or a constant whose elements are so few apart. What is taken off is a byte
-//! that is known or computed. Sums are exact, but that they wrap around, and so the same.
+//! `sub(cast(x), 3)` of bytes `x`, as an operand of a product of `si32`, is read as the bytes `x` with zero point 3. The
+//! zero point is constant or computed. A constant operand qualifies if the range of its elements fits in a byte. Sums are
+//! exact, except that they wrap around, so the results are the same.
 
 use crate::access::Access;
 use crate::element::{Kind, elements};
@@ -14,46 +16,48 @@ use optc_ir::{Op, Operation, Structure, Value};
 use optc_ops::{Cast, Dequantize, Sub};
 use std::sync::Arc;
 
-/// What is read in place of the operands of a product.
+/// Bytes that are read in place of the operands of a product.
 #[derive(Clone, Debug)]
 pub(crate) struct Bytes {
     pub(crate) sides: [Side; 2],
-    /// Of operands that are floats, what the bytes of one are multiplied by; the other one is a constant, of bytes with scales as it turns out.
+    /// For products of floats, the scale of the operand of bytes. The other operand is a constant, which is quantized
+    /// later.
     pub(crate) scale: Option<f32>,
 }
 
-/// What is read in place of an operand.
+/// Bytes that are read in place of an operand.
 #[derive(Clone, Debug)]
 pub(crate) enum Side {
     Value(Made),
-    /// Bytes where the elements of a constant lie, which have a sign, and what they are less.
+    /// Signed bytes at the offsets of a constant's elements, and their zero point.
     Constant {
         bytes: Arc<[u8]>,
         zero: i8,
     },
 }
 
-/// An operand that is made of bytes.
+/// An operand that is converted from bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     /// The bytes.
     pub(crate) value: Value,
-    /// Where they lie, by the indices of the operand.
+    /// Their offsets, by the indices of the operand.
     access: Access,
     unsigned: bool,
-    /// What they are less: a byte that is known, or the one element of another value.
+    /// Zero point: a constant byte, or the single element of another value.
     zero: Result<u8, Value>,
-    /// The operations that cast them and, if there is one, takes something off, the last first.
+    /// The operations that convert them, the last first: a subtraction of the zero point, if there is one, and the cast.
     pub(crate) path: Vec<Op>,
-    /// Whether they are read in the place of what the last operation makes, to which [`Copied`] has brought them, and not where they lie.
+    /// True if the bytes are read from the place of the last operation's result, where [`Copied`] has copied them.
     pub(crate) copied: bool,
 }
 
-/// Brings bytes to the place of what is made of them, what they are less behind everything else, or both.
+/// Copies bytes to the place of the integers that they are converted to, and the zero point to its last byte; or one of
+/// both.
 #[derive(Debug)]
 pub(crate) struct Copied {
     bytes: bool,
-    /// What they are less: nothing yet, a byte, or what is read.
+    /// Zero point: `None` if it is not copied, a constant byte, or an operand.
     zero: Option<Option<u8>>,
 }
 
@@ -61,7 +65,8 @@ impl Copied {
     /// The name of the kernel.
     pub(crate) const NAME: &'static str = "bytes";
 
-    /// What the operation at a site, of those that make numbers of bytes, does in the place of its own work, with what it reads; its place must have room.
+    /// The copy that the operation at a site makes in place of its conversion, with its operands; the place must have room
+    /// for the zero point behind the bytes.
     pub(crate) fn of(
         site: &Site<'_>,
         made: &Made,
@@ -122,8 +127,8 @@ impl Kernel for Copied {
 }
 
 impl Bytes {
-    /// What is read in place of the operands of the operation at a site, if sums of its products are integers of 32 bits and one operand is no
-    /// constant.
+    /// The bytes that can be read in place of the operands at a site, if the product's sums are `si32` or `f32` and not
+    /// both operands are constants.
     pub(crate) fn of(site: &Site<'_>) -> Option<Bytes> {
         let data = site.data();
         let [left, right, ..] = data.operands[..] else {
@@ -141,7 +146,7 @@ impl Bytes {
         Some(Bytes { sides, scale: None })
     }
 
-    /// The same of floats that are bytes less a number and then scaled, by a constant.
+    /// The bytes for a product of dequantized bytes by a constant of floats.
     fn scaled(site: &Site<'_>, operands: [Value; 2]) -> Option<Bytes> {
         let floats = |v: Value| {
             site.slot(v)
@@ -173,8 +178,8 @@ impl Bytes {
         })
     }
 
-    /// The same with the bytes of the constant, where floats are such, and what sums are scaled by; `constants` are those of the operands and
-    /// `begins` what sums begin with.
+    /// Quantizes the constant of a product of floats: the bytes, and the scales and biases of the sums. `constants` are
+    /// those of the operands and `begins` the initial values.
     pub(crate) fn of_floats(
         &self,
         of: &Products,
@@ -202,7 +207,7 @@ impl Bytes {
         Some((made, Some(spread)))
     }
 
-    /// What is multiplied, as products have it.
+    /// Signs and zero points, as products take them.
     pub(crate) fn centred(&self) -> Centred {
         let all = self.sides.each_ref().map(|side| match side {
             Side::Value(made) => (made.unsigned, made.zero.ok()),
@@ -222,7 +227,7 @@ impl Bytes {
         })
     }
 
-    /// Where the elements of an operand lie, if others are read in their place.
+    /// Access of the bytes that are read in place of an operand.
     pub(crate) fn access(&self, side: usize) -> Option<&Access> {
         match self.sides.get(side)? {
             Side::Value(made) => Some(&made.access),
@@ -230,7 +235,7 @@ impl Bytes {
         }
     }
 
-    /// Makes of what an operation reads what is read in its place.
+    /// Replaces an operation's operands by the values that are read in their place.
     pub(crate) fn read(&self, operands: &mut [Value]) {
         for (operand, side) in operands.iter_mut().zip(&self.sides) {
             if let Side::Value(made) = side
@@ -241,10 +246,10 @@ impl Bytes {
         }
     }
 
-    /// The bytes of both operands and what they are less, given what is read.
+    /// The bytes and the zero points of both operands, given the operands that are read.
     ///
     /// # Errors
-    /// Something is not there.
+    /// A zero point is missing.
     pub(crate) fn given<'a>(
         &'a self,
         operands: [&'a [u8]; 2],
@@ -266,7 +271,7 @@ impl Bytes {
         Ok(found)
     }
 
-    /// Bytes that are kept for operands that are constants.
+    /// Bytes that are kept for constant operands.
     pub(crate) fn own_bytes(&self) -> usize {
         self.constants()
             .iter()
@@ -288,7 +293,7 @@ impl Side {
         }
     }
 
-    /// Numbers of which the least and the greatest are at most 255 apart, on both sides of 0.
+    /// A constant whose range of elements, extended to 0, is at most 255 wide, as signed bytes with a zero point.
     fn constant(bytes: &[u8], access: &Access) -> Option<Side> {
         let numbers: &[i32] = bytemuck::try_cast_slice(bytes).ok()?;
         let (mut low, mut high, mut inside) = (0, 0, true);
@@ -317,17 +322,17 @@ impl Side {
 }
 
 impl Made {
-    /// Whether the bytes have no sign.
+    /// Returns whether the bytes are unsigned.
     pub(crate) fn is_unsigned(&self) -> bool {
         self.unsigned
     }
 
-    /// Whether they are less what is not known before it is computed.
+    /// Returns whether the zero point is computed at run time.
     pub(crate) fn is_less_of_value(&self) -> bool {
         self.zero.is_err()
     }
 
-    /// Bytes that become floats, scaled by a number; what is between only renames elements.
+    /// Dequantized bytes and their scale, possibly behind views.
     fn scaled(site: &Site<'_>, operand: Value) -> Option<(Made, f32)> {
         let func = site.func;
         let (mut value, mut names) = (operand, Vec::new());
@@ -374,7 +379,7 @@ impl Made {
         }
     }
 
-    /// Bytes that are cast, then a number is taken off or not; what is between only renames elements.
+    /// Bytes that are cast and may have a zero point subtracted, possibly with views in between.
     fn of(site: &Site<'_>, operand: Value) -> Option<Made> {
         let func = site.func;
         let (mut value, mut zero) = (operand, None);
@@ -427,7 +432,7 @@ impl Made {
     }
 }
 
-/// Whether elements are bytes without a sign; none if they are no bytes.
+/// Returns whether elements are unsigned bytes; `None` if they are no bytes.
 fn byte(site: &Site<'_>, value: Value) -> Option<bool> {
     match site.slot(value)?.kind()? {
         Kind::U8 => Some(true),
@@ -436,7 +441,7 @@ fn byte(site: &Site<'_>, value: Value) -> Option<bool> {
     }
 }
 
-/// A number as a byte of a type, or the value that it is the element of, if it is such a byte.
+/// A zero point: a constant as a byte of the type, or the value whose element it is, if that was cast from such a byte.
 fn less_of(site: &Site<'_>, less: Value, unsigned: bool) -> Option<Result<u8, Value>> {
     if let Some((Kind::I32, bits)) = site.number(less) {
         let number = bits.cast_signed();

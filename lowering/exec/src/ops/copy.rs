@@ -1,4 +1,7 @@
-//! What only moves: conversions, rearrangements that are no views, slices, splits, concatenations, repetitions.
+//! Data movement: layout conversions, rearrangements that are no views, slices, splits, concatenations, broadcasts, pads.
+//!
+//! A concatenation of `[2, 3]` and `[2, 5]` along dimension 1 is two pieces: loops that copy each operand to its columns of
+//! the result `[2, 8]`. A piece whose operand is already in its place in the result is left out.
 
 use crate::access::Access;
 use crate::convert::{ConversionOptions, ConversionPlan};
@@ -14,7 +17,7 @@ use optc_ir::types::TensorType;
 use optc_ir::{Func, Operation, Structure, Value};
 use optc_ops::{Pad, PadMode};
 
-/// Elements of one operand to where they go.
+/// A copy of elements of one operand to their places in a result.
 #[derive(Debug)]
 struct Piece {
     operand: usize,
@@ -26,16 +29,16 @@ struct Piece {
 pub(crate) struct Copy {
     /// The pieces of each result.
     results: Vec<Vec<Piece>>,
-    /// What no operand is a part of.
+    /// Elements that come from no operand, or from an operand once more.
     padding: Padding,
-    /// The conversion that it is, if it is one between layouts.
+    /// The conversion between layouts, if the operation is one.
     plan: Option<ConversionPlan>,
     /// Bytes of an element.
     size: usize,
 }
 
 impl Copy {
-    /// The copies that an operation is, if it is some; what lies already where it goes is none.
+    /// The copies of an operation that only moves elements; elements that are in their places already are not copied.
     pub(crate) fn of(site: &Site<'_>) -> Option<Copy> {
         let (func, op, registry) = (site.func, site.op, site.registry);
         let data = site.data();
@@ -85,7 +88,7 @@ impl Copy {
     }
 }
 
-/// The plan of a conversion from the layout of one value to that of another.
+/// The conversion plan from the layout of one value to that of another.
 fn conversion(func: &Func, from: Value, to: Value) -> Option<ConversionPlan> {
     let layout = |value: Value| {
         let ty: &TensorType = func.ty(value).as_tensor()?;
@@ -100,7 +103,7 @@ fn bytes_of_element(slot: &Slot) -> Option<usize> {
     matches!(bits, 8 | 16 | 32 | 64 | 128).then_some(bits / 8)
 }
 
-/// Elements of the buffer of one value, and those of another one where they go, box by box; none where they are the same.
+/// The copy from one slot to another, as boxes; none if both are the same place.
 fn piece(
     operand: usize,
     (source, from): (&Slot, &Access),
@@ -113,14 +116,14 @@ fn piece(
     Some(boxes.map(|nest| Piece { operand, nest }).collect())
 }
 
-/// What a pad adds around its operand.
+/// The elements that a pad adds.
 #[derive(Debug, Default)]
 struct Padding {
-    /// Boxes of the result that hold one number.
+    /// Boxes of the result that are filled with the pad value.
     boxes: Vec<Nest<1>>,
-    /// The bytes of the number.
+    /// The bytes of the pad value.
     value: Vec<u8>,
-    /// Boxes of the result that hold elements of the operand over again.
+    /// Boxes of the result that repeat elements of the operand (edge, wrap, reflect).
     pieces: Vec<Piece>,
 }
 
@@ -168,7 +171,7 @@ impl Padding {
         Some(padding)
     }
 
-    /// The elements that it adds.
+    /// The number of elements that it adds.
     fn count(&self) -> u64 {
         let boxes: u64 = self.boxes.iter().map(Nest::count).sum();
         let pieces: u64 = self.pieces.iter().map(|piece| piece.nest.count()).sum();
@@ -176,7 +179,8 @@ impl Padding {
     }
 }
 
-/// The index of the element that a pad of this mode has at one of its own, `low` elements before `n` others.
+/// The operand's index that a pad of this mode reads at index `at` of the result; `low` elements come before the operand's
+/// `n`.
 fn source(at: usize, low: i64, n: usize, mode: PadMode) -> Option<usize> {
     let (at, n) = (i64::try_from(at).ok()? - low, i64::try_from(n).ok()?);
     let place = match mode {
@@ -192,8 +196,7 @@ fn source(at: usize, low: i64, n: usize, mode: PadMode) -> Option<usize> {
         .filter(|&place| place < n as usize)
 }
 
-/// The copies that an operation makes of parts: of its operand to its results, or of its operands to parts of its result,
-/// which they fill.
+/// The copies of an operation whose results are parts of its operand, or whose operands are parts that fill its result.
 fn pieces(site: &Site<'_>, padding: &Padding) -> Option<Vec<Vec<Piece>>> {
     let data = site.data();
     let slot = |port: Port| site.slot(port.value(data)?);
@@ -281,7 +284,7 @@ impl Kernel for Copy {
     }
 }
 
-/// Copies elements of so many bytes, shared by threads.
+/// Copies elements of `size` bytes, shared by threads.
 fn shared(
     nest: &Nest<2>,
     size: usize,
@@ -310,10 +313,10 @@ fn shared(
     })
 }
 
-/// Copies elements of so many bytes, all places moved by as many elements.
+/// Copies elements of `size` bytes, with all places shifted by `by` elements.
 ///
 /// # Panics
-/// One of them lies outside of its buffer.
+/// An element is out of bounds.
 pub(crate) fn copy_at(
     nest: &Nest<2>,
     size: usize,
@@ -333,7 +336,7 @@ pub(crate) fn copy_at(
     }
 }
 
-/// Writes one element everywhere.
+/// Fills places with one element.
 fn fill(nest: &Nest<1>, value: &[u8], out: &mut [u8], moved: &mut Moved) {
     let size = value.len();
     moved.add(0, nest.count().saturating_mul(size as u64));
@@ -346,7 +349,7 @@ fn fill(nest: &Nest<1>, value: &[u8], out: &mut [u8], moved: &mut Moved) {
     });
 }
 
-/// Copies elements of so many bytes to other places of one buffer.
+/// Copies elements of `size` bytes within one buffer.
 fn copy_among(nest: &Nest<2>, size: usize, out: &mut [u8], moved: &mut Moved) {
     let bytes = nest.count().saturating_mul(size as u64);
     moved.add(bytes, bytes);

@@ -1,4 +1,8 @@
-//! The greatest element or the mean of each window, for each channel, in any order.
+//! Max and average pooling, for values in any layout.
+//!
+//! If columns are contiguous, the rows of a window are combined first, in vectors, and then the columns. A 2x2 max pool of
+//! the rows `1 5 2 0` and `3 4 9 1` takes the maximum of both rows, `3 5 9 1`, and then of pairs of columns, `5 9`. If
+//! channels are contiguous, each position combines vectors of channels.
 
 use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized_wide;
@@ -15,48 +19,48 @@ use optc_ops::Slide;
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;
 
-/// Channels that are worked on side by side, if they are neighbours.
+/// Contiguous channels that are combined at once.
 const CHANNELS: usize = 16;
 
-/// Positions that are worked on side by side.
+/// Positions that are computed at once.
 const LINE: usize = 16;
 
-/// Windows over lines that are neighbours along the last dimension: lines are combined first, and then their elements.
+/// Windows over rows whose columns are contiguous: rows are combined first, and then columns.
 #[derive(Debug)]
 struct Crossed {
     rows: Vec<Position>,
-    /// Where lines begin in the operand.
+    /// Offsets of rows in the operand.
     reads: Vec<i64>,
-    /// Elements of a line, and of one of the result.
+    /// Columns of the operand and of the result.
     input: usize,
     output: usize,
-    /// Padding before a line; elements of a padded line that windows read.
+    /// Padding before a row, and columns of a padded row that windows read.
     low: usize,
     span: usize,
     stride: usize,
-    /// What a window reads from where it begins.
+    /// Offsets of a window's columns.
     taps: Vec<usize>,
-    /// What sums of each number of lines are multiplied by, for whole [`LINE`]s.
+    /// Reciprocals for averages by number of rows, padded to whole [`LINE`]s.
     factors: IndexMap<usize, Vec<f32>>,
 }
 
-/// A position of the result, or a line of it, and what it is made of.
+/// A position or row of the result.
 #[derive(Debug)]
 struct Position {
     to: i64,
-    /// Of the elements or lines that are read.
+    /// Range of the offsets that it reads.
     reads: Range<usize>,
-    /// How many count.
+    /// Number of elements or rows that count for an average.
     count: usize,
 }
 
-/// What a sum of so many is multiplied by.
+/// The factor of an average over `count` elements.
 fn factor(count: usize) -> f32 {
     (1.0 / count as f64) as f32
 }
 
 impl Crossed {
-    /// Of the windows of a result at `yb`, if lines are neighbours.
+    /// The windows of a result with base offset `yb`; `None` if columns are not contiguous.
     fn of(slides: &[Slide], [xt, yt]: [&[Vec<i64>]; 2], yb: i64, padding: bool) -> Option<Crossed> {
         let (slide, outer) = slides.split_last()?;
         let (x, y) = (xt.last()?, yt.last()?);
@@ -102,12 +106,12 @@ impl Crossed {
         })
     }
 
-    /// Elements of a line with room for the last vector.
+    /// Elements of a padded row with room for the last vector.
     fn room(&self) -> usize {
         self.span + LINE * (self.stride + 1)
     }
 
-    /// The windows of one channel.
+    /// Computes the windows of one channel.
     #[inline(always)]
     fn run<E: Float>(
         &self,
@@ -128,7 +132,7 @@ impl Crossed {
             let to = (to + row.to) as usize;
             let out = &mut out[to..to + self.output];
             let factors = self.factors.get(&row.count).filter(|_| how.is_mean());
-            // A number that is none stays one whatever it is combined with, which takes longer.
+            // The loop that propagates NaN is slower, so it runs only if the row has one.
             if !how.is_mean() && own.iter().fold(false, |none, x| none | x.is_nan()) {
                 self.cross(line, out, factors, how, |a, b| how.combine(a, b));
             } else {
@@ -137,7 +141,7 @@ impl Crossed {
         }
     }
 
-    /// Combines the elements of a line.
+    /// Combines the columns of a row's windows.
     #[inline(always)]
     fn cross<E: Float>(
         &self,
@@ -183,22 +187,22 @@ impl Crossed {
     }
 }
 
-/// How the elements of a window become one.
+/// The operation that combines the elements of a window.
 trait Combine {
-    /// What there is before the first one.
+    /// Its neutral element.
     fn start(&self) -> f32;
 
-    /// Of any two.
+    /// Combines two numbers; NaN propagates.
     fn combine(&self, a: f32, b: f32) -> f32;
 
-    /// The same of two of which each is a number.
+    /// Combines two numbers that are not NaN.
     fn numbers(&self, a: f32, b: f32) -> f32;
 
-    /// Whether it is divided by how many there were.
+    /// Returns whether the result is divided by the number of elements.
     fn is_mean(&self) -> bool;
 }
 
-/// The greatest one.
+/// The maximum.
 struct Greatest;
 
 impl Combine for Greatest {
@@ -223,7 +227,7 @@ impl Combine for Greatest {
     }
 }
 
-/// Their mean.
+/// The average.
 struct Mean;
 
 impl Combine for Mean {
@@ -248,7 +252,7 @@ impl Combine for Mean {
     }
 }
 
-/// Combines lines, a few elements of all of them at once; the last ones once more where their number asks for it.
+/// Combines rows in vectors; the last vector overlaps the previous one.
 #[inline(always)]
 fn combined<'a, E: Float>(
     own: &mut [f32],
@@ -277,7 +281,7 @@ fn combined<'a, E: Float>(
     }
 }
 
-/// Combines the elements of windows that are `STEP` apart, of `N` elements, of which `taps` are those of the first.
+/// Combines the columns `taps` of windows that are `STEP` apart, reading `N` elements for each tap.
 #[inline(always)]
 fn windows<const N: usize, const STEP: usize>(
     line: &[f32],
@@ -287,7 +291,7 @@ fn windows<const N: usize, const STEP: usize>(
 ) -> [f32; LINE] {
     let mut all = [start; LINE];
     for &tap in taps {
-        // As if there were one more, so that vectors are read, of which some elements are picked.
+        // Reads one element more than needed, so that whole vectors are loaded and every `STEP`-th element picked.
         let x = line[tap..].first_chunk::<N>();
         let x = x.expect("lines have room for the last vector");
         for i in 0..LINE {
@@ -297,7 +301,7 @@ fn windows<const N: usize, const STEP: usize>(
     all
 }
 
-/// Positions of the result over the first spatial dimensions, and what they read.
+/// Positions of the result over all spatial dimensions in `slides`, and the offsets that they read.
 fn positions(
     slides: &[Slide],
     [xt, yt]: [&[Vec<i64>]; 2],
@@ -342,10 +346,10 @@ fn positions(
 pub(crate) struct Pool {
     kind: Kind,
     greatest: bool,
-    /// Where the elements of each image and of each channel begin, in the result and in the operand.
+    /// Offsets of images and of channels, in the result and in the operand.
     images: Vec<[i64; 2]>,
     channels: Vec<[i64; 2]>,
-    /// Whether channels are neighbours in both.
+    /// True if channels are contiguous in both.
     neighbours: bool,
     by_lines: Option<Crossed>,
     positions: Vec<Position>,
@@ -384,7 +388,7 @@ impl Pool {
         } else {
             Crossed::of(&slides, [&xt, &yt], yb, padding)
         };
-        // Lines need no list of all positions.
+        // By rows, no list of all positions is needed.
         let (positions, reads) = match &by_lines {
             Some(_) => Default::default(),
             None => positions(&slides, [&xt, &yt], yb, padding),

@@ -1,7 +1,10 @@
-//! Softmax, norms and reductions: along some dimensions, for each index of the others, in any order.
+//! Softmax, norms and reductions along some dimensions, for values in any layout.
 //!
-//! A row whose elements are neighbours is worked on by itself. Rows that are neighbours are worked on side by side, as many as lie in
-//! a line of the cache, so that a strided row costs no more than one that is not.
+//! A row whose elements are contiguous is computed by itself. Adjacent rows are computed together, a cache line of them at
+//! a time, one row in each lane, so that a strided row costs no more than a contiguous one.
+//!
+//! A softmax along dimension 1 of a row-major `[4, 100]` has 4 contiguous rows; along dimension 0 it has 100 adjacent rows
+//! of 4 elements.
 
 use crate::access::Access;
 use crate::element::{Element, Kind, Number, elements, elements_mut};
@@ -16,19 +19,19 @@ use optc_ir::{Operation, Value};
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 use std::ops::Range;
 
-/// Rows that are worked on together.
+/// Rows that are computed together.
 #[derive(Clone, Copy, Debug)]
 enum Group {
-    /// So many that lie side by side in what is read and in what is written.
+    /// So many adjacent rows, both in the operand and in the result.
     Run(usize),
-    /// [`LANES`] that lie side by side in what is read.
+    /// [`LANES`] rows that are adjacent in the operand.
     Neighbours,
-    /// [`LANES`] that are short.
+    /// [`LANES`] short rows.
     Short,
     One,
 }
 
-/// The ranges of a list in which offsets go on by one.
+/// Ranges of a list in which offsets are consecutive.
 fn runs(list: &[i64]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (i, at) in list.iter().enumerate() {
@@ -40,23 +43,23 @@ fn runs(list: &[i64]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Rows of elements that are worked on one after another.
+/// Rows of elements that are reduced, normalized or turned into a softmax.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     work: Work,
     kind: Kind,
-    /// The type of what is written.
+    /// The type of the result's elements.
     target: Kind,
-    /// What is done with numbers before they are written.
+    /// Epilogue.
     finish: Option<Finish>,
-    /// Where each row begins, in the result and in the operand.
+    /// Offset of each row, in the result and in the operand.
     begins: Vec<[i64; 2]>,
-    /// The offsets of its elements in the operand, and in the result where there is one for each.
+    /// Offsets of a row's elements, in the operand and in the result; a reduction has a single result.
     reads: Vec<i64>,
     writes: Vec<i64>,
-    /// Those of its elements that are neighbours in the operand, one range after another.
+    /// Ranges of a row's elements that are contiguous in the operand.
     runs: Vec<Range<usize>>,
-    /// Of a norm, the offsets of scale and bias along a row.
+    /// For a norm, the offsets of scale and bias along a row.
     scale: Option<Vec<i64>>,
     bias: Option<Vec<i64>>,
     reach: [(i64, i64); 2],
@@ -112,7 +115,7 @@ impl Rows {
         let target = &*all[all.len() - 1].access;
         let mut rows = Rows::along(work, all[0].kind()?, source, target, &axes)?;
         let along = |i: usize| -> Option<Vec<i64>> {
-            // It may have more dimensions than the row, but no other ones.
+            // Scale and bias may have further dimensions only if they do not vary along them.
             let Access::Sum { base, tables } = all[i].access.broadcast(&source.shape()) else {
                 return None;
             };
@@ -144,7 +147,8 @@ impl Rows {
         Some(rows)
     }
 
-    /// The rows along some dimensions of an operand; a reduction leaves them out of its result, or as 1.
+    /// The rows along dimensions `axes` of an operand. The result of a reduction has these dimensions with extent 1, or not
+    /// at all.
     pub(crate) fn along(
         work: Work,
         kind: Kind,
@@ -197,10 +201,10 @@ impl Rows {
         let mut begins: Vec<[i64; 2]> = to.into_iter().zip(from).map(|(a, b)| [a, b]).collect();
         let runs = runs(&reads);
         if runs.len() != 1 {
-            // Rows that lie side by side are worked on together, whatever their order is.
+            // Adjacent rows are computed together, so they are sorted by offset.
             begins.sort_by_key(|&[_, from]| from);
         } else if SHORT < reads.len() {
-            // Rows by themselves come as they lie, if they are written so too.
+            // Rows that are computed one by one follow their order in memory, if the result has the same order.
             let mut sorted = begins.clone();
             sorted.sort_by_key(|&[_, from]| from);
             if sorted.is_sorted_by_key(|&[to, _]| to) {
@@ -235,7 +239,7 @@ impl Kernel for Rows {
         let all: Vec<u32> = firsts.iter().map(beside).collect();
         match all.windows(2).all(|w| w[0] == w[1]) {
             true => all.into_iter().take(1).collect(),
-            // Which rows are summed side by side depends on how many there are.
+            // The rows that are summed in lanes depend on the number of rows.
             false => firsts
                 .iter()
                 .zip(all)
@@ -245,7 +249,7 @@ impl Kernel for Rows {
     }
 
     fn scratch(&self) -> Scratch {
-        // A row, rows in a line of the cache, where they are written, and as many as are worked on side by side.
+        // A row, a tile of a cache line of rows, offsets in the result, and the adjacent rows that are computed at once.
         let [row, tile, lines] = self.room();
         let numbers = row + tile * LANES + lines + self.writes.len() * 2;
         let beside = match self.together() {
@@ -263,7 +267,7 @@ impl Kernel for Rows {
         result: &Slot,
         finish: Finish,
     ) -> Option<Box<dyn Kernel>> {
-        // What is made of them lies as they would have.
+        // Results are stored where the floats would have been.
         let target = result.kind()?;
         let fits = self.kind == Kind::F32 && matches!(target, Kind::I8 | Kind::U8);
         let rows = Rows {
@@ -330,17 +334,17 @@ impl Kernel for Rows {
     }
 }
 
-/// The longest rows of which several are brought side by side: alone they fill no vectors.
+/// Longest rows of which several are gathered into lanes: alone they fill no vectors.
 const SHORT: usize = 24;
-/// The longest rows of which some are brought to lines at once for softmax, but by the widest vectors: what is done once a row is a part of the
-/// work.
+/// Longest rows of which several are converted for softmax at once, unless vectors have 64 bytes: the work that is done
+/// once a row is a notable part of the whole.
 const SOME: usize = 256;
-/// Elements for each run of neighbours, at least, that are brought run by run.
+/// Least average length of contiguous runs that are copied run by run.
 const FEW: usize = 4;
-/// As many as are.
+/// Rows of a softmax that are computed at once.
 const AT_ONCE: usize = 4;
 
-/// Elements as numbers.
+/// Converts elements to numbers.
 #[inline(always)]
 fn widened<E: Element>(from: &[E], to: &mut [E::Number]) {
     to.iter_mut().zip(from).for_each(|(to, x)| *to = x.read());
@@ -392,8 +396,8 @@ impl Rows {
         })
     }
 
-    /// How many elements a row has that is brought to a place of its own, of how many elements of rows lines of the cache are, and the numbers of
-    /// the lines that powers are kept in.
+    /// Elements of scratch memory for a row that is converted, elements of each row of a tile of lanes, and numbers of the
+    /// lines of a softmax.
     fn room(&self) -> [usize; 3] {
         let n = self.reads.len();
         let lines_alone = self.together() && runs(&self.writes).len() == 1;
@@ -407,12 +411,12 @@ impl Rows {
         ]
     }
 
-    /// Whether rows are reduced where they lie.
+    /// Returns whether rows are reduced in place, without a copy.
     fn reads_in_place(&self) -> bool {
         self.together() && self.kind == Kind::F32 && matches!(self.work, Work::Reduce(_))
     }
 
-    /// Whether the elements of a row are neighbours in the operand.
+    /// Returns whether the elements of a row are contiguous in the operand.
     fn together(&self) -> bool {
         self.runs.len() == 1
     }
@@ -423,7 +427,7 @@ impl Rows {
         (low.copied().unwrap_or(0), high.copied().unwrap_or(0))
     }
 
-    /// The first row of each group that is worked on together, and behind the last one.
+    /// The first row of each group that is computed together, and the number of rows.
     fn firsts(&self) -> Vec<usize> {
         let (mut firsts, mut first) = (Vec::new(), 0);
         while first < self.begins.len() {
@@ -438,7 +442,7 @@ impl Rows {
         firsts
     }
 
-    /// The rows from this one on that are worked on together; it depends on what lies where alone.
+    /// The group of rows from this one on, which depends on offsets only.
     #[inline(always)]
     fn group(&self, first: usize) -> Group {
         let (together, n) = (self.together(), self.reads.len());
@@ -471,7 +475,7 @@ impl Rows {
         let [row, tile, lines] = self.room();
         let mut row = vec![0f32; row];
         let mut lines = vec![0f32; lines];
-        // Lines begin where lines of the cache do.
+        // Lines are aligned to cache lines.
         let first_line = lines.as_ptr().align_offset(CACHE_LINE);
         let first_line = first_line.min(LANES).min(lines.len());
         let lines = &mut lines[first_line..];
@@ -516,7 +520,7 @@ impl Rows {
                 continue;
             }
             if together && written && matches!(self.work, Work::Softmax) {
-                // Rows behind one that is worked on by itself are so too.
+                // Rows after one that is computed by itself are so too.
                 let (read, write) = (self.reads[0], writes[0]);
                 let places = |[to, from]: [i64; 2]| [(to + write) as usize, (from + read) as usize];
                 match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
@@ -573,7 +577,7 @@ impl Rows {
         }
     }
 
-    /// Works on rows from this one on that are read side by side.
+    /// Computes rows from `first` on that are adjacent in the operand.
     #[inline(always)]
     fn narrow<E: Element<Number = f32>, T: Element, P: Put<T>>(
         &self,
@@ -596,14 +600,14 @@ impl Rows {
         self.give((out, writes), (first, beside), &mut one, tile, put);
     }
 
-    /// How many rows from this one on lie side by side, in what is read and in what is written.
+    /// Number of rows from this one on that are adjacent in the operand and in the result.
     fn run(&self, first: usize) -> usize {
         let rows = &self.begins[first..];
         let follows = |w: &&[[i64; 2]]| w[0].map(|at| at + 1) == w[1];
         1 + rows.windows(2).take_while(follows).count()
     }
 
-    /// Writes the results of rows side by side.
+    /// Stores the results of rows in lanes.
     #[inline(always)]
     fn give<T: Element, P: Put<T>>(
         &self,

@@ -1,5 +1,8 @@
-//! Element-wise operations on elements that are no numbers of 32 bits: integers as `i64` and floats as `f64`, some at a time, and
-//! changes of type between all.
+//! Element-wise operations on types other than those of [`crate::element`]: integers as `i64` and floats as `f64`, a part
+//! at a time. Conversions between all types are included.
+//!
+//! `add` of two `si64` values of 1000 elements loads 512 elements of each as `i64`, adds them, stores 512 results, then
+//! handles the remaining 488.
 
 use crate::access::Access;
 use crate::kernels::vectorized;
@@ -23,7 +26,7 @@ pub(crate) struct Wide {
     code: Code,
     /// The types of the operands, then of the result.
     types: Vec<Type>,
-    /// The result, then the operands.
+    /// Loops over the result, then the operands.
     nest: Nest<3>,
 }
 
@@ -43,14 +46,14 @@ enum Type {
     U32,
 }
 
-/// Numbers that are computed with.
+/// A part of the elements, as numbers.
 #[derive(Debug)]
 enum Numbers {
     Whole([i64; PART]),
     Float([f64; PART]),
 }
 
-/// Does something with the type of elements.
+/// Evaluates an expression with the Rust type of elements.
 macro_rules! with_cell {
     ($ty:expr, $cell:ident => $work:expr) => {
         match $ty {
@@ -77,9 +80,9 @@ macro_rules! with_cell {
 trait Cell: bytemuck::Pod {
     fn whole(self) -> i64;
     fn float(self) -> f64;
-    /// The integer that is left when it wraps around, or the nearest float.
+    /// Wraps an integer, or rounds it to the nearest float.
     fn of_whole(x: i64) -> Self;
-    /// The nearest float, or the integer that is left when it is cut off, as great as its type has it; 0 of what is no number.
+    /// Rounds to the nearest float, or truncates to an integer that saturates; 0 for NaN.
     fn of_float(x: f64) -> Self;
 }
 
@@ -121,7 +124,7 @@ cells! {
 }
 
 impl Type {
-    /// Of elements as wide as their type is, and of truth values, which are bytes that are 0 or 1.
+    /// The type of elements whose width is that of their type, and of booleans, which are bytes of 0 or 1.
     fn of(slot: &Slot) -> Option<Type> {
         if slot.is_truth() {
             return (slot.width == 8).then_some(Type::U8);
@@ -155,7 +158,7 @@ impl Type {
         with_cell!(self, C => size_of::<C>())
     }
 
-    /// Room for elements as numbers.
+    /// Room for a part of elements as numbers.
     fn numbers(self) -> Numbers {
         match self.is_float() {
             true => Numbers::Float([0.0; PART]),
@@ -233,7 +236,7 @@ fn cast<C: Cell>(bytes: &[u8]) -> Result<&[C], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// The code of an elementwise operation.
+/// The code of an element-wise operation.
 fn code(site: &Site<'_>, operands: &[&Slot], target: &Slot) -> Option<Code> {
     let truths = operands.iter().all(|slot| slot.is_truth());
     let name = &*site.data().name;
@@ -254,7 +257,7 @@ fn code(site: &Site<'_>, operands: &[&Slot], target: &Slot) -> Option<Code> {
     }
 }
 
-/// True if an operation has a loop.
+/// Returns whether an operation has a loop for integers or floats.
 fn computes(code: Code, float: bool) -> bool {
     match code {
         Code::Same | Code::Cast | Code::Truth | Code::Compare(_) => true,
@@ -267,7 +270,7 @@ fn computes(code: Code, float: bool) -> bool {
     }
 }
 
-/// Brings elements side by side, as numbers.
+/// Loads elements as contiguous numbers.
 fn fetch<C: Cell>(source: &[C], (from, step): (i64, i64), count: usize, to: &mut Numbers) {
     #[inline(always)]
     fn all<C: Cell, N: Copy>(
@@ -300,7 +303,7 @@ fn fetch<C: Cell>(source: &[C], (from, step): (i64, i64), count: usize, to: &mut
     );
 }
 
-/// Brings numbers to their places.
+/// Stores numbers as elements.
 fn store<C: Cell>(found: &Numbers, count: usize, out: &mut [C], (at, step): (i64, i64)) {
     #[inline(always)]
     fn all<C: Cell, N: Copy>(
@@ -329,7 +332,7 @@ fn store<C: Cell>(found: &Numbers, count: usize, out: &mut [C], (at, step): (i64
     );
 }
 
-/// One operation on some numbers.
+/// Computes one operation on numbers.
 fn compute(code: Code, (a, b): (&Numbers, &Numbers), made: &mut Numbers, count: usize) {
     vectorized(
         #[inline(always)]
@@ -421,7 +424,7 @@ fn floats(code: Code, a: &[f64], b: &[f64], to: &mut [f64]) {
     }
 }
 
-/// Truth values of floats.
+/// Computes booleans from floats.
 #[inline(always)]
 fn tests(code: Code, a: &[f64], b: &[f64], to: &mut [i64]) {
     match code {
@@ -458,7 +461,7 @@ impl Kernel for Wide {
         if !self.nest.fits(0, out.len() / to.size()) || !(0..ins.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
         }
-        // A change of type keeps the numbers that it reads; what is tested gives integers.
+        // Conversions keep the numbers that they load; tests give integers.
         let tests = matches!(
             self.code,
             Code::Compare(_) | Code::Truth | Code::IsNan | Code::IsInf
