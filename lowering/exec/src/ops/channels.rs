@@ -1,4 +1,4 @@
-//! Norms with a factor and a term for each channel: by given means and variances, or by those of channels or groups of them.
+//! Norms with a scale and a bias for each channel: batch norm with given mean and variance, instance norm and group norm.
 
 use crate::access::Access;
 use crate::element::Kind;
@@ -15,18 +15,18 @@ use optc_ops::{BatchNorm, GroupNorm, InstanceNorm};
 /// The dimension of channels.
 const CHANNEL: usize = 1;
 
-/// A norm whose scale and bias have a number a channel.
+/// A norm whose scale and bias have one number for each channel.
 #[derive(Debug)]
 pub(crate) enum Channels {
-    /// Mean and variance are operands: one factor and one term a channel.
+    /// Mean and variance are operands, so each channel has one factor and one term.
     Given {
         epsilon: f64,
         kind: Kind,
-        /// Where scale, bias, mean and variance of each channel lie.
+        /// Offsets of scale, bias, mean and variance of each channel.
         operands: [Vec<i64>; 4],
         chain: Box<Chain>,
     },
-    /// The norm, and then scale and bias over it.
+    /// A norm of rows, then an element-wise step that applies scale and bias to its result.
     Own { rows: Box<Rows>, chain: Box<Chain> },
 }
 
@@ -97,7 +97,7 @@ impl Channels {
     }
 }
 
-/// What each channel is multiplied by, and what is added then.
+/// The factor and the term of each channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Factors {
     pub(crate) factors: Vec<f64>,
@@ -105,7 +105,7 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
-    /// Of scales, biases, means and variances, as many of each.
+    /// Factors and terms of scales, biases, means and variances, one of each for every channel.
     fn of([scale, bias, mean, variance]: [&[f32]; 4], epsilon: f64) -> Factors {
         let root = |variance: &f32| (f64::from(*variance) + epsilon).sqrt();
         let factors = scale.iter().zip(variance);
@@ -119,7 +119,7 @@ impl Factors {
     }
 }
 
-/// What a norm of `f32` by given means and variances does with each channel, if all of these are known and it is a number.
+/// The factors and terms of a batch norm of `f32`, if all its parameters are constants and all results finite.
 pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
     let data = site.data();
     if &*data.name != BatchNorm::NAME || data.operands.len() != 5 {
@@ -141,20 +141,20 @@ pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
     (same && { all }.all(|x| x.is_finite())).then_some(found)
 }
 
-/// Where the elements of a value lie, in order.
+/// Offsets of the elements of a value, in row-major order.
 pub(crate) fn places_of(slot: &Slot) -> Vec<i64> {
     let mut places = Vec::with_capacity(slot.access.count());
     slot.access.each(|offset| places.push(offset));
     places
 }
 
-/// The elements at some places.
+/// The elements at some offsets; `None` if one is out of bounds.
 pub(crate) fn picked(values: &[f32], places: &[i64]) -> Option<Vec<f32>> {
     let at = |&place: &i64| values.get(usize::try_from(place).ok()?).copied();
     places.iter().map(at).collect()
 }
 
-/// A number a channel, for each element.
+/// Broadcasts one number for each channel to all elements.
 fn per_channel(access: &Access, shape: &[usize]) -> Access {
     let mut own = vec![1; shape.len()];
     own[CHANNEL] = shape[CHANNEL];

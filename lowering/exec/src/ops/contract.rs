@@ -1,4 +1,8 @@
-//! Contractions: sums of products over the loops that both operands have and the result has not, with a bias.
+//! Contractions (einsum of two operands): products summed over the labels that both operands have and the result does not
+//! have, with an optional bias.
+//!
+//! `matmul` of `[8, 2, 3]` and `[3, 4]` has the labels b, m, k and k, n, and the result b, m, n. It becomes a product with
+//! rows b and m, columns n and terms k.
 
 use crate::access::Access;
 use crate::element::Kind;
@@ -15,20 +19,20 @@ use optc_ops::Linear;
 /// The name of the kernel of contractions.
 pub(crate) const CONTRACT: &str = "contract";
 
-/// What is read in the place of operands that are multiplied by a number before, and these numbers.
+/// For each operand, the value that is read in its place and the number that this value is scaled by when it is packed.
 pub(crate) type Scaled = [Option<(Value, f32)>; 2];
 
-/// A contraction, with a bias.
+/// A contraction, with an optional bias.
 #[derive(Debug)]
 pub(crate) struct Contract {
     products: Box<dyn Multiply>,
-    /// Whether sums begin with a value, and whether that is read.
+    /// True if sums have an initial value; true if that value is read as an operand at run time.
     starts: bool,
     biased: bool,
-    /// The operation that it is.
+    /// The operation that it computes.
     op: Op,
     scales: Scaled,
-    /// What is multiplied in place of its operands.
+    /// Bytes that are multiplied in place of its operands.
     bytes: Option<Bytes>,
 }
 
@@ -47,7 +51,7 @@ impl Contract {
         }
     }
 
-    /// The same with bytes in place of operands.
+    /// The contraction at a site with bytes in place of its operands.
     pub(crate) fn in_bytes(site: &Site<'_>, bytes: &Bytes) -> Option<Contract> {
         let data = site.data();
         let result = site.slot(*data.results.first()?)?;
@@ -59,8 +63,8 @@ impl Contract {
         Contract::to(site, result, start, None, [None; 2], Some(bytes))
     }
 
-    /// The contraction at a site with its sums at another place, added to a value that broadcasts to them, or finished before they
-    /// are written, of operands that are multiplied first.
+    /// The contraction at a site whose sums are stored in `result`, with an initial value that broadcasts to them, an
+    /// epilogue, scaled operands or bytes, if they are given.
     pub(crate) fn to(
         site: &Site<'_>,
         result: &Slot,
@@ -166,7 +170,8 @@ impl Contract {
     }
 }
 
-/// The loops of a contraction of which the dimensions of the result, of both operands and of what it begins with have these labels.
+/// The products of a contraction. The ports are the result, both operands and the initial value, each with the labels of
+/// its dimensions.
 fn loops(
     ports: [(&Access, &Vec<Option<usize>>); 4],
     count: usize,
@@ -209,7 +214,7 @@ fn loops(
     for along in &mut along {
         let n = along.iter().map(Vec::len).max().unwrap_or(0);
         for table in along.iter_mut().filter(|t| t.len() != n) {
-            // A dimension of extent 1 runs with a longer one.
+            // A dimension of extent 1 broadcasts.
             if 1 < table.len() {
                 return None;
             }
@@ -220,7 +225,8 @@ fn loops(
     Products::of(base, &along, known, kind)
 }
 
-/// How many dimensions of a result are one loop, as the offsets of a port are no sum along these.
+/// Number of leading dimensions of the result that are merged into one loop, because the offsets of a port are no sum by
+/// these dimensions.
 fn joint(ports: &[(&Access, &Vec<Option<usize>>); 4]) -> Option<usize> {
     if ports.iter().all(|(access, _)| access.is_sum()) {
         return Some(0);
@@ -235,7 +241,7 @@ fn joint(ports: &[(&Access, &Vec<Option<usize>>); 4]) -> Option<usize> {
     })
 }
 
-/// Whether the first dimensions of a port are those of the result that are one loop.
+/// Returns whether a port's leading dimensions are the merged dimensions of the result.
 fn is_joint(result: &[Option<usize>], labels: &[Option<usize>], joint: usize) -> bool {
     labels.get(..joint) == result.get(..joint)
 }
@@ -294,7 +300,7 @@ impl Kernel for Contract {
         };
         let start = match (self.biased, rest) {
             (true, [In::Bytes(values)]) => Begins::Values(values),
-            // A residual at the place of the sum.
+            // A residual in the place of the result.
             (true, [In::Same]) => Begins::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => Begins::Zero,

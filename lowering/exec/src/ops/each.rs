@@ -1,5 +1,5 @@
-//! Element-wise operations on any types, by the semantics that they declare: some thousand elements at a time are read where they
-//! lie, computed as a row, and written where they go.
+//! Element-wise operations on any types by their declared semantics: some thousand elements at a time are gathered into a
+//! row, evaluated, and scattered.
 
 use crate::memory::In;
 use crate::nest::Nest;
@@ -12,7 +12,7 @@ use optc_ir::{
 use optc_ops::{Dequantize, Quantize};
 use std::sync::Arc;
 
-/// The most operands.
+/// Most operands.
 const MOST: usize = 4;
 /// Elements that are computed at once.
 const PART: usize = 4096;
@@ -37,7 +37,7 @@ impl Each {
         if data.results.len() != 1 || operands.is_empty() || MOST < operands.len() {
             return None;
         }
-        // A scale for each channel is no operand that is broadcast.
+        // A scale for each channel does not broadcast as other operands do.
         let scaled = matches!(&*data.name, Quantize::NAME | Dequantize::NAME);
         let freedom = site
             .registry
@@ -137,7 +137,7 @@ impl Each {
         Ok(())
     }
 
-    /// Bytes of an element of an operand, or of the result behind them.
+    /// Bytes of an element of operand `port`, or of the result, whose number follows the operands.
     fn size(&self, port: usize) -> usize {
         self.dtypes
             .get(port)

@@ -1,4 +1,4 @@
-//! Elements at indices along an axis, each index by itself: what is read there, and what is written there.
+//! `gather_elements` and `scatter_elements`: each index has an element of its own, which is read or written along an axis.
 
 use crate::access::Access;
 use crate::element::{Kind, elements, elements_mut};
@@ -11,14 +11,15 @@ use crate::team::Context;
 use optc_ir::Operation;
 use optc_ops::{GatherElements, ScatterElements, ScatterReduction};
 
-/// Elements that indices name, each along the axis at its own place.
+/// A gather or scatter of elements.
 #[derive(Debug)]
 pub(crate) struct Elements {
-    /// The values that are written there; without, elements are read.
+    /// The scatter; `None` for a gather.
     writes: Option<Writes>,
     /// Bytes of an element.
     size: usize,
-    /// Of each index, in row-major order, its own element, and the one that it names but for the axis.
+    /// For each index, in row-major order: the offset of its own element, and the offset of the indexed element without the
+    /// axis.
     places: Vec<[i64; 2]>,
     /// The offsets along the axis.
     axis: Vec<i64>,
@@ -30,7 +31,7 @@ pub(crate) struct Elements {
 struct Writes {
     /// True if updates are added to the elements that are there.
     adds: bool,
-    /// The result and the operand that it is a copy of.
+    /// The copy of the operand to the result.
     copy: Nest<2>,
 }
 
@@ -90,7 +91,7 @@ impl Elements {
         })
     }
 
-    /// Calls with each element and the one that its index names.
+    /// Calls with the offsets of each index's own element and of the indexed element.
     #[inline(always)]
     fn each(&self, indices: &[i64], mut call: impl FnMut(usize, usize)) -> Result<(), String> {
         for (&[own, rest], &index) in self.places.iter().zip(indices) {

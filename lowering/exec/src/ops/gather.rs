@@ -1,4 +1,4 @@
-//! The elements along an axis that indices name, copied from where they lie.
+//! `gather`: copies the slices along an axis that indices select.
 
 use crate::access::Access;
 use crate::buffer::gather;
@@ -11,14 +11,14 @@ use bytemuck::Pod;
 use optc_ir::{DType, Operation};
 use optc_ops::Gather as Op;
 
-/// Copies along an axis.
+/// A gather along an axis.
 #[derive(Debug)]
 pub(crate) struct Gather {
-    /// The loops over all dimensions but the axis, in the result and in the operand.
+    /// Loops over all dimensions but the axis, in the result and in the operand.
     nest: Nest<2>,
     /// The offsets of the operand along the axis.
     axis: Vec<i64>,
-    /// The offsets of the result for each index.
+    /// The offset in the result for each index.
     to: Vec<i64>,
     reach: [(i64, i64); 2],
     indices: Slot,
@@ -122,7 +122,7 @@ impl Kernel for Gather {
 /// Indices in row-major order.
 ///
 /// # Errors
-/// They are no elements of their type.
+/// The bytes are no elements of the type.
 pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
     fn all<T: Pod + Into<i64>>(access: &Access, bytes: &[u8]) -> Option<Vec<i64>> {
         let list: &[T] = bytemuck::try_cast_slice(bytes).ok()?;
@@ -144,10 +144,10 @@ pub(super) fn read(slot: &Slot, bytes: &[u8]) -> Result<Vec<i64>, String> {
     Ok((0..slot.access.count()).map(|i| tensor.i64_at(i)).collect())
 }
 
-/// The place that an index names along an axis; one below 0 counts from the end.
+/// The offset of an index along an axis; negative indices count from the end.
 ///
 /// # Errors
-/// It names nothing.
+/// The index is out of bounds.
 pub(super) fn along(axis: &[i64], index: i64) -> Result<i64, String> {
     let n = axis.len() as i64;
     let place = if index < 0 { index + n } else { index };

@@ -59,7 +59,7 @@ use select::Choice;
 use top_k::TopK;
 use wide::Wide;
 
-/// Whether operations of a family compute with elements, rather than move them.
+/// Returns whether operations of a family compute, rather than move elements.
 pub(crate) fn computes(family: &str) -> bool {
     const FAMILIES: [&str; 8] = [
         "elementwise",
@@ -74,7 +74,7 @@ pub(crate) fn computes(family: &str) -> bool {
     FAMILIES.contains(&family)
 }
 
-/// The kernel of an operation, if it has one of its own.
+/// The kernel of an operation; `None` if it has to be evaluated by its declared semantics.
 pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     fn boxed(kernel: impl Kernel + 'static) -> Box<dyn Kernel> {
         Box::new(kernel)

@@ -1,5 +1,5 @@
-//! Convolutions that have padding and weights that are no finite numbers, element by element: padding is not multiplied, while all
-//! other kernels multiply zeros in its place.
+//! Fallback for convolutions with padding and weights that are infinite or NaN. It skips padding, while all other kernels
+//! multiply zeros there, which would give NaN.
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements_mut};
@@ -18,13 +18,13 @@ pub(crate) struct Padded {
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
     slides: Vec<Slide>,
-    /// The places of weights.
+    /// Loop over the offsets of the weights.
     weights: Nest<1>,
     finish: Option<Finish>,
 }
 
 impl Padded {
-    /// A convolution, unless it has no padding or weights that are known to be finite.
+    /// The fallback of a convolution; `None` if there is no padding or the weights are known to be finite.
     pub(crate) fn of(
         places: &Places,
         kinds: [Kind; 2],
@@ -51,10 +51,10 @@ impl Padded {
         (!finite).then_some(padded)
     }
 
-    /// True if some weight is no finite number.
+    /// Returns whether some weight is infinite or NaN.
     ///
     /// # Errors
-    /// One lies outside of its buffer.
+    /// A weight lies outside of its buffer.
     pub(crate) fn is_needed(&self, weights: &[u8]) -> Result<bool, String> {
         let size = self.kinds[0].size();
         if !self.weights.fits(0, weights.len() / size) {
@@ -72,10 +72,10 @@ impl Padded {
         Ok(!finite)
     }
 
-    /// Writes the sums of products of elements that there are.
+    /// Writes the sums of products, without padding.
     ///
     /// # Errors
-    /// Operands of another size.
+    /// A buffer is too small.
     pub(crate) fn run(
         &self,
         out: &mut [u8],
@@ -122,8 +122,8 @@ impl Padded {
         Ok(())
     }
 
-    /// The offsets of each position in all values, and for each place of the kernel that meets an element there those of the
-    /// element and of the weight.
+    /// For each position, its offsets in all values, and the offsets of the element and the weight of each tap that is not
+    /// padding.
     fn positions(&self) -> Vec<([i64; 4], Vec<[i64; 2]>)> {
         let mut all = vec![([0; 4], vec![[0; 2]])];
         for (d, slide) in self.slides.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Interpolation along some dimensions, in any order: what lies along one of them, neighbours in the result if there are any, is
-//! summed as a row over the others, and then along itself.
+//! Interpolation along some dimensions, for values in any layout. One dimension gives rows, if possible one that is
+//! contiguous in the result. Rows are interpolated over the other dimensions first, and then along themselves.
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
@@ -11,20 +11,20 @@ use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::Interpolation;
 
-/// A dimension that is interpolated, but that of rows.
+/// An interpolated dimension other than that of rows.
 #[derive(Debug)]
 struct Outer {
-    /// Positions of all such dimensions behind it.
+    /// Number of positions of the interpolated dimensions inside of it.
     stride: usize,
     writes: Vec<i64>,
-    /// Per position, where the operand is read and with which weight.
+    /// For each position, offsets in the operand and their weights.
     taps: Vec<Vec<(i64, f64)>>,
 }
 
-/// What each element along a row of the result is summed of.
+/// Taps of each element along a row of the result.
 #[derive(Debug)]
 struct Along {
-    /// Per element where its taps begin, and where the last one's end.
+    /// Start of each element's taps, and the end of the last one's.
     begins: Vec<usize>,
     taps: Vec<(usize, f32)>,
 }
@@ -41,24 +41,24 @@ impl Along {
     }
 }
 
-/// Interpolation that crops nothing.
+/// Interpolation without cropping.
 #[derive(Debug)]
 pub(crate) struct Resize {
     kind: Kind,
-    /// Where what is not interpolated begins, in the result and in the operand.
+    /// Offsets of the dimensions that are not interpolated, in the result and in the operand.
     plain: Vec<[i64; 2]>,
     outer: Vec<Outer>,
-    /// Positions of all dimensions of [`Resize::outer`].
+    /// Number of positions of all dimensions of [`Resize::outer`].
     positions: usize,
-    /// The offsets along a row, in the operand and in the result.
+    /// Offsets along a row, in the operand and in the result.
     reads: Vec<i64>,
     writes: Vec<i64>,
-    /// Where a row is interpolated too.
+    /// Taps along rows, if these are interpolated.
     along: Option<Along>,
     reach: [(i64, i64); 2],
 }
 
-/// All sums of a base and an offset of each table.
+/// All sums of a base and one offset of each table.
 fn sums(pairs: &[(&Vec<i64>, &Vec<i64>)], base: [i64; 2]) -> Vec<[i64; 2]> {
     pairs.iter().fold(vec![base], |all, (ys, xs)| {
         let next = all.iter().flat_map(|&[to, from]| {
@@ -87,7 +87,7 @@ impl Resize {
         if xt.iter().chain(&yt).any(Vec::is_empty) || xt.len() != yt.len() {
             return None;
         }
-        // Neighbours in the result; else what is longest.
+        // A dimension that is contiguous in the result; otherwise the longest.
         let neighbours = |&d: &usize| 1 < yt[d].len() && step(&yt[d]) == Some(1);
         let longest = || (0..yt.len()).max_by_key(|&d| (yt[d].len(), d));
         let row = (0..yt.len()).find(neighbours).or_else(longest);
@@ -153,9 +153,9 @@ impl Resize {
                     }
                     std::mem::swap(&mut taps, &mut next);
                 }
-                // A position may read what the one before it does.
+                // Consecutive positions may have the same taps.
                 if taps != last {
-                    // What is weighted by one alone stays as it is, a negative zero too.
+                    // Starting from -0.0 keeps an element of weight one as it is, even a negative zero.
                     row.fill(-0.0);
                     for &(at, weight) in &taps {
                         let weight = weight as f32;

@@ -1,4 +1,4 @@
-//! Elements at places that a grid names: what each place reads is found once for all channels.
+//! Grid sampling (`grid_sample`): the taps of each place are computed once for all channels.
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
@@ -10,14 +10,14 @@ use half::{bf16, f16};
 use optc_ir::Operation;
 use optc_ops::{GridSample, SampleMode};
 
-/// Samples of planes.
+/// Sampling of planes.
 #[derive(Debug)]
 pub(crate) struct Sample {
     of: GridSample,
     kinds: [Kind; 2],
-    /// The first elements of each batch, in the operand, the result and the grid.
+    /// The first offset of each batch, in the operand, the result and the grid.
     batches: Vec<[i64; 3]>,
-    /// The first element of each channel, in the operand and in the result.
+    /// The first offset of each channel, in the operand and in the result.
     channels: Vec<[i64; 2]>,
     /// The offsets along the dimensions of a plane.
     plane: Vec<Vec<i32>>,
@@ -28,13 +28,13 @@ pub(crate) struct Sample {
     reach: [(i64, i64); 3],
 }
 
-/// The elements that places read.
+/// The taps of places.
 #[derive(Debug, Default)]
 struct Reads {
-    /// The places that read as many elements as a place can, and these.
+    /// Places with the full number of taps, and their taps.
     whole: Vec<i64>,
     taps: Vec<Tap>,
-    /// Other places, each with the end of its elements in the list.
+    /// Places with fewer taps (at the border), each with the end of its taps in `some`.
     parts: Vec<(i64, usize)>,
     some: Vec<Tap>,
 }
@@ -91,7 +91,7 @@ impl Sample {
         };
         let plane: Option<Vec<Vec<i32>>> = xt.split_off(2).into_iter().map(narrow).collect();
         let plane = plane?;
-        // No offset in a plane is farther from the first element.
+        // Sums of offsets in a plane must fit in an `i32`.
         let far = |table: &Vec<i32>| table.iter().map(|at| at.unsigned_abs()).max();
         let mut far = plane.iter().map(|table| far(table).unwrap_or(0));
         let far = far.try_fold(0u32, u32::checked_add)?;
@@ -108,7 +108,7 @@ impl Sample {
         })
     }
 
-    /// The most elements that a place reads.
+    /// Most taps of a place.
     fn most(&self) -> usize {
         let along: usize = match self.of.mode {
             SampleMode::Nearest => 1,
@@ -118,7 +118,7 @@ impl Sample {
         (0..self.plane.len()).fold(1, |most: usize, _| most.saturating_mul(along))
     }
 
-    /// Finds what the places of a batch read.
+    /// Computes the taps of all places of a batch.
     #[inline(always)]
     fn find(&self, grid: &[f32], begin: i64, reads: &mut Reads) {
         let most = self.most();
@@ -151,7 +151,7 @@ impl Sample {
         }
     }
 
-    /// The sums of one batch, whose places read `N` elements at most; 0 if they read any number.
+    /// Computes one batch; `N` is the number of taps of full places, 0 for any number.
     #[inline(always)]
     fn sums<E: Element<Number = f32>, const N: usize>(
         &self,

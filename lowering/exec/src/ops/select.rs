@@ -1,4 +1,4 @@
-//! One of two elements by a condition, where all lie: no element is looked at.
+//! `select`: one of two elements by a condition, in any layout; elements are copied as bytes.
 
 use crate::memory::In;
 use crate::nest::Nest;
@@ -8,12 +8,12 @@ use bytemuck::Pod;
 use optc_ir::Operation;
 use optc_ops::Select;
 
-/// A choice of elements of 1, 2, 4 or 8 bytes.
+/// A select of elements of 1, 2, 4 or 8 bytes.
 #[derive(Debug)]
 pub(crate) struct Choice {
     /// Bytes of an element.
     size: usize,
-    /// The result, the condition and the branches.
+    /// Loops over the result, the condition and the branches.
     nest: Nest<4>,
 }
 
@@ -42,13 +42,13 @@ impl Choice {
             return Err("it has another number of operands".to_owned());
         };
         let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(cast)?;
-        // What is written over has the elements of the result, or lies among them.
+        // An operand in the result's bytes is read there, at the result's offset if the accesses are equal.
         let own = |operand: &In<'_>, k: usize| match operand {
             In::Same => 0,
             In::Bytes(_) | In::Among => k,
         };
         let (places, branches) = ([own(a, 2), own(b, 3)], [branch::<T>(a)?, branch::<T>(b)?]);
-        // A condition has as many bytes as the result where it is written over.
+        // A condition in the result's bytes needs elements of one byte.
         let (given, truths) = (own(condition, 1), branch::<u8>(condition)?);
         if truths.is_none() && self.size != 1 {
             return Err("the condition is written over".to_owned());
@@ -84,7 +84,7 @@ impl Choice {
     }
 }
 
-/// The elements of a branch; none where they lie among those of the result.
+/// The elements of a branch; `None` if they are in the result's bytes.
 fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, String> {
     match *operand {
         In::Bytes(bytes) => bytemuck::try_cast_slice(bytes)

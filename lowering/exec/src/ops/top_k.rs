@@ -1,4 +1,4 @@
-//! The greatest or least elements along an axis: what is no better than the worst of as many as are asked for is passed by.
+//! The greatest or least `k` elements along an axis: one pass that skips elements no better than the `k`-th best so far.
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements};
@@ -10,7 +10,7 @@ use optc_ir::{DType, Operation};
 use optc_ops::TopK as Op;
 use std::cell::Cell;
 
-/// The `k` first elements along an axis, and where they lie.
+/// The first `k` elements along an axis, with their indices.
 #[derive(Debug)]
 pub(crate) struct TopK {
     kind: Kind,
@@ -18,12 +18,12 @@ pub(crate) struct TopK {
     k: usize,
     /// The offsets along the axis, of the operand and of both results.
     axes: [Vec<i64>; 3],
-    /// The first element of the axis, in each.
+    /// The offset of each lane along the axis, in the operand and in both results.
     lanes: Vec<[i64; 3]>,
     reach: [(i64, i64); 3],
 }
 
-/// The picks that a thread keeps from the first result to the second.
+/// The indices that a thread keeps from the first result to the second.
 #[derive(Debug, Default)]
 struct Spare {
     /// The address of the kernel whose results it has.
@@ -40,7 +40,7 @@ thread_local! {
     };
 }
 
-/// A number whose order is that of integers without a sign.
+/// Numbers that map to unsigned integers of the same order.
 trait Ranked: Copy {
     fn rank(self) -> u32;
 }
@@ -50,7 +50,7 @@ impl Ranked for f32 {
     #[inline(always)]
     fn rank(self) -> u32 {
         let bits = (self + 0.0).to_bits();
-        // Of numbers below 0 all bits are turned, of others the sign; no branch depends on it.
+        // Negative numbers have all bits flipped, others the sign bit; there is no branch.
         let turned = (bits.cast_signed() >> 31).cast_unsigned() | 1 << 31;
         if self.is_nan() {
             u32::MAX
@@ -107,7 +107,7 @@ impl TopK {
         })
     }
 
-    /// The numbers of the elements of each lane, the first ones first.
+    /// Sets `picked` to the indices of each lane's first elements, in order.
     fn pick<E: Element>(&self, x: &[u8], picked: &mut Vec<u32>) -> Result<(), String>
     where
         E::Number: Ranked,
@@ -123,7 +123,7 @@ impl TopK {
             best.clear();
             for (i, at) in self.axes[0].iter().enumerate() {
                 let rank = x[(begin + at) as usize].read().rank() ^ turned;
-                // Of equal ones the lower number is first.
+                // Of equal elements the lower index is first.
                 let own = u64::from(rank) << 32 | u64::from(!(i as u32));
                 if least < own {
                     best.push(own);
@@ -151,7 +151,7 @@ impl TopK {
         }
     }
 
-    /// Writes what `read` makes of each element that is picked: of its lane, and of its number.
+    /// Writes `read(lane, index)` for each picked element; the lane is its offset in the operand.
     fn write<T>(
         &self,
         result: usize,
@@ -195,7 +195,7 @@ impl Kernel for TopK {
         [0, 0, 0, self.lanes.len() * self.k * size_of::<u32>() + best]
     }
 
-    /// The picks for the first result are kept for the second, which the same thread writes next.
+    /// The indices are computed with the first result and kept for the second, which the same thread writes next.
     fn run(
         &self,
         result: usize,

@@ -1,4 +1,4 @@
-//! The kernels of a program, and where its tiles lie in the memory that it has for itself.
+//! Compiles a sketch to a form: the kernels of a program and the layout of its scratch memory.
 
 use super::group::Group;
 use super::sketch::{Lies, Sketch};
@@ -13,20 +13,20 @@ use optc_ir::{AttrDict, Dim, Func, Loc, Op, Operation, TensorType, Type, Value};
 use optc_ops::LayoutConvert;
 use std::sync::Arc;
 
-/// What programs do that differ only in where their parts of whole buffers begin.
+/// The steps of all programs that differ only in where their parts of whole buffers begin.
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) steps: Vec<TileStep>,
-    /// The number of the whole buffer of each read, and its bytes.
+    /// The whole buffer of each read, and the bytes that are read.
     pub(super) reads: Vec<(usize, usize)>,
-    /// The same of each write.
+    /// The whole buffer of each write, and the bytes that are written.
     pub(super) writes: Vec<(usize, usize)>,
-    /// The bytes that a program has for itself.
+    /// Bytes of scratch memory of a program.
     pub(super) scratch: usize,
 }
 
-/// One kernel on tiles. Places in the arena are in the program's own memory, those of arguments and results in the read and
-/// the write of this number.
+/// One kernel on tiles. Slots in the arena are in the program's scratch memory; slots in an argument or a result are in the
+/// read or write of that number.
 #[derive(Debug)]
 pub(super) struct TileStep {
     pub(super) kernel: Box<dyn Kernel>,
@@ -34,18 +34,18 @@ pub(super) struct TileStep {
     pub(super) results: Vec<Slot>,
 }
 
-/// The function of a sketch.
+/// A sketch as a function with slots.
 struct Made {
     func: Func,
     slots: SideTable<Value, Option<Slot>>,
-    /// The operation that each one is done for.
+    /// The operation of the original function that each operation stands for.
     origin: IndexMap<Op, Op>,
 }
 
-/// The form of a sketch.
+/// Compiles a sketch.
 ///
 /// # Errors
-/// An operation has no kernel for its tiles, or one that sums in another order.
+/// An operation has no kernel for its tiles, or only one that sums in another order.
 pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     let made = made(sketch, group)?;
     let (func, of) = (&made.func, group.site(group.schedule.ops[0].op));
@@ -81,7 +81,7 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
     }
     let mut own = Orders::new();
     if let Some(first) = func.body.first() {
-        // Of a product, where it is known to what it is added.
+        // The order of a product depends on its initial values, so it is compared after prologues are fused.
         let all: Vec<&Job> = steps.iter().collect();
         for (op, order) in products(&all, at(*first), false) {
             own.insert(made.origin[&op], order);
@@ -125,7 +125,7 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
 fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
     let mut func = Func::new("tiles");
     let mut origin = IndexMap::new();
-    // Tiles lie apart until it is known which of them are written.
+    // Tiles have disjoint memory until it is known which of them are written.
     let mut begins = Vec::with_capacity(sketch.scratch.len());
     let mut end = 0;
     for &bytes in &sketch.scratch {
@@ -193,7 +193,7 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
             width: whole.width,
             part: true,
         });
-        // What others read under another name, or outside, is written.
+        // Results: tiles that are read under another name or outside of the program.
         let shared = match tile.lies {
             Lies::Scratch(own) => 1 < in_scratch[&own],
             Lies::Write(_) => true,
@@ -214,16 +214,16 @@ fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT as usize)
 }
 
-/// Where tiles lie that are alive at one step with others: the first place that is free.
+/// Addresses of tiles in scratch memory, by first fit: tiles that are live at the same time are disjoint.
 struct Places {
-    /// By where they lay apart.
+    /// The address of each tile, by its address while all tiles were disjoint.
     found: IndexMap<usize, usize>,
     bytes: usize,
 }
 
 impl Places {
     fn of(sketch: &Sketch, steps: &[Job], made: &Made) -> Places {
-        // The bytes of each, and the steps between which it is alive.
+        // Size and live range (first and last step) of each tile.
         let mut lives: IndexMap<usize, (usize, usize, usize)> = IndexMap::new();
         for (at, step) in steps.iter().enumerate() {
             let results = &made.func.ops[step.op].results;
@@ -274,7 +274,7 @@ impl Form {
         kernels.fold(0, usize::saturating_add)
     }
 
-    /// Bytes that its kernels need besides, on each thread.
+    /// Bytes of scratch memory of its kernels, on each thread.
     pub(super) fn besides(&self) -> Scratch {
         self.steps.iter().fold(Scratch::default(), |most, step| {
             let own = step.kernel.scratch();

@@ -1,4 +1,4 @@
-//! What is known of a group before its programs are looked at.
+//! Facts about a group that hold for all of its programs.
 
 use crate::access::Access;
 use crate::memory::Slot;
@@ -11,32 +11,32 @@ use optc_tile::{GroupSchedule, Schedule};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The elements of a tile along each dimension of its value.
+/// The range of a tile along each dimension of its value.
 pub(super) type Bounds = Vec<Range<usize>>;
 
-/// A group of a function whose values have their places.
+/// A group of a function whose values have slots.
 pub(super) struct Group<'a> {
     site: Site<'a>,
     pub(super) schedule: &'a GroupSchedule,
     pub(super) ops: IndexSet<Op>,
-    /// Those of its operations that only move elements.
+    /// The operations that only move elements.
     pub(super) moves: IndexSet<Op>,
-    /// The kernels of its operations on whole values, each by itself.
+    /// The kernels and summation orders of its operations on whole values, without fusion.
     pub(super) orders: Orders,
-    /// Those of its products, with what these are added to.
+    /// The kernels and summation orders of its products, with initial values fused.
     pub(super) products: Orders,
-    /// The values of the group whose bytes are read outside of it, under this or another name.
+    /// Values of the group whose bytes are read outside of it, under this or another name.
     pub(super) stored: IndexSet<Value>,
-    /// Whether programs write these where they lie.
+    /// True if programs write these in place, without a copy at the end.
     pub(super) direct: bool,
 }
 
-/// Whole buffers that a group reads and writes, and what is worked out once for all programs.
+/// Whole buffers that a group reads and writes, and accesses that all programs share.
 #[derive(Debug, Default)]
 pub(super) struct Wholes {
     pub(super) sources: Vec<Slot>,
     pub(super) targets: Vec<Slot>,
-    /// Where values lie in the bytes of tiles, by the strides of these.
+    /// Accesses of values that alias a tile, by value and strides of the tile.
     renamed: IndexMap<(Value, Vec<i64>), Arc<Access>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Group<'a> {
         slot.ok_or_else(|| format!("{value} lies nowhere"))
     }
 
-    /// Whether a value lies in the bytes of several others.
+    /// Returns whether a value is assembled in place from the bytes of several others.
     pub(super) fn is_in_pieces(&self, value: Value) -> bool {
         let func = self.func();
         let path = in_place::path(func, value);
@@ -122,7 +122,7 @@ impl Wholes {
         numbered(&mut self.targets, slot)
     }
 
-    /// Where a value lies in the bytes of another one whose elements are these strides apart.
+    /// The access of a value that aliases `root`, whose elements have the given strides.
     pub(super) fn renamed(
         &mut self,
         group: &Group<'_>,

@@ -1,16 +1,20 @@
-//! Groups that run tile by tile: one program of their grid after another, or several on threads.
+//! Groups that run tile by tile: the programs of a group's grid one after another, or several at once on threads.
 //!
-//! A program reads its parts of whole buffers where they lie, keeps what it computes in memory of its own, small enough to stay in
-//! the cache, and writes what others read into its part of whole buffers. The kernels are those of whole values, on accesses to
-//! parts; they are made once for all programs whose tiles have the same extents and places (a *form*), not once a program.
+//! A program reads its parts of whole buffers in place, keeps what it computes in scratch memory that is small enough to
+//! stay in the cache, and writes live-out values to its parts of whole buffers. Kernels are those of whole values, on
+//! accesses to parts. They are made once for all programs whose tiles have the same extents and offsets (a *form*), not
+//! once a program.
 //!
-//! - A group that adds up along its grid, or that is computed online, is run untiled.
-//! - So is one whose results lie in the bytes of what it reads, and one with an operation that has no kernel for its tiles.
-//! - Results are bit for bit those of the untiled program: no sum is cut, and a product begins with what is added to it in both or
-//!   in neither.
+//! A relu of `[100, 8]` in tiles of 32 rows has four programs: three of 32 rows, which are one form, and one of 4 rows,
+//! which is another.
 //!
-//! On several threads a program keeps all of its tiles for itself and brings results to their places one thread at a time: parts of
-//! one buffer may lie in one another.
+//! - A group that accumulates along its grid, or that is computed online, runs untiled.
+//! - So does a group whose results overlap what it reads, or that has an operation without a kernel for its tiles.
+//! - Results are bitwise those of the untiled program: no sum is cut, and initial values are fused into a product in both
+//!   or in neither.
+//!
+//! With several threads, a program keeps all of its tiles in scratch memory and copies results to their places one thread
+//! at a time, because parts of one buffer may be interleaved.
 
 mod form;
 mod group;
@@ -29,19 +33,19 @@ use optc_ir::{Op, Value};
 use optc_tile::Schedule;
 use sketch::{Sketch, sketch};
 
-/// The most programs of a group, each of which is looked at.
+/// Most programs of a group; each of them is sketched.
 const MOST_PROGRAMS: u64 = 1 << 14;
-/// The most forms, each of which has its own kernels.
+/// Most forms of a group; each has kernels of its own.
 const MOST_FORMS: usize = 64;
 
-/// A group whose programs are run.
+/// A group that runs tile by tile.
 #[derive(Debug)]
 pub(crate) struct Tiled {
     sources: Vec<Slot>,
     targets: Vec<Slot>,
     forms: Vec<Form>,
     programs: Vec<Program>,
-    /// The bytes that a program has for itself.
+    /// Bytes of scratch memory of a program.
     pub(crate) scratch: usize,
 }
 
@@ -54,37 +58,37 @@ struct Program {
     writes: Vec<usize>,
 }
 
-/// A group that is not run tile by tile.
+/// A group that does not run tile by tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untiled {
     /// Its number in the plan.
     pub group: usize,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What the groups of a function are made from.
+/// Inputs from which the groups of a function are compiled.
 #[derive(Clone, Copy)]
 struct Making<'a> {
-    /// At any operation of the function.
+    /// A site at any operation of the function.
     site: Site<'a>,
     schedule: &'a Schedule,
-    /// What the function does without tiles, each of one operation.
+    /// The jobs of the function without tiles, one for each operation.
     jobs: &'a [Job],
-    /// The products if nothing is tiled.
+    /// The kernels and summation orders of products without tiles.
     products: &'a Orders,
     threads: usize,
 }
 
-/// What is run.
+/// One entry of the compiled function: a job or a group.
 #[derive(Debug)]
 pub(crate) enum Run {
     Job(Job),
-    /// The programs of a group, whose last operation this is.
+    /// The programs of a group, with the group's last operation.
     Tiles(Op, Box<Tiled>),
 }
 
-/// What a function does, each group of a schedule that can be run tile by tile as one, and the groups that cannot.
+/// The jobs of a function, in which each group that can run tile by tile is one entry, and the groups that cannot.
 pub(crate) fn planned(
     jobs: Vec<Job>,
     schedule: &Schedule,
@@ -107,7 +111,8 @@ pub(crate) fn planned(
             Err(why) => untiled.push(Untiled { group, why }),
         }
     }
-    // Operations become one between groups, not across them; where a sum would begin elsewhere then, nothing is tiled.
+    // Operations are fused between groups, not across them. If that changes the initial values of a product outside,
+    // nothing is tiled.
     let members: IndexSet<usize> = groups.iter().flat_map(|g| g.2.iter().copied()).collect();
     let ends: IndexSet<usize> = groups.iter().filter_map(|g| g.2.last().copied()).collect();
     let (mut between, mut found) = (Vec::new(), Orders::new());
@@ -153,10 +158,10 @@ pub(crate) fn planned(
 }
 
 impl<'a> Making<'a> {
-    /// The group of this number, and which of the jobs it does.
+    /// The group of this number, and the jobs that it replaces.
     ///
     /// # Errors
-    /// Why it is run untiled.
+    /// The reason why it runs untiled.
     fn group(&self, number: usize) -> Result<(Tiled, Vec<usize>), String> {
         let group = self.described(number)?;
         let members: Vec<usize> = (0..self.jobs.len())
@@ -236,7 +241,7 @@ impl<'a> Making<'a> {
                     orders.insert(op.op, order_of(&**kernel));
                     continue;
                 }
-                // All that it has to move lies there already.
+                // Without a job, all elements are in their places already.
                 None => {}
                 Some(None) => {
                     let name = &self.site.func.ops[op.op].name;
@@ -257,7 +262,8 @@ impl<'a> Making<'a> {
         ))
     }
 
-    /// Whether nothing is written to what the group reads, and no step between its own needs it to be somewhere else.
+    /// Checks that the group's results overlap neither its operands nor one another, and that no other step between its
+    /// operations conflicts with them.
     fn apart(&self, group: &Group<'_>, wholes: &Wholes, members: &[usize]) -> Result<(), String> {
         let (sources, targets) = (&wholes.sources, &wholes.targets);
         for (number, target) in targets.iter().enumerate() {
@@ -299,7 +305,7 @@ impl Tiled {
         forms.fold(0, usize::saturating_add)
     }
 
-    /// Bytes that its kernels need besides, on each thread.
+    /// Bytes of scratch memory of its kernels, on each thread.
     pub(crate) fn besides(&self) -> Scratch {
         self.forms.iter().fold(Scratch::default(), |most, form| {
             let own = form.besides();
@@ -307,7 +313,7 @@ impl Tiled {
         })
     }
 
-    /// The whole buffers that it reads, and those that it writes.
+    /// Bytes of the parts of whole buffers that its programs read and write.
     pub(crate) fn bytes(&self) -> u64 {
         let all = self.forms.iter().enumerate().map(|(number, form)| {
             let bytes = |list: &[(usize, usize)]| list.iter().map(|(_, n)| *n as u64).sum::<u64>();

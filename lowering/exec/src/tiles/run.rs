@@ -1,4 +1,4 @@
-//! Running the programs of a group.
+//! Runs the programs of a group.
 
 use super::form::{Form, TileStep};
 use super::{Program, Tiled};
@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// What all programs share.
+/// State that all programs share.
 struct Shared<'a> {
     tiled: &'a Tiled,
     sources: Vec<&'a [u8]>,
@@ -18,10 +18,10 @@ struct Shared<'a> {
     constants: &'a [Buffer],
 }
 
-/// The memory of a buffer in which some results lie.
+/// A buffer, split into the results in it and the bytes between them.
 struct Cut<'a> {
     results: Vec<(usize, &'a mut [u8])>,
-    /// Between them, from these bytes on.
+    /// The bytes between results, each with its offset.
     others: Vec<(usize, &'a [u8])>,
 }
 
@@ -29,7 +29,7 @@ impl Tiled {
     /// Runs all programs, shared by the threads of a team, and counts what is moved without computing.
     ///
     /// # Errors
-    /// What is wrong with the operands of a step.
+    /// A kernel refuses its operands.
     pub(crate) fn run(
         &self,
         memory: &mut Memory,
@@ -111,7 +111,7 @@ impl Tiled {
         Ok(moved)
     }
 
-    /// The results in a buffer, and what lies between them.
+    /// Splits a buffer into results and the bytes between them.
     fn cut<'a>(&self, storage: Storage, bytes: &'a mut [u8]) -> Option<Cut<'a>> {
         let mut here: Vec<(usize, &Slot)> = self.targets.iter().enumerate().collect();
         here.retain(|(_, target)| target.storage == storage);
@@ -133,7 +133,7 @@ impl Tiled {
     }
 }
 
-/// What a lock keeps; a thread that failed has written its part of it alone.
+/// Locks a mutex, poisoned or not: a thread that failed has written its own part only.
 fn held<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -200,7 +200,7 @@ impl Shared<'_> {
                         Storage::Arena => room.get(slot.range()).map(In::Bytes),
                         Storage::Result(from) if from == to => Some(In::same(slot, result)),
                         Storage::Result(from) => match parts.written(from)? {
-                            // What is written already in the same buffer, beside the result or around parts of it.
+                            // Written before to the same buffer: beside the result, or interleaved with it.
                             (same, bytes) if same == target => {
                                 Some(around.get(bytes).map_or(In::Among, In::Bytes))
                             }
@@ -222,7 +222,7 @@ fn outside() -> String {
     "a tile lies outside of its buffer".to_owned()
 }
 
-/// The parts of whole buffers that a program has.
+/// A program's parts of whole buffers.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     sources: &'a [&'a [u8]],
@@ -232,7 +232,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The bytes of a tile that is not the program's own.
+    /// The bytes of a tile that is not in scratch memory.
     fn of<'t>(&self, slot: &Slot, targets: &'t [&mut [u8]]) -> Option<&'t [u8]>
     where
         'a: 't,
@@ -252,7 +252,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The whole buffer of a write, and its bytes there.
+    /// The whole buffer of a write, and the range of bytes in it.
     fn written(&self, number: usize) -> Option<(usize, Range<usize>)> {
         let &(target, bytes) = self.form.writes.get(number)?;
         let begin = *self.program.writes.get(number)?;

@@ -1,7 +1,10 @@
-//! One program of a group: its tiles as values, and what is done with them, without kernels.
+//! Sketches: one program of a group as tiles and operations on them, before kernels are chosen.
 //!
-//! A tile lies in memory that the program has for itself, in the part of a whole buffer from which the group reads it, or in the part
-//! to which it is written. What only renames or cuts a tile is no operation: the reader has an access of its own.
+//! A tile is in the program's scratch memory, in the part of a whole buffer that the group reads, or in the part that it
+//! writes. Views and slices of a tile are no operations: their user gets an access of its own.
+//!
+//! For `relu(transpose(x))` in tiles of 32 rows, the program's sketch has a read (the part of `x`), a write (the part of
+//! the result) and one operation, `relu`, whose operand has the transposed access to the read.
 
 use super::group::{Bounds, Group, Wholes};
 use super::window::window;
@@ -17,91 +20,91 @@ use optc_tile::{OpSchedule, OperandSchedule, PartSchedule, Source, Tile};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a tile lies.
+/// The memory of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lies {
-    /// In the memory of this number that a program has for itself.
+    /// Scratch memory number `n` of the program.
     Scratch(usize),
-    /// In the read of this number.
+    /// Read number `n`.
     Read(usize),
-    /// In the write of this number.
+    /// Write number `n`.
     Write(usize),
-    /// In the buffer of a constant, all of it.
+    /// The whole buffer of a constant.
     Constant,
 }
 
 /// A tile, or a part of one as an operation reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TileValue {
-    /// The value that it is some of.
+    /// The value that it is a part of.
     pub(super) of: Value,
     pub(super) lies: Lies,
     pub(super) access: Access,
 }
 
-/// What is done with tiles.
+/// An operation on tiles.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TileOp {
-    /// The operation that it is done for.
+    /// The operation of the function that it stands for.
     pub(super) op: Op,
-    /// The attributes of the operation on the tiles; none of what only moves the elements of one tile to another one.
+    /// Attributes for the tiles; `None` for a copy of the elements of one tile to another.
     pub(super) props: Option<AttrDict>,
     pub(super) operands: Vec<usize>,
     pub(super) results: Vec<usize>,
 }
 
-/// A program, equal to another one if all of it but where its parts of whole buffers begin is the same.
+/// A program. Programs that differ only in where their parts of whole buffers begin have equal sketches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sketch {
     pub(super) values: Vec<TileValue>,
     pub(super) ops: Vec<TileOp>,
-    /// The bytes of each memory that the program has for itself.
+    /// Bytes of each piece of scratch memory.
     pub(super) scratch: Vec<usize>,
-    /// The number of the whole buffer of each read, and its bytes.
+    /// The whole buffer of each read, and the bytes that are read.
     pub(super) reads: Vec<(usize, usize)>,
-    /// The same of each write.
+    /// The whole buffer of each write, and the bytes that are written.
     pub(super) writes: Vec<(usize, usize)>,
 }
 
-/// The byte of its whole buffer at which each read and each write begins.
+/// The byte of the whole buffer at which each read and each write begins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Begins {
     pub(super) reads: Vec<usize>,
     pub(super) writes: Vec<usize>,
 }
 
-/// A tile that is written, of which others are renamed parts.
+/// A tile that is computed; others are views or slices of it.
 #[derive(Clone, Debug)]
 struct Root {
     value: usize,
     bounds: Bounds,
-    /// What a step along each dimension adds, of memory of the program's own.
+    /// For scratch memory, the stride of each dimension.
     strides: Vec<i64>,
-    /// The first place of the whole buffer, of a write.
+    /// For a write, the first offset in the whole buffer.
     low: i64,
 }
 
-/// Where the elements of a part of a value are found.
+/// Source of the elements of a part of a value.
 #[derive(Clone, Copy, Debug)]
 enum Home {
-    /// In its whole buffer, which is there before the group runs.
+    /// Its whole buffer, which is complete before the group runs.
     Outside,
-    /// In this part of a tile that is written.
+    /// A part of a tile that the program computes.
     Root(Value, usize),
-    /// It has no element in this program.
+    /// None: the part is empty in this program.
     Nowhere,
 }
 
-/// Where all elements of a value would lie, given where those of a tile do.
+/// The access of all elements of a value, extrapolated from the memory of a tile.
 struct Lying {
     lies: Option<Lies>,
     access: Arc<Access>,
-    /// How much further on they lie.
+    /// A shift of all offsets.
     shift: i64,
 }
 
 impl Lying {
-    /// Where some of them lie.
+    /// The access of some elements.
     fn picked(&self, bounds: &[Range<usize>]) -> Access {
         self.access.picked(&listed(bounds)).moved(self.shift)
     }
@@ -117,10 +120,10 @@ pub(super) struct Sketcher<'g, 'a> {
     homes: IndexMap<(Value, usize), Home>,
 }
 
-/// The program at an index of the grid.
+/// Sketches the program at an index of the grid.
 ///
 /// # Errors
-/// Why it cannot be run on tiles.
+/// The reason why it cannot run in tiles.
 pub(super) fn sketch(
     group: &Group<'_>,
     wholes: &mut Wholes,
@@ -163,7 +166,7 @@ impl Sketcher<'_, '_> {
         Ok(clipped.collect())
     }
 
-    /// One part of an operation.
+    /// Sketches one part of an operation.
     fn part(&mut self, schedule: &OpSchedule, number: usize) -> Result<(), String> {
         let site = self.group.site(schedule.op);
         let data = site.data();
@@ -209,7 +212,7 @@ impl Sketcher<'_, '_> {
         self.computed(schedule, number, &bounds)
     }
 
-    /// Where an operand is found.
+    /// Source of an operand.
     fn home(&self, operand: &OperandSchedule) -> Result<Home, String> {
         match operand.source {
             Source::Memory => Ok(Home::Outside),
@@ -220,7 +223,7 @@ impl Sketcher<'_, '_> {
         }
     }
 
-    /// Where all elements of an operand would lie.
+    /// The access of all elements of an operand.
     fn lying(&mut self, operand: &OperandSchedule) -> Result<Lying, String> {
         let value = operand.value;
         match self.home(operand)? {
@@ -237,7 +240,7 @@ impl Sketcher<'_, '_> {
         }
     }
 
-    /// The same of a value in the bytes of a tile.
+    /// The access of all elements of a value that aliases a tile.
     fn inside(&mut self, value: Value, root: Value, part: usize) -> Result<Lying, String> {
         let found = self.roots.get(&(root, part));
         let found = found.ok_or_else(|| format!("{root} is not made before it is read"))?;
@@ -260,7 +263,7 @@ impl Sketcher<'_, '_> {
         })
     }
 
-    /// A part of a value, as an operation reads it.
+    /// The part of a value that an operation reads.
     fn read(&mut self, operand: &OperandSchedule, bounds: &Bounds) -> Result<usize, String> {
         if let Home::Root(root, part) = self.home(operand)?
             && root == operand.value
@@ -274,7 +277,7 @@ impl Sketcher<'_, '_> {
         self.value(operand.value, lying.lies, access)
     }
 
-    /// A tile with these places in its memory; that of a value from outside is found in its whole buffer.
+    /// A tile with this access in its memory. Without `lies`, it is read from its whole buffer.
     fn value(&mut self, of: Value, lies: Option<Lies>, access: Access) -> Result<usize, String> {
         let (lies, access) = match lies {
             Some(lies) => (lies, access),
@@ -303,7 +306,7 @@ impl Sketcher<'_, '_> {
             }
         };
         let made = TileValue { of, lies, access };
-        // What two operations read of one value is one value.
+        // Operations that read the same part of a value share it.
         let written = |at: usize| self.sketch.ops.iter().any(|op| op.results.contains(&at));
         let same = (0..self.sketch.values.len()).find(|&at| self.sketch.values[at] == made);
         Ok(match same.filter(|&at| !written(at) || self.is_root(at)) {
@@ -319,7 +322,7 @@ impl Sketcher<'_, '_> {
         self.roots.values().any(|root| root.value == value)
     }
 
-    /// Memory for the tile of a result: its part of the whole buffer, or the program's own.
+    /// Memory for a result's tile: its part of the whole buffer, or scratch memory.
     fn make(&mut self, value: Value, part: usize, bounds: &Bounds) -> Result<usize, String> {
         let whole = &self.group.slot(value)?.access;
         let own: Vec<usize> = bounds.iter().map(Range::len).collect();
@@ -350,7 +353,7 @@ impl Sketcher<'_, '_> {
         Ok(made)
     }
 
-    /// The part of a value's whole buffer.
+    /// A write of a part of a value's whole buffer.
     fn target(&mut self, value: Value, bounds: &Bounds) -> Result<usize, String> {
         let slot = self.group.slot(value)?;
         let (begin, bytes, access) = reached(slot, slot.access.picked(&listed(bounds)))?;
@@ -362,7 +365,7 @@ impl Sketcher<'_, '_> {
         Ok(self.sketch.values.len() - 1)
     }
 
-    /// Brings a result to its whole buffer, if that is not where it was written.
+    /// Copies a result to its whole buffer, unless it was computed there.
     fn stored(&mut self, op: Op, value: Value, part: usize) -> Result<(), String> {
         if self.group.direct || !self.group.stored.contains(&value) {
             return Ok(());
@@ -384,7 +387,7 @@ impl Sketcher<'_, '_> {
         });
     }
 
-    /// An operation that only moves elements, as copies of parts of its operands.
+    /// Sketches an operation that only moves elements, as copies of parts of its operands.
     fn moved(
         &mut self,
         schedule: &OpSchedule,
@@ -415,7 +418,7 @@ impl Sketcher<'_, '_> {
         for &result in made {
             let value = data.results[result];
             let mut filled = 0;
-            // The operands are found before there is a place for the result.
+            // Operands are resolved before the result gets memory.
             let mut pieces = Vec::new();
             for one in &parts {
                 match (one.part, one.whole) {
@@ -465,7 +468,7 @@ impl Sketcher<'_, '_> {
         Ok(())
     }
 
-    /// An operation that computes, on the tiles of its operands.
+    /// Sketches an operation that computes, on the tiles of its operands.
     fn computed(
         &mut self,
         schedule: &OpSchedule,
@@ -510,7 +513,7 @@ impl Sketcher<'_, '_> {
     }
 }
 
-/// Of some places in the whole buffer of a value the first byte and the number of bytes, and the places from there on.
+/// The first byte, the number of bytes and the relative access of some elements of a whole buffer.
 fn reached(slot: &Slot, access: Access) -> Result<(usize, usize, Access), String> {
     let size = size(slot)?;
     let (low, high) = access.reach().ok_or("a tile has no element")?;
@@ -527,7 +530,7 @@ fn size(slot: &Slot) -> Result<usize, String> {
     }
 }
 
-/// Strides of a tile without gaps, its dimensions in the order that they have in the whole buffer.
+/// Strides of a dense tile whose dimensions have the order of the whole buffer.
 fn dense(whole: &Access, bounds: &Bounds) -> Vec<i64> {
     let step = |dim: usize| match whole {
         Access::Sum { tables, .. } if 1 < bounds[dim].len() => {
@@ -547,7 +550,7 @@ fn dense(whole: &Access, bounds: &Bounds) -> Vec<i64> {
     strides
 }
 
-/// The elements of a part that lie within some bounds of its whole; none where no element does.
+/// The elements of a part that are within bounds of its whole; `None` if there are none.
 fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, String> {
     let mut own: Bounds = shape.iter().map(|&n| 0..n).collect();
     for (along, range) in one.dims.iter().zip(bounds) {
@@ -570,7 +573,7 @@ fn cut(one: &Part, shape: &[usize], bounds: &Bounds) -> Result<Option<Bounds>, S
 }
 
 impl Group<'_> {
-    /// Whether an operation with these attributes makes tiles of its results of tiles of its operands.
+    /// Checks that the operation with these attributes infers the results' tiles from the operands' tiles.
     fn fits(
         &self,
         op: Op,
@@ -604,7 +607,7 @@ impl Group<'_> {
         }
     }
 
-    /// Whether equal labels have equal parts: then the operation on the parts gives parts of its results.
+    /// Checks that equal labels have equal ranges, so that the operation on the parts gives the parts of its results.
     fn follows(&self, op: Op, own: &[Bounds], results: &[Bounds]) -> Result<(), String> {
         let site = self.site(op);
         let data = site.data();

@@ -1,14 +1,16 @@
-//! Convolutions on tiles: what a window does not reach of a tile is padding, and groups of channels are those of the tile.
+//! Convolutions on tiles: places that a window needs beyond the operand are padding of the tile, and groups of channels are
+//! counted within the tile.
 
 use super::group::{Bounds, Group};
 use optc_ir::{AttrDict, Attributes, Op, Operation};
 use optc_ops::{Conv, Slide};
 use std::ops::Range;
 
-/// What a convolution needs of its operands for a tile of its result, and its attributes there; `None` of any other operation.
+/// The parts of its operands that a convolution needs for a tile of its result, and its attributes on the tile; `None` for
+/// any other operation.
 ///
 /// # Errors
-/// A part of some groups of channels, or operands that do not hold what the tile needs.
+/// The tile cuts through groups of channels, or the operands' tiles do not contain what it needs.
 pub(super) fn window(
     group: &Group<'_>,
     op: Op,
@@ -74,7 +76,7 @@ pub(super) fn window(
     Ok(Some((on_tile.write(), all)))
 }
 
-/// The elements that windows at some positions reach, of so many, and the padding before and behind these.
+/// The elements that windows at some positions read, of `n`, and the padding before and behind them.
 fn reached(slide: Slide, positions: &Range<usize>, n: usize) -> (Range<usize>, i64, i64) {
     let stride = slide.stride as i64;
     let start = positions.start as i64 * stride - slide.low as i64;
