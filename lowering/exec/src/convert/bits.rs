@@ -1,9 +1,9 @@
-//! Elements that are no whole bytes, and tensors that are moved one element at a time.
+//! Conversions of elements that are no whole bytes, and of tensors that are moved one element at a time.
 
 use super::nest::Nest;
 use optc_layout::Placement;
 
-/// Copies `len` bits; bit `i` of a buffer is bit `i % 8`, counted from the lowest, of byte `i / 8`.
+/// Copies `len` bits. Bit `i` of a buffer is bit `i % 8` of byte `i / 8`, counted from the lowest.
 fn copy(source: &[u8], mut from: usize, target: &mut [u8], mut to: usize, mut len: usize) {
     if from.is_multiple_of(8) && to.is_multiple_of(8) && len.is_multiple_of(8) {
         let source = &source[from / 8..(from + len) / 8];
@@ -20,7 +20,7 @@ fn copy(source: &[u8], mut from: usize, target: &mut [u8], mut to: usize, mut le
     }
 }
 
-/// Moves a nest whose places are bits.
+/// Moves a nest whose offsets are in bits.
 pub(crate) fn run(nest: &Nest, source: &[u8], target: &mut [u8]) {
     let mut steps = vec![0usize; nest.loops.len()];
     let (mut from, mut to) = (nest.from, nest.to);
@@ -46,7 +46,7 @@ pub(crate) fn run(nest: &Nest, source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Moves one element after the other in logical order; the last one stays where several have one place.
+/// Moves elements one by one in row-major order; if several share a place, the last one stays.
 pub(crate) fn one_by_one(from: &Placement, to: &Placement, source: &[u8], target: &mut [u8]) {
     let shape = from.shape();
     let bits = from.elem_bits() as usize;

@@ -1,4 +1,4 @@
-//! Plans that are made once for each pair of layouts.
+//! A cache of conversion plans by pairs of layouts.
 
 use super::plan::{ConversionError, ConversionOptions, ConversionPlan};
 use indexmap::IndexMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Plans by layouts, width and options.
 #[derive(Debug, Default)]
 pub struct PlanCache {
-    /// By hashes of both functions, which width and size are part of.
+    /// By the hashes of both layouts' functions, which include width and size.
     plans: IndexMap<(u64, u64), Vec<Entry>>,
 }
 
@@ -21,7 +21,7 @@ struct Entry {
 }
 
 impl PlanCache {
-    /// The plan of a conversion, made if it is not there.
+    /// Returns the plan of a conversion, made if it is not cached.
     ///
     /// # Errors
     /// As for [`ConversionPlan::new`].
@@ -49,13 +49,13 @@ impl PlanCache {
         Ok(plan)
     }
 
-    /// How many plans there are.
+    /// Number of cached plans.
     #[must_use]
     pub fn len(&self) -> usize {
         self.plans.values().map(Vec::len).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether no plan is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

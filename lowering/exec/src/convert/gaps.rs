@@ -1,4 +1,6 @@
-//! The places of a target that no element takes, as boxes.
+//! Padding of a target: the places that no element takes, as boxes.
+//!
+//! Elements at bits 0..8 and 16..24 of a buffer of 40 bits leave the gaps 8..16 and 24..40.
 
 use super::nest::Nest;
 
@@ -7,15 +9,15 @@ use super::nest::Nest;
 pub(crate) struct Places {
     pub(crate) base: usize,
     pub(crate) unit: usize,
-    /// Counts and strides; a stride is at least what the loops inside of it reach.
+    /// Counts and strides; each stride is at least the reach of the loops inside of it.
     pub(crate) loops: Vec<(usize, usize)>,
 }
 
-/// Parts into which one set of places is cut at the borders of chunks, at most.
+/// Most parts that one set of places is cut into at the borders of chunks.
 const MAX_PARTS: usize = 64;
 
 impl Places {
-    /// Where a nest writes.
+    /// The places that a nest writes.
     pub(crate) fn of(nest: &Nest) -> Places {
         let loops = nest.loops.iter().map(|l| (l.count, l.to.unsigned_abs()));
         Places {
@@ -25,7 +27,7 @@ impl Places {
         }
     }
 
-    /// Bits from the first to the end of the last.
+    /// Bits from the first place to the end of the last one.
     fn reach(&self) -> usize {
         let loops = self
             .loops
@@ -47,15 +49,15 @@ impl Places {
     }
 }
 
-/// Places that lie alike in some chunks, `base` counted from the chunk.
+/// Places that repeat in consecutive chunks; `base` is relative to the chunk.
 struct InChunks {
-    /// The chunk, one more than its number, so that what lies before the first is in 0.
+    /// Number of the first chunk plus one, so that places before the first chunk are in chunk 0.
     first: usize,
     chunks: usize,
     places: Places,
 }
 
-/// What of `[0, end)` is in none of the sets; nothing where two sets are not known to be disjoint.
+/// The parts of `[0, end)` that are in none of the sets; `None` if two sets are not known to be disjoint.
 pub(crate) fn gaps(sets: &[Places], end: usize) -> Option<Vec<Places>> {
     let Some(stride) = sets.iter().map(Places::stride).max().filter(|&s| 0 < s) else {
         return between(sets, end);
@@ -70,7 +72,7 @@ pub(crate) fn gaps(sets: &[Places], end: usize) -> Option<Vec<Places>> {
         .iter()
         .flat_map(|p| [p.first, p.first + p.chunks])
         .collect();
-    // Chunk 0 ends at the origin; the last one may end before its stride.
+    // Chunk 0 ends at the origin; the last chunk may be shorter than the stride.
     let whole = (end.checked_sub(origin)?) / stride;
     borders.extend([0, 1, whole + 1, whole + 2]);
     borders.sort_unstable();
@@ -106,7 +108,7 @@ pub(crate) fn gaps(sets: &[Places], end: usize) -> Option<Vec<Places>> {
     Some(found)
 }
 
-/// Adds what is free in some chunks of `len`, the first of which is at `start`.
+/// Adds the gaps of `chunks` chunks of `len` bits, the first of which is at `start`.
 fn add(found: &mut Vec<Places>, free: Vec<Places>, start: usize, chunks: usize, len: usize) {
     for mut places in free {
         places.base += start;
@@ -128,7 +130,7 @@ fn add(found: &mut Vec<Places>, free: Vec<Places>, start: usize, chunks: usize, 
     }
 }
 
-/// What lies between runs.
+/// The gaps between runs.
 fn between(sets: &[Places], end: usize) -> Option<Vec<Places>> {
     let mut runs: Vec<(usize, usize)> = sets.iter().map(|s| (s.base, s.unit)).collect();
     runs.sort_unstable();
@@ -148,10 +150,10 @@ fn between(sets: &[Places], end: usize) -> Option<Vec<Places>> {
     Some(found)
 }
 
-/// Cuts a set where chunks of `stride` from `origin` on begin.
+/// Cuts a set at the starts of chunks of `stride`, counted from `origin`.
 fn cut(set: &Places, stride: usize, origin: usize, parts: &mut Vec<InChunks>) -> Option<()> {
     let limit = parts.len() + MAX_PARTS;
-    // One more chunk, so that what lies before the origin has a number.
+    // One more chunk, so that places before the origin have a number.
     let shift = stride - origin;
     let at = |base: usize| ((base + shift) / stride, (base + shift) % stride);
     if set.stride() == stride {
@@ -171,7 +173,7 @@ fn cut(set: &Places, stride: usize, origin: usize, parts: &mut Vec<InChunks>) ->
         });
         return Some(());
     }
-    // A run is a loop over its bits.
+    // A run is treated as a loop over its bits.
     let (count, step, inner) = match set.loops.split_first() {
         Some((&(count, step), rest)) => (
             count,

@@ -1,4 +1,4 @@
-//! Conversions of a tensor from one layout to another one.
+//! Conversions of a tensor between layouts.
 
 mod bits;
 mod cache;

@@ -1,4 +1,4 @@
-//! Loops that move one box of elements, their strides merged.
+//! The loops that move one box of elements, with contiguous loops merged.
 
 use crate::kernels::Loop;
 use optc_layout::{AffineBox, AffineOffsets};
@@ -9,11 +9,11 @@ pub(crate) struct Nest {
     pub(crate) from: isize,
     pub(crate) to: isize,
     pub(crate) unit: usize,
-    /// Falling strides of the target.
+    /// Loops by decreasing stride in the target.
     pub(crate) loops: Vec<Loop>,
 }
 
-/// Strides of one side, in bits, and where it starts.
+/// Start and strides of one side, in bits.
 fn side(offsets: &AffineOffsets, bits: isize) -> Option<(isize, Vec<isize>)> {
     let scaled = |n: &i64| isize::try_from(*n).ok()?.checked_mul(bits);
     let strides: Option<Vec<isize>> = offsets.strides.iter().map(scaled).collect();
@@ -21,8 +21,8 @@ fn side(offsets: &AffineOffsets, bits: isize) -> Option<(isize, Vec<isize>)> {
 }
 
 impl Nest {
-    /// The nest of a box of elements of `bits` bits, in bits; nothing where it is not known to write every place
-    /// once or leaves one of two buffers of `limits` bits.
+    /// The nest of a box of elements of `bits` bits, with offsets in bits. `None` if it may write a place twice or exceed
+    /// one of the buffers, whose sizes in bits are `limits`.
     pub(crate) fn new(boxed: &AffineBox, bits: u32, limits: [usize; 2]) -> Option<Nest> {
         let bits = isize::try_from(bits).ok()?;
         let (mut from, from_strides) = side(&boxed.from, bits)?;
@@ -58,7 +58,7 @@ impl Nest {
         Some(nest)
     }
 
-    /// Whether all places are inside of two buffers of so many bits.
+    /// Returns whether all places are inside of buffers of `limits` bits.
     fn is_inside(&self, limits: [usize; 2]) -> Option<bool> {
         let [mut low_from, mut high_from] = [self.from; 2];
         let mut high_to = self.to;
@@ -77,7 +77,8 @@ impl Nest {
         Some(source && 0 <= self.to && ends(self.to, high_to, limits[1])?)
     }
 
-    /// Whether the loops of the target lie inside of one another, so that no place is written twice.
+    /// Returns whether each loop's stride in the target is at least the reach of the loops inside of it, so that no place
+    /// is written twice.
     fn writes_once(&self) -> Option<bool> {
         let mut reach = isize::try_from(self.unit).ok()?;
         for l in self.loops.iter().rev() {
@@ -90,7 +91,7 @@ impl Nest {
         Some(true)
     }
 
-    /// Makes one loop of two that follow each other on both sides, and takes the innermost one into the run.
+    /// Merges loops that are contiguous on both sides, and merges the innermost loop into the run.
     fn merge(&mut self) {
         let mut merged: Vec<Loop> = Vec::with_capacity(self.loops.len());
         for &inner in &self.loops {
@@ -119,7 +120,7 @@ impl Nest {
         self.loops = merged;
     }
 
-    /// The same in bytes, if all places are whole bytes.
+    /// The nest with offsets in bytes, if all offsets are whole bytes.
     pub(crate) fn in_bytes(&self) -> Option<Nest> {
         let part = |n: isize| (n % 8 == 0).then_some(n / 8);
         let whole = self.unit.is_multiple_of(8);
@@ -138,7 +139,7 @@ impl Nest {
         })
     }
 
-    /// How many units it moves.
+    /// Number of runs that it moves.
     pub(crate) fn units(&self) -> usize {
         self.loops.iter().map(|l| l.count).product()
     }

@@ -1,4 +1,7 @@
-//! A conversion, planned once and run often.
+//! Conversion plans: made once for two layouts, run often.
+//!
+//! A plan for a row-major source `[2, 3]` of bytes and a column-major target has one box, the whole tensor, and one kernel,
+//! which transposes a matrix of 2x3 bytes.
 
 use super::bits;
 use super::gaps::{Places, gaps};
@@ -14,108 +17,108 @@ use std::fmt;
 use std::ops::Range;
 use thiserror::Error;
 
-/// Boxes of affine offsets that a plan has at most; beyond, elements move one by one.
+/// Most affine boxes of a plan; with more, elements are moved one by one.
 const MAX_BOXES: usize = 1 << 10;
 
-/// Bytes, read and written, for which a thread is started at least.
+/// Bytes, read and written, for each thread to be worth starting.
 const THREAD_BYTES: u64 = 1 << 16;
 
-/// Why there is no plan, or why it is not run.
+/// Reasons why a plan cannot be made or run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConversionError {
     /// The layouts are of tensors of different shapes.
     #[error("found a target of shape {found:?}, wanted {wanted:?}")]
     Shape {
-        /// Of the target.
+        /// Shape of the target.
         found: Vec<u64>,
-        /// Of the source.
+        /// Shape of the source.
         wanted: Vec<u64>,
     },
     /// The layouts store elements in different numbers of bits.
     #[error("found a target of {found} bits an element, wanted {wanted}")]
     Width {
-        /// Of the target.
+        /// Bits of the target's elements.
         found: u32,
-        /// Of the source.
+        /// Bits of the source's elements.
         wanted: u32,
     },
     /// A buffer has more bits than can be addressed.
     #[error("found a buffer of {bytes} bytes, more than can be addressed")]
     TooLarge {
-        /// Of the larger buffer.
+        /// Bytes of the larger buffer.
         bytes: u64,
     },
-    /// The source has another size than its layout.
+    /// The source's size is not that of its layout.
     #[error("found a source of {found} bytes, wanted {wanted}")]
     SourceBytes {
-        /// Of the slice.
+        /// Bytes of the slice.
         found: u64,
-        /// Of the layout.
+        /// Bytes of the layout.
         wanted: u64,
     },
-    /// The target has another size than its layout.
+    /// The target's size is not that of its layout.
     #[error("found a target of {found} bytes, wanted {wanted}")]
     TargetBytes {
-        /// Of the slice.
+        /// Bytes of the slice.
         found: u64,
-        /// Of the layout.
+        /// Bytes of the layout.
         wanted: u64,
     },
 }
 
-/// What becomes of places of the target that no element takes.
+/// Treatment of places of the target that no element takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// They keep what they hold: padding has no particular value.
+    /// They are left as they are: padding has no particular value.
     #[default]
     Leave,
-    /// They become zero, bits behind the last place of the last byte too.
+    /// They are set to zero, and so are the bits behind the last place of the last byte.
     Zero,
 }
 
-/// How a plan is made.
+/// Options of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConversionOptions {
-    /// What becomes of the target's padding.
+    /// Treatment of the target's padding.
     pub padding: Padding,
-    /// The vector instructions to use, at most; `None` for all that the machine has.
+    /// The greatest instruction set to use; `None` for all that the machine has.
     pub isa: Option<Isa>,
-    /// The size of both buffers, in bytes, from which a target is written past the cache; `None` for three quarters of the largest
-    /// cache.
+    /// The size of both buffers in bytes from which the target is written by non-temporal stores; `None` for three quarters
+    /// of the largest cache.
     pub streamed_from: Option<u64>,
 }
 
 /// A conversion between two layouts.
 ///
-/// The same buffers give the same bytes whatever the instructions and the number of threads. Where the target's
-/// layout gives several elements one place, the last one in logical order stays.
+/// The bytes that it writes depend neither on the instruction set nor on the number of threads. If the target's layout maps
+/// several elements to one place, the last one in row-major order stays.
 #[derive(Clone, Debug)]
 pub struct ConversionPlan {
     source_bytes: u64,
     target_bytes: u64,
     moved: Moved,
     how: How,
-    /// Whether the target is zeroed before anything else.
+    /// True if the target is zeroed first.
     clear: bool,
     body: Body,
 }
 
 #[derive(Clone, Debug)]
 enum Body {
-    /// Boxes that lie inside of the buffers and write no place twice.
+    /// Boxes that are inside of the buffers and write no place twice.
     Boxes { tasks: Vec<Task>, bits: Vec<Nest> },
-    /// No boxes are known, or not that they are disjoint.
+    /// Element by element: there are too many boxes, or they are not known to be disjoint.
     OneByOne(Box<[Placement; 2]>),
 }
 
 impl ConversionPlan {
     /// A plan for tensors of the layouts' common shape and element width.
     ///
-    /// Its cost depends on the ranks and on the cuts that do not divide their dimensions, not on the elements.
+    /// Its cost depends on the ranks and on the splits that do not divide their dimensions, not on the number of elements.
     ///
     /// # Errors
-    /// Layouts of different shapes or element widths, buffers beyond what can be addressed.
+    /// The layouts have different shapes or element widths, or a buffer is too large to be addressed.
     pub fn new(
         from: &Placement,
         to: &Placement,
@@ -163,8 +166,8 @@ impl ConversionPlan {
         Ok(plan)
     }
 
-    /// Chooses what moves elements and, if padding is zeroed, what writes it; false if the whole target must be
-    /// zeroed first.
+    /// Chooses the tasks that move elements and, if padding is zeroed, those that zero it. Returns false if the whole
+    /// target must be zeroed first.
     fn fill(&mut self, from: &Placement, to: &Placement, limits: [usize; 2], zero: bool) -> bool {
         let bits = from.elem_bits();
         let boxes = affine_boxes(from, to, MAX_BOXES).unwrap_or_default();
@@ -204,19 +207,19 @@ impl ConversionPlan {
         is_done
     }
 
-    /// Bytes of the buffer that is read.
+    /// Bytes of the source.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         self.source_bytes
     }
 
-    /// Bytes of the buffer that is written.
+    /// Bytes of the target.
     #[must_use]
     pub fn target_bytes(&self) -> u64 {
         self.target_bytes
     }
 
-    /// What one execution moves.
+    /// Bytes that one execution moves.
     #[must_use]
     pub fn moved(&self) -> Moved {
         self.moved
@@ -225,7 +228,7 @@ impl ConversionPlan {
     /// Converts `source` into `target` on this thread, and counts what is moved.
     ///
     /// # Errors
-    /// A buffer has not the size of its layout; nothing is written then.
+    /// A buffer's size is not that of its layout; nothing is written then.
     pub fn execute(
         &self,
         source: &[u8],
@@ -235,10 +238,10 @@ impl ConversionPlan {
         self.execute_on(1, source, target, moved)
     }
 
-    /// The same on up to `threads` threads; fewer where there is little to move.
+    /// Converts on up to `threads` threads; fewer if there is little to move.
     ///
     /// # Errors
-    /// A buffer has not the size of its layout; nothing is written then.
+    /// A buffer's size is not that of its layout; nothing is written then.
     pub fn execute_on(
         &self,
         threads: usize,
@@ -250,7 +253,7 @@ impl ConversionPlan {
         self.execute_by(threads.min(worth).max(1), &scoped, source, target, moved)
     }
 
-    /// The same on the threads of a team.
+    /// Converts on the threads of a team.
     pub(crate) fn execute_with(
         &self,
         team: &Team,
@@ -297,7 +300,7 @@ impl ConversionPlan {
         Ok(())
     }
 
-    /// Runs all units of all tasks, each thread a contiguous range of each task's.
+    /// Runs all units of all tasks; each thread runs a contiguous range of each task's units.
     #[expect(unsafe_code, reason = "threads write disjoint places of one target")]
     fn run(
         &self,
@@ -315,8 +318,8 @@ impl ConversionPlan {
             let Shared { from, to } = *shared.get();
             for task in tasks {
                 let units = share(task.units(), threads, thread);
-                // SAFETY: both buffers have the sizes that the plan was made for, so that all places of all tasks
-                // are inside of them; `gaps` has shown that no place of the target belongs to two units.
+                // SAFETY: both buffers have the sizes that the plan was made for, so that all places of all tasks are
+                // inside of them; `gaps` has shown that no place of the target belongs to two units.
                 unsafe { task.run(self.how, units, from, to) };
             }
             kernels::finish(self.how);
@@ -325,7 +328,7 @@ impl ConversionPlan {
     }
 }
 
-/// What a thread does of so many units.
+/// The units of one thread.
 fn share(units: usize, threads: usize, thread: usize) -> Range<usize> {
     if threads == 1 {
         return 0..units;
@@ -335,10 +338,10 @@ fn share(units: usize, threads: usize, thread: usize) -> Range<usize> {
     start(thread)..start(thread + 1)
 }
 
-/// Does numbered work, each number on a thread of its own.
+/// Runs work for each number below a count, each on a thread of its own.
 type Each<'a> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + 'a;
 
-/// Does numbered work on threads that are started for it.
+/// Runs work for each number below `count`, each on a thread started for it.
 fn scoped(count: usize, work: &(dyn Fn(usize) + Sync)) {
     if count == 1 {
         return work(0);
@@ -351,7 +354,7 @@ fn scoped(count: usize, work: &(dyn Fn(usize) + Sync)) {
     });
 }
 
-/// Both buffers, for threads that touch different places of them.
+/// Both buffers, for threads that access different places.
 #[derive(Clone, Copy)]
 struct Shared {
     from: *const u8,
@@ -368,7 +371,7 @@ impl Shared {
 #[expect(unsafe_code, reason = "threads write disjoint places of one target")]
 unsafe impl Sync for Shared {}
 
-/// The bits of a buffer.
+/// Bits of a buffer.
 fn limit(layout: &Placement) -> Result<usize, ConversionError> {
     let bytes = layout.bytes();
     let bits = bytes
@@ -378,7 +381,7 @@ fn limit(layout: &Placement) -> Result<usize, ConversionError> {
     Ok(bits.unsigned_abs())
 }
 
-/// What writes zeros to places that are whole bytes, and how many bytes these are.
+/// Tasks that zero places, and the number of bytes; `None` if a place is no whole number of bytes.
 fn zeros(places: &[Places]) -> Option<(Vec<Task>, u64)> {
     let mut bytes = 0;
     let mut tasks = Vec::with_capacity(places.len());
@@ -398,7 +401,7 @@ fn zeros(places: &[Places]) -> Option<(Vec<Task>, u64)> {
 }
 
 impl fmt::Display for ConversionPlan {
-    /// A line for each kernel with the loops around it.
+    /// One line for each kernel, with the loops around it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.clear {
             writeln!(f, "{} zeros", self.target_bytes)?;

@@ -1,4 +1,8 @@
-//! Which kernel moves a box, in which order, and how the work is cut into units.
+//! Choice of the kernel that moves a box, of its loop order, and of the units of work.
+//!
+//! A nest with one loop that is contiguous in the target and another one that is contiguous in the source is a transpose:
+//! it becomes a matrix kernel, or a stream kernel (interleave) if one side is at most 8 elements. Any other nest becomes
+//! copies of runs.
 
 use super::nest::Nest;
 use crate::cache::{Caches, Level};
@@ -8,29 +12,29 @@ use crate::kernels::{
 use std::fmt;
 use std::ops::Range;
 
-/// Units of work are at least this long where there is a choice, in bytes of the target.
+/// Least size of a unit of work in bytes of the target, where there is a choice.
 const UNIT_BYTES: usize = 1 << 14;
 
-/// Units below which the work of a kernel is cut further, so that threads have something to share.
+/// With fewer units than this, the work of a kernel is cut further, so that threads can share it.
 const FEW_UNITS: usize = 16;
 
 /// Bytes of a row of the source that a matrix kernel moves before it goes on to other rows.
 ///
-/// Chosen by the benchmark `conversion`, cases `vit_kT_b8`, `nchw_nhwc` and `2d_4096`: whole lines, and many of them where
-/// pages are far away.
+/// Chosen by the benchmark `conversion`, cases `vit_kT_b8`, `nchw_nhwc` and `2d_4096`: whole cache lines, and many of them
+/// if the data is in main memory.
 fn column_bytes(level: Level, cols: &Offsets, unit: usize) -> usize {
     match level {
         Level::Memory => 512,
-        // Lines of all columns compete for the same places of the cache.
+        // Lines of all columns map to the same cache set.
         _ if cols.all(|step| step % PAGE == 0) => CACHE_LINE,
         _ => 512.min(128 * unit),
     }
 }
 
-/// Whether whole lines of the source are read at once.
+/// Returns whether whole cache lines of the source are read at once.
 ///
-/// They are where a cache near has them, and where those of a block's rows compete for the same places of the nearest cache, so that
-/// they would be gone before the next piece of them is read; elsewhere fewer columns at a time are faster. Chosen by the benchmark
+/// They are if the data is in a private cache, or if the lines of a block's rows map to the same sets of the L1 cache and
+/// would be evicted before their next piece is read. Otherwise fewer columns at a time are faster. Chosen by the benchmark
 /// `conversion`, cases `small_64`, `2d_4096`, `p3_210` and `nchw_nhwc`.
 fn whole_lines(level: Level, rows: &Offsets, unit: usize) -> bool {
     let apart = |step: isize| 1 << step.trailing_zeros().min(PAGE.trailing_zeros());
@@ -43,28 +47,28 @@ fn whole_lines(level: Level, rows: &Offsets, unit: usize) -> bool {
     level == Level::Own || compete
 }
 
-/// Bytes of a page; lines that are a multiple of it apart lie in the same places of most caches.
+/// Bytes of a page; lines that are a multiple of it apart map to the same set in most caches.
 const PAGE: isize = 1 << 12;
 
-/// Bytes that columns are joined into before the kernel has its own.
+/// Bytes of the source up to which dimensions are merged into the columns of a matrix kernel.
 const COLUMN_BYTES: usize = 128;
 
-/// Bytes of the target that dimensions are joined into before the kernel has its rows.
+/// Bytes of the target up to which dimensions are merged into the rows of a matrix kernel.
 const ROW_BYTES: usize = 256;
 
-/// The most rows or columns that are listed one by one.
+/// Most rows or columns whose offsets are listed.
 const MAX_LISTED: usize = 1 << 12;
 
 /// A kernel and the loops around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Where the source and the target begin, in bytes.
+    /// Start in the source and in the target, in bytes.
     from: isize,
     to: isize,
-    /// Outermost first.
+    /// Loops around the kernel, outermost first.
     outer: Vec<Loop>,
     kernel: Kernel,
-    /// How many units one run of the kernel is cut into.
+    /// Units that one run of the kernel is cut into.
     parts: usize,
     units: usize,
 }
@@ -84,7 +88,7 @@ enum Kernel {
         streams: Streams,
         cut: Cut,
     },
-    /// Writes zeros into as many bytes.
+    /// Zeros runs of `len` bytes.
     Zero {
         len: usize,
         repeats: Repeats,
@@ -101,7 +105,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Pieces of `chunk`; the last one has the rest as well.
+    /// Pieces of `chunk`; the last one also has the remainder.
     fn new(total: usize, chunk: usize) -> Cut {
         let chunk = chunk.max(1);
         Cut {
@@ -122,7 +126,7 @@ impl Cut {
 }
 
 impl Task {
-    /// Zeros in runs of `len` bytes from `to` on.
+    /// A task that zeros runs of `len` bytes from `to` on.
     pub(crate) fn zero(to: usize, len: usize, loops: &[(usize, usize)]) -> Task {
         let outer = loops.iter().map(|&(count, stride)| Loop {
             count,
@@ -136,7 +140,7 @@ impl Task {
         Task::new(0, to as isize, outer, Kernel::Zero { len, repeats, cut })
     }
 
-    /// What moves a nest of bytes.
+    /// The tasks that move a nest of bytes.
     pub(crate) fn of(mut nest: Nest, level: Level) -> Vec<Task> {
         let mut tasks = Vec::new();
         if nest.units() < FEW_UNITS && 8 * UNIT_BYTES < nest.unit {
@@ -175,7 +179,7 @@ impl Task {
         }
     }
 
-    /// Copies of runs, those that are near each other on either side after one another.
+    /// Copies of runs; runs that are near each other on either side are copied one after another.
     fn runs(mut nest: Nest) -> Task {
         sort(&mut nest.loops);
         let inner = nest.loops.pop().unwrap_or(Loop::ONCE);
@@ -201,7 +205,7 @@ impl Task {
         Task::new(nest.from, nest.to, nest.loops, Kernel::Runs { runs, cut })
     }
 
-    /// A kernel for a nest with one loop along the target and another one along the source.
+    /// The kernel of a nest with one loop that is contiguous in the target and another one in the source.
     fn transpose(mut nest: Nest, rows: usize, cols: usize, level: Level) -> Task {
         let unit = nest.unit;
         let (row, col) = (nest.loops[rows], nest.loops[cols]);
@@ -284,7 +288,7 @@ impl Task {
         }
     }
 
-    /// Units that may be run in any order and by any thread.
+    /// Number of units, which may be run in any order and on any thread.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
@@ -292,8 +296,8 @@ impl Task {
     /// Runs some units.
     ///
     /// # Safety
-    /// The buffers are those that the nest was made for: all its places lie inside of them. Nobody else writes
-    /// the places of these units or reads the target, and the buffers do not overlap.
+    /// The buffers have the sizes that the nest was made for, so that all its places are inside of them. Nothing else
+    /// writes the places of these units or reads the target meanwhile, and the buffers do not overlap.
     #[expect(unsafe_code, reason = "the places of a nest are inside of its buffers")]
     pub(crate) unsafe fn run(&self, how: How, units: Range<usize>, from: *const u8, to: *mut u8) {
         if units.is_empty() {
@@ -314,7 +318,7 @@ impl Task {
         let mut left = units.len();
         loop {
             while part < self.parts {
-                // SAFETY: the offsets are sums of steps of the nest, which it knows to be inside of the buffers.
+                // SAFETY: the offsets are sums of steps of the nest, which are known to be inside of the buffers.
                 unsafe { self.part(how, part, from.offset(at_from), to.offset(at_to)) };
                 part += 1;
                 left -= 1;
@@ -337,14 +341,14 @@ impl Task {
         }
     }
 
-    /// Runs a part of the kernel at one place. It is never part of its caller, which would compute what all kernels need at each call.
+    /// Runs one piece of the kernel. It is never inlined: the caller would compute at each call what all kernels need.
     ///
     /// # Safety
     /// As for [`Task::run`].
     #[expect(unsafe_code, reason = "the places of a nest are inside of its buffers")]
     #[inline(never)]
     unsafe fn part(&self, how: How, part: usize, from: *const u8, to: *mut u8) {
-        // SAFETY: a kernel's part is one of the nest.
+        // SAFETY: a piece of the kernel is a part of the nest.
         unsafe {
             match &self.kernel {
                 Kernel::Runs { runs, cut } => {
@@ -371,14 +375,14 @@ impl Task {
     }
 }
 
-/// Takes the innermost of the loops around a kernel into it, two of them if there are, unless they are too few for threads to share.
+/// Moves the innermost one or two of the loops around a kernel into it, unless threads would have too few units to share.
 fn repeated(loops: &mut Vec<Loop>, units: usize) -> Option<Repeats> {
     let inner = loops.pop_if(|l| FEW_UNITS <= units && 1 < l.count)?;
     let outer = loops.pop().unwrap_or(Loop::ONCE);
     Some(Repeats { outer, inner })
 }
 
-/// Elements of a kernel and its places, of which a piece of one is done at all of the other.
+/// The range of a kernel's elements and the range of its repeats for a piece; only one of both is cut.
 fn piece_of(count: usize, repeats: Repeats, piece: Range<usize>) -> [Range<usize>; 2] {
     match repeats.count() {
         1 => [piece, 0..1],
@@ -386,8 +390,7 @@ fn piece_of(count: usize, repeats: Repeats, piece: Range<usize>) -> [Range<usize
     }
 }
 
-/// Sorts loops so that those whose smaller stride is large come first, in the order of the target where the strides leave
-/// a choice.
+/// Sorts loops by decreasing smaller stride; ties are sorted by the stride in the target.
 ///
 /// Chosen by the benchmark `conversion`, cases `bert_heads` and `vit_heads_b8`.
 fn sort(loops: &mut [Loop]) {
@@ -397,7 +400,7 @@ fn sort(loops: &mut [Loop]) {
     });
 }
 
-/// Adds to rows and columns the loops that continue them, until they have enough bytes.
+/// Merges contiguous loops into the rows and columns until these have enough bytes.
 fn grow(nest: &Nest, grown: &mut [Vec<usize>; 2]) {
     let wanted = [ROW_BYTES, COLUMN_BYTES];
     for side in 0..2 {
@@ -419,7 +422,7 @@ fn grow(nest: &Nest, grown: &mut [Vec<usize>; 2]) {
     }
 }
 
-/// The offsets of loops, innermost first.
+/// The offsets of loops, whose innermost loop comes first.
 fn listed(loops: &[Loop], stride: impl Fn(&Loop) -> isize) -> Offsets {
     if let [one] = loops {
         return Offsets::Even {

@@ -1,4 +1,6 @@
-//! Kernels of 32-byte vectors, and of 16-byte ones where those are too long.
+//! Kernels that move bytes in vectors of 32 bytes, and of 16 bytes for short runs.
+//!
+//! A run of 70 bytes is copied as vectors at 0 and 32 and a last one at 38, which overlaps the one before it.
 
 use super::blocks::{Even, Places, blocks};
 use super::matrix::{MatrixPart, Offsets};
@@ -13,11 +15,11 @@ use std::ops::Range;
 /// Bytes of a vector.
 const V: usize = 32;
 
-/// Runs from which on lines go past the cache, in bytes.
+/// Least length in bytes of runs that are written by non-temporal stores.
 const STREAMED: usize = 256;
 
 /// # Safety
-/// As for `kernels::runs`, on a machine that has these vectors.
+/// As for `kernels::runs`, on a machine that has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
     for (from, to) in part.places() {
@@ -73,7 +75,7 @@ unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8
     }
 }
 
-/// Runs of less than 16 bytes, each as two numbers that overlap.
+/// Copies runs of less than 16 bytes, each as two numbers that overlap.
 ///
 /// # Safety
 /// As for `kernels::runs`, with runs of `len` bytes.
@@ -85,7 +87,7 @@ pub(super) unsafe fn short(
     from: *const u8,
     to: *mut u8,
 ) {
-    // SAFETY: both numbers of a run lie inside of it.
+    // SAFETY: both numbers are inside of the run.
     unsafe {
         match len {
             3 => {
@@ -118,7 +120,7 @@ pub(super) unsafe fn short(
     }
 }
 
-/// Runs of `K` vectors and at most one more, which overlaps the one before it.
+/// Copies runs as `K` vectors and a last one, which may overlap the one before it.
 ///
 /// # Safety
 /// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
@@ -127,7 +129,7 @@ pub(super) unsafe fn short(
 unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
     let tail = runs.len - V;
     for i in range {
-        // SAFETY: all vectors lie inside of the run.
+        // SAFETY: all vectors are inside of the run.
         unsafe {
             let (from, to) = place(runs, i, from, to);
             let mut head = [_mm256_setzero_si256(); K];
@@ -139,14 +141,14 @@ unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const
     }
 }
 
-/// Copies a run past the cache.
+/// Copies a run by non-temporal stores.
 ///
 /// # Safety
 /// As for [`runs`]; the run has at least a vector.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all vectors lie inside of the run.
+    // SAFETY: all vectors are inside of the run.
     unsafe {
         let last = len - V;
         _mm256_storeu_si256(to.cast(), _mm256_loadu_si256(from.cast()));
@@ -162,10 +164,10 @@ unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whether it was done: the part must have a block of some form.
+/// Moves a part of a matrix. Returns false if it is smaller than the smallest block.
 ///
 /// # Safety
-/// As for `kernels::matrix`, on a machine that has these vectors.
+/// As for `kernels::matrix`, on a machine that has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
     // SAFETY: the caller's promises.
@@ -183,7 +185,7 @@ pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
 blocks!("avx2", 2, _mm256_setzero_si256);
 
 /// # Safety
-/// As for [`matrix_of`]; the places are those of the part.
+/// As for [`matrix_of`]; `at_row` and `at_col` are the offsets of the part.
 #[target_feature(enable = "avx2")]
 unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     part: &MatrixPart<'_>,
@@ -194,8 +196,8 @@ unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     let (rows, cols) = (part.rows.len() * E, part.cols.len() * E);
     let whole = |place: usize| part.to.wrapping_add(place * E).addr().is_multiple_of(V);
     let streaming = streaming && whole(part.rows.start) && part.matrix.cols.all(|to| to % 32 == 0);
-    // SAFETY: the part has a block of the rows and columns that each form moves; where lines are streamed, each row
-    // of blocks but the last one begins at a line of each column.
+    // SAFETY: the part has at least as many rows and columns as the chosen block. With streaming, each row of blocks but
+    // the last one begins at a multiple of a vector in each column.
     unsafe {
         if 32 <= rows && 16 <= cols {
             if streaming {
@@ -214,7 +216,7 @@ unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     true
 }
 
-/// The vector of 16 bytes of a row of two groups, or of one at two places.
+/// Loads 16 bytes of a row of each of two groups, or 32 bytes of one.
 ///
 /// # Safety
 /// These bytes are inside of the source.
@@ -232,10 +234,10 @@ unsafe fn load<const R: usize>(row: impl Fn(usize) -> *const u8) -> __m256i {
     }
 }
 
-/// Stores the `16 * R` bytes of a column that a vector has at one of its places.
+/// Stores the `16 * R` bytes of a column that are at index `place` of a vector.
 ///
 /// # Safety
-/// These bytes are inside of the target; a vector that is streamed lies at a multiple of its size.
+/// These bytes are inside of the target; a streamed vector is aligned.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m256i, place: usize) {
@@ -250,7 +252,7 @@ unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m256i, pla
     }
 }
 
-/// The vectors that have the first and the second 16 bytes of two.
+/// Regroups two vectors: the first 16 bytes of both, and the second 16 bytes of both.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn exchange([a, b]: [__m256i; 2]) -> [__m256i; 2] {
@@ -260,7 +262,7 @@ fn exchange([a, b]: [__m256i; 2]) -> [__m256i; 2] {
     ]
 }
 
-/// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors, as that of longer vectors.
+/// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors, in the stages of the AVX-512 kernel.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose<const E: usize, const N: usize>(mut block: [__m256i; N]) -> [__m256i; N] {
@@ -279,7 +281,7 @@ fn transpose<const E: usize, const N: usize>(mut block: [__m256i; N]) -> [__m256
     block
 }
 
-/// Moves blocks of `N` rows and `N` columns, the last ones overlapping those before them.
+/// Moves blocks of `N` rows and `N` columns; the last ones overlap those before them.
 ///
 /// # Safety
 /// As for [`matrix_of`]; the part has at least one block.
@@ -292,7 +294,7 @@ unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
         loop {
             let mut block = [_mm_setzero_si128(); N];
             each!(N, |i| {
-                // SAFETY: rows and columns of the block are those of the part.
+                // SAFETY: the rows and columns of the block are in the part.
                 block[i] = unsafe {
                     let from = part.from.offset(part.matrix.rows.at(row + i));
                     _mm_loadu_si128(from.add(col * E).cast())
@@ -300,7 +302,7 @@ unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
             });
             let block = transpose_small::<E, N>(block);
             each!(N, |i| {
-                // SAFETY: as for what is read.
+                // SAFETY: as for the loads.
                 unsafe {
                     let to = part.to.offset(part.matrix.cols.at(col + i));
                     _mm_storeu_si128(to.add(row * E).cast(), block[i]);
@@ -318,7 +320,7 @@ unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
     }
 }
 
-/// The same for 16-byte vectors.
+/// Transposes as [`transpose`], in vectors of 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose_small<const E: usize, const N: usize>(mut block: [__m128i; N]) -> [__m128i; N] {
@@ -337,10 +339,11 @@ fn transpose_small<const E: usize, const N: usize>(mut block: [__m128i; N]) -> [
     block
 }
 
-/// Whether it was done: streams must have 16 bytes.
+/// Moves a part of some streams. Returns false if a stream has less than 16 bytes there, or there is no kernel for the
+/// number of streams.
 ///
 /// # Safety
-/// As for `kernels::streams`, on a machine that has these vectors.
+/// As for `kernels::streams`, on a machine that has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn streams(part: &StreamsPart<'_>) -> bool {
     if part.range.len() * part.streams.unit < 16 {
@@ -389,11 +392,11 @@ unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
             for k in 0..K {
                 let mut vector = _mm_setzero_si128();
                 for (i, &read) in read.iter().enumerate() {
-                    // SAFETY: the bytes of a pick are 16.
+                    // SAFETY: the table of a pick has 16 bytes.
                     let bytes = unsafe { _mm_loadu_si128(picks[k * K + i].bytes.as_ptr().cast()) };
                     vector = _mm_or_si128(vector, _mm_shuffle_epi8(read, bytes));
                 }
-                // SAFETY: as for what is read.
+                // SAFETY: as for the loads.
                 unsafe {
                     let to = match part.streams.direction {
                         Direction::Weave => to.add(at * K + k * 16),

@@ -1,4 +1,7 @@
-//! Kernels of 64-byte vectors.
+//! Kernels that move bytes in vectors of 64 bytes.
+//!
+//! A matrix is transposed in blocks: vectors of several rows are loaded, transposed in registers by stages of `unpack`, and
+//! stored to several columns.
 
 use super::blocks::{Even, Places, blocks};
 use super::matrix::{MatrixPart, Offsets};
@@ -13,11 +16,11 @@ use std::ops::Range;
 /// Bytes of a vector.
 const V: usize = 64;
 
-/// Runs from which on lines go past the cache, in bytes.
+/// Least length in bytes of runs that are written by non-temporal stores.
 const STREAMED: usize = 256;
 
 /// # Safety
-/// As for `kernels::runs`, on a machine that has these vectors.
+/// As for `kernels::runs`, on a machine that has these instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) unsafe fn runs(part: &RunsPart<'_>, level: Level) {
     for (from, to) in part.places() {
@@ -79,14 +82,14 @@ unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8
     }
 }
 
-/// Copies a run, the last vector overlapping the one before it.
+/// Copies a run; the last vector overlaps the one before it.
 ///
 /// # Safety
 /// As for [`runs`]; the run has at least a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all vectors lie inside of the run.
+    // SAFETY: all vectors are inside of the run.
     unsafe {
         let last = len - V;
         let tail = _mm512_loadu_si512(from.add(last).cast());
@@ -111,7 +114,7 @@ unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Runs of `K` vectors and at most one more, which overlaps the one before it.
+/// Copies runs as `K` vectors and a last one, which may overlap the one before it.
 ///
 /// # Safety
 /// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
@@ -120,7 +123,7 @@ unsafe fn long(from: *const u8, to: *mut u8, len: usize) {
 unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
     let tail = runs.len - V;
     for i in range {
-        // SAFETY: all vectors lie inside of the run.
+        // SAFETY: all vectors are inside of the run.
         unsafe {
             let (from, to) = place(runs, i, from, to);
             let mut head = [_mm512_setzero_si512(); K];
@@ -132,14 +135,14 @@ unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const
     }
 }
 
-/// Copies a run past the cache.
+/// Copies a run by non-temporal stores.
 ///
 /// # Safety
 /// As for [`runs`]; the run has at least a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all vectors lie inside of the run.
+    // SAFETY: all vectors are inside of the run.
     unsafe {
         let last = len - V;
         _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast()));
@@ -155,10 +158,10 @@ unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whether it was done: the part must have a block of some form.
+/// Moves a part of a matrix. Returns false if it is smaller than the smallest block.
 ///
 /// # Safety
-/// As for `kernels::matrix`, on a machine that has these vectors.
+/// As for `kernels::matrix`, on a machine that has these instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
     // SAFETY: the caller's promises.
@@ -176,7 +179,7 @@ pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
 blocks!("avx512f,avx512bw,avx512vl", 4, _mm512_setzero_si512);
 
 /// # Safety
-/// As for [`matrix_of`]; the places are those of the part.
+/// As for [`matrix_of`]; `at_row` and `at_col` are the offsets of the part.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     part: &MatrixPart<'_>,
@@ -187,8 +190,8 @@ unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     let (rows, cols) = (part.rows.len() * E, part.cols.len() * E);
     let whole = |place: usize| part.to.wrapping_add(place * E).addr().is_multiple_of(V);
     let streaming = streaming && whole(part.rows.start) && part.matrix.cols.all(|to| to % 64 == 0);
-    // SAFETY: the part has a block of the rows and columns that each form moves; where lines are streamed, each row
-    // of blocks but the last one begins at a line of each column.
+    // SAFETY: the part has at least as many rows and columns as the chosen block. With streaming, each row of blocks but
+    // the last one begins at a multiple of a vector in each column.
     unsafe {
         if 64 <= rows && 16 <= cols {
             if streaming {
@@ -207,7 +210,7 @@ unsafe fn placed<const E: usize, const N: usize, A: Places, B: Places>(
     true
 }
 
-/// The vector of 16 bytes of a row of four groups, of two groups at two places, or of one at four.
+/// Loads 16 bytes of a row of each of four groups, 32 bytes of each of two, or 64 bytes of one.
 ///
 /// # Safety
 /// These bytes are inside of the source.
@@ -227,10 +230,10 @@ unsafe fn load<const R: usize>(row: impl Fn(usize) -> *const u8) -> __m512i {
     }
 }
 
-/// Stores the `16 * R` bytes of a column that a vector has at one of its places.
+/// Stores the `16 * R` bytes of a column that are at index `place` of a vector.
 ///
 /// # Safety
-/// These bytes are inside of the target; a vector that is streamed lies at a multiple of its size.
+/// These bytes are inside of the target; a streamed vector is aligned.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m512i, place: usize) {
@@ -249,10 +252,10 @@ unsafe fn store<const R: usize, const S: bool>(to: *mut u8, vector: __m512i, pla
     }
 }
 
-/// The vectors that have all first, second, third and fourth 16 bytes of four.
+/// Regroups four vectors: all first, all second, all third and all fourth 16 bytes.
 ///
-/// Even and odd pieces are taken twice rather than halves: halves of vectors that come from memory would be loaded one by one and
-/// inserted, which is slower than any shuffle.
+/// It picks even and odd pieces twice rather than halves: halves of vectors that come from memory would be loaded one by
+/// one and inserted, which is slower than any shuffle.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -272,8 +275,9 @@ fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 
 /// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors.
 ///
-/// A stage takes the top bit of an element's vector to the bottom of its place and moves all bits between up by
-/// one; after as many stages as `N` has bits, vector and place have changed roles.
+/// Number an element by the bits of its vector, then of its position. Each stage rotates these bits: the top bit of the
+/// vector number becomes the lowest bit of the position, and all bits in between move up by one. After as many stages as
+/// `N` has bits, vector and position are exchanged.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn transpose<const E: usize, const N: usize>(mut block: [__m512i; N]) -> [__m512i; N] {
@@ -297,10 +301,11 @@ fn unpack<const E: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
     }
 }
 
-/// Whether it was done: streams must have a vector.
+/// Moves a part of some streams. Returns false if a stream has less than a vector there, or there is no kernel for the
+/// number of streams.
 ///
 /// # Safety
-/// As for `kernels::streams`, on a machine that has these vectors.
+/// As for `kernels::streams`, on a machine that has these instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 pub(super) unsafe fn streams(part: &StreamsPart<'_>, streaming: bool) -> bool {
     if part.range.len() * part.streams.unit < V {
@@ -326,7 +331,7 @@ pub(super) unsafe fn streams(part: &StreamsPart<'_>, streaming: bool) -> bool {
 /// As for [`streams`]; there are `K` streams, a power of two.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 unsafe fn of_power<const K: usize>(part: &StreamsPart<'_>, streaming: bool) {
-    // SAFETY: the caller's promises; each arm is for its elements.
+    // SAFETY: the caller's promises; each arm is for its size of elements.
     unsafe {
         match part.streams.unit {
             1 => of_elements::<K, 1>(part, streaming),
@@ -344,7 +349,7 @@ unsafe fn of_power<const K: usize>(part: &StreamsPart<'_>, streaming: bool) {
 unsafe fn of_elements<const K: usize, const E: usize>(part: &StreamsPart<'_>, streaming: bool) {
     let start = part.range.start * E * K;
     let whole = |to: *mut u8| to.wrapping_add(start).addr().is_multiple_of(V);
-    // SAFETY: the caller's promises; lines are streamed where all places are whole ones.
+    // SAFETY: the caller's promises; stores are non-temporal only if all places are aligned.
     unsafe {
         match part.streams.direction {
             Direction::Weave if streaming && part.places().all(|(_, to)| whole(to)) => {
@@ -369,12 +374,12 @@ unsafe fn of_any<const K: usize>(part: &StreamsPart<'_>) {
     }
 }
 
-/// Takes `K` vectors, changes them and writes them. `W` says whether streams are woven, `S` whether what is woven goes past the
-/// cache. Elements of `E` bytes are changed in pairs of vectors, which takes a power of two of streams; if `E` is 0, each vector
-/// is made of all that are read.
+/// Loads `K` vectors, interleaves (`W`) or deinterleaves them, and stores them, with `S` by non-temporal stores. Elements
+/// of `E` bytes are permuted in stages of pairs of vectors, which needs a power of two of streams. If `E` is 0, each stored
+/// vector is picked from all loaded ones.
 ///
 /// # Safety
-/// As for [`streams`]; if `S`, all streams begin at a multiple of a vector of the target.
+/// As for [`streams`]; with `S`, all starts in the target are multiples of a vector.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: bool>(
     part: &StreamsPart<'_>,
@@ -384,7 +389,7 @@ unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: boo
     let offsets: &[isize; K] = part.streams.offsets[..]
         .try_into()
         .expect("there are K streams");
-    // SAFETY: tables are as long as a vector.
+    // SAFETY: the tables have the size of a vector.
     let pair = unsafe {
         let vector = |table: &[u8; V]| _mm512_loadu_si512(table.as_ptr().cast());
         let tables = const { [of_pair::<E>(W, 0), of_pair::<E>(W, 1)] };
@@ -394,7 +399,7 @@ unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: boo
     if E == 0 {
         for (written, list) in picks.iter_mut().zip(part.streams.wide.chunks_exact(K)) {
             for (place, pick) in written.iter_mut().zip(list) {
-                // SAFETY: the bytes of a pick are a vector.
+                // SAFETY: the table of a pick has the size of a vector.
                 let bytes = unsafe { _mm512_loadu_si512(pick.bytes.as_ptr().cast()) };
                 *place = (pick.mask, bytes);
             }
@@ -421,7 +426,7 @@ unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: boo
                     true => to.wrapping_add(at * K + k * V),
                     false => to.wrapping_offset(offsets[k]).wrapping_add(at),
                 };
-                // SAFETY: as for what is read; vectors that end the streams may overlap others and lie anywhere.
+                // SAFETY: as for the loads; the last vectors may overlap others and be unaligned.
                 unsafe {
                     if S && (at - start).is_multiple_of(V) {
                         _mm512_stream_si512(to.cast(), block[k]);
@@ -438,7 +443,7 @@ unsafe fn streams_of<const K: usize, const E: usize, const W: bool, const S: boo
     }
 }
 
-/// Vectors that are made of all that are read, one after another.
+/// Picks the bytes of each vector from all loaded vectors, one after another.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn picked<const K: usize>(read: [__m512i; K], picks: &[[(u64, __m512i); K]; K]) -> [__m512i; K] {
@@ -455,7 +460,8 @@ fn picked<const K: usize>(read: [__m512i; K], picks: &[[(u64, __m512i); K]; K]) 
     block
 }
 
-/// Two vectors become two that have elements of both in turns, or every other one of both, as often as it takes.
+/// Permutes pairs of vectors in stages: each pair becomes two vectors that alternate the elements of both (`W`), or that
+/// have the even and the odd elements of both.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn in_pairs<const K: usize, const E: usize, const W: bool>(
@@ -475,7 +481,7 @@ fn in_pairs<const K: usize, const E: usize, const W: bool>(
     block
 }
 
-/// A vector of parts of two, each part as long as an element or 4 bytes.
+/// A permutation of the parts of two vectors; a part is an element, at most 4 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn of_two<const E: usize>(a: __m512i, parts: __m512i, b: __m512i) -> __m512i {
@@ -486,8 +492,8 @@ fn of_two<const E: usize>(a: __m512i, parts: __m512i, b: __m512i) -> __m512i {
     }
 }
 
-/// Which parts [`of_two`] takes for the first or the second of two vectors: elements of both in turns if `weave`, otherwise
-/// every other element of both.
+/// The parts that [`of_two`] takes for the first or the second result: with `weave` alternating elements of both vectors,
+/// otherwise the even or the odd elements of both.
 const fn of_pair<const E: usize>(weave: bool, vector: usize) -> [u8; V] {
     let part = if E == 0 || 4 < E { 4 } else { E };
     let unit = if E == 0 { 4 } else { E };
@@ -502,7 +508,7 @@ const fn of_pair<const E: usize>(weave: bool, vector: usize) -> [u8; V] {
         } else {
             2 * element + vector
         };
-        // Numbers of parts are less than 256, so that their first byte has them.
+        // Part numbers are less than 256, so that the first byte of each part holds them.
         table[i * part] = (taken * each + i % each) as u8;
         i += 1;
     }

@@ -1,24 +1,24 @@
-//! Blocks of a matrix, for vectors of any length.
+//! Blocked transposition of a matrix, generic in the length of vectors.
 
 use super::unroll::kept;
 
-/// Offsets of one form, so that a kernel is compiled for it. A kernel goes along some groups of places at once, at a number that it
-/// steps on from one place of all groups to the next.
+/// Offsets of rows or columns in one representation, so that a kernel is compiled for it. A kernel visits several groups of
+/// rows in lockstep with a running offset that is common to all groups.
 pub(super) trait Places: Copy {
-    /// The number at which place `first` is, and the places from there on, of which `count` are asked for at most.
+    /// The running offset at row `first`, and the offsets of at most `count` rows from there on.
     fn part(self, first: usize, count: usize) -> (isize, Self);
 
-    /// What is added to the number for the group that begins with place `first`.
+    /// The offset to add for the group that begins with row `first`.
     fn group(self, first: usize) -> isize;
 
-    /// The number at the next place of all groups.
+    /// The running offset at the next row of all groups.
     fn next(self, at: isize) -> isize;
 
-    /// What place `first + i` is at a number that was stepped on to it, without what is added for its group.
+    /// The offset of row `first + i`, without the group's part, given the running offset for it.
     fn place(self, at: isize, first: usize, i: usize) -> isize;
 }
 
-/// Places in even steps.
+/// Offsets with a constant stride.
 #[derive(Clone, Copy)]
 pub(super) struct Even(pub(super) isize);
 
@@ -44,7 +44,7 @@ impl Places for Even {
     }
 }
 
-/// Places that are known one by one.
+/// Listed offsets.
 impl Places for &[isize] {
     #[inline(always)]
     fn part(self, first: usize, count: usize) -> (isize, Self) {
@@ -67,8 +67,8 @@ impl Places for &[isize] {
     }
 }
 
-/// The loops over blocks, where vectors have `$pieces` pieces of 16 bytes: `matrix_of` chooses how places are found, which
-/// `placed` chooses the form of blocks for; `load`, `exchange`, `transpose` and `store` move one.
+/// Defines the loops over blocks for vectors of `$pieces` pieces of 16 bytes. `matrix_of` chooses the representation of
+/// offsets, and the caller's `placed` the shape of blocks; `load`, `exchange`, `transpose` and `store` move one block.
 macro_rules! blocks {
     ($features:literal, $pieces:literal, $zero:ident) => {
         /// # Safety
@@ -97,12 +97,12 @@ macro_rules! blocks {
             }
         }
 
-        /// Moves blocks of `R * N` rows and as many columns as vectors have of them, the last ones overlapping those before them. `S` says whether
-        /// lines of the target go past the cache.
+        /// Moves blocks of `R * N` rows by `$pieces / R * N` columns; the last ones overlap those before them. With `S`,
+        /// stores are non-temporal.
         ///
         /// # Safety
-        /// As for [`placed`]; the part has at least one block. If `S`, all rows but those of an overlapping block begin at
-        /// multiples of a vector.
+        /// As for [`placed`]; the part has at least one block. With `S`, all rows but those of an overlapping block begin
+        /// at multiples of a vector.
         #[target_feature(enable = $features)]
         unsafe fn blocks<
             const E: usize,
@@ -154,10 +154,11 @@ macro_rules! blocks {
             }
         }
 
-        /// `squares` of whole vectors, which the columns have one of, as far as they go, and blocks of 16 bytes of columns for the rest.
+        /// Moves a row of blocks: with `squares`, blocks of whole vectors of columns as far as they go, and blocks of 16
+        /// bytes of columns for the rest.
         ///
         /// # Safety
-        /// As for [`blocks`]; `from` is where rows are counted from, `to` the first of them in the first column.
+        /// As for [`blocks`]; `from` is the base of the rows' offsets, and `to` the first of the rows in the first column.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn row_of_blocks<
@@ -182,7 +183,7 @@ macro_rules! blocks {
             let mut col = cols.start;
             if R == $pieces && squares {
                 let side = $pieces * N;
-                // A square that overlaps another one by half of it at most costs less than the blocks it saves.
+                // A square that overlaps another one by at most half costs less than the blocks that it replaces.
                 while col + side / 2 <= cols.end {
                     col = col.min(cols.end - side);
                     // SAFETY: the square's columns are columns of the part.
@@ -204,7 +205,7 @@ macro_rules! blocks {
                     let row = |group: usize| {
                         groups[group].wrapping_offset(at_row.place(at, group * N, i))
                     };
-                    // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
+                    // SAFETY: the block's columns are columns of the part, `col * E` bytes from the rows' starts.
                     block[i] = unsafe { load::<R>(row) };
                 });
                 let block = transpose::<E, N>(block);
@@ -227,11 +228,11 @@ macro_rules! blocks {
             }
         }
 
-        /// Moves as many rows as a vector has elements, a whole vector of each: each line of the source is read once, and the
-        /// pieces of 16 bytes of its groups change places in registers.
+        /// Moves a square: as many rows as a vector has elements, a whole vector of each. Each cache line of the source is
+        /// read once, and pieces of 16 bytes are exchanged in registers.
         ///
         /// # Safety
-        /// As for [`row_of_blocks`]; `groups` are where the rows of each group are counted from.
+        /// As for [`row_of_blocks`]; `groups` are the bases of each group's rows.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn square<const E: usize, const N: usize, const S: bool, A: Places, B: Places>(
@@ -250,7 +251,7 @@ macro_rules! blocks {
                 let mut rows = [$zero(); $pieces];
                 each!($pieces, |group| {
                     let row = groups[group].wrapping_offset(at_row.place(at, group * N, i));
-                    // SAFETY: the square's columns are columns of the part, `col * E` bytes into its rows.
+                    // SAFETY: the square's columns are columns of the part, `col * E` bytes from the rows' starts.
                     rows[group] = unsafe { load::<1>(|_| row) };
                 });
                 let rows = exchange(rows);

@@ -1,8 +1,8 @@
-//! Sums over the places of a kernel, of bytes that lie side by side, each channel by itself: four places at once, as the machine adds four
-//! products of bytes to a sum of 32 bits.
+//! Depthwise convolution of bytes whose channels are contiguous, by VNNI: four taps at once.
 //!
-//! Four places of 64 channels are woven in registers, which makes vectors of every fourth four channels; weights and what sums begin
-//! with are in that order when the work is prepared. The sums are exact, but that they wrap around.
+//! The bytes of 64 channels at four taps are interleaved in registers into quads of four taps. That permutes the channels
+//! (0 to 3, 16 to 19, 32 to 35, 48 to 51, then 4 to 7, ..), so weights and initial values are stored in the permuted order
+//! when the work is prepared, and sums are permuted back. Sums are exact, except that they wrap around.
 
 use super::product::{Byte, MOST_COLUMNS, Narrow, Quad, TURNED_ZERO};
 use crate::isa::Isa;
@@ -11,40 +11,40 @@ use bytemuck::Pod;
 /// Channels of a block, and of a vector of sums.
 const BLOCK: usize = 64;
 const LANES: usize = 16;
-/// Places that are multiplied at once.
+/// Taps that are multiplied at once.
 const QUAD: usize = 4;
 
-/// The weights of the places of a kernel, of channels that lie side by side.
+/// Packed weights of a depthwise convolution with contiguous channels.
 #[derive(Debug)]
 pub(crate) struct Places<B> {
     places: usize,
     channels: usize,
-    /// Of each block and each four places, the weights of all its channels.
+    /// For each block and each four taps, the weights of all channels of the block.
     weights: Vec<Quad<B>>,
-    /// What the weights of each channel add up to.
+    /// Sum of the weights of each channel.
     sums: Vec<i32>,
 }
 
-/// The factors and the terms of some channels by which sums are scaled.
+/// Scales and biases of the sums of some channels.
 pub(crate) type Scales = [[f32; MOST_COLUMNS]; 2];
 
-/// What bytes are.
+/// Signs and zero point of the operand's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes {
-    /// Whether their highest bit is turned before they are multiplied.
+    /// True if their sign bit is flipped before they are multiplied.
     pub(crate) turned: bool,
-    /// What they are less, its highest bit turned where theirs is.
+    /// Zero point, whose sign bit is flipped where that of the bytes is.
     pub(crate) zero: u8,
 }
 
 impl Bytes {
-    /// Those of the type that they have, less nothing.
+    /// Bytes of the weights' type with zero point 0.
     pub(crate) const PLAIN: Bytes = Bytes {
         turned: true,
         zero: TURNED_ZERO,
     };
 
-    /// What of sums of products turned bits and what bytes are less make too much, of weights that add up to this.
+    /// The excess of a sum of products through flipped sign bits and the zero point; `weights` is the sum of the weights.
     pub(crate) fn more<B: Byte>(self, weights: i32) -> i32 {
         match B::SIGNED {
             true => weights.wrapping_mul(i32::from(self.zero)),
@@ -52,7 +52,7 @@ impl Bytes {
         }
     }
 
-    /// The byte that is multiplied as 0.
+    /// The byte that stands for 0 before sign bits are flipped.
     pub(crate) fn nothing(self) -> u8 {
         match self.turned {
             true => self.zero ^ TURNED_ZERO,
@@ -61,31 +61,31 @@ impl Bytes {
     }
 }
 
-/// Where the channels are that a line of a result is summed from.
+/// The inputs of a row of positions.
 #[derive(Debug)]
 pub(crate) struct Reads<'a> {
-    /// The first channel of each column in each row of the kernel; of padding none.
+    /// Offset of the first channel of each column in each row of the kernel; `None` for padding.
     pub(crate) columns: &'a [Option<usize>],
-    /// The column of each place of the kernel for the first position, and from one position to the next.
+    /// Index in `columns` of each tap for the first position, and the stride of positions.
     pub(crate) places: &'a [usize],
     pub(crate) stride: usize,
 }
 
-/// How many positions of a result there are, and how far apart.
+/// Number of positions of a row, and the elements between them in the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Positions {
     pub(crate) count: usize,
     pub(crate) step: usize,
 }
 
-/// Where in its block a channel comes.
+/// Index of a channel in the permuted order.
 fn place(channel: usize) -> usize {
     let (block, at) = (channel / BLOCK, channel % BLOCK);
     block * BLOCK + at % LANES / 4 * LANES + at / LANES * 4 + at % 4
 }
 
 impl<B: Byte> Places<B> {
-    /// The weights of so many places and channels, if the machine multiplies four bytes at once.
+    /// Packs the weights of taps and channels, if the machine has VNNI.
     pub(crate) fn of(
         places: usize,
         channels: usize,
@@ -121,10 +121,10 @@ impl<B: Byte> Places<B> {
         size_of_val(&self.weights[..]) + size_of_val(&self.sums[..])
     }
 
-    /// What sums of bytes begin with, of each channel, as lines of sums want it.
+    /// Initial values of the sums of each channel, with compensation, in the permuted order.
     ///
     /// # Panics
-    /// There are other channels.
+    /// The number of channels differs.
     pub(crate) fn begins(
         &self,
         begins: impl ExactSizeIterator<Item = i32>,
@@ -138,10 +138,10 @@ impl<B: Byte> Places<B> {
         all
     }
 
-    /// Writes the sums of a line of a result, or what they become.
+    /// Computes a row of positions and writes the sums, or with `narrow` their requantization.
     ///
     /// # Panics
-    /// What is read or written is outside of its list, positions lie in one another, or elements are not of the size of what is written.
+    /// An access is out of bounds, positions overlap, or elements do not have the size of what is written.
     pub(crate) fn line<T: Pod>(
         &self,
         (x, bytes): (&[B], Bytes),
@@ -184,7 +184,7 @@ impl<B: Byte> Places<B> {
             Some(at) => x[at..][..self.channels].as_ptr(),
         };
         let columns: Vec<*const B> = reads.columns.iter().map(first).collect();
-        // Those behind the last one have no weight.
+        // Taps beyond the last one have weights 0.
         let mut places = reads.places.to_vec();
         places.resize(self.places.next_multiple_of(QUAD), reads.places[0]);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -202,8 +202,9 @@ impl<B: Byte> Places<B> {
                 size,
                 positions,
             };
-            // SAFETY: each position has a column of each place, of which all channels can be read, and a place of its own for as many elements;
-            // all was compared just now. Weights are made on machines alone that have the instructions.
+            // SAFETY: each position has a column for each tap, all channels of which are readable, and a place of its own
+            // for as many elements; all of this was checked just now. Weights are made only on machines that have the
+            // instructions.
             unsafe { vectors::line(&line, narrow) };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
@@ -211,7 +212,7 @@ impl<B: Byte> Places<B> {
     }
 }
 
-/// Whether the machine multiplies four bytes at once.
+/// Returns whether the machine has VNNI.
 fn has_dots(isa: Isa) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -238,23 +239,23 @@ mod vectors {
         pub(super) columns: &'a [*const B],
         pub(super) places: &'a [usize],
         pub(super) stride: usize,
-        /// Whether the highest bits are turned.
+        /// True if sign bits are flipped.
         pub(super) turned: bool,
-        /// What sums are scaled by, of some channels each.
+        /// Scales and biases, for some channels each.
         pub(super) scales: Option<&'a [Scales]>,
         pub(super) to: *mut u8,
-        /// Bytes of what is written.
+        /// Bytes of an element that is written.
         pub(super) size: usize,
         pub(super) positions: Positions,
     }
 
     /// # Safety
-    /// As [`some`], of all positions.
+    /// As [`some`], for all positions.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn line<B: Byte>(line: &Line<'_, B>, narrow: Option<&Narrow>) {
         for block in 0..line.channels.div_ceil(BLOCK) {
             let mut at = 0;
-            // SAFETY: these positions are there, by the caller's promise.
+            // SAFETY: these positions exist, by the caller's promise.
             unsafe {
                 while at + 2 <= line.positions.count {
                     some::<B, 2>(line, narrow, block, at);
@@ -267,11 +268,12 @@ mod vectors {
         }
     }
 
-    /// Positions from `at` on of a block of channels.
+    /// Computes `P` positions from `at` on, for a block of channels.
     ///
     /// # Safety
-    /// Each position has a column of each place, which are whole fours of which all channels can be read, and a place for as many elements of
-    /// its own; there are weights and beginnings of whole blocks; on a machine that has the instructions.
+    /// Each position has a column for each tap, all channels of which are readable, and a place of its own for as many
+    /// elements. The number of taps is a multiple of four. There are weights and initial values for whole blocks. The
+    /// machine has these instructions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn some<B: Byte, const P: usize>(
@@ -284,7 +286,7 @@ mod vectors {
         let there = (line.channels - first).min(BLOCK);
         let mask = u64::MAX >> (BLOCK - there);
         let turn = _mm512_set1_epi8(if line.turned { -128 } else { 0 });
-        // SAFETY: the caller's promises; of a block nothing is read or written but the channels that there are.
+        // SAFETY: the caller's promises; masks exclude the channels of the block that do not exist.
         unsafe {
             let begins = line.begins.as_ptr().add(first);
             let begins: [__m512i; 4] =
@@ -319,7 +321,7 @@ mod vectors {
             }
             match narrow {
                 Some(by) => {
-                    // As many channels as scales have together.
+                    // Half a block at a time: as many channels as one array of scales has.
                     for half in 0..there.div_ceil(MOST_COLUMNS) {
                         let at = half * MOST_COLUMNS;
                         let rows: [*mut u8; P] = from_fn(|p| place(p).add(at * line.size));
@@ -348,8 +350,8 @@ mod vectors {
         }
     }
 
-    /// The bytes of each channel of four places beside one another: those of channels 0 to 4, 16 to 20, 32 to 36 and 48 to 52, then the next
-    /// ones.
+    /// Interleaves the bytes of four taps into quads: channels 0 to 3, 16 to 19, 32 to 35 and 48 to 51, then the next four
+    /// of each.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn woven([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -363,7 +365,7 @@ mod vectors {
         ]
     }
 
-    /// Sums of channels in that order, in the order of channels.
+    /// Permutes sums back to the order of channels.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn in_order([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -388,7 +390,7 @@ mod vectors {
 mod tests {
     use super::*;
 
-    /// Lines of sums, and of bytes that they become, beside sums one by one.
+    /// Compares rows of sums, and of bytes that they are requantized to, with sums of single products.
     fn check<B: Byte>(number: impl Fn(usize) -> B) {
         for (channels, places) in [
             (1, 9),
@@ -412,7 +414,7 @@ mod tests {
             for (count, stride, step) in [(1, 1, channels), (7, 1, channels + 3), (4, 2, 300)] {
                 let width = places + count * stride;
                 let x: Vec<B> = (0..width * channels + 5).map(&number).collect();
-                // The last column ends where the list does.
+                // The last column ends at the end of the list.
                 let column = |i: usize| (i % 4 != 1).then_some(i * channels + 5);
                 let columns: Vec<Option<usize>> = (0..width).map(column).collect();
                 let taps: Vec<usize> = (0..places).map(|p| (p * 3) % places).collect();

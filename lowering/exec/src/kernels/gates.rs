@@ -1,28 +1,27 @@
-//! Products of a few rows and columns that lie side by side, term by term: a product of a step of a recurrent network, whose weights are
-//! read as fast as they come.
+//! Matrix products of few rows, for the steps of recurrent networks: weights are packed, and their bandwidth is the limit.
 
 use crate::isa::Isa;
 
 /// Columns of a vector of 64 bytes.
 pub(crate) const LANES: usize = 16;
-/// The most vectors of columns that are summed at once, where all sums and a line of factors stay in registers.
+/// Most vectors of columns that are summed at once, such that all accumulators and a line of weights stay in registers.
 const VECTORS: usize = 4;
-/// The most rows that are. Sums of fewer rows are added up in another order, so that threads share groups of them.
+/// Most rows that are summed at once. Fewer rows are summed in another order, so threads share groups of this size.
 pub(crate) const ROWS: usize = 6;
 
-/// Some columns of factors, side by side for each term; those behind the last one are 0.
+/// A packed panel of columns; columns beyond the last one are 0.
 #[derive(Debug)]
 pub(crate) struct Columns {
     isa: Isa,
     terms: usize,
-    /// Their number.
+    /// Number of columns.
     pub(crate) count: usize,
     vectors: usize,
     factors: Vec<[f32; LANES]>,
 }
 
 impl Columns {
-    /// The first rows of weights, each of so many terms, as columns, as many of them as are summed at once.
+    /// Packs the first rows of a matrix of weights, of `terms` each, as columns; as many as are summed at once.
     pub(crate) fn of(weights: &[f32], terms: usize) -> Columns {
         Columns::with(Isa::detect(), weights, terms)
     }
@@ -55,15 +54,15 @@ impl Columns {
         }
     }
 
-    /// Bytes of its factors.
+    /// Bytes of the packed weights.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.factors[..])
     }
 
-    /// Adds the products of rows, one after another, to rows that are `width` long, from `at` on in each.
+    /// Adds the products of contiguous rows by the columns to rows of `width` numbers, from `at` on in each.
     ///
     /// # Panics
-    /// The rows to be written are fewer or shorter.
+    /// `out` has too few or too short rows.
     pub(crate) fn add(&self, rows: &[f32], out: &mut [f32], width: usize, at: usize) {
         let terms = self.terms.max(1);
         let (mut rows, mut out) = (rows, out);
@@ -85,7 +84,7 @@ impl Columns {
         }
     }
 
-    /// Sets the sums of so many rows, as many vectors for each as there are.
+    /// Computes the sums of `n` rows, each with all vectors of columns.
     fn sums(&self, n: usize, rows: &[f32], to: &mut [f32; ROWS * VECTORS * LANES]) {
         let factors = self.factors.as_flattened();
         let fits = n <= ROWS && self.vectors <= VECTORS;
@@ -96,8 +95,8 @@ impl Columns {
         );
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.isa == Isa::Avx512 {
-            // SAFETY: rows and factors have all terms, as was compared just now, there is room for the sums of as many rows and vectors,
-            // and the machine has the instructions.
+            // SAFETY: rows and weights have all terms, as was checked just now, `to` has room for the sums, and the machine
+            // has the instructions.
             unsafe {
                 match (n, self.vectors) {
                     (6, 4) => wide::sums::<6, 1, 4>(rows, factors, to),
@@ -135,7 +134,7 @@ impl Columns {
     }
 }
 
-/// The sums of rows, term by term.
+/// Computes the sums of rows term by term, without vector instructions.
 fn plain(vectors: usize, terms: usize, rows: &[f32], factors: &[f32], to: &mut [f32]) {
     let width = vectors * LANES;
     to.fill(0.0);
@@ -156,12 +155,12 @@ macro_rules! sums {
         mod $name {
             use std::arch::x86_64::*;
 
-            /// The sums of `R` rows and `C` vectors of columns, each of which is `T` sums until the end: so many are added to at once that none
-            /// waits for another.
+            /// Computes the sums of `R` rows and `C` vectors of columns. Each has `T` accumulators, which are added at the
+            /// end, so that independent additions hide the latency.
             ///
             /// # Safety
-            /// Rows have as many terms, one after another, as there are lines of factors, there is room for all sums, and the machine has these
-            /// vectors.
+            /// Rows are contiguous and have as many terms as there are lines of weights, `to` has room for all sums, and
+            /// the machine has these instructions.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn sums<const R: usize, const T: usize, const C: usize>(
                 rows: &[f32],
@@ -173,7 +172,7 @@ macro_rules! sums {
                 let mut sums = [[[$zero(); C]; R]; T];
                 let whole = terms / T * T;
                 let mut at = 0;
-                // SAFETY: the caller's promises: each term of each row, and its line of factors.
+                // SAFETY: the caller's promises: each term of each row, and its line of weights.
                 unsafe {
                     while at < whole {
                         for t in 0..T {

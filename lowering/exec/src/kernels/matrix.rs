@@ -1,8 +1,8 @@
-//! A matrix whose rows lie along the target's memory and whose columns along the source's.
+//! A transposition: rows are contiguous in the source, columns in the target.
 
 use std::ops::Range;
 
-/// Where the rows or columns begin, in bytes.
+/// Offsets of rows or columns, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Offsets {
     Even { count: usize, step: isize },
@@ -17,7 +17,7 @@ impl Offsets {
         }
     }
 
-    /// Whether all of them are of some kind; of even ones, the step is.
+    /// Returns whether all offsets satisfy `is`; of a constant stride, whether the stride does.
     pub(crate) fn all(&self, is: impl Fn(isize) -> bool) -> bool {
         match self {
             Offsets::Even { step, .. } => is(*step),
@@ -34,20 +34,20 @@ impl Offsets {
     }
 }
 
-/// Element (r, c) goes from `rows[r] + c * unit` to `cols[c] + r * unit`.
+/// Element (r, c) is moved from `rows[r] + c * unit` to `cols[c] + r * unit`.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     /// Bytes of an element: 1, 2, 4, 8 or 16.
     pub(crate) unit: usize,
-    /// Where each row begins in the source.
+    /// Offset of each row in the source.
     pub(crate) rows: Offsets,
-    /// Where each column begins in the target.
+    /// Offset of each column in the target.
     pub(crate) cols: Offsets,
-    /// Whether whole lines of the source are read at once rather than pieces of more rows one after the other.
+    /// True if whole cache lines of the source are read at once, rather than pieces of more rows.
     pub(crate) lines: bool,
 }
 
-/// Some rows and columns of a matrix at a place.
+/// Some rows and columns of a matrix, relative to two addresses.
 pub(super) struct MatrixPart<'a> {
     pub(super) matrix: &'a Matrix,
     pub(super) rows: Range<usize>,

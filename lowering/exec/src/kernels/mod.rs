@@ -1,8 +1,9 @@
-//! The loops that move bytes: runs, matrices and streams, for each kind of vectors.
+//! Kernels: the loops that move bytes (runs, matrices and streams) for each instruction set, and the micro-kernels of
+//! products, convolutions and softmax.
 //!
-//! Every kernel takes pointers to its first source and target byte and moves the same bytes to the same places
-//! whatever instructions it uses. Kernels rely on their caller for two things: all places are inside of the
-//! buffers, and no place of the target is written by anybody else meanwhile.
+//! Every kernel that moves bytes takes pointers to its first source and target byte, and moves the same bytes for all
+//! instruction sets. The caller guarantees that all places are inside of the buffers and that nothing else writes the
+//! target meanwhile.
 #![expect(unsafe_code, reason = "kernels address memory by strides")]
 
 #[cfg(target_arch = "x86_64")]
@@ -37,19 +38,19 @@ pub(crate) use steps::{Loop, Repeats};
 pub(crate) use streams::{Direction, Streams};
 pub(crate) use taps::Taps;
 
-/// How a kernel is run.
+/// The instruction set and memory level that a kernel is run for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) isa: Isa,
-    /// Where the buffers fit; beyond the cache, lines of the target go past it.
+    /// The memory that the buffers fit in; beyond the caches, the target is written by non-temporal stores.
     pub(crate) level: Level,
 }
 
-/// Moves runs `range` at places `repeats`.
+/// Copies runs `range` at repeats `repeats`.
 ///
 /// # Safety
-/// These runs lie inside of both buffers; their places in the target are disjoint, do not overlap the source,
-/// and nobody else reads or writes them.
+/// These runs are inside of both buffers. Their places in the target are disjoint, do not overlap the source, and nothing
+/// else reads or writes them.
 pub(crate) unsafe fn runs(
     how: How,
     runs: &Runs,
@@ -65,7 +66,7 @@ pub(crate) unsafe fn runs(
         from,
         to,
     };
-    // SAFETY: the caller's promises; vectors are those that the machine has, as `Isa` is made by detection.
+    // SAFETY: the caller's promises; `Isa` is made by detection, so that the machine has the instructions.
     unsafe {
         match how.isa {
             #[cfg(target_arch = "x86_64")]
@@ -77,7 +78,7 @@ pub(crate) unsafe fn runs(
     }
 }
 
-/// Moves a part of a matrix.
+/// Transposes a part of a matrix.
 ///
 /// # Safety
 /// As for [`runs`], of the elements of these rows and columns.
@@ -108,7 +109,7 @@ pub(crate) unsafe fn matrix(
     }
 }
 
-/// Moves a part of some streams, elements `range` of each at places `repeats`.
+/// Interleaves or deinterleaves elements `range` of some streams at repeats `repeats`.
 ///
 /// # Safety
 /// As for [`runs`].
@@ -139,25 +140,25 @@ pub(crate) unsafe fn streams(
     }
 }
 
-/// Makes lines that went past the cache seen by everybody, before anybody is told of them.
+/// Makes non-temporal stores visible to other threads, before these are told that the work is done.
 pub(crate) fn finish(how: How) {
     #[cfg(target_arch = "x86_64")]
     if how.level == Level::Memory && how.isa != Isa::Portable {
-        // SAFETY: every machine of this kind has the instruction.
+        // SAFETY: every x86-64 machine has the instruction.
         unsafe { std::arch::x86_64::_mm_sfence() };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = how;
 }
 
-/// Writes `len` zeros at places `range` of `repeats`; no part of its caller, as portable kernels.
+/// Writes `len` zeros at places `range` of `repeats`. It is never inlined, as the portable kernels.
 ///
 /// # Safety
-/// These bytes are inside of the target and nobody else reads or writes them.
+/// These bytes are inside of the target, and nothing else reads or writes them.
 #[inline(never)]
 pub(crate) unsafe fn zero(len: usize, repeats: Repeats, range: Range<usize>, to: *mut u8) {
     for (_, to) in repeats.places(range, to, to) {
-        // SAFETY: the caller's promises; parts of a run may overlap.
+        // SAFETY: the caller's promises; the pieces of a run may overlap.
         unsafe {
             match len {
                 16..=64 => {
@@ -170,10 +171,10 @@ pub(crate) unsafe fn zero(len: usize, repeats: Repeats, range: Range<usize>, to:
     }
 }
 
-/// The bytes of a line of the cache.
+/// Bytes of a cache line.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// Asks for the lines of the cache that so many elements lie in, from one on.
+/// Prefetches the cache lines of `count` elements from one on.
 #[inline(always)]
 pub(crate) fn prefetch_run<E>(list: &[E], from: usize, count: usize) {
     for at in (0..count).step_by(CACHE_LINE / size_of::<E>()) {
@@ -181,21 +182,21 @@ pub(crate) fn prefetch_run<E>(list: &[E], from: usize, count: usize) {
     }
 }
 
-/// Asks for the line of the cache that an element lies in before it is needed; there need not be one at this place.
+/// Prefetches the cache line of an element; the index may be out of bounds.
 #[inline(always)]
 pub(crate) fn prefetch<E>(list: &[E], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: nothing is read, and an address where nothing is stops nobody; every machine has the instruction.
+        // SAFETY: a prefetch reads nothing and does not fault; every x86-64 machine has the instruction.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(list.as_ptr().wrapping_add(at).cast()) };
     }
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = (list, at);
 }
 
-/// Runs a function with vectors of 32 bytes and sums of products, where the machine has them: its loops are compiled for them if it is
-/// inlined. It gives the same bits without them, as products and sums are rounded once only where `mul_add` says so.
+/// Runs a function whose loops, if it is inlined, are compiled for AVX2 and FMA, where the machine has them. Results are
+/// bitwise the same without them, as products and sums are fused only by `mul_add`.
 #[inline(always)]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -205,14 +206,14 @@ pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the machine has what the function needs.
+            // SAFETY: the machine has these features.
             return unsafe { wide(work) };
         }
     }
     work()
 }
 
-/// The same with vectors of 64 bytes, for loops over long lists: short ones end before the first round of several vectors.
+/// As [`vectorized`] with vectors of 64 bytes, for long loops: short ones end before the first unrolled iteration.
 #[inline(always)]
 pub(crate) fn vectorized_wide<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -225,7 +226,7 @@ pub(crate) fn vectorized_wide<R>(work: impl FnOnce() -> R) -> R {
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("avx512dq")
         {
-            // SAFETY: the machine has what the function needs.
+            // SAFETY: the machine has these features.
             return unsafe { wide(work) };
         }
     }

@@ -1,12 +1,12 @@
-//! Kernels without vector instructions. They are never part of their caller, which would compute what their loops need at each call of
-//! any kernel.
+//! Kernels without vector instructions. They are never inlined: the caller would compute at each call what their loops
+//! need.
 
 use super::matrix::MatrixPart;
 use super::runs::{Runs, RunsPart};
 use super::streams::{Direction, StreamsPart};
 use std::ops::Range;
 
-/// Rows of a matrix that are moved together, so that a line of the target is written at once.
+/// Rows of a matrix that are moved together, so that a cache line of the target is written at once.
 const ROWS: usize = 16;
 
 /// # Safety
@@ -23,7 +23,7 @@ pub(super) unsafe fn runs(part: &RunsPart<'_>) {
 /// As for `kernels::runs`.
 #[inline]
 unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promises, the same for a length that is known.
+    // SAFETY: the caller's promises, the same with a constant length.
     unsafe {
         match runs.len {
             1 => runs_of::<1>(runs, range, from, to),
@@ -41,7 +41,7 @@ unsafe fn runs_at(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8
     }
 }
 
-/// Where run `i` begins.
+/// The start of run `i` in both buffers.
 ///
 /// # Safety
 /// It is inside of both buffers.
@@ -103,7 +103,7 @@ unsafe fn matrix_of<const N: usize>(part: &MatrixPart<'_>) {
         let last = part.rows.end.min(first + ROWS);
         for c in part.cols.clone() {
             for r in first..last {
-                // SAFETY: rows and columns are those of the part, whose elements lie in the buffers.
+                // SAFETY: rows and columns are in the part, whose elements are inside of the buffers.
                 unsafe {
                     let from = part.from.offset(rows.at(r)).add(c * N);
                     let to = part.to.offset(cols.at(c)).add(r * N);
@@ -139,7 +139,7 @@ unsafe fn streams_of<const N: usize>(part: &StreamsPart<'_>) {
         for i in part.range.clone() {
             for (stream, &offset) in offsets.iter().enumerate() {
                 let woven = (i * k + stream) * N;
-                // SAFETY: element `i` of every stream lies in the buffers.
+                // SAFETY: element `i` of every stream is inside of the buffers.
                 unsafe {
                     let (from, to) = match part.streams.direction {
                         Direction::Weave => (from.offset(offset).add(i * N), to.add(woven)),

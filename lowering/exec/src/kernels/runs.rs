@@ -1,4 +1,4 @@
-//! Runs of bytes that lie in even steps.
+//! Copies of runs of bytes at constant strides.
 
 use super::steps::Repeats;
 use std::ops::Range;
@@ -8,15 +8,15 @@ use std::ops::Range;
 pub(crate) struct Runs {
     pub(crate) len: usize,
     pub(crate) count: usize,
-    /// Bytes from one run to the next in the source.
+    /// Stride of runs in the source, in bytes.
     pub(crate) from: isize,
-    /// The same in the target.
+    /// Stride of runs in the target, in bytes.
     pub(crate) to: isize,
-    /// The same runs at other places.
+    /// Loops around the runs.
     pub(crate) repeats: Repeats,
 }
 
-/// Runs `range` at some of the places.
+/// Runs `range` at some of the repeats.
 #[derive(Clone)]
 pub(super) struct RunsPart<'a> {
     pub(super) runs: &'a Runs,
@@ -27,7 +27,7 @@ pub(super) struct RunsPart<'a> {
 }
 
 impl RunsPart<'_> {
-    /// Where the first run begins on both sides, at each place.
+    /// Start of the first run in both buffers, at each repeat.
     #[inline(always)]
     pub(super) fn places(&self) -> impl Iterator<Item = (*const u8, *mut u8)> + use<> {
         self.runs

@@ -1,23 +1,23 @@
-//! Softmax of rows of `f32` whose elements are neighbours, with vectors of 64 bytes: several rows at once, as each power waits for itself
-//! a dozen times.
+//! Softmax of contiguous rows of `f32` with AVX-512: several rows at once, because the polynomial of the exponential is a
+//! chain of a dozen dependent operations.
 //!
-//! Every bit is that of the loops over 8 numbers in `ops/lanes.rs`: powers are computed as `ops/math.rs` does, of the same numbers, and summed in `f64` in the same
-//! order, an element of a row with every eighth one.
+//! Every bit is that of the loops over 8 numbers in `ops/lanes.rs`: exponentials are computed as in `ops/math.rs`, of the
+//! same numbers, and summed in `f64` in the same order, with every eighth element of a row in one lane.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::isa::Isa;
 use crate::kernels::product::Narrow;
 
-/// The elements of a vector, a multiple of which the lines have that powers are kept in.
+/// Elements of a vector; lines of exponentials are padded to a multiple of it.
 pub(crate) const WIDE: usize = 16;
 
-/// The numbers of which powers of `e` are made.
+/// Constants of the exponential.
 pub(crate) mod powers {
-    /// Adding it rounds to a whole number, whose bits are the lowest.
+    /// Adding it rounds to a whole number, which is then in the lowest bits.
     pub(crate) const ROUND: f32 = 12_582_912.0;
-    /// Less the logarithm of 2: the most of it, of few bits, and what is left.
+    /// Minus the logarithm of 2, in two parts: most of it, with few bits, and the rest.
     pub(crate) const LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
-    /// Of a polynomial, those of the highest powers first.
+    /// Coefficients of the polynomial, highest degree first.
     pub(crate) const FACTORS: [f32; 6] = [
         1.987_569_1e-4,
         1.398_199_9e-3,
@@ -26,15 +26,15 @@ pub(crate) mod powers {
         1.666_666_6e-1,
         0.5,
     ];
-    /// The power of what is less is 0.
+    /// Below this the exponential is 0.
     pub(crate) const LEAST: f32 = -86.6;
 }
 
-/// Where rows are written.
+/// Destination of rows.
 #[derive(Debug)]
 pub(crate) enum Rows<'a> {
     Floats(&'a mut [f32]),
-    /// Scaled by 1, and rounded; what is no number is 0 before it is rounded.
+    /// Requantized to bytes with scale 1; NaN becomes 0 before it is rounded.
     Bytes(&'a mut [u8], Narrow),
 }
 
@@ -47,7 +47,7 @@ impl Rows<'_> {
     }
 }
 
-/// Whether the machine has the vectors.
+/// Returns whether the machine has AVX-512.
 pub(crate) fn is_wide() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -57,11 +57,11 @@ pub(crate) fn is_wide() -> bool {
     false
 }
 
-/// Writes the softmax of rows of `n` elements, which begin where `begins` says in what is written and in what is read, if the machine has the
-/// vectors; says whether it has. `lines` have room for `n` elements of each row, rounded up to vectors.
+/// Writes the softmax of rows of `n` elements, if the machine has AVX-512; otherwise returns false. `begins` has the index
+/// of each row in the result and in the source. `lines` has room for `n` elements of each row, rounded up to whole vectors.
 ///
 /// # Panics
-/// A row lies outside of what is read or written, or there are too few lines.
+/// A row is out of bounds, or `lines` is too short.
 pub(crate) fn softmaxes<const R: usize>(
     source: &[f32],
     to: &mut Rows<'_>,
@@ -83,7 +83,7 @@ pub(crate) fn softmaxes<const R: usize>(
         return false;
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: rows and lines were compared just now, and the machine has the vectors.
+    // SAFETY: rows and lines were checked just now, and the machine has the instructions.
     unsafe {
         vectors::softmaxes(source, to, begins, n, lines);
     }
@@ -98,7 +98,7 @@ mod vectors {
     use std::array::from_fn;
 
     /// # Safety
-    /// All rows are inside of their buffers, and `lines` have a multiple of vectors for each of them, on a machine that has these.
+    /// All rows are inside of their buffers, and `lines` has whole vectors for each of them. The machine has AVX-512.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) unsafe fn softmaxes<const R: usize>(
         source: &[f32],
@@ -143,14 +143,15 @@ mod vectors {
         }
     }
 
-    /// The numbers, and 0 for each that is none.
+    /// The numbers, with NaN replaced by 0.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn numbers(x: __m512) -> __m512 {
         _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x)
     }
 
-    /// Sets lines to the powers of rows less their greatest elements, 0 behind their ends; gives what each has to be multiplied with.
+    /// Sets lines to the exponentials of rows minus their greatest elements, and 0 beyond their ends. Returns the factor of
+    /// each row, the reciprocal of its sum.
     ///
     /// # Safety
     /// The rows have `parts` vectors and the elements of `rest`; the lines have room for vectors of all of them.
@@ -162,7 +163,7 @@ mod vectors {
         lines: [*mut f32; R],
     ) -> [f32; R] {
         let lowest = _mm512_set1_ps(f32::NEG_INFINITY);
-        // SAFETY: the caller's promises; nothing else is read of the last vector than what there is.
+        // SAFETY: the caller's promises; the last vector is loaded with a mask.
         unsafe {
             let part =
                 |k: usize| -> [__m512; R] { from_fn(|r| _mm512_loadu_ps(from[r].add(k * WIDE))) };
@@ -199,7 +200,7 @@ mod vectors {
         }
     }
 
-    /// The greatest of all in each place; one that is no number is not seen.
+    /// The maximum of all elements, in each lane; NaN is skipped.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn greatest(x: __m512) -> __m512 {
@@ -209,7 +210,7 @@ mod vectors {
         _mm512_max_ps(x, _mm512_permute_ps::<0b10_11_00_01>(x))
     }
 
-    /// What all add up to, in the order of `lanes::sum`.
+    /// The sum of all lanes, in the order of `lanes::sum`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn sum(x: __m512d) -> f64 {
@@ -222,7 +223,7 @@ mod vectors {
         _mm_cvtsd_f64(_mm_add_sd(twos, _mm_unpackhi_pd(twos, twos)))
     }
 
-    /// `math::power` of each.
+    /// The exponential of each element, as `math::power`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn power<const R: usize>(x: [__m512; R]) -> [__m512; R] {

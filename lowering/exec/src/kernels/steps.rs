@@ -1,4 +1,4 @@
-//! Places in even steps on both sides.
+//! Loops with constant strides in the source and in the target.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
     pub(crate) count: usize,
-    /// What a step adds to the place in the source.
+    /// Stride in the source.
     pub(crate) from: isize,
-    /// What a step adds to the place in the target; positive where there are several.
+    /// Stride in the target; positive if there is more than one step.
     pub(crate) to: isize,
 }
 
 impl Loop {
-    /// One place.
+    /// A single step.
     pub(crate) const ONCE: Loop = Loop {
         count: 1,
         from: 0,
@@ -21,7 +21,7 @@ impl Loop {
     };
 }
 
-/// Places of a loop around another one, which are numbered one after the other.
+/// Two nested loops, whose places are numbered consecutively.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeats {
     pub(crate) outer: Loop,
@@ -29,18 +29,18 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// One place.
+    /// A single place.
     pub(crate) const ONCE: Repeats = Repeats {
         outer: Loop::ONCE,
         inner: Loop::ONCE,
     };
 
-    /// How many places there are.
+    /// Number of places.
     pub(crate) fn count(self) -> usize {
         self.outer.count * self.inner.count
     }
 
-    /// Where some of the places are, if the first one is at `from` and `to`.
+    /// Addresses of some of the places, if the first one is at `from` and `to`.
     #[inline(always)]
     pub(super) fn places(
         self,

@@ -1,19 +1,18 @@
-//! Some streams that are woven into one, or one that is taken apart.
+//! Interleaving of several streams into one, and deinterleaving.
 
 use super::steps::Repeats;
 use std::ops::Range;
 
-/// Which side has one run and which has the streams.
+/// Interleave or deinterleave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From streams of the source to a run of the target.
+    /// Interleaves streams of the source into a run of the target.
     Weave,
-    /// From a run of the source to streams of the target.
+    /// Deinterleaves a run of the source into streams of the target.
     Part,
 }
 
-/// Element `i` of stream `k` lies at `offsets[k] + i * unit` on one side, and at `(i * streams + k) * unit` on
-/// the other one.
+/// Element `i` of stream `k` is at `offsets[k] + i * unit` on one side and at `(i * streams + k) * unit` on the other one.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub(crate) direction: Direction,
@@ -22,26 +21,26 @@ pub(crate) struct Streams {
     /// Elements of a stream.
     pub(crate) count: usize,
     pub(crate) offsets: Vec<isize>,
-    /// The same streams at other places.
+    /// Loops around the streams.
     pub(crate) repeats: Repeats,
-    /// For 64-byte vectors, what each vector that is written takes of each that is read.
+    /// For 64-byte vectors: the bytes that each stored vector takes from each loaded one.
     pub(crate) wide: Vec<Pick<64>>,
-    /// The same for 16-byte vectors.
+    /// For 16-byte vectors: the bytes that each stored vector takes from each loaded one.
     pub(crate) narrow: Vec<Pick<16>>,
 }
 
-/// The bytes that a vector takes of another one.
+/// The bytes that a vector takes from another one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Pick<const V: usize> {
-    /// The byte that each byte is; 128 and more where it is none.
+    /// For each byte the index of its source; at least 128 if it comes from another vector.
     pub(crate) bytes: [u8; V],
-    /// Bit `i` says whether byte `i` is one.
+    /// Bit `i` says whether byte `i` comes from this vector.
     pub(crate) mask: u64,
 }
 
 impl Streams {
-    /// The most streams that one kernel takes.
+    /// Most streams of one kernel.
     pub(crate) const MOST: usize = 8;
 
     pub(crate) fn new(
@@ -63,7 +62,7 @@ impl Streams {
     }
 }
 
-/// For each vector that is written, what it takes of each vector that is read.
+/// For each stored vector, the picks from each loaded vector.
 fn picks<const V: usize>(direction: Direction, unit: usize, k: usize) -> Vec<Pick<V>> {
     let mut picks = Vec::with_capacity(k * k);
     for written in 0..k {
@@ -95,7 +94,7 @@ fn picks<const V: usize>(direction: Direction, unit: usize, k: usize) -> Vec<Pic
     picks
 }
 
-/// Elements `range` of each stream at some of the places.
+/// Elements `range` of each stream at some of the repeats.
 pub(super) struct StreamsPart<'a> {
     pub(super) streams: &'a Streams,
     pub(super) range: Range<usize>,
@@ -105,7 +104,7 @@ pub(super) struct StreamsPart<'a> {
 }
 
 impl StreamsPart<'_> {
-    /// Where the streams begin on both sides, at each place.
+    /// Start of the streams in both buffers, at each repeat.
     #[inline(always)]
     pub(super) fn places(&self) -> impl Iterator<Item = (*const u8, *mut u8)> + use<> {
         self.streams

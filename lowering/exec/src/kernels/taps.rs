@@ -1,18 +1,21 @@
-//! Sums over the places of a kernel, of elements that lie side by side: several positions of a result at once, in registers.
+//! Depthwise convolution of `f32`, along channels or rows: several positions of a result at once, in registers.
 //!
-//! Each element is the sum over the places in order, each product added with one rounding where the machine has that, and what it
-//! begins with added last; it does not depend on which positions and elements are worked on together.
+//! Each element sums its taps in order, with fused multiply-add where the machine has it, and its initial value is added
+//! last. The result does not depend on which positions and elements are computed together.
+//!
+//! Along channels, a position with taps at elements 0 and 64 and weights at 0 and 64 sums, for each channel `c`, `x[c] *
+//! w[c] + x[64 + c] * w[64 + c]`.
 
 use crate::isa::Isa;
 
 /// Some positions of a result.
 #[derive(Debug)]
 pub(crate) struct Taps<'a> {
-    /// Of each place of the kernel where the first element of the first position lies, and its first weight.
+    /// For each tap, the index of the first position's first element and of its first weight.
     pub(crate) taps: &'a [(usize, usize)],
-    /// Whether a place has one weight for all elements, and they begin with one number, or there is one for each.
+    /// True if a tap has one weight for all elements and there is one initial value; false if each element has its own.
     pub(crate) one: bool,
-    /// How many positions there are, and how far apart in what is read and in what is written.
+    /// Number of positions, and their strides in the operand and in the result.
     pub(crate) positions: usize,
     pub(crate) read: usize,
     pub(crate) write: usize,
@@ -24,7 +27,7 @@ impl Taps<'_> {
     /// Writes the sums.
     ///
     /// # Panics
-    /// What is read or written is outside of its list, or positions lie in one another in the result.
+    /// An access is out of bounds, or positions overlap in the result.
     pub(crate) fn run(&self, isa: Isa, x: &[f32], w: &[f32], start: &[f32], out: &mut [f32]) {
         if self.positions == 0 || self.count == 0 {
             return;
@@ -53,7 +56,7 @@ impl Taps<'_> {
             let (x, w, start) = (x.as_ptr(), w.as_ptr(), start.as_ptr());
             let own = out.as_mut_ptr();
             if isa == Isa::Avx512 {
-                // SAFETY: all places were compared just now, and the machine has the vectors, as `isa` was found.
+                // SAFETY: all accesses were checked just now, and the machine has the instructions, as `isa` was detected.
                 return unsafe { vectors::wide::all(self, x, w, start, own) };
             }
             if isa == Isa::Avx2 && is_x86_feature_detected!("fma") {
@@ -96,7 +99,8 @@ mod vectors {
                 use std::arch::x86_64::*;
 
                 /// # Safety
-                /// What `taps` reads and writes is inside of the lists that these point to, on a machine that has these vectors.
+                /// All that `taps` reads and writes is inside of the lists that these point to, on a machine that has these
+                /// instructions.
                 #[target_feature(enable = $features)]
                 pub(in super::super) unsafe fn all(
                     taps: &Taps<'_>,
@@ -107,8 +111,8 @@ mod vectors {
                 ) {
                     let lists = (x, w, start, out);
                     let mut at = 0;
-                    // SAFETY: the elements from `at` on are as many as each call needs, but for the last one, which is told how many
-                    // there are; all else is the caller's promise.
+                    // SAFETY: each call has its number of elements from `at` on, and the last one is masked; the rest is
+                    // the caller's promise.
                     unsafe {
                         while at + 4 * $lanes <= taps.count {
                             positions::<4, false>(taps, lists, at);
@@ -130,10 +134,11 @@ mod vectors {
 
                 type Lists = (*const f32, *const f32, *const f32, *mut f32);
 
-                /// `V` vectors from element `at` on of every position; with `SOME` the elements that there are from there on.
+                /// Computes `V` vectors from element `at` on of every position; with `SOME` only the elements that exist.
                 ///
                 /// # Safety
-                /// As for `all`; there are `V` vectors from `at` on, and with `SOME` at least one element and no whole vector.
+                /// As for `all`; there are `V` vectors from `at` on, and with `SOME` at least one element and no whole
+                /// vector.
                 #[inline]
                 #[target_feature(enable = $features)]
                 unsafe fn positions<const V: usize, const SOME: bool>(
@@ -142,7 +147,7 @@ mod vectors {
                     at: usize,
                 ) {
                     let mut position = 0;
-                    // SAFETY: positions `position..position + P` are there.
+                    // SAFETY: positions `position..position + P` exist.
                     unsafe {
                         while position < taps.positions {
                             position += match taps.positions - position {
@@ -155,7 +160,7 @@ mod vectors {
                     }
                 }
 
-                /// `V` vectors of each of `P` positions; gives how many positions these are.
+                /// Computes `V` vectors of each of `P` positions; returns `P`.
                 ///
                 /// # Safety
                 /// As for `positions`; there are `P` positions from `position` on.
@@ -168,8 +173,8 @@ mod vectors {
                     position: usize,
                 ) -> usize {
                     let some: $mask = ($some)(taps.count - at);
-                    // SAFETY: the caller has these positions and elements, which are inside of the lists; with `SOME` only the
-                    // elements that there are are read and written.
+                    // SAFETY: the caller has these positions and elements, which are inside of the lists; with `SOME` loads
+                    // and stores are masked.
                     unsafe {
                         let load = |from: *const f32| match SOME {
                             true => ($load_some)(from, some),

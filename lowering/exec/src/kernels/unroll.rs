@@ -1,6 +1,7 @@
-//! Loops over the vectors of a block, written out: an array is kept in registers only where all its places are constants.
+//! Unrolled loops over the vectors of a block: the compiler keeps an array in registers only if all its indices are
+//! constants.
 
-/// Runs a body for each number below a constant that is at most 16.
+/// Evaluates a body for each number below a constant that is at most 16.
 macro_rules! each {
     ($n:expr, |$i:ident| $body:expr) => {
         each!(@ $n, $i, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -15,8 +16,8 @@ macro_rules! each {
 
 pub(super) use each;
 
-/// The same number, of which the compiler knows nothing: steps are added one after another, and no sum of them is kept in a
-/// register of its own, of which there are too few.
+/// The same number, opaque to the compiler, so that it adds steps one after another instead of keeping their sums in
+/// registers, of which there are too few.
 #[inline(always)]
 pub(super) fn kept(number: isize) -> isize {
     let mut number = number;
