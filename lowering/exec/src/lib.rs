@@ -1,19 +1,20 @@
-//! Runs what optc lays out: bufferized programs in real buffers, strided, tiled and padded as their layouts say, and
-//! conversions between layouts at the speed of memory.
+//! Runs bufferized programs in real buffers, which are strided, tiled and padded as their layouts say, and converts tensors
+//! between layouts at the speed of memory.
 //!
-//! An [`Executable`] is made once of a function whose memory is decided (`bufferize`, `plan-memory`): every operation
-//! becomes a step with the places of its operands and results, and constants are prepared. Running it fills the arguments'
-//! buffers, executes the steps and reads the results.
+//! An [`Executable`] is compiled once from a function whose memory is planned (`bufferize`, `plan-memory`): each operation
+//! becomes a step with the slots of its operands and results, or is fused into another step, and constants are packed. A
+//! run fills the arguments' buffers, executes the steps and reads the results.
 //!
-//! An operation has a kernel of its own, or goes the way that is there for all: its operands are gathered to logical order,
-//! it is evaluated by the semantics that it declares, and the results are scattered. What that moves is counted as
-//! [`staged`](StepProfile::staged) bytes. Threads share the work of a step by parts of its result, never a sum: no result depends on their number.
+//! An operation has a kernel of its own, or is run by its declared semantics: its operands are gathered to row-major order,
+//! it is evaluated, and the results are scattered. The bytes that this moves are counted as
+//! [`staged`](StepProfile::staged). Threads share the work of a step by parts of its result, never a sum, so that no result
+//! depends on the number of threads.
 //!
-//! A [`ConversionPlan`] moves a tensor from one layout to any other one. It is made once: layouts are cut into
-//! boxes in which both are affine, padding into boxes of its own, and each box gets a kernel. Running it is loops
-//! around that kernel, on one thread or several, and the bytes are the same for any number of them.
+//! A [`ConversionPlan`] moves a tensor from one layout to another. It is made once: the layouts are cut into boxes in which
+//! both are affine, padding into boxes of its own, and each box gets a kernel. Running it is loops around these kernels, on
+//! one thread or several, and the bytes are the same for any number of threads.
 //!
-//! What moves is counted: a [`Moved`] has the bytes that loops of this crate have read and written.
+//! A [`Moved`] counts the bytes that loops of this crate read and write.
 //!
 //! ```
 //! use optc_exec::{ConversionOptions, ConversionPlan, Moved};
@@ -30,22 +31,23 @@
 //! ```
 //!
 //! # Unsafe code
-//! This is the one crate that has any, in the kernels below `kernels`, where threads share a target and where sums of products
-//! are handed rows. A plan proves before it is run that every box lies inside both buffers and that no two boxes write one
-//! byte; what it cannot prove this of goes element by element through slices. The reach of all offsets of a contraction is
-//! compared with its buffers before it is run; sums over the places of a kernel compare what they read and write with the lists
-//! that they are given. The portable kernels run under Miri:
+//! This is the only crate with unsafe code: in the kernels of `kernels`, where threads share a target, and where kernels of
+//! products get pointers to rows. A plan proves before it is run that every box is inside of both buffers and that no two
+//! boxes write one byte; where it cannot prove this, elements are moved one by one through slices. The least and the
+//! greatest offset of a contraction are compared with its buffers before it is run. Depthwise kernels check all that they
+//! read and write against the slices that they get. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 //!
 //! # Files
-//! - `convert`: `plan.rs` cuts two layouts into boxes in which both are affine, `gaps.rs` padding into boxes of its own, `nest.rs` merges
-//!   strides, `task.rs` chooses a kernel and the loops around it.
-//! - `compile.rs` makes the steps of a function. `access.rs` has the offsets of an operand's elements, `memory.rs` what a step borrows, `fuse.rs`
-//!   element-wise operations that become one step, `begin.rs` and `finish.rs` prologues and epilogues of sums, `bytes.rs` products of integers with
-//!   zero points.
-//! - `ops` has a step a kind of operation, `kernels` the loops that move bytes and sum products, in a portable form and for AVX2 and AVX-512.
-//! - `team.rs` shares the work of a step by threads. `tiles` runs groups of a plan program by program: `sketch.rs` is one program, `form.rs` the
-//!   kernels of equal sketches, `run.rs` the grid.
+//! - `convert`: `plan.rs` cuts two layouts into boxes in which both are affine, `gaps.rs` cuts padding into boxes of its
+//!   own, `nest.rs` merges loops, `task.rs` chooses a kernel and the loops around it.
+//! - `compile.rs` compiles a function to steps. `access.rs` has the offsets of an operand's elements, `memory.rs` the
+//!   slices that a step reads and writes. `fuse.rs` fuses element-wise operations, `begin.rs` and `finish.rs` fuse
+//!   prologues and epilogues of products, `bytes.rs` turns products of integers into products of bytes with zero points.
+//! - `ops` has a kernel for each kind of operation. `kernels` has the loops that move bytes and the micro-kernels of
+//!   products, portable and for AVX2 and AVX-512.
+//! - `team.rs` shares the work of a step between threads. `tiles` runs the groups of a plan program by program: `sketch.rs`
+//!   describes one program, `form.rs` compiles equal sketches to kernels, `run.rs` runs the grid.
 
 mod access;
 mod begin;

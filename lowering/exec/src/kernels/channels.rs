@@ -203,7 +203,7 @@ impl<B: Byte> Places<B> {
                 positions,
             };
             // SAFETY: each position has a column for each tap, all channels of which are readable, and a place of its own
-            // for as many elements; all of this was checked just now. Weights are made only on machines that have the
+            // for as many elements; all of this was checked above. Weights are made only on machines that have the
             // instructions.
             unsafe { vectors::line(&line, narrow) };
         }

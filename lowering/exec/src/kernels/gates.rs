@@ -95,7 +95,7 @@ impl Columns {
         );
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.isa == Isa::Avx512 {
-            // SAFETY: rows and weights have all terms, as was checked just now, `to` has room for the sums, and the machine
+            // SAFETY: rows and weights have all terms, as was checked above, `to` has room for the sums, and the machine
             // has the instructions.
             unsafe {
                 match (n, self.vectors) {

@@ -83,7 +83,7 @@ pub(crate) fn softmaxes<const R: usize>(
         return false;
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: rows and lines were checked just now, and the machine has the instructions.
+    // SAFETY: rows and lines were checked above, and the machine has the instructions.
     unsafe {
         vectors::softmaxes(source, to, begins, n, lines);
     }

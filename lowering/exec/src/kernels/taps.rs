@@ -3,8 +3,8 @@
 //! Each element sums its taps in order, with fused multiply-add where the machine has it, and its initial value is added
 //! last. The result does not depend on which positions and elements are computed together.
 //!
-//! Along channels, a position with taps at elements 0 and 64 and weights at 0 and 64 sums, for each channel `c`, `x[c] *
-//! w[c] + x[64 + c] * w[64 + c]`.
+//! Along channels, a position with taps at elements 0 and 64 and weights at 0 and 64 computes, for each channel `c`,
+//! `x[c] * w[c] + x[64 + c] * w[64 + c]`.
 
 use crate::isa::Isa;
 
@@ -56,7 +56,7 @@ impl Taps<'_> {
             let (x, w, start) = (x.as_ptr(), w.as_ptr(), start.as_ptr());
             let own = out.as_mut_ptr();
             if isa == Isa::Avx512 {
-                // SAFETY: all accesses were checked just now, and the machine has the instructions, as `isa` was detected.
+                // SAFETY: all accesses were checked above, and the machine has the instructions, as `isa` was detected.
                 return unsafe { vectors::wide::all(self, x, w, start, own) };
             }
             if isa == Isa::Avx2 && is_x86_feature_detected!("fma") {

@@ -668,8 +668,8 @@ impl Products {
         self.centred.is_some_and(|c| c.unsigned[side - LEFT])
     }
 
-    /// Zero point of the rows with its sign bit flipped and zero point of the columns, given the zero points as stored in
-    /// the buffer.
+    /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns. `zeros` are the zero points as
+    /// stored in the buffer.
     fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
         if self.centred.is_none() {
             return (TURNED_ZERO, 0);
@@ -1226,7 +1226,7 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     /// Initial values that are one number for each row, or one for each column.
     row_starts: Vec<E::Number>,
     column_starts: [E::Number; MOST_COLUMNS],
-    /// Zero point of the rows with its sign bit flipped, and zero point of the columns.
+    /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns.
     less: (u8, i32),
     /// Compensation of each row for the zero point of the columns, added to its sums.
     more: Vec<E::Number>,

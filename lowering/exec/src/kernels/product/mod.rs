@@ -6,8 +6,8 @@
 //! integers are exact, except that they wrap around.
 //!
 //! Floats are multiplied as `f32`, and `i32` as they are. Of 8-bit integers, four terms are one factor, a quad. Quads are
-//! multiplied as bytes by VNNI, or as `i16` on machines without it. For example, the quads `[1, 2, 3, 4]` and `[5, 6, 7,
-//! 8]` add 5 + 12 + 21 + 32 = 70 to an `i32` accumulator.
+//! multiplied as bytes by VNNI, or as `i16` on machines without it. For example, the quads
+//! `[1, 2, 3, 4]` and `[5, 6, 7, 8]` add 5 + 12 + 21 + 32 = 70 to an `i32` accumulator.
 
 mod narrow;
 mod pack;
@@ -185,7 +185,7 @@ impl<B: Byte> Weights<B> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let to = (to.as_mut_ptr().cast(), to.len());
-            // SAFETY: the length of the line was checked just now, all places are elements of the size that is written, and
+            // SAFETY: the length of the line was checked above, all places are elements of the size that is written, and
             // the machine has the instructions.
             unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, (narrow, scale)) };
         }
@@ -208,7 +208,7 @@ impl<B: Byte> Weights<B> {
         );
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.dots {
-            // SAFETY: the length of the line was checked just now, and the machine has the instructions.
+            // SAFETY: the length of the line was checked above, and the machine has the instructions.
             unsafe { vectors::along::dots(line, &self.list, to, self.begin) };
             return;
         }

@@ -23,8 +23,8 @@ pub(crate) trait Cell: Element {
         }
     }
 
-    /// Transposes `count` rows, `step` apart, of one element for each place: element `i` of row `j` goes to `out[places[i]
-    /// + j]`.
+    /// Transposes `count` rows, `step` apart, of one element for each place: element `i` of row `j` goes to
+    /// `out[places[i] + j]`.
     ///
     /// # Panics
     /// There are less than eight rows or more than eight places, or a place is out of bounds.
@@ -76,7 +76,7 @@ macro_rules! narrow {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
                 {
                     let rows = rows.map(|row| row.as_ptr().cast());
-                    // SAFETY: the lengths of rows and places were compared just now.
+                    // SAFETY: the lengths of rows and places were compared above.
                     unsafe { super::vectors::$turn(rows, whole, to.as_mut_ptr().cast(), width) };
                 }
                 #[cfg(any(not(target_arch = "x86_64"), miri))]
@@ -289,7 +289,7 @@ fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[
         }
         let starts = &starts[..places.len()];
         for first in eights(count) {
-            // SAFETY: rows `first..first + 8` and as many elements from each place on were checked just now, `starts` are
+            // SAFETY: rows `first..first + 8` and as many elements from each place on were checked above, `starts` are
             // places of `out`, which is borrowed, and the machine has AVX2.
             unsafe { super::vectors::turn_out(from.add(first * step), step, starts, first) };
         }
@@ -476,7 +476,7 @@ fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
         let rows = rows.map(<[f32]>::as_ptr);
-        // SAFETY: the lengths of rows and places were compared just now, and the machine has AVX2.
+        // SAFETY: the lengths of rows and places were compared above, and the machine has AVX2.
         unsafe { super::vectors::turn(rows, whole, to.as_mut_ptr(), width) };
         return;
     }

@@ -113,7 +113,7 @@ impl<B: Byte> Slid<B> {
             let places = rows.iter();
             let starts =
                 places.map(|row| (from.wrapping_add(row[0]), to.wrapping_add(row[1]).cast()));
-            // SAFETY: all rows were checked just now, and the machine has the instructions; the callers have elements of
+            // SAFETY: all rows were checked above, and the machine has the instructions; the callers have elements of
             // the size that is written.
             unsafe { vectors::rows(self, starts, count, how) };
         }
