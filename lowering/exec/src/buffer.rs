@@ -20,7 +20,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of so many bytes, poisoned or 0; `None` if the allocation fails.
+    /// A buffer of `bytes` bytes, poisoned or 0; `None` if the allocation fails.
     pub(crate) fn new(bytes: usize, poisoned: bool) -> Option<Buffer> {
         let count = bytes.div_ceil(UNIT).checked_add(CACHE_LINE / UNIT)?;
         let mut units = Vec::new();

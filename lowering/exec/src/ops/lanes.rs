@@ -394,7 +394,7 @@ const AHEAD: usize = 12;
 const ROOM: usize = 192 << 10;
 /// Most rows that are computed at once.
 const MOST: usize = 1024;
-/// Most rows at once if consecutive elements of a row are pages apart.
+/// Most rows at once if consecutive elements of a row are more than a page apart.
 const FAR: usize = 128;
 /// Elements of a page.
 const PAGE: u64 = 1024;

@@ -58,8 +58,8 @@ const MOST_ROWS: usize = 1024;
 const BESIDE: usize = 1 << 18;
 /// Most rows for which columns are read in place instead of packed.
 const FEW_ROWS: usize = 48;
-/// A product is small if each operand has at most `SMALL` elements. Operands of the next small product are prefetched if
-/// there are at least `MANY` products.
+/// An operand is small if one product reads at most `SMALL` elements of it. Small operands of the next product are
+/// prefetched if there are at least `MANY` products.
 const SMALL: usize = 8192;
 const MANY: u64 = 8;
 /// Most rows whose sums are initialized, accumulated and stored before the next rows, so that the sums of a panel stay in
@@ -1019,8 +1019,8 @@ impl Costs<'_> {
         let [m, n, k] = [rows.len(), columns.len(), k].map(|count| count as f64);
         let lanes = self.micro.columns as f64 / 2.0;
         let at_once = self.micro.rows as f64;
-        // Idle multiply-add slots when there are few rows: each sum waits for the previous one, so a group costs at least
-        // five rows.
+        // Idle multiply-add slots when there are few rows: each sum waits for the previous one, so the last, partial group
+        // costs at least five rows.
         let rest = m % at_once;
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
         let multiplied = busy * (n / lanes).ceil() * (k / self.together).ceil();
@@ -1172,7 +1172,7 @@ fn turned<E: Source>(factors: &mut [E::Factor]) {
     );
 }
 
-/// Returns room for so many elements.
+/// Returns room for `count` elements.
 fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
     let words = (count * size_of::<E>()).div_ceil(size_of::<u32>());
     if cells.len() < words {

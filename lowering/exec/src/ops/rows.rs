@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Rows that are computed together.
 #[derive(Clone, Copy, Debug)]
 enum Group {
-    /// So many adjacent rows, both in the operand and in the result.
+    /// A number of rows that are adjacent both in the operand and in the result.
     Run(usize),
     /// [`LANES`] rows that are adjacent in the operand.
     Neighbours,

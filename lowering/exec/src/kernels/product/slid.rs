@@ -20,7 +20,7 @@ pub(crate) struct Slid<B> {
     list: Vec<(usize, Quad<B>)>,
     /// The greatest offset.
     behind: usize,
-    /// Initial value of each sum, without the compensation for flipped sign bits.
+    /// Initial value of each sum; it includes the compensation for flipped sign bits, which the caller computes.
     begin: i32,
     stride: usize,
     dilation: usize,
