@@ -200,8 +200,8 @@ impl Executable {
         Ok(executable)
     }
 
-    /// Bytes that a run takes: arguments, results, constants, the arena, values with memory of their own, and the scratch
-    /// memory of kernels on each thread.
+    /// Bytes that a run takes: arguments, results, constants, the arena, values with memory of their own, the packed
+    /// constants of kernels, and their scratch memory on each thread. Of called functions the largest one counts.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let constants = self.constants.iter().map(|c| c.bytes().len());
