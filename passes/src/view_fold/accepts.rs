@@ -1,4 +1,4 @@
-//! Which layouts the target lets an operation have at a port, the other ports left aside.
+//! Layouts that the target allows at a port of an operation, the other ports left aside.
 
 use super::ends;
 use super::layouts::{LayoutId, Layouts};
@@ -10,8 +10,8 @@ use optc_ir::Role;
 use optc_layout::{Layout, Mode};
 use optc_target::Accept;
 
-/// Whether the target's row takes a layout at a port in some form, which is not the one by default. What the checker of
-/// certificates takes is taken here.
+/// Returns whether the target's row takes a layout other than the default one at a port, in some form. This agrees with
+/// the checker of certificates.
 pub(crate) fn admits(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -25,7 +25,7 @@ pub(crate) fn admits(
     let modes = match sig.accept {
         Accept::Any => return true,
         Accept::ChannelOrders if !data_port => return true,
-        // What a call takes, or another operation that runs functions, is its default alone.
+        // A call, or another operation that runs functions, takes its default alone.
         Accept::RowMajor if !sig.declared.is_empty() => return false,
         Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
         _ => layouts.modes(layout),
@@ -46,7 +46,7 @@ pub(crate) fn admits(
     }
 }
 
-/// The layout a value has where nothing is chosen: what naive lowering uses at this port.
+/// The layout of a value where nothing is chosen: naive lowering uses it at this port.
 pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
     if let Some(&layout) = sig.declared.get(port) {
         return layout;
@@ -126,9 +126,9 @@ fn default_run(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<La
     layouts.formed(shape, sig.bits[port], &form)
 }
 
-/// The order of a contraction's port by default, where row-major is none that the kernel takes:
-/// batch, then what is not innermost, then the role that is, of those that the row takes there the first of
-/// [`runs::TRIED`]. K is one run in the order of [`Signature::reference_k`].
+/// The default order of a contraction's port where the kernel does not take row-major: batch first, then the roles that
+/// are not innermost, then the innermost role. That role is the first of [`runs::TRIED`] that the row takes there. K is
+/// one run in the order of [`Signature::reference_k`]. `None` where row-major is taken.
 fn contract_default(sig: &Signature, port: usize) -> Option<Vec<usize>> {
     let labels = sig.labels(port);
     let role = |dim: usize| labels[dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
@@ -178,7 +178,7 @@ fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
     order.iter().map(whole).collect()
 }
 
-/// Whether the target lets the operation read or write a layout at a port, the other ports left aside.
+/// Returns whether the target lets the operation read or write a layout at a port, the other ports left aside.
 pub(crate) fn accepts_layout(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -188,7 +188,7 @@ pub(crate) fn accepts_layout(
     layout == default_layout(sig, layouts, port) || takes_layout(sig, layouts, port, layout)
 }
 
-/// The same of a layout that is not the default one.
+/// [`accepts_layout`] for a layout that is not the default one.
 pub(crate) fn takes_layout(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -204,7 +204,7 @@ pub(crate) fn takes_layout(
     match sig.accept {
         Accept::RowMajor => false,
         Accept::Any => true,
-        // What shares no dimension lies as it does by default.
+        // A port that shares no dimension has its default layout.
         Accept::CommonOrder if sig.labels(port).iter().all(Option::is_none) => false,
         Accept::CommonOrder | Accept::Matrices | Accept::ContractRuns | Accept::ChannelOrders => {
             accepts_order(sig, layouts, port, layout, &modes)
@@ -216,7 +216,7 @@ pub(crate) fn takes_layout(
     }
 }
 
-/// Whether a row that takes orders takes the one of a layout with these digits.
+/// Returns whether a row that takes orders takes the order of a layout with these digits.
 fn accepts_order(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -243,12 +243,14 @@ pub(crate) fn is_unpadded(modes: &[Mode]) -> bool {
     modes.iter().all(|p| p.extent == p.count)
 }
 
-/// M, N and batch in any digits, K in one run, batch not innermost, and what the row asks of the run that is.
+/// Returns whether a contraction takes these digits: M, N and batch in any digits, K in one run or in allowed several
+/// runs, batch not innermost, and an innermost run as the row demands.
 pub(crate) fn accepts_contract(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     runs::ends_well(sig, port, modes) && has_runs(sig, port, modes)
 }
 
-/// M, N and batch in any digits, K in one run or in several before one that is long, batch not innermost.
+/// Returns whether K is in one run, or in several where a long run is innermost, and batch is not innermost. M, N and
+/// batch may be in any digits.
 fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
     let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
@@ -266,15 +268,15 @@ fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     }
 }
 
-/// Whether a port ends in a run that is long enough for K to be in several.
+/// Returns whether the innermost run of a port is long enough for K to be in several runs.
 fn ends_in_run(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let run = runs::innermost(sig, port, modes).map_or(1, |(_, run)| run);
     let bits = u64::from(sig.bits[port]).saturating_mul(run);
     sig.several_runs.is_some_and(|least| least <= bits)
 }
 
-/// A pointwise convolution contracts the channels of a group: they are one run in the data and in the weights, batch
-/// and spatial are M, the groups are a batch and not innermost.
+/// Returns whether a pointwise convolution takes these digits. It contracts the channels of a group, which must be one
+/// run in the data and in the weights. Batch and spatial dimensions are M. The groups are a batch and not innermost.
 pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     const WEIGHTS: usize = 1;
     if port != 0 && port != WEIGHTS && port != sig.n_operands {
@@ -300,8 +302,8 @@ pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) ->
     }
 }
 
-/// Whether the data of a convolution that reads each position once has its dimensions whole, and innermost one of which a patch
-/// has several elements: what is summed is in runs then.
+/// Returns whether the data of a patches convolution has its dimensions whole, and innermost one along which a patch
+/// has several elements. The summed elements then are in runs.
 fn ends_in_patch(sig: &Signature, modes: &[Mode]) -> bool {
     let (data, weights) = (&sig.shapes[0], &sig.shapes[1]);
     let whole = |m: &Mode| m.div == 1 && m.count == data[m.dim] && m.extent == m.count;
@@ -310,7 +312,8 @@ fn ends_in_patch(sig: &Signature, modes: &[Mode]) -> bool {
     modes.iter().all(whole) && long.is_none_or(inside)
 }
 
-/// Other dimensions whole, in any order; the last one in blocks, a block innermost.
+/// Returns whether the last dimension is in blocks with a block innermost, and the other dimensions are whole, in any
+/// order.
 fn accepts_last_block(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let shape = &sig.shapes[port];
     let Some(last_dim) = shape.len().checked_sub(1) else {
@@ -332,7 +335,7 @@ fn accepts_last_block(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     })
 }
 
-/// The layouts of a window operation's port: channels before spatial, or after.
+/// The layouts of a window operation's port: channels before spatial dimensions, or after them.
 pub(crate) fn channel_orders(sig: &Signature, layouts: &mut Layouts, port: usize) -> Vec<LayoutId> {
     let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
     let is_weight = port == 1 && 1 < sig.n_operands;
@@ -350,7 +353,7 @@ pub(crate) fn channel_orders(sig: &Signature, layouts: &mut Layouts, port: usize
     last.sort_by_key(|&dim| place(dim));
     let first = layouts.row_major(shape, sig.bits[port]);
     match Layout::from_order(shape, sig.bits[port], &last) {
-        // Weights stay as they are declared where there is one order for the others.
+        // Weights stay as declared where the other ports have one order.
         Ok(layout) if sig.channels_last && !is_weight => vec![layouts.intern(layout)],
         _ if sig.channels_last => vec![first],
         Ok(layout) => vec![first, layouts.intern(layout)],

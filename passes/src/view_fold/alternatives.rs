@@ -1,7 +1,8 @@
-//! What an operation or a value might have been, and what the function would cost then: for `--explain` of one name.
+//! Alternatives to a chosen form or layout, and the cost of the function with each: for `--explain` of one name.
 //!
-//! A form or layout is held, and all else is chosen again beside it. The rules of a form are those without which, or, where
-//! several give it, each of those with which alone saturation finds the layouts that the operation has at its ports.
+//! A form or layout is held fixed, and all else is chosen again. The rules named for a form are those without which
+//! saturation does not find the layouts that the operation has at its ports. Where several rules find them
+//! independently, each of those is named.
 
 use super::choose::Choice;
 use super::emit::Emitted;
@@ -21,14 +22,14 @@ use optc_ir::size::SizeTable;
 use optc_ir::{Func, Op, Traffic, Value};
 use optc_layout::Notation;
 
-/// Values that are explained in full; of more the chains alone are given.
+/// The most values that are explained in full. For more values only the chains are given.
 const MOST_VALUES: usize = 4;
-/// Forms, and layouts, that are weighed for one value.
+/// The most forms, and the most layouts, that are weighed for one value.
 const MOST_WEIGHED: usize = 16;
-/// Of these, how many are listed.
+/// How many of the weighed ones are listed.
 const MOST_LISTED: usize = 8;
 
-/// What there is to say of a folded function besides the function.
+/// The data of a folded function that explanations are made from.
 pub(super) struct Folding<'a> {
     pub(super) func: &'a Func,
     pub(super) graph: &'a Graph,
@@ -39,7 +40,7 @@ pub(super) struct Folding<'a> {
     pub(super) naive: u64,
 }
 
-/// For each new value that has this name, or comes from this place, what it might have been.
+/// The alternatives of each new value that has this name or comes from this place.
 pub(super) fn alternatives(
     folding: &Folding<'_>,
     shared: &Shared,
@@ -82,7 +83,7 @@ pub(super) fn alternatives(
     found
 }
 
-/// What is said of one value.
+/// The explanation of one value, while it is made.
 struct About<'f, 's, 'g> {
     folding: &'f Folding<'f>,
     search: &'s mut Search<'g>,
@@ -90,10 +91,10 @@ struct About<'f, 's, 'g> {
     lines: Vec<String>,
 }
 
-/// Something that might have been chosen, and what the function costs with it.
+/// An alternative, and the cost of the function with it.
 struct Other {
     what: String,
-    /// Why it cannot be, where it cannot.
+    /// The cost, or the reason why the alternative cannot be chosen.
     weight: Result<Weight, String>,
 }
 
@@ -102,7 +103,7 @@ impl About<'_, '_, '_> {
         self.lines.push(line);
     }
 
-    /// The operation of the original that a new value is a result of, and the storage group that it is of.
+    /// The operation of the original whose result a new value is, and the value's storage group.
     fn place(&self, value: Value) -> (Option<Op>, Option<Group>) {
         let emitted = self.folding.emitted;
         let made = emitted.func.def_op(value);
@@ -121,7 +122,7 @@ impl About<'_, '_, '_> {
         (op, group)
     }
 
-    /// The values of the original that a new one holds, each once.
+    /// The original values that a new one holds, each once.
     fn held(&self, value: Value) -> Vec<Value> {
         let mut all = Vec::new();
         for &(old, new) in &self.folding.emitted.held {
@@ -132,7 +133,7 @@ impl About<'_, '_, '_> {
         all
     }
 
-    /// What a reshape, a transpose or another rearrangement of the original moves as it stands there.
+    /// Says how many bytes a reshape, transpose or other rearrangement of the original moves where it is left unfolded.
     fn unfolded(&mut self, old: Value) {
         let Folding { func, cx, .. } = *self.folding;
         let Some(op) = func.def_op(old) else { return };
@@ -178,7 +179,7 @@ impl About<'_, '_, '_> {
         }
     }
 
-    /// What the function costs as it is, and lowered naively.
+    /// Says what the function costs as chosen, and lowered naively.
     fn total(&mut self) {
         let bytes = movement(self.folding.choice.cost);
         let naive = self.folding.naive;
@@ -191,7 +192,7 @@ impl About<'_, '_, '_> {
         ));
     }
 
-    /// The layouts that an operation has at its ports.
+    /// The chosen layouts at the ports of an operation.
     fn at_ports(&mut self, node: Node) -> Option<Vec<LayoutId>> {
         let graph = self.folding.graph;
         let choice = self.folding.choice;
@@ -212,7 +213,7 @@ impl About<'_, '_, '_> {
         Some(all)
     }
 
-    /// The layout of the copy of a group that serves a need; nothing where it is converted at the port.
+    /// The layout of the copy of a group that serves a need; `None` where the value is converted at the port.
     fn taken(&self, group: Group, need: &Need) -> Option<LayoutId> {
         let state = self.folding.choice.groups[group];
         let there = (1u64 << state.produced) | state.extras;
@@ -229,7 +230,7 @@ impl About<'_, '_, '_> {
         first.or_else(cheap).map(|i| all[i])
     }
 
-    /// Which rules made the form that an operation has.
+    /// Says which rules made the chosen form of an operation.
     fn rules(&mut self, node: Node) {
         let Some(id) = self.folding.graph.nodes[node].signature else {
             return;
@@ -278,7 +279,7 @@ impl About<'_, '_, '_> {
         }
     }
 
-    /// The other forms of an operation.
+    /// Lists the other forms of an operation.
     fn forms(&mut self, node: Node) {
         let modes = self.scales.modes[node].clone();
         let chosen = &self.folding.choice.modes[node];
@@ -293,7 +294,7 @@ impl About<'_, '_, '_> {
         self.list("form", weighed, others.len());
     }
 
-    /// A form in words: what it takes at each port that is no constant.
+    /// A form in words: the layout at each port.
     fn form(&self, node: Node, mode: &NodeMode) -> String {
         let ports = self.folding.graph.nodes[node].ports.iter().enumerate();
         let operands = self.folding.graph.nodes[node].ports.iter();
@@ -316,7 +317,7 @@ impl About<'_, '_, '_> {
         words.join("; ")
     }
 
-    /// The layouts of its root that a port takes.
+    /// The root layouts that a port takes, in words.
     fn taken_words(&self, value: Value, need: &Need) -> String {
         let Some(member) = self.folding.graph.member(value) else {
             return String::new();
@@ -334,7 +335,7 @@ impl About<'_, '_, '_> {
         }
     }
 
-    /// The other layouts that a value might be produced in.
+    /// Lists the other layouts that a value could be produced in.
     fn layouts(&mut self, group: Group) {
         let data = &self.folding.graph.groups[group];
         if data.constant {
@@ -392,7 +393,7 @@ impl About<'_, '_, '_> {
         }
     }
 
-    /// What produces a group, in words.
+    /// The producer of a group, in words.
     fn producer(&self, node: Node) -> String {
         let data = &self.folding.graph.nodes[node];
         match data.kind {
@@ -403,7 +404,7 @@ impl About<'_, '_, '_> {
         }
     }
 
-    /// Lists what might have been, the cheapest first.
+    /// Lists alternatives, the cheapest first.
     fn list(&mut self, noun: &str, mut weighed: Vec<Other>, all: usize) {
         if all == 0 {
             self.say(format!("no other {noun} was found"));

@@ -1,10 +1,11 @@
-//! Results that are found before it is known whether they are needed.
+//! Results that are computed before it is known whether they are needed.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Whether anyone asks for a result. What is found for nobody ends early, with a result of no use; what cannot be ended is not
-/// begun before it is known.
+/// Whether a result is needed, shared by the thread that computes it and the thread that decides. A computation whose
+/// result is not needed ends early with a useless result. A computation that cannot be ended is not begun before the
+/// answer is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked(Arc<State>);
 
@@ -20,24 +21,25 @@ const SURELY: u8 = 1;
 const ENDED: u8 = 2;
 
 impl Asked {
-    /// It is not known yet whether someone will ask.
+    /// A result of which it is not known yet whether it is needed.
     pub(crate) fn perhaps() -> Asked {
         Asked(Arc::default())
     }
 
-    /// Someone asks.
+    /// A result that is needed.
     pub(crate) fn surely() -> Asked {
         let asked = Asked::perhaps();
         asked.confirm();
         asked
     }
 
-    /// Someone asks, unless it has been said that nobody does.
+    /// Says that the result is needed, unless the opposite was said before.
     pub(crate) fn confirm(&self) {
         self.decide(SURELY);
     }
 
-    /// Says, once it is dropped, that nobody asks, unless it has been said that someone does.
+    /// Returns a guard that says, when it is dropped, that the result is not needed, unless the opposite was said
+    /// before.
     pub(crate) fn ending(&self) -> Ending {
         Ending(self.clone())
     }
@@ -46,7 +48,7 @@ impl Asked {
         let State { now, lock, decided } = &*self.0;
         let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let order = Ordering::Relaxed;
-        // What was said first holds.
+        // The first answer holds.
         let _ = now.compare_exchange(PERHAPS, what, order, order);
         drop(held);
         decided.notify_all();
@@ -56,7 +58,7 @@ impl Asked {
         self.0.now.load(Ordering::Relaxed) == ENDED
     }
 
-    /// Waits until it is known, and says whether someone asks.
+    /// Waits for the answer, and returns whether the result is needed.
     pub(crate) fn is_sure(&self) -> bool {
         let State { now, lock, decided } = &*self.0;
         let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +69,7 @@ impl Asked {
     }
 }
 
-/// What [`Asked::ending`] gives.
+/// The guard that [`Asked::ending`] returns.
 pub(crate) struct Ending(Asked);
 
 impl Drop for Ending {

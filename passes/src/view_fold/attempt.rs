@@ -1,4 +1,4 @@
-//! Lays out a function as it is: candidates, choice, bound, and the program that the choice stands for.
+//! Lays out one function: candidates, choice, lower bound, and the program that the choice stands for.
 
 use super::choose::Choice;
 use super::emit::Emitted;
@@ -23,14 +23,14 @@ pub(super) struct Attempt {
     pub(super) emitted: Emitted,
     pub(super) naive: Amount,
     pub(super) naive_padding: Amount,
-    /// No choice of layouts converts fewer bytes.
+    /// A lower bound of the bytes that any choice of layouts converts.
     pub(super) bound: u64,
-    /// Bytes of copies that might have been parts of other values.
+    /// Bytes of copies whose results could have been parts of other values in place.
     pub(super) copied: u64,
     pub(super) dropped: u64,
 }
 
-/// Lays out a function as it is.
+/// Lays out one function.
 ///
 /// # Errors
 /// A size is too large, a pinned layout does not fit, or the target takes the function in no layouts.
@@ -47,7 +47,8 @@ pub(super) fn attempt(
         &mut shared.layouts,
         &mut shared.signatures,
     )?;
-    // Where values may lie without tiles, one that has no room for a run would lie so though its row wants one.
+    // Where values may lie without tiles, a value without room for a run would lie without tiles, though its row wants
+    // a run.
     let lines = graph
         .groups
         .iter()
@@ -90,7 +91,7 @@ fn no_lowering(func: &Func, cx: &PassContext) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(codes::NO_LOWERING, message))
 }
 
-/// Bytes that no lowering goes below.
+/// A lower bound of the bytes of every lowering.
 fn bound_of(search: &mut Search<'_>, choice: &Choice) -> u64 {
     let moved = movement(choice.cost);
     if moved == 0 {
@@ -129,8 +130,7 @@ fn unwritable(func: &Func, numbers: &StandIns) -> Option<Value> {
     func.values.ids().find(leaks)
 }
 
-/// The first value that has no room for the runs or blocks which its operation wants: a buffer has fewer than 2^63
-/// bits.
+/// The first value that has no room for the runs or blocks of its operation: a buffer has fewer than 2^63 bits.
 fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
     let tight = |ty: &TensorType, run: u64| {
         let shape = ty.shape()?;

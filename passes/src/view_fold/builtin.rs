@@ -1,4 +1,7 @@
-//! The built-in rules of the search: each is declared in one place, its equation beside its code.
+//! The built-in rules of the search. Each is declared in one place, its equation beside its code.
+//!
+//! Example: `softmax-any-order` turns a transpose behind a softmax into one in front of it: `convert(softmax(x), o) =
+//! softmax(convert(x, o))`.
 
 use super::accepts::{
     accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded, takes_layout,
@@ -23,7 +26,7 @@ pub(super) struct Builtin {
     name: &'static str,
     equation: &'static str,
     summary: &'static str,
-    /// The operations and ports that it is about.
+    /// The operations and ports that the rule is about.
     concerns: fn(&Signature, usize) -> bool,
     apply: fn(&mut RuleContext<'_>),
 }
@@ -46,14 +49,14 @@ impl SearchRule for Builtin {
     }
 }
 
-/// The rule that constants are written in any layout; it acts on storage groups, not on forms.
+/// The rule that constants are written in any layout. It acts on storage groups, not on forms.
 pub(super) const CONSTANT_ANY_LAYOUT: RuleInfo<'static> = RuleInfo {
     name: "constant-any-layout",
     equation: "convert(constant, o) = constant written in o",
     summary: "a constant is written in the layout that its readers want, at compile time",
 };
 
-/// The rule that cheap values are computed once for each order; it acts on the program, once its layouts are chosen.
+/// The rule that cheap values are computed once for each order. It acts on the program, once its layouts are chosen.
 pub(super) const COMPUTE_TWICE: RuleInfo<'static> = RuleInfo {
     name: "compute-twice",
     equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o)), beside ew(x, y)",
@@ -224,7 +227,7 @@ const OPERATOR: &str = "operator";
 /// Families of windows that have no weights.
 const WINDOWS: &[&str] = &["pool", "resize"];
 
-/// The families that a rule about common orders of their own speaks of.
+/// Families whose common orders have a rule of their own.
 const FAMILIES: &[&str] = &[
     SOFTMAX, NORM, REDUCE, CONCAT, SLICE, BROADCAST, GATHER, OPERATOR,
 ];
@@ -244,7 +247,7 @@ pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
         .collect()
 }
 
-/// An operation of one order for all ports, at the port that hears of orders.
+/// Returns whether an operation has one order for all ports, and this port receives orders.
 fn common(sig: &Signature, port: usize) -> bool {
     sig.is_common_order() && sig.hub.is_none_or(|hub| hub == port)
 }
@@ -253,21 +256,21 @@ fn is_contraction(sig: &Signature, port: usize) -> bool {
     !sig.is_tiled() && sig.accept == Accept::ContractRuns && port <= 2
 }
 
-/// How a layout of a contraction's port departs from the default.
+/// The way in which a layout of a contraction's port departs from the default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Departure {
-    /// The batch alone lies elsewhere.
+    /// The batch alone is elsewhere.
     Batch,
-    /// M, N and K are in another order, K in its own.
+    /// M, N and K are in another order, the digits of K in their own.
     Transposed,
-    /// K is in another order.
+    /// The digits of K are in another order.
     PermutedK,
 }
 
 fn common_order(cx: &mut RuleContext<'_>) {
     let sig = cx.signature;
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
-        // Of labels that are of one extent everywhere it is the same from whatever port the order comes.
+        // If every label has one extent, the forms do not depend on the port that the order comes from.
         if sig.is_even && cx.followed.contains(&order) {
             continue;
         }
@@ -279,8 +282,9 @@ fn common_order(cx: &mut RuleContext<'_>) {
     }
 }
 
-/// All ports in one order; where runs are long, a broadcast operand whose part of it the target refuses
-/// keeps its default, and on a machine of lines lies in one or in none, in this order.
+/// Forms with all ports in one order. Where the row wants long runs, a broadcast operand keeps its default if the
+/// target refuses its part of the order. On a machine of lines, a broadcast operand lies in a line or in none, in this
+/// order.
 fn follow(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -291,7 +295,7 @@ fn follow(
     let n_full = sig.labels(full).iter().flatten().count();
     let mut forms = vec![Vec::with_capacity(sig.n_ports())];
     let mut restricted = Restricted::new(layouts, order, source, layout);
-    // Ports of the same dimensions lie alike.
+    // Ports of the same dimensions have the same layout.
     let like = |port: usize| match sig.lines {
         Some(_) => (0..port).find(|&other| long(sig, other) == long(sig, port)),
         None => None,
@@ -343,7 +347,7 @@ fn follow(
     forms
 }
 
-/// Whether an operation takes these layouts, one a port, where values are row-major.
+/// Returns whether an operation takes these layouts, one a port, on a target where values are row-major.
 fn is_over_axes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
     let Some(over) = &sig.over else { return true };
     let port = |(port, &layout): (usize, &LayoutId)| {
@@ -356,8 +360,9 @@ fn is_over_axes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bo
     ports.is_some_and(|ports| over.takes(&sig.freedom, &ports))
 }
 
-/// Whether ports of the same dimensions and other sizes, parts and their whole, have the same dimension innermost in their lanes
-/// and in their rows, as the checker asks: a digit that the parts lack is not innermost in the whole.
+/// Returns whether ports of the same dimensions and different sizes (parts and their whole) have the same dimension
+/// innermost in their lanes and in their rows. The checker demands this. A digit that the parts lack must not be
+/// innermost in the whole.
 fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
     let n = sig.n_ports();
     let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
@@ -378,7 +383,7 @@ fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool 
             there.map(|d| d.label).collect()
         };
         let places = [Place::Lane, Place::Row].map(|place| [placed(&x, place), placed(&y, place)]);
-        // Where a dimension of the tile has one element in the other port, what is behind it moves up.
+        // Where a dimension of the tile has one element at the other port, the dimension behind it moves up.
         if !places.iter().flatten().flatten().all(|&label| both(label)) {
             return true;
         }
@@ -390,7 +395,7 @@ fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool 
     })
 }
 
-/// The labels of a port that have more than one element there, with how many.
+/// The labels of a port that have more than one element there, with their sizes.
 fn long(sig: &Signature, port: usize) -> Vec<(usize, u64)> {
     let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
     let mut all: Vec<(usize, u64)> = dims
@@ -401,11 +406,11 @@ fn long(sig: &Signature, port: usize) -> Vec<(usize, u64)> {
     all
 }
 
-/// Forms of one order that differ in the lines of broadcast operands.
+/// The most forms of one order that differ in the lines of broadcast operands.
 const MOST_FOLLOWED: usize = 9;
 
-/// What a port takes of a layout's order of digits on a machine of lines: as it is, in no line, with the innermost digit
-/// in one, and padded to the shortest run.
+/// Layouts that a port takes with a layout's order of digits, on a machine of lines: as it is, in no line, with the
+/// innermost digit in a line, and padded to the shortest run.
 fn in_lines(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -437,7 +442,7 @@ fn in_lines(
     all
 }
 
-/// The form of a layout that departs from the default so, with the order of K that it goes with.
+/// Adds the form of a layout that departs from the default in this way, with its order of K.
 fn contraction(cx: &mut RuleContext<'_>, departure: Departure) {
     let sig = cx.signature;
     let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
@@ -472,7 +477,7 @@ fn contraction(cx: &mut RuleContext<'_>, departure: Departure) {
     }
 }
 
-/// Whether K's digits are in the order that the operands have by default, each label whole.
+/// Returns whether K's digits are in the order that the operands have by default, each label whole.
 fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
     let place = |d: &LabelDigit| sig.reference_k.iter().position(|l| *l == d.label);
     k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
@@ -504,13 +509,13 @@ fn pointwise(cx: &mut RuleContext<'_>) {
     }));
 }
 
-/// Whether a port of a convolution is that of its data or its result.
+/// Returns whether a port of a convolution is that of its data or its result.
 pub(super) fn is_data_port(sig: &Signature, port: usize) -> bool {
     port == 0 || port == sig.n_operands
 }
 
-/// Whether a pointwise convolution takes a layout as a contraction. Channels last are taken by the
-/// convolution itself, even where groups are innermost, and then only with the other ports alike.
+/// Returns whether a pointwise convolution takes a layout as a contraction. The convolution itself takes channels last,
+/// even where groups are innermost, but only if all other ports have channels last as well.
 pub(super) fn contracts_pixels(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -521,7 +526,7 @@ pub(super) fn contracts_pixels(
     modes.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
 }
 
-/// Whether a convolution takes a layout as a contraction, of pixels or of patches.
+/// Returns whether a convolution takes a layout as a contraction, of pixels or of patches.
 pub(super) fn contracts(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -534,7 +539,7 @@ pub(super) fn contracts(
     }
 }
 
-/// What stands in the tile at the port: the forms of the operation are joined of such parts.
+/// Adds the digits in the tile at the port. Forms of the operation are joined from such parts.
 fn by_roles(cx: &mut RuleContext<'_>) {
     let parts = tiled::parts(cx.signature, cx.layouts, cx.port, cx.layout);
     cx.forms.extend(parts.map(Form::Tile));

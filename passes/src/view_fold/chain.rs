@@ -1,4 +1,4 @@
-//! Why a conversion stays: the chains of operations to what fixes the two orders.
+//! Explanations of conversions that stay: the chains of operations to those that fix the two orders.
 
 use super::choose::Choice;
 use super::conversion::Conversion;
@@ -11,24 +11,24 @@ use petgraph::graph::{NodeIndex, UnGraph};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Nodes that may be looked at for all chains of a function: this many, and so many times all nodes.
+/// A budget of visited nodes for all chains of a function: this many, plus `LOOKS_A_NODE` times the number of nodes.
 const LOOKS: usize = 1 << 16;
 const LOOKS_A_NODE: usize = 8;
 
-/// The dataflow of a function for the question which operation is near which.
+/// The dataflow of a function, for searches of the operation nearest to another one.
 pub(crate) struct Chains<'a> {
     func: &'a Func,
     graph: &'a Graph,
     choice: &'a Choice,
     anchors: Vec<bool>,
     net: UnGraph<Node, ()>,
-    /// Nodes that may still be looked at; without more the rest stays unexplained.
+    /// The remaining budget of visited nodes. Once it is spent, the rest stays unexplained.
     looks: Cell<usize>,
 }
 
 impl<'a> Chains<'a> {
-    /// Joins nodes whose chosen forms agree on a group's produced layout: an order is handed on
-    /// along these edges without a conversion.
+    /// Joins nodes whose chosen forms agree on a group's produced layout. Along these edges an order is handed on
+    /// without a conversion.
     pub(crate) fn new(
         func: &'a Func,
         graph: &'a Graph,
@@ -67,8 +67,8 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// Says of a conversion which operations fix the order that its value is in and the one that it is read in; the
-    /// last of each, if there is one within the limits.
+    /// Sets in a conversion the operations that fix the order of its value and the order that its reader wants. Returns
+    /// the last node of each chain, if there is one within the budget.
     pub(crate) fn of(&self, conversion: &mut Conversion) -> [Option<Node>; 2] {
         let Some(member) = self.graph.member(conversion.of) else {
             return [None, None];
@@ -85,7 +85,7 @@ impl<'a> Chains<'a> {
         both.map(|chain| chain?.last().copied())
     }
 
-    /// The node that reads a group for an operation; `None` is a result that no copy without a conversion gives.
+    /// The node that reads a group for an operation. For `None`, a result of the function that needs a conversion.
     fn reader(&self, of: Value, reader: Option<Op>) -> Option<Node> {
         let Some(reader) = reader else {
             return self.unmet_results(of).next();
@@ -98,7 +98,7 @@ impl<'a> Chains<'a> {
         uses.iter().map(|(node, _)| *node).find(is_reader)
     }
 
-    /// The results of the function in the storage of a value that the layout it is produced in does not serve.
+    /// Results of the function that view this value's storage and cannot take the layout that it is produced in.
     pub(crate) fn unmet_results(&self, of: Value) -> impl Iterator<Item = Node> {
         let group = self.graph.member(of).map(|member| member.group);
         let uses = group.map_or(&[][..], |group| &self.graph.groups[group].uses);
@@ -182,7 +182,7 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// Whether a port takes the layout that its group is produced in.
+/// Returns whether a port takes the layout that its group is produced in.
 fn agrees(choice: &Choice, group: Group, node: Node, port: usize) -> bool {
     let need = choice.modes[node].needs.get(port);
     need.is_some_and(|need| need.mask & (1u64 << choice.groups[group].produced) != 0)
@@ -192,7 +192,7 @@ fn index(node: Node) -> NodeIndex {
     NodeIndex::new(node.index())
 }
 
-/// What fixes an order: a pinned boundary, or an operation that does not take every order.
+/// Returns whether a node fixes an order: a pinned boundary, or an operation that does not take every order.
 fn is_anchor(node: &NodeData, signatures: &Signatures) -> bool {
     if node.pinned.is_some() {
         return true;

@@ -1,8 +1,11 @@
 //! Storage groups: values joined by reshapes and transposes share one buffer.
 //!
-//! A group has a root, the value an operation produces; every other member is the root seen through
-//! a chain of logical maps. A layout of the group is a layout of its root; what a member's layout
-//! is follows from it, or provably does not exist.
+//! A group has a root, the value that an operation produces. Every other member is the root seen through a chain of
+//! logical maps. A layout of the group is a layout of its root. The layout of a member follows from it, or provably
+//! does not exist.
+//!
+//! Example: of `%0 = matmul`, `%1 = reshape(%0)` and `%2 = transpose(%1)`, `%0` is the root, and `%1` and `%2` are
+//! members with one and two maps.
 
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
@@ -33,8 +36,8 @@ entity_id! {
     Group, "g"
 }
 entity_id! {
-    /// Something that reads and writes groups: an operation, the boundary, an alias across a
-    /// rearrangement that no digits express.
+    /// A reader or writer of groups: an operation, the boundary, or an alias across a rearrangement that digits cannot
+    /// express.
     Node, "n"
 }
 
@@ -42,7 +45,7 @@ entity_id! {
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) group: Group,
-    /// From the root to this value, in order; no two neighbours are one map.
+    /// Maps from the root to this value, in order. No two adjacent maps could be joined into one.
     pub(crate) maps: Arc<[MapId]>,
     pub(crate) bits: u32,
 }
@@ -52,38 +55,39 @@ pub(crate) struct GroupData {
     pub(crate) root: Value,
     pub(crate) shape: Vec<u64>,
     pub(crate) bits: u32,
-    /// The memory space that every member lies in: a value's layout is chosen, where it lies is not.
+    /// The memory space of every member. The search chooses layouts, not memory spaces.
     pub(crate) space: u32,
-    /// Known at compile time: it may lie in any layout, without movement.
+    /// True if the value is known at compile time: it may lie in any layout, without movement.
     pub(crate) constant: bool,
-    /// Computed of constants alone: what moves it happens at compile time.
+    /// True if the value is computed of constants alone: its conversions happen at compile time.
     pub(crate) folded: bool,
     /// The node that produces the root and the port it does so at.
     pub(crate) producer: Option<(Node, usize)>,
     /// The nodes and ports that read a member.
     pub(crate) uses: Vec<(Node, usize)>,
-    /// Whether no operation writes it: the caller does, or it is a view of what is written.
+    /// True if no operation writes the value: the caller does, or it is a view of another group.
     pub(crate) is_given: bool,
-    /// Whether an operation reads it that computes, as a rearrangement that stays does not.
+    /// True if an operation that computes reads the value. A rearrangement that stays does not count.
     pub(crate) is_read: bool,
-    /// Whether an operation that streams writes it, and only such operations read it, or it is taken as it is made.
+    /// True if a streaming operation writes the value and only streaming operations read it, or if a contraction or
+    /// convolution makes it and one element-wise operation alone reads it (its epilogue).
     streamed: bool,
-    /// Whether it may be a part of another value that stays where it is: then nothing writes it.
+    /// True if the value may be a part of another value in place. Then nothing writes it.
     pub(crate) may_be_part: bool,
 }
 
 impl GroupData {
-    /// How often its padding counts: where it is written, and for what reads it.
+    /// How many times the padding counts: once for the write, once for the reads.
     pub(crate) fn touches(&self) -> u64 {
         u64::from(self.is_written()) + u64::from(self.is_read)
     }
 
-    /// Whether an operation writes it, whatever layouts are chosen.
+    /// Returns whether an operation writes the value, whatever layouts are chosen.
     pub(crate) fn is_written(&self) -> bool {
         !self.is_given && !self.may_be_part
     }
 
-    /// Whether it is known at compile time, as it is or computed of what is.
+    /// Returns whether the value is known at compile time: a constant, or computed of constants.
     pub(crate) fn is_known(&self) -> bool {
         self.constant || self.folded
     }
@@ -102,24 +106,24 @@ pub(crate) enum NodeKind {
     Op(Op),
     /// A rearrangement kept as an alias: the operand's layout decides the result's.
     Alias(Op, MapId),
-    /// Argument `i`: its layout is free or the one of the port's requirement.
+    /// Argument `i`: its layout is free, or pinned to what the port requires.
     Arg(usize),
     /// Result `i` of the function.
     Return(usize),
 }
 
-/// What pins a port to a layout.
+/// The reason why a port is pinned to a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pin {
-    /// The function declares it; an option frees it.
+    /// The function declares the layout; an option frees it.
     Declared,
-    /// The function declares it, and is called.
+    /// The function declares the layout, and is called.
     Called,
-    /// It shares memory with another port.
+    /// The port shares memory with another port.
     Shared,
-    /// `--pin`.
+    /// The option `--pin`.
     Option,
-    /// A file of bare operations, whose boundary is free elsewhere, gives it.
+    /// The text of a file of bare operations states the layout. The boundary of such a file is free elsewhere.
     Written,
 }
 
@@ -128,11 +132,11 @@ pub(crate) struct NodeData {
     pub(crate) kind: NodeKind,
     pub(crate) ports: Vec<Port>,
     pub(crate) signature: Option<SignatureId>,
-    /// For the boundary: the layout that is required there, if it is pinned.
+    /// For the boundary: the required layout, if the port is pinned.
     pub(crate) pinned: Option<LayoutId>,
-    /// What requires it.
+    /// The reason for the required layout.
     pub(crate) pin: Option<Pin>,
-    /// The memory space that is required there.
+    /// The required memory space.
     pub(crate) space: Option<u32>,
 }
 
@@ -143,7 +147,7 @@ pub(crate) struct Graph {
     pub(crate) nodes: Table<Node, NodeData>,
     pub(crate) members: SideTable<Value, Option<Arc<Member>>>,
     pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
-    /// What stands for unknown sizes.
+    /// The numbers that stand for unknown sizes.
     pub(crate) numbers: StandIns,
     /// Ports of a free boundary that keep their layouts, because they share memory.
     pub(crate) kept: Vec<String>,
@@ -153,12 +157,12 @@ pub(crate) struct Graph {
     pub(crate) stated_parts: u64,
 }
 
-/// What operations and the functions that they run have at their ports instead of what they declare, where something is chosen.
+/// Layouts chosen for operations that run functions, and for those functions, instead of the declared ones.
 #[derive(Clone, Default)]
 pub(crate) struct Laid {
-    /// Of each function that is run: arguments, then results.
+    /// By function that is run: its arguments, then its results.
     pub(crate) boundaries: FastMap<String, Vec<Option<Notation>>>,
-    /// Of each operation that runs some, by the first one: operands, then results.
+    /// By the first function that an operation runs: its operands, then its results.
     pub(crate) ports: FastMap<String, Vec<Option<Notation>>>,
 }
 
@@ -166,9 +170,9 @@ pub(crate) struct Laid {
 pub(crate) struct Functions<'m> {
     by_name: FastMap<&'m str, &'m Func>,
     first: Option<&'m Func>,
-    /// What calls name, or operations that keep a computation: their boundaries stay as declared.
+    /// Functions that calls or other operations name: their boundaries stay as declared.
     called: FastSet<&'m str>,
-    /// What is chosen where functions are run.
+    /// Layouts chosen where functions are run.
     pub(crate) laid: Laid,
 }
 
@@ -189,13 +193,13 @@ impl<'m> Functions<'m> {
         functions
     }
 
-    /// Whether it is the function that a program's user sees: `main`, or else the first.
+    /// Returns whether this is the function that the program's user sees: `main`, or else the first.
     pub(crate) fn is_entry(&self, func: &Func) -> bool {
         let entry = self.by_name.get("main").copied().or(self.first);
         entry.is_some_and(|entry| std::ptr::eq(entry, func))
     }
 
-    /// Lets the boundary of a function be laid out though something names it, which [`Self::call`] takes back.
+    /// Frees the boundary of a function that something names. [`Self::call`] undoes it.
     pub(crate) fn uncall(&mut self, name: &str) -> Option<&'m str> {
         let at = self.called.get_index_of(name)?;
         self.called.swap_remove_index(at)
@@ -206,7 +210,7 @@ impl<'m> Functions<'m> {
         self.called.extend(name);
     }
 
-    /// What is chosen for the ports of an operation that runs functions.
+    /// The layouts chosen for the ports of an operation that runs functions.
     fn ports(&self, func: &Func, op: Op) -> Option<&[Option<Notation>]> {
         let mut names = func.ops[op].props.symbols();
         names.find_map(|name| self.laid.ports.get(name).map(Vec::as_slice))
@@ -216,8 +220,8 @@ impl<'m> Functions<'m> {
         self.called.contains(name)
     }
 
-    /// Whether a function keeps a boundary that could be in another layout: something names it, and an
-    /// argument or a result has elements in more than one order.
+    /// Returns whether a function keeps a boundary that could be in another layout: something names the function, and
+    /// an argument or a result has elements in more than one order.
     pub(crate) fn keeps_boundary(&self, func: &Func) -> bool {
         let mut ports = func.args.iter().chain(&func.results);
         let orders = |&v: &Value| {
@@ -233,7 +237,7 @@ impl<'m> Functions<'m> {
     }
 }
 
-/// The element width that stands for a value that is no tensor.
+/// The element width assumed for a value that is no tensor.
 const UNKNOWN_BITS: u32 = 8;
 
 /// Arguments that share their memory with results (`hbir.alias`), and those results.
@@ -248,7 +252,7 @@ pub(crate) fn shared_ports(func: &Func) -> impl Iterator<Item = Value> {
     })
 }
 
-/// The bits that an element of a value takes: of some types more than the type has.
+/// The bits that an element of a value takes in memory. For some types that is more than the type's own width.
 fn width(ty: Option<&TensorType>) -> u32 {
     ty.map_or(UNKNOWN_BITS, |ty| ty.notation.element_bits(ty.dtype.bits()))
 }
@@ -302,7 +306,7 @@ pub(crate) fn build(
 
 struct Builder<'a> {
     func: &'a Func,
-    /// Whether some call names this function: then its boundary is what it declares.
+    /// True if some operation names this function: its boundary stays as declared.
     called: bool,
     functions: &'a Functions<'a>,
     /// Arguments and results that share memory: they keep the layouts that they declare.
@@ -310,7 +314,7 @@ struct Builder<'a> {
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
-    /// The values that someone wants in a buffer of their own.
+    /// Values that need a buffer of their own.
     whole: SideTable<Value, bool>,
     graph: Graph,
 }
@@ -349,7 +353,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Marks what an element-wise operation takes as a contraction or convolution makes it.
+    /// Marks the operands of element-wise operations that are epilogues of a contraction or convolution.
     fn epilogues(&mut self) {
         let family = |graph: &Graph, node: Node| {
             let id = graph.nodes[node].signature;
@@ -373,7 +377,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Notes the layouts that the text states with tiles.
+    /// Records the layouts that the text states with tiles.
     fn stated(&mut self) {
         if !self.layouts.is_tiled() {
             return;
@@ -452,7 +456,7 @@ impl Builder<'_> {
         Ok(Some((layout, space, pin)))
     }
 
-    /// The layout that is pinned somewhere, its memory space left out.
+    /// The layout that is pinned at a port, without its memory space.
     fn pin(
         &mut self,
         notation: Notation,
@@ -471,9 +475,9 @@ impl Builder<'_> {
         Ok(self.layouts.on_machine(layout))
     }
 
-    /// The layouts that the ports of an operation have by functions of the module: of a call those of the
-    /// function's boundary, of any other operation that runs functions, and of a copy into another
-    /// memory space, those it was written with. Nothing for other operations.
+    /// The fixed layouts at the ports of an operation. For a call they are those of the function's boundary. For
+    /// another operation that runs functions, and for a copy into another memory space, they are those that it was
+    /// written with. Empty for other operations.
     fn declared(
         &mut self,
         op: Op,
@@ -510,7 +514,7 @@ impl Builder<'_> {
         let mut layouts = Vec::with_capacity(shapes.len());
         for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
             layouts.push(match owner.ty(value).as_tensor() {
-                // What an operation hands to its functions in its own way stays as it was written.
+                // An operation that hands values to its functions in a way of its own keeps the written layouts.
                 Some(ty) if !decided => {
                     let layout = ty.layout().and_then(Result::ok);
                     let layout = layout.and_then(|l| l.in_space(0).ok());
@@ -526,12 +530,12 @@ impl Builder<'_> {
         Ok(layouts)
     }
 
-    /// On a machine with tiles, what an operation of which nothing is known takes where the text states it.
+    /// On a machine with tiles, the layouts of a barrier whose text states them.
     fn stated_ports(&mut self, op: Op, shapes: &[Vec<u64>], bits: &[u32]) -> Vec<LayoutId> {
         let data = &self.func.ops[op];
         let decl = self.cx.registry.get(&data.name);
         let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
-        // Beside values without tiles a text's tiles need be none of the machine's.
+        // Beside values without tiles, the tiles of a text need not be the machine's.
         let plain = bits.iter().any(|&bits| self.layouts.is_plain(bits));
         let known = class.is_some_and(|c| c != FreedomClass::Barrier);
         if !self.layouts.is_tiled() || plain || known {
@@ -566,7 +570,7 @@ impl Builder<'_> {
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
-        // What is no tensor is a unit that nothing lays out anew.
+        // A value that is no tensor is a unit that has no layout to choose.
         let ty = self.func.ty(value).as_tensor();
         let bits = width(ty);
         let space = ty.map_or(0, |ty| ty.notation.space());
@@ -620,7 +624,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Whether nothing is stored between a node and others of its kind.
+    /// Returns whether nothing is stored between this node and others of its kind.
     fn streams(&self, node: Node) -> bool {
         let id = self.graph.nodes[node].signature;
         id.is_some_and(|id| STREAMING.contains(&self.signatures.get(id).family))
@@ -655,8 +659,7 @@ impl Builder<'_> {
         self.compute(op, freedom)
     }
 
-    /// An operation of which nothing is known but that operands and results are in the default
-    /// layout.
+    /// A barrier: operands and results are in the default layout, and nothing else is known.
     fn barrier(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
         let freedom = Freedom::barrier(&self.func.op_ref(op));
         self.compute(op, freedom)
@@ -744,7 +747,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The bits that an element of a value takes in its storage.
+    /// The bits that an element of a value takes in memory.
     fn bits(&self, value: Value) -> u32 {
         match self.graph.member(value) {
             Some(member) => member.bits,
@@ -826,12 +829,12 @@ impl Builder<'_> {
             self.graph.members[result] = Some(member);
             return Ok(());
         }
-        // What stands in two memory spaces is no view.
+        // A value in two memory spaces is no view.
         let space = self.func.ty(result).as_tensor().map(|t| t.notation.space());
         if space.is_some_and(|space| space != self.graph.groups[member.group].space) {
             return self.barrier(op);
         }
-        // Where the sizes do not follow from each other it stays, from row-major to row-major.
+        // If the sizes do not follow from each other, the rearrangement stays, from row-major to row-major.
         let Some(map) = self.view_of(op, &from)? else {
             return self.barrier(op);
         };
@@ -876,7 +879,7 @@ impl Builder<'_> {
         Ok(map.check(from).is_ok().then_some(map))
     }
 
-    /// A rearrangement that has a root of its own for its result.
+    /// Keeps a rearrangement as an alias: its result is the root of a group of its own.
     fn alias(&mut self, op: Op, map: MapId, group: Group, to: Vec<u64>) {
         let data = &self.func.ops[op];
         let (operand, result) = (data.operands[0], data.results[0]);
@@ -892,7 +895,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The maps and one more, joined with the last one where the two are one.
+    /// The maps and one more. The last two become one map where they can be joined.
     fn chain(&mut self, maps: &[MapId], next: MapId) -> Vec<MapId> {
         let (last, before) = match maps.split_last() {
             Some((&last, before)) => (last, before),
@@ -906,7 +909,7 @@ impl Builder<'_> {
         chain
     }
 
-    /// Whether some layout of the root makes this member row-major.
+    /// Returns whether some layout of the root makes this member row-major.
     fn reaches_default(&mut self, shape: &[u64], bits: u32, maps: &[MapId]) -> bool {
         let mut at = Some(self.layouts.row_major(shape, bits));
         for &map in maps.iter().rev() {
@@ -916,15 +919,14 @@ impl Builder<'_> {
     }
 }
 
-/// Maps that do not join which a member may have between itself and its root; what comes after more
-/// of them has a root of its own.
+/// The most maps between a member and its root, after joining. A value behind more maps is a root of its own.
 const MAX_MAPS: usize = 8;
 
-/// Views of views that are followed to what they are of.
+/// The most views of views that are followed to their source.
 const MOST_VIEWS: usize = 64;
 
 impl Graph {
-    /// Arguments and results, and whether each may have any layout.
+    /// Arguments and results, and whether each is free to have any layout.
     pub(crate) fn ends(&self) -> Vec<(End, bool)> {
         let end = |data: &NodeData| {
             let end = match data.kind {
@@ -940,13 +942,14 @@ impl Graph {
             .collect()
     }
 
-    /// Whether a group lies between operations that stream, so that in one layout it is nowhere stored.
+    /// Returns whether a group lies between operations that stream. In one layout it is then stored nowhere.
     pub(crate) fn is_streamed(&self, group: Group) -> bool {
         let data = &self.groups[group];
         data.streamed && !data.uses.is_empty()
     }
 
-    /// Whether reading a group certainly counts beside what else reads its buffer: a view shares that of what it is of.
+    /// Returns whether reads of a group certainly count apart from other reads of its buffer. A view shares the buffer
+    /// of its source.
     pub(crate) fn is_read_apart(&self, group: Group) -> bool {
         let mut at = group;
         for _ in 0..MOST_VIEWS {
@@ -964,7 +967,7 @@ impl Graph {
         false
     }
 
-    /// Whether an operation computes what is known at compile time.
+    /// Returns whether an operation computes values that are known at compile time.
     pub(crate) fn is_known(&self, node: Node) -> bool {
         let mut results = self.nodes[node].ports.iter().filter(|p| p.is_result);
         results.all(|p| {

@@ -1,4 +1,4 @@
-//! Interned layouts: equal functions have equal ids, and every question about one is asked once.
+//! Interned layouts: equal functions have equal ids, and answers about them are memoized.
 
 use super::maps::FastMap;
 use super::notation::spell;
@@ -31,31 +31,31 @@ pub(crate) struct Layouts {
     sizes: Table<LayoutId, [u64; 2]>,
     by_hash: FastMap<u64, SmallVec<[LayoutId; 4]>>,
     maps: Table<MapId, ViewMap>,
-    /// Per map, the shape it is a map of.
+    /// Per map, the shape of its operand.
     operands: Table<MapId, Vec<u64>>,
     joined: FastMap<(MapId, MapId), Option<MapId>>,
     inverses: FastMap<MapId, MapId>,
     map_ids: FastMap<(Vec<u64>, ViewMap), MapId>,
     propagated: FastMap<(LayoutId, MapId), Option<LayoutId>>,
-    /// By layout; nothing where nobody has asked.
+    /// By layout; `None` where not computed yet.
     modes: Vec<Option<Option<Arc<[Mode]>>>>,
-    /// Per layout, the one that has its digits and no other ones.
+    /// Per layout, the layout of its own digits alone.
     of_own_digits: FastMap<LayoutId, Option<LayoutId>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
-    /// By shape, element width and digits; `None` where these say no layout.
+    /// By shape, element width and digits; `None` where the digits are no layout.
     of_modes: FastMap<(Vec<u64>, u32, Vec<Mode>), Option<LayoutId>>,
     notations: RefCell<FastMap<LayoutId, Notation>>,
-    /// What unknown sizes of the function at hand are called, where it has some.
+    /// Names of unknown sizes, for a function that has some.
     open: Option<Open>,
-    /// The machine whose tiles values lie in, where it has tiles and all sizes are known.
+    /// The machine, where it has tiles and all sizes are known.
     machine: Option<Arc<Target>>,
     /// The physical forms of layouts on that machine.
     forms: FastMap<LayoutId, Option<Arc<Physical>>>,
-    /// The layouts of forms that were asked for.
+    /// Layouts of forms, memoized.
     formed: FastMap<(Vec<u64>, u32, Physical), Option<LayoutId>>,
 }
 
-/// A key of [`Layouts::row_major`] that is looked up.
+/// A borrowed key for lookups in [`Layouts::row_major`].
 #[derive(Hash)]
 struct Shaped<'a>(&'a [u64], u32);
 
@@ -65,7 +65,7 @@ impl Equivalent<(Vec<u64>, u32)> for Shaped<'_> {
     }
 }
 
-/// A key of [`Layouts::of_modes`] that is looked up.
+/// A borrowed key for lookups in [`Layouts::of_modes`].
 #[derive(Hash)]
 struct Digits<'a>(&'a [u64], u32, &'a [Mode]);
 
@@ -81,21 +81,21 @@ struct Open {
     numbers: StandIns,
     target: Arc<Target>,
     sizes: SizeTable,
-    /// Bytes at those sizes.
+    /// Bytes at the sizes that costs are compared at.
     bytes: RefCell<IndexMap<LayoutId, u64>>,
     writable: IndexMap<LayoutId, bool>,
 }
 
 impl Open {
-    /// A notation of a layout in which no number stands for an unknown size, as far as it can do without.
+    /// A notation of a layout without numbers that stand for unknown sizes, as far as it can avoid them.
     fn named(&self, notation: Notation, layout: &Layout) -> Notation {
         notation.with_whole_digits(layout.shape(), &|extent| self.numbers.stands(extent))
     }
 }
 
 impl Layouts {
-    /// Begins a function whose unknown sizes, if it has any, these numbers stand for: answers about
-    /// layouts of another one no longer hold. Whether any are dropped.
+    /// Begins a function. `numbers` stand for its unknown sizes, if `any`. Memoized answers about layouts of another
+    /// function no longer hold. Returns whether some were dropped.
     pub(crate) fn begin(
         &mut self,
         numbers: &StandIns,
@@ -113,7 +113,7 @@ impl Layouts {
                 writable: IndexMap::new(),
             });
         }
-        // Numbers that stand for unknown sizes have no tiles: such functions are laid out without.
+        // Numbers that stand for unknown sizes have no tiles: such functions are laid out without tiles.
         let machine = (target.is_tiled() && !any).then(|| Arc::clone(target));
         let had = had || machine.is_some() != self.machine.is_some();
         if had || any {
@@ -130,20 +130,20 @@ impl Layouts {
         anew
     }
 
-    /// Learns of a number that stands for a size without a name.
+    /// Records a number that stands for a size without a name.
     pub(crate) fn adopt(&mut self, number: u64) {
         if let Some(open) = &mut self.open {
             open.numbers.adopt(number);
         }
     }
 
-    /// Whether an extent stands for an unknown size.
+    /// Returns whether an extent stands for an unknown size.
     pub(crate) fn is_unknown(&self, extent: u64) -> bool {
         let open = self.open.as_ref();
         open.is_some_and(|open| open.numbers.stands(extent))
     }
 
-    /// Whether an extent is at least `least`, whatever the unknown sizes.
+    /// Returns whether an extent is at least `least`, whatever the unknown sizes are.
     pub(crate) fn is_at_least(&self, extent: u64, least: u64) -> bool {
         match self
             .open
@@ -158,7 +158,7 @@ impl Layouts {
         }
     }
 
-    /// Whether a type can say the layout: its notation has no place for an unknown size.
+    /// Returns whether a type can state the layout. It cannot if the notation would contain an unknown size.
     pub(crate) fn is_writable(&mut self, id: LayoutId) -> bool {
         let Some(open) = &mut self.open else {
             return true;
@@ -218,7 +218,7 @@ impl Layouts {
         id
     }
 
-    /// The layout that a layout's own digits are of, found once.
+    /// The layout that consists of a layout's own digits, found once.
     pub(crate) fn of_own_digits(
         &mut self,
         id: LayoutId,
@@ -250,12 +250,12 @@ impl Layouts {
         id
     }
 
-    /// Whether values lie in the tiles of a machine.
+    /// Returns whether values lie in the tiles of a machine.
     pub(crate) fn is_tiled(&self) -> bool {
         self.machine.is_some()
     }
 
-    /// Whether elements of this width may lie without tiles, on a machine with tiles.
+    /// Returns whether elements of this width may lie without tiles, on a machine with tiles.
     pub(crate) fn is_plain(&self, bits: u32) -> bool {
         let machine = self.machine.as_ref();
         machine.is_some_and(|m| m.plain(bits).is_some())
@@ -280,7 +280,7 @@ impl Layouts {
         id
     }
 
-    /// The form of a layout, on a machine with tiles: of one that came as a form, or as XLA's text.
+    /// The form of a layout, on a machine with tiles. A layout has one if it was built from a form or is XLA's text.
     pub(crate) fn form(&mut self, id: LayoutId) -> Option<Arc<Physical>> {
         let machine = self.machine.clone()?;
         if let Some(known) = self.forms.get(&id) {
@@ -294,13 +294,13 @@ impl Layouts {
             Notation::Xla(xla) if plain.is_none() => Physical::of_text(xla, shape),
             _ => plain,
         };
-        // A notation may be how the algebra writes a function: such tiles are none of the machine.
+        // A notation may be the algebra's way to write a function. Its tiles then are not the machine's.
         let read = read.filter(|form| form.is_of(bits, &machine));
         let same = |form: &Physical| {
             let built = form.layout(shape, bits, &machine);
             built.is_some_and(|built| built.same_function(&layout))
         };
-        // The text of a tile that is the machine's own says nothing that the form does not.
+        // The text of a machine's own tile adds nothing to the form.
         let free = read.clone().map(|form| Physical {
             stated: None,
             ..form
@@ -312,7 +312,7 @@ impl Layouts {
         form
     }
 
-    /// The layout that a text means on a machine with tiles: an order without tiles is one of the machine's.
+    /// The layout that a text means on a machine with tiles. An order without tiles means the machine's tiles.
     pub(crate) fn on_machine(&mut self, layout: Layout) -> LayoutId {
         if self.is_plain(layout.elem_bits()) {
             return self.intern(layout);
@@ -363,8 +363,8 @@ impl Layouts {
         rows_and_lanes(tiles.as_deref())
     }
 
-    /// Whether the rows of a layout's tile number tiles as well: no row is padded, one tile is as wide as the value, and
-    /// nothing is packed. Tiles of one row are the same function then.
+    /// Returns whether the rows of a layout's tile could number tiles as well: no row is padded, one tile is as wide as
+    /// the value, and nothing is packed. Tiles of one row then are the same function.
     pub(crate) fn is_loose(&mut self, id: LayoutId) -> bool {
         let (Some(machine), Some(form)) = (self.machine.clone(), self.form(id)) else {
             return false;
@@ -389,7 +389,7 @@ impl Layouts {
         self.sizes[id][1]
     }
 
-    /// Learns the form of what a map makes of a layout.
+    /// Records the form of the layout that a map makes of another one.
     fn follow(&mut self, from: LayoutId, map: MapId, to: LayoutId) {
         if self.machine.is_none() || self.forms.contains_key(&to) {
             return;
@@ -409,7 +409,7 @@ impl Layouts {
             let built = form.layout(layout.shape(), bits, &machine);
             built.is_some_and(|built| built.same_function(&layout))
         };
-        // Where the rank alone decides the format, the tiles stay those of the other side.
+        // Where the rank alone decides the format, the tiles stay those of the operand.
         let found = if same(&through) {
             Some(through)
         } else {
@@ -428,7 +428,7 @@ impl Layouts {
         }
     }
 
-    /// The layout whose dimensions stand in this order, major to minor; row-major where that is none.
+    /// The layout whose dimensions stand in this order, major to minor; row-major where `order` is no permutation.
     pub(crate) fn ordered(&mut self, shape: &[u64], bits: u32, order: &[usize]) -> LayoutId {
         let form = match self.is_plain(bits) {
             true => Physical::plain(shape, order, None),
@@ -462,7 +462,7 @@ impl Layouts {
         id
     }
 
-    /// The one map that does what `first` and then `next` do, if there is one.
+    /// The one map that equals `first` followed by `next`, if there is one.
     pub(crate) fn join(&mut self, first: MapId, next: MapId) -> Option<MapId> {
         if let Some(&known) = self.joined.get(&(first, next)) {
             return known;
@@ -475,7 +475,7 @@ impl Layouts {
         id
     }
 
-    /// The same map with at most one `?` among the sizes that it lists; a view can say no more.
+    /// The same map with at most one `?` among its listed sizes. A view cannot state more than one.
     fn sayable(&self, operand: &[u64], map: ViewMap) -> Option<ViewMap> {
         let (Some(open), Some(perm), Some(shape)) = (&self.open, &map.perm, &map.shape) else {
             return Some(map);
@@ -484,7 +484,7 @@ impl Layouts {
         if shape == operand || shape.iter().filter(is_open).count() <= 1 {
             return Some(map);
         }
-        // Extents of 1 need no listing: the dimensions of the operand are transposed as they are.
+        // Extents of 1 need no listing: the operand's dimensions can be transposed as they are.
         let long =
             |sizes: &[u64]| -> Vec<usize> { (0..sizes.len()).filter(|&d| sizes[d] != 1).collect() };
         let (from, to) = (long(operand), long(shape));
@@ -512,7 +512,7 @@ impl Layouts {
         &self.maps[id]
     }
 
-    /// The layout of the result for which `map` is a view of a value in `layout`, if there is one.
+    /// The result's layout for which `map` is a view of a value in `layout`, if there is one.
     pub(crate) fn forward(&mut self, layout: LayoutId, map: MapId) -> Option<LayoutId> {
         if let Some(&known) = self.propagated.get(&(layout, map)) {
             return known;
@@ -530,7 +530,7 @@ impl Layouts {
         id
     }
 
-    /// The layout of the operand for which `map` gives a view in `layout`, if there is one.
+    /// The operand's layout for which `map` gives a view in `layout`, if there is one.
     pub(crate) fn backward(&mut self, layout: LayoutId, map: MapId) -> Option<LayoutId> {
         let back = self.inverses[&map];
         self.forward(layout, back)
@@ -568,7 +568,7 @@ impl Layouts {
         Some(layout_bytes(&layout, &open.numbers, &open.sizes).at(&open.sizes))
     }
 
-    /// The text of XLA of a layout in tiles, where each place of the tile has one whole dimension.
+    /// XLA's text of a layout in tiles, where each place of the tile has one whole dimension.
     fn xla_text(&self, id: LayoutId) -> Option<Notation> {
         let machine = self.machine.as_ref()?;
         let form = self.forms.get(&id)?.as_ref()?;
@@ -589,7 +589,7 @@ impl Layouts {
                 Place::Lane => 1 <= wanted,
             };
             if dims.is_empty() && in_tile {
-                // An empty place has a dimension of extent 1.
+                // A dimension of extent 1 fills an empty place.
                 if major.first().is_some_and(|&d| shape[d] == 1) {
                     let unit = major.remove(0);
                     major.push(unit);
@@ -611,7 +611,7 @@ impl Layouts {
         same.same_function(layout).then_some(notation)
     }
 
-    /// How a layout is written, by `spell` when it is asked for the first time.
+    /// The notation of a layout, made by `spell` at the first request.
     pub(crate) fn notation(
         &self,
         id: LayoutId,
@@ -634,8 +634,7 @@ impl Layouts {
     }
 }
 
-/// The map that undoes `map` on a value of shape `operand`.
-/// Rows and lanes of the outermost of these tiles; 1 where it has none.
+/// Rows and lanes of the outermost of these tiles; 1 where there is none.
 pub(crate) fn rows_and_lanes(tiles: Option<&[Vec<u64>]>) -> [u64; 2] {
     match tiles.and_then(|t| t.first()).map(Vec::as_slice) {
         Some(&[rows, lanes]) => [rows, lanes],
@@ -644,6 +643,7 @@ pub(crate) fn rows_and_lanes(tiles: Option<&[Vec<u64>]>) -> [u64; 2] {
     }
 }
 
+/// The map that undoes `map` on a value of shape `operand`.
 fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
     let shape = map.shape.clone().unwrap_or_else(|| operand.to_vec());
     let Some(perm) = &map.perm else {

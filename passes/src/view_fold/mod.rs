@@ -9,15 +9,15 @@
 //! ```
 //!
 //! 1. Values joined by reshapes and transposes form a storage group (`groups`).
-//! 2. Layouts come by demand: each operation, the target and the boundary ask for theirs, and each
-//!    operation hands a demand at one port on to the others (`search`).
-//! 3. The forms of an operation that compute the same value come from equality saturation
-//!    (`builtin`, `saturate`); without rules there is the default form alone.
-//! 4. Variable elimination, past its limits an integer programme, chooses one layout a group and one
-//!    form an operation, with the fewest bytes converted (`choose`, `solve`, `integer`); what no choice goes
-//!    below is computed apart (`bound`).
-//! 5. The choice is written down (`emit`), cheap values once for each order that they are read in where that costs less
-//!    (`twice`), and compared with the naive lowering on the whole program; it is never worse.
+//! 2. Candidate layouts come by demand. Each operation, the target and the boundary demand their own layouts. Each
+//!    operation hands a demand at one port on to its other ports (`search`).
+//! 3. The forms of an operation that compute the same value come from equality saturation (`builtin`, `saturate`).
+//!    Without rules there is the default form alone.
+//! 4. Variable elimination chooses one layout a group and one form an operation, with the fewest bytes converted
+//!    (`choose`, `solve`). Past its limits an integer programme does so (`integer`). A lower bound over all choices is
+//!    computed apart (`bound`).
+//! 5. The choice is written down (`emit`). A cheap value is computed once for each order that it is read in where that
+//!    costs less (`twice`). The result is compared with the naive lowering on the whole program; it is never worse.
 //!
 //! # Soundness
 //! 1. A `view` is emitted only where [`optc_layout::propagate`] gives the result's layout, which is exact.
@@ -26,8 +26,8 @@
 //!    search.
 //!
 //! # Not done
-//! Copies (`concat`, `slice`, `split`, `pad`) are no choice of the search: [`elide_copies`] lets what may of them lie in place
-//! once the layouts are chosen.
+//! Copies (`concat`, `slice`, `split`, `pad`) are no choice of the search. Once the layouts are chosen,
+//! [`elide_copies`] lets those that may lie in place do so.
 //!
 //! # Cost
 //! Linear in operations for a bounded number of layouts a group (`max-layouts`); elimination grows
@@ -161,7 +161,7 @@ impl fmt::Debug for ViewFold {
 }
 
 impl ViewFold {
-    /// What a run starts with.
+    /// The state that a run starts with, from the options of the pass.
     fn shared(&self, options: &Options) -> Result<Shared, Box<Diagnostic>> {
         let cap = usize::try_from(options.number(&INFO, "max-layouts")?).unwrap_or(usize::MAX);
         let rules = RuleSet::new(options.get(&INFO, "rules"), &self.rules).map_err(|name| {
@@ -210,7 +210,7 @@ impl Pass for ViewFold {
         let (before, said) = (limit.map(|_| module.clone()), cx.remarks.len());
         let done = fold_with(shared, module, limit, cx);
         match (done, before) {
-            // What saves copies may keep more alive.
+            // Fewer copies may keep more alive: try again without trades.
             (Err(diag), Some(before)) if diag.code == codes::MAX_LIVE.name => {
                 *module = before;
                 cx.remarks.truncate(said);
@@ -257,7 +257,7 @@ fn fold_with(
         ..Module::default()
     };
     let tally = shared.tally();
-    // What was shared by very many layouts is let go of, part by part, while the rest is done.
+    // Layouts that were shared, where there are very many, are freed in a thread of their own while the rest is done.
     let many = MANY_LAYOUTS < tally.layouts;
     let rest = Rest {
         total,
@@ -269,17 +269,17 @@ fn fold_with(
     thread::scope(|scope| {
         if many {
             let away = move || drop(shared);
-            // Without a thread it is let go of at once.
+            // If no thread starts, they are freed at once.
             let _ = thread::Builder::new().spawn_scoped(scope, away);
         }
         rest.finish(module, cx)
     })
 }
 
-/// Layouts of a module above which what was shared is let go of by a thread of its own.
+/// Above this number of layouts in a module, shared state is freed in a thread of its own.
 const MANY_LAYOUTS: usize = 1 << 14;
 
-/// What is known when all functions are folded, and what they were.
+/// The state when all functions are folded, and the original functions.
 struct Rest {
     total: Totals,
     tally: Tally,
@@ -289,7 +289,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Reads parts where they lie, and reports on the module.
+    /// Reads parts in place, and reports on the module.
     fn finish(self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let Rest {
             mut total,

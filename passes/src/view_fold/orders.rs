@@ -1,4 +1,7 @@
-//! Which orders fit together at the ports of an operation, in terms of labels.
+//! Orders that fit together at the ports of an operation, in terms of labels.
+//!
+//! Example: a reduction over `k` whose result has the order `j i` has the operand in an order such as `j i k`, `j k i`
+//! or `k j i`.
 
 use super::accepts::{accepts_layout, channel_orders, default_layout};
 use super::label_order::label_order;
@@ -11,9 +14,9 @@ use super::signature::{ContractRole, LabelDigit, LabelOrder, Signature};
 use super::tiled;
 use optc_target::Accept;
 
-/// All labels of the operation in an order: those of the fullest port that `order` lacks, and those that
-/// only other ports have (the axis of a gather), put in the place of what drops out, beside their logical
-/// neighbour, innermost, or outermost.
+/// All orders of the operation's labels that extend `order`. They add the labels of the fullest port that `order`
+/// lacks, then those that only other ports have (the axis of a gather). Added labels go in the place of labels that
+/// drop out, beside their logical neighbour, innermost, or outermost.
 pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
     let mut all = with_labels_of(sig, order, sig.fullest);
     for &port in &sig.besides {
@@ -46,8 +49,8 @@ fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit
     .collect()
 }
 
-/// An order with the labels of a port that it lacks in the place of the label that the port does not have, beside
-/// their logical neighbour there, innermost, and outermost.
+/// Extends an order by the labels of a port that it lacks. They go beside their logical neighbour, in the place of the
+/// label that the port does not have, innermost, and outermost.
 fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<LabelOrder> {
     let missing = lacking(sig, order, port);
     if missing.is_empty() {
@@ -91,7 +94,8 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
     all
 }
 
-/// Puts the last digit into the lanes and the one before into the rows; into neither where values may lie plain.
+/// Puts the last digit into the lanes and the one before it into the rows. Where values may lie plain, all digits go
+/// into the grid.
 fn place_last(sig: &Signature, order: &mut LabelOrder) {
     let n = order.len();
     for (i, digit) in order.iter_mut().enumerate() {
@@ -104,11 +108,11 @@ fn place_last(sig: &Signature, order: &mut LabelOrder) {
     }
 }
 
-/// The layouts at the ports of an operation that follow orders of its labels, as far as they were asked for.
+/// Memoized layouts at the ports of an operation that follow orders of its labels.
 #[derive(Clone, Default)]
 pub(crate) struct Followed(FastMap<LabelOrder, Vec<Option<Option<LayoutId>>>>);
 
-/// Layouts at other ports that go well with this layout at this port.
+/// Layouts at other ports that fit this layout at this port.
 pub(crate) fn transfers(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -161,7 +165,8 @@ pub(crate) fn common_orders(
         return Vec::new();
     };
     let lacks = missing_labels(sig, port, full);
-    // What has labels of its own in their place, as the operand of a `top_k` along the axis, is no broadcast operand.
+    // An operand with labels of its own in the place of the missing ones is no broadcast operand. Example: the operand
+    // of a `top_k` along the axis.
     let is_broadcast_operand = port < sig.n_operands
         && !matches!(sig.family, "broadcast" | "gather")
         && !sig.besides.contains(&port);
@@ -188,7 +193,7 @@ fn ordered_transfers(
         Some(hub) if hub != port => hub..hub + 1,
         _ => 0..sig.n_ports(),
     };
-    // What follows an order at ports that all look alike is the same for all operations.
+    // At ports that all look alike, the layout that follows an order is the same for all operations.
     let mut rest = others.clone().filter(|&o| o != port);
     if is_its_own(sig, layouts, port, layout) && rest.all(|o| alike(sig, o, port)) {
         let found = layouts.of_own_digits(layout, |layouts| {
@@ -200,7 +205,7 @@ fn ordered_transfers(
     }
     let mut out = FastSet::default();
     for order in common_orders(sig, layouts, port, layout) {
-        // Of labels that are of one extent everywhere it is the same from whatever port the order comes.
+        // If every label has one extent, the layout does not depend on the port that the order comes from.
         let mut known = match sig.is_even && sig.hub.is_none() {
             true => {
                 let none = || vec![None; sig.n_ports()];
@@ -226,8 +231,8 @@ fn ordered_transfers(
     out.into_iter().collect()
 }
 
-/// From an operand of a contraction to the result, from the result to the operands, and the order
-/// of K from one operand to the other.
+/// Hands an order on: from an operand of a contraction to the result, from the result to the operands, and the order of
+/// K from one operand to the other.
 fn contract_transfers(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -250,8 +255,8 @@ fn contract_transfers(
     out
 }
 
-/// `order` restricted to the labels of `other`, its missing labels as one run: in the place of what
-/// drops out, innermost, and outermost.
+/// `order` restricted to the labels of `other`, with the labels that it lacks added as one run: in the place of the
+/// labels that drop out, innermost, and outermost.
 fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> {
     let labels = sig.labels(other);
     let run: LabelOrder = labels
@@ -302,7 +307,7 @@ fn channel_transfers(
     out
 }
 
-/// The order in which a pointwise convolution sums at one of its two operands, at the other one.
+/// Hands the order of K on from one of the two operands of a pointwise convolution to the other one.
 fn pixel_transfers(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -323,8 +328,8 @@ fn pixel_transfers(
     there.map(|layout| (other, layout)).into_iter().collect()
 }
 
-/// The default layout of a port with the digits of K in another order, in one run: where the first of them stands, or the last
-/// one where the target takes no such order.
+/// The default layout of a port with the digits of K in the order `key`, as one run. The run stands at the first digit
+/// of K, or at the last one where the target does not take that order.
 pub(super) fn with_k(
     sig: &Signature,
     layouts: &mut Layouts,

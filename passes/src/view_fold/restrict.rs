@@ -6,18 +6,18 @@ use super::signature::{LabelDigit, Signature};
 use optc_layout::Mode;
 use smallvec::{SmallVec, smallvec};
 
-/// [`restrict`] at port after port: one that looks like the port asked before it has its answer, and one that looks like
-/// the source what any operation has there.
+/// [`restrict`] at port after port, with shortcuts. A port that looks like the previous one has the same answer. A port
+/// that looks like the source has the answer of any operation with such a port.
 pub(crate) struct Restricted<'a> {
     order: &'a [LabelDigit],
     source: usize,
-    /// The layout at the source, where the order is its own and no label is added.
+    /// The layout at the source, where the order is that layout's own and no label is added.
     own: Option<LayoutId>,
     last: Option<(usize, Option<LayoutId>)>,
 }
 
 impl<'a> Restricted<'a> {
-    /// By an order that the layout at the source has, with labels that it lacks.
+    /// From an order that the layout at the source has, with labels that it lacks added.
     pub(crate) fn new(
         layouts: &mut Layouts,
         order: &'a [LabelDigit],
@@ -60,13 +60,13 @@ impl<'a> Restricted<'a> {
     }
 }
 
-/// Whether two ports have the same extents, element width and labels.
+/// Returns whether two ports have the same extents, element width and labels.
 pub(crate) fn alike(sig: &Signature, a: usize, b: usize) -> bool {
     sig.bits[a] == sig.bits[b] && sig.shapes[a] == sig.shapes[b] && sig.labels(a) == sig.labels(b)
 }
 
-/// Whether what follows the order of a layout at a port that looks like the layout's own is the same for all operations: it is
-/// a matter of digits alone, each dimension having a label of its own.
+/// Returns whether the layout that follows this one's order, at a port that looks like its own, is the same for all
+/// operations. It then depends on digits alone, because each dimension has a label of its own.
 pub(crate) fn is_its_own(
     sig: &Signature,
     layouts: &Layouts,
@@ -80,7 +80,7 @@ pub(crate) fn is_its_own(
         && each.all(|(at, label)| label.is_some() && !labels[..at].contains(label))
 }
 
-/// The layout at a port that follows an order of labels: what the port lacks drops out.
+/// The layout at a port that follows an order of labels. Labels that the port lacks drop out.
 pub(crate) fn restrict(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -92,7 +92,7 @@ pub(crate) fn restrict(
         return restrict_tiled(sig, layouts, port, order, source);
     }
     let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
-    // What shares no dimension lies as it does by default.
+    // A port that shares no dimension has its default layout.
     if labels.iter().all(Option::is_none) {
         return Some(layouts.row_major(shape, sig.bits[port]));
     }
@@ -137,8 +137,7 @@ pub(crate) fn restrict(
     layouts.of_modes(shape, sig.bits[port], &modes)
 }
 
-/// The same on a machine with tiles: where the lanes or the rows are left empty, what stands before them
-/// moves in.
+/// [`restrict`] on a machine with tiles. Where the lanes or the rows are left empty, the digits before them move in.
 fn restrict_tiled(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -182,7 +181,7 @@ fn restrict_tiled(
     if filled.iter().zip(shape).any(|(n, size)| n != size) {
         return None;
     }
-    // Where values may lie without tiles, what lacks the lanes does.
+    // Where values may lie without tiles, a value without lanes lies without.
     let plain = layouts.is_plain(sig.bits[port]);
     let has = |digits: &[Digit], place| digits.iter().any(|d| d.place == place);
     let tiled = |place| order.iter().any(|d| d.place == place);
@@ -204,7 +203,7 @@ fn restrict_tiled(
     layouts.formed(shape, sig.bits[port], &form)
 }
 
-/// Fills an empty place of a tile: with the whole rows, or with the last digit of the grid.
+/// Fills an empty place of a tile: with all of the rows, or with the last digit of the grid.
 fn fill(digits: &mut [Digit], from: Place, to: Place) {
     let mut last = digits.iter_mut().filter(|d| d.place == from).rev();
     let many = from == Place::Row;
@@ -227,7 +226,7 @@ fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
         .all(|d| d.label != order[at].label || d.div <= order[at].div)
 }
 
-/// Whether a cut label has another extent at the two ports while the smaller one ends inside a cut.
+/// Returns whether a cut label has different extents at the two ports, and one of them ends inside a cut.
 fn from_differs_with_inner_cut(
     sig: &Signature,
     port: usize,

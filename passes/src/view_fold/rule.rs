@@ -1,4 +1,4 @@
-//! What a rule of the search is: what it sees of an operation, and the forms it adds.
+//! Rules of the search: the view that a rule has of an operation, and the forms that it adds.
 
 use super::accepts::default_layout;
 use super::layouts::{LayoutId, Layouts};
@@ -9,19 +9,19 @@ use optc_layout::Layout;
 
 /// A rule of the search, built in or added by a user of the library.
 ///
-/// It looks at one layout that is asked for at one port of an operation and adds forms of the
-/// operation that go with it.
+/// A rule looks at one layout that is demanded at one port of an operation. It adds forms of the operation that fit
+/// this layout.
 pub trait SearchRule: Send + Sync {
     /// Its kebab-case name.
     fn name(&self) -> &str;
-    /// The equation it stands for, as documentation prints it.
+    /// The equation that the rule stands for, as documentation prints it.
     fn equation(&self) -> &str;
-    /// What it says, in a line.
+    /// A summary of the rule, in a line.
     fn summary(&self) -> &str {
         ""
     }
-    /// Whether the rule may add a form for some layout at this port. Where it says no, it is not
-    /// applied, and nothing is held for it: an operation may have some hundred thousand ports.
+    /// Returns whether the rule may add a form for some layout at this port. Where it returns `false`, the rule is not
+    /// applied and no memory is held for it: an operation may have some hundred thousand ports.
     fn concerns(&self, signature: &Signature, port: usize) -> bool {
         let _ = (signature, port);
         true
@@ -30,19 +30,19 @@ pub trait SearchRule: Send + Sync {
     fn apply(&self, cx: &mut RuleContext<'_>);
 }
 
-/// What a rule sees and does.
+/// The input and output of a rule.
 #[derive(Debug)]
 pub struct RuleContext<'a> {
     pub(super) signature: &'a Signature,
     pub(super) layouts: &'a mut Layouts,
     pub(super) port: usize,
     pub(super) layout: LayoutId,
-    /// Orders of all labels whose forms are there, where these depend on nothing else.
+    /// Orders of all labels whose forms have been added, where the forms depend on nothing else.
     pub(super) followed: &'a mut FastSet<LabelOrder>,
     pub(super) forms: Vec<Form>,
 }
 
-/// What a rule adds.
+/// A form that a rule adds.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     /// Exactly these layouts, one a port.
@@ -54,17 +54,17 @@ pub(super) enum Form {
 }
 
 impl RuleContext<'_> {
-    /// What is known of the operation.
+    /// The signature of the operation.
     #[must_use]
     pub fn signature(&self) -> &Signature {
         self.signature
     }
-    /// The port the layout is asked for at; operands come before results.
+    /// The port at which the layout is demanded; operands come before results.
     #[must_use]
     pub fn port(&self) -> usize {
         self.port
     }
-    /// The layout that is asked for.
+    /// The demanded layout.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         self.layouts.get(self.layout)

@@ -1,7 +1,7 @@
-//! Signatures: what the search knows of an operation, shared by all operations that look alike.
+//! Signatures: the facts that the search has about an operation, shared by all operations that look alike.
 //!
-//! A signature is the layout freedom an operation declares, the rule of the target for its family,
-//! and the shapes at its ports.
+//! A signature is the layout freedom that an operation declares, the rule of the target for its family, and the shapes
+//! at its ports.
 
 use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;
@@ -17,103 +17,106 @@ entity_id! {
     SignatureId, "s"
 }
 
-/// What the search knows of an operation.
+/// The facts that the search has about an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
     /// The family, as the operation declares it.
     pub family: &'static str,
-    /// True if its first operand is of floats.
+    /// True if the first operand has floating-point elements.
     pub(crate) floats: bool,
     /// The target's rule for the family.
     pub accept: Accept,
-    /// Of windows: whether channels may only be last.
+    /// For windows: true if channels may only be last.
     pub channels_last: bool,
     /// The parameter of the rule: elements of a run or block.
     pub parameter: u64,
     /// The declared freedom.
     pub freedom: Freedom,
-    /// Where values are row-major: the operation, which takes the orders over which it is itself. Nothing of one that takes all.
+    /// On a target where values are row-major: the operation, asked which permutations of its axes leave it the same
+    /// operation. `None` for an operation that takes every order.
     pub(crate) over: Option<Over>,
     /// Extents at each port, operands before results.
     pub shapes: Vec<Vec<u64>>,
     /// Element width in bits at each port.
     pub bits: Vec<u32>,
-    /// How many of the ports are operands.
+    /// The number of ports that are operands.
     pub n_operands: usize,
-    /// Of a call and of what runs functions: the layout at each port, which is fixed; else empty.
+    /// For a call and an operation that runs functions: the fixed layout at each port. Empty for others.
     pub(crate) declared: Vec<LayoutId>,
-    /// The port whose labels are most: the one a common order is spelled by.
+    /// The port with the most labels. A common order is spelled by its labels.
     pub(crate) fullest: usize,
-    /// The ports that have labels which the fullest port lacks: the operand of a gather, along its axis.
+    /// Ports with labels that the fullest port lacks. Example: the operand of a gather, along its axis.
     pub(crate) besides: Vec<usize>,
-    /// Whether each label has one extent, at all ports that have it.
+    /// True if each label has one extent at all ports that have it.
     pub(crate) is_even: bool,
-    /// Of an operation of very many ports in one order, the port that hears of every order first and
-    /// tells the others: the largest one.
+    /// For an operation of very many ports in one order, the largest port. It receives every order first and hands it
+    /// on to the others.
     pub(crate) hub: Option<usize>,
-    /// Of a contraction: the labels of K in the order that its operands have by default.
+    /// For a contraction: the labels of K in the order that its operands have by default.
     pub reference_k: Vec<usize>,
     /// The ends that ports may have, on a machine without tiles: one entry an alternative that lists some.
     pub(crate) ends: Vec<Ends>,
-    /// What each alternative of the row costs, on a machine without tiles; empty where none costs anything.
+    /// The price of each alternative of the row, on a machine without tiles. Empty where none has a price.
     pub(crate) orders: Vec<PricedOrder>,
-    /// Whether the row writes the result of a convolution that reads each position of its data once in any order, on a
-    /// machine without tiles; one of a single pixel is a contraction anyhow.
+    /// True if the row writes the result of a patches convolution in any order, on a machine without tiles. Such a
+    /// convolution reads each position of its data once. One of a single pixel is a contraction in any case.
     pub(crate) patches: bool,
     /// Orders of single ports that cost something, on a machine without tiles.
     pub(crate) slower: Vec<Slower>,
-    /// In what the ports of a contraction end, on a machine without tiles; empty where the row asks for nothing.
+    /// The row's demands on the innermost run of each port of a contraction, on a machine without tiles. Empty where
+    /// the row demands nothing.
     pub(crate) runs: Vec<PortRun>,
-    /// Of a contraction on a machine without tiles: the least bits of the innermost run of a port that has K in several
-    /// runs; none where K is in one.
+    /// For a contraction on a machine without tiles: the least bits of the innermost run of a port that has K in
+    /// several runs. `None` where K must be in one run.
     pub(crate) several_runs: Option<u64>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
-    /// Of what may be a part of its operand that stays where it is: the bytes that it copies where it is none.
+    /// For an operation whose result may be a part of its operand in place: the bytes that it copies when the result is
+    /// not in place.
     pub(crate) copied: u64,
-    /// On a machine whose tiles are lines of lanes, beside values without tiles: how many elements the innermost
-    /// run of such a value has by default.
+    /// For a machine whose tiles are lines of lanes, beside values without tiles: the elements that the innermost run
+    /// of such a value has by default.
     pub(crate) lines: Option<u64>,
 }
 
-/// Whether an operation gives a part of its operand that stays where it is.
+/// How the result of an operation relates to its operand in memory: a copy, or a part of the operand in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It does not.
+    /// The result is a copy.
     Copied,
-    /// It does where the row lets it, and else copies so many bytes.
+    /// The result is a part in place where the row allows it. Else the operation copies this many bytes.
     Either(u64),
-    /// It does, as the text has it.
+    /// The result is a part in place, as the text states.
     Stays,
 }
 
 /// An alternative of a row, as it is read on a machine with tiles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TileRule {
-    /// One order of digits, and one tile, at all ports.
+    /// All ports have one order of digits and one tile.
     pub(crate) shares_all: bool,
-    /// The default at all ports.
+    /// All ports have the default layout.
     pub(crate) logical: bool,
     /// The least innermost run of one dimension, in elements.
     pub(crate) run: u64,
-    /// Ports need not agree on what is in the tile.
+    /// Ports need not agree on the digits in the tile.
     pub(crate) independent: bool,
-    /// Rows and lanes are of different roles.
+    /// Rows and lanes have different roles.
     pub(crate) distinct: bool,
-    /// Per port, the roles in its lanes and in its rows; nothing where any may be there.
+    /// Per port, the roles in its lanes and in its rows. `None` where any role may be there.
     pub(crate) ports: Vec<[Option<Vec<PortRole>>; 2]>,
     /// The result is written in any layout.
     pub(crate) writes_any: bool,
-    /// The result is a part of the operand that stays where it is.
+    /// The result is a part of the operand in place.
     pub(crate) subview: bool,
-    /// Of such a part: rows and lanes of a whole tile, which what is cut between whole tiles may fill.
+    /// For such a part: rows and lanes of a whole tile. A dimension cut between whole tiles may fill them.
     pub(crate) aligned: Option<[u64; 2]>,
-    /// What it costs.
+    /// The price of the alternative.
     pub(crate) price: Option<Price>,
 }
 
 impl TileRule {
-    /// Takes everything, and of all ports independently.
+    /// An alternative that takes everything, at each port independently.
     pub(crate) fn any() -> TileRule {
         TileRule {
             shares_all: false,
@@ -129,7 +132,7 @@ impl TileRule {
         }
     }
 
-    /// Whether it takes everything.
+    /// Returns whether the alternative takes everything.
     pub(crate) fn is_any(&self) -> bool {
         !self.shares_all && !self.logical && self.independent
     }
@@ -141,7 +144,7 @@ pub(crate) struct LabelDigit {
     pub(crate) label: usize,
     pub(crate) div: u64,
     pub(crate) extent: u64,
-    /// Where it stands in a tile; on a machine without tiles all are of the grid.
+    /// The place in a tile. On a machine without tiles all digits are in the grid.
     pub(crate) place: Place,
 }
 
@@ -208,7 +211,7 @@ impl Signature {
                     price: a.price,
                 })
                 .collect();
-            // Where one takes every order, none is refused.
+            // If one alternative takes every order, no order is refused.
             if accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
                 signature.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
             }
@@ -235,12 +238,12 @@ impl Signature {
         signature
     }
 
-    /// A move into another memory space, which reads and writes whatever layouts at one price.
+    /// Makes the operation a move into another memory space. It reads and writes any layouts at one price.
     pub(crate) fn move_between_spaces(&mut self) {
         self.tiles = vec![TileRule::any()];
     }
 
-    /// Whether it is such a move.
+    /// Returns whether the operation is a move into another memory space.
     pub(crate) fn is_move(&self) -> bool {
         self.freedom.class == FreedomClass::Barrier && self.tiles.iter().any(TileRule::is_any)
     }
@@ -310,30 +313,30 @@ impl Signature {
         self.hub = hub(self);
     }
 
-    /// Whether it is read on a machine with tiles.
+    /// Returns whether the row has been read for a machine with tiles.
     pub(crate) fn is_tiled(&self) -> bool {
         !self.tiles.is_empty()
     }
 
-    /// Whether its ports take tiles by their roles, on a machine with tiles.
+    /// Returns whether ports take tiles by their roles, on a machine with tiles.
     pub(crate) fn takes_roles(&self) -> bool {
         let by_roles = |rule: &TileRule| !rule.shares_all && !rule.logical && !rule.is_any();
         self.tiles.iter().any(by_roles)
     }
 
-    /// Whether an alternative that it takes costs something, or writes any layout.
+    /// Returns whether an alternative that the operation takes has a price, or writes any layout.
     pub(crate) fn has_prices(&self) -> bool {
         let mut rules = self.tiles.iter();
         let tiled = rules.any(|rule| rule.price.is_some() || rule.writes_any);
         self.copied != 0 || tiled || self.has_order_prices()
     }
 
-    /// Whether an order costs something, on a machine without tiles.
+    /// Returns whether an order has a price, on a machine without tiles.
     pub(crate) fn has_order_prices(&self) -> bool {
         !self.orders.is_empty() || !self.slower.is_empty()
     }
 
-    /// What a label is, as rows speak of it.
+    /// The role of a label, in the words of rows.
     pub(crate) fn port_role(&self, label: usize) -> PortRole {
         match self.freedom.class {
             FreedomClass::Contract => match self.contract_role(label) {
@@ -368,7 +371,7 @@ impl Signature {
         }
     }
 
-    /// The order of K of the first operand that has it in one run in row-major, else of the first.
+    /// The order of K at the first operand that has K in one run in row-major, else at the first operand.
     fn default_k(&self) -> Vec<usize> {
         if self.freedom.class != FreedomClass::Contract {
             return Vec::new();
@@ -400,8 +403,8 @@ impl Signature {
             .map_or_else(Vec::new, of)
     }
 
-    /// The first port whose last dimension has an unknown size that the target pads, and to how
-    /// many elements it does.
+    /// The first port whose last dimension has an unknown size that the target pads, and the number of elements that it
+    /// pads to.
     pub(crate) fn padded_unknown(&self, layouts: &Layouts) -> Option<(usize, u64)> {
         let least = self.parameter;
         let known = |shape: &Vec<u64>| match (self.accept, shape.last()) {
@@ -445,7 +448,7 @@ impl Signature {
         self.labels(port).contains(&Some(label))
     }
 
-    /// What a label is in a contraction.
+    /// The role of a label in a contraction.
     pub(crate) fn contract_role(&self, label: usize) -> ContractRole {
         let (a, b) = (self.has_label(0, label), self.has_label(1, label));
         let c = self.has_label(self.n_operands, label);
@@ -458,7 +461,7 @@ impl Signature {
         }
     }
 
-    /// Whether one order is shared by all ports (as against one rule a port).
+    /// Returns whether all ports share one order, rather than each port having a rule of its own.
     pub(crate) fn is_common_order(&self) -> bool {
         let shared = match self.is_tiled() {
             true => self.tiles.iter().any(|rule| rule.shares_all),
@@ -472,8 +475,8 @@ impl Signature {
         whole && shared
     }
 
-    /// The groups of a convolution that only mixes channels, those of one group each: every kernel
-    /// extent is 1 and the spatial extents stay. Nothing for any other operation.
+    /// The groups of a convolution that only mixes channels within each group: every kernel extent is 1 and the spatial
+    /// extents stay. `None` for any other operation.
     pub(crate) fn pointwise_groups(&self) -> Option<u64> {
         if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
             return None;
@@ -502,12 +505,12 @@ impl Signature {
         whole.then_some(groups)
     }
 
-    /// Whether this is a convolution that only mixes channels.
+    /// Returns whether this is a convolution that only mixes channels.
     pub(crate) fn is_pointwise_conv(&self) -> bool {
         self.pointwise_groups().is_some()
     }
 
-    /// Whether it is one of the operations that a row speaks of.
+    /// Returns whether this is one of the operations that an alternative is for.
     fn is_of(&self, when: Option<When>) -> bool {
         match when {
             Some(When::Pointwise) => self.is_pointwise_conv(),
@@ -520,7 +523,7 @@ impl Signature {
         }
     }
 
-    /// Whether this is a convolution of one group that reads each position of its data once.
+    /// Returns whether this is a convolution of one group that reads each position of its data once.
     pub(crate) fn reads_once(&self) -> bool {
         if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
             return false;
@@ -539,9 +542,9 @@ impl Signature {
         straight && data[1] == weights[1] && result[1] == weights[0] && (2..rank).all(once)
     }
 
-    /// The digits of a pointwise convolution's data, weights or result with each digit of the grouped channels, which
-    /// of the weights are the outputs, in one group or across groups; nothing where a digit is neither. `true` marks
-    /// those across groups.
+    /// The digits of a port of a pointwise convolution, with the grouped channels cut into digits within one group and
+    /// digits across groups. At the weights the grouped channels are the outputs. Digits across groups are marked
+    /// `true`. `None` where a digit cannot be cut at the size of a group.
     pub(crate) fn grouped_digits(&self, port: usize, digits: &[Mode]) -> Option<Vec<(Mode, bool)>> {
         let groups = self.pointwise_groups()?;
         let channels = usize::from(port != 1);
@@ -585,8 +588,8 @@ impl Signature {
         Some(out)
     }
 
-    /// The digits of K in an order of labels at a port; inside a group those of the data count as the
-    /// weights' label.
+    /// The digits of K in an order of labels at a port. Digits inside a group at the data have the label of the
+    /// weights.
     pub(crate) fn k_digits(&self, port: usize, order: &[LabelDigit]) -> Vec<LabelDigit> {
         let is_k = |d: &&LabelDigit| self.contract_role(d.label) == ContractRole::K;
         let groups = self.pointwise_groups().unwrap_or(1);
@@ -623,10 +626,10 @@ impl Signature {
     }
 }
 
-/// Ports from which on orders go through one port instead of from each to each.
+/// Above this number of ports, an order is handed on through one port rather than from each port to each other.
 const MANY_PORTS: usize = 64;
 
-/// What a label is in a contraction.
+/// The role of a label in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContractRole {
     Batch,
@@ -636,23 +639,23 @@ pub(crate) enum ContractRole {
     Other,
 }
 
-/// The ends that the ports of an operation may have by one alternative.
+/// Role runs that the ports of an operation may end in by one alternative.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ends {
-    /// Per port, lists of roles; none where the alternative says nothing of the port.
+    /// Per port, lists of roles. Empty where the alternative says nothing of the port.
     pub(crate) ports: Vec<Vec<Vec<PortRole>>>,
-    /// The least elements of a run that has not all of its role.
+    /// The least elements of a run that has only part of its role.
     pub(crate) least: u64,
-    /// Roles of which all is in the run.
+    /// Roles that must be in their run as a whole.
     pub(crate) whole: Vec<PortRole>,
-    /// Whether nothing stands before the runs.
+    /// True if nothing stands before the runs.
     pub(crate) alone: bool,
 }
 
-/// What an alternative of one order at all ports costs, on a machine without tiles.
+/// The price of an alternative of one order at all ports, on a machine without tiles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PricedOrder {
-    /// What the order ends in; nothing where it is any.
+    /// The ends of the order; `None` where it is any order.
     pub(crate) ends: Option<Ends>,
     pub(crate) price: Option<Price>,
 }
@@ -675,7 +678,7 @@ fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
     })
 }
 
-/// Orders of ports that cost an operation something.
+/// Orders of single ports at which the operation takes longer.
 fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
     let is_of = |slower: &&Slower| {
         let port = slower.port.index(sig.n_operands);
@@ -685,18 +688,18 @@ fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
     row.slower.iter().filter(is_of).cloned().collect()
 }
 
-/// What a row asks of the innermost run of one port, in bits.
+/// Demands of a row on the innermost run of one port, in bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PortRun {
-    /// Roles that may stand innermost; any where nothing is said.
+    /// Roles that may stand innermost; `None` for any.
     pub(crate) innermost: Option<Vec<PortRole>>,
-    /// Roles that may not, unless there is nothing else.
+    /// Roles that may not stand innermost, unless the port has no other.
     pub(crate) not_innermost: Vec<PortRole>,
     pub(crate) align: u64,
     pub(crate) least: u64,
 }
 
-/// What the row of a contraction asks of the runs of its ports: an entry a port, nothing where it asks for nothing.
+/// Demands of the row of a contraction on the runs of its ports: an entry a port, empty where the row demands nothing.
 fn runs_of(row: &Row, sig: &Signature) -> Vec<PortRun> {
     let Some(taken) = sig.bits.first().and_then(|&bits| row.contraction(bits)) else {
         return Vec::new();
@@ -726,7 +729,7 @@ fn several_runs(row: &Row, sig: &Signature) -> Option<u64> {
     Some(taken.several_runs?.saturating_mul(8))
 }
 
-/// The port whose labels are most: the one a common order is spelled by.
+/// The port with the most labels. A common order is spelled by its labels.
 fn fullest_port(sig: &Signature) -> usize {
     let long = |port: usize| {
         let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
@@ -739,7 +742,7 @@ fn fullest_port(sig: &Signature) -> usize {
     )
 }
 
-/// The ports that have labels which the fullest port lacks.
+/// Ports with labels that the fullest port lacks.
 fn besides(sig: &Signature) -> Vec<usize> {
     let known: FastSet<usize> = sig.labels(sig.fullest).iter().flatten().copied().collect();
     let lacks = |&port: &usize| {
@@ -749,7 +752,7 @@ fn besides(sig: &Signature) -> Vec<usize> {
     (0..sig.n_ports()).filter(lacks).collect()
 }
 
-/// Whether each label has one extent, at all ports that have it.
+/// Returns whether each label has one extent at all ports that have it.
 fn is_even(sig: &Signature) -> bool {
     let mut extents: Vec<Option<u64>> = vec![None; sig.freedom.labels.len()];
     (0..sig.n_ports()).all(|port| {

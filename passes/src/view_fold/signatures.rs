@@ -1,4 +1,4 @@
-//! Interned signatures, and what was asked of them.
+//! Interned signatures, and memoized answers about them.
 
 use super::accepts::{admits, default_layout, takes_layout};
 use super::layouts::{LayoutId, Layouts};
@@ -11,16 +11,16 @@ use optc_ir::entity::EntityId;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Layouts of a port that takes tiles by roles which are offered because they waste least.
+/// How many layouts of least padding are offered at a port that takes tiles by roles.
 const CHEAPEST: usize = 2;
 
-/// A signature, a port, and the label that ends there.
+/// A signature, a port, and the label that is innermost there.
 type LeastKey = (SignatureId, usize, Option<usize>);
 
-/// Layouts at other ports that go well with one at some port.
+/// Layouts at other ports that fit a layout at some port.
 type Transfers = Arc<[(usize, LayoutId)]>;
 
-/// Interned signatures and their answered questions.
+/// Interned signatures and their memoized answers.
 #[derive(Clone, Default)]
 pub(crate) struct Signatures {
     known: FastSet<Arc<Signature>>,
@@ -35,7 +35,7 @@ pub(crate) struct Signatures {
 }
 
 impl Signatures {
-    /// Answers about layouts of a function with unknown sizes do not hold for another.
+    /// Drops answers that depend on layouts: those for a function with unknown sizes do not hold for another function.
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();
         self.followed.clear();
@@ -45,7 +45,7 @@ impl Signatures {
         self.uncut.clear();
     }
 
-    /// The signatures, with what was asked of each of their ports alone.
+    /// The signatures, with the memoized answers about single ports alone.
     pub(crate) fn of_ports(&self) -> Signatures {
         Signatures {
             known: self.known.clone(),
@@ -62,17 +62,17 @@ impl Signatures {
         &self.known[id.index()]
     }
 
-    /// A signature, to keep without a copy of what it has of each port.
+    /// A signature that can be kept without copying its lists of ports.
     pub(crate) fn shared(&self, id: SignatureId) -> Arc<Signature> {
         self.known[id.index()].clone()
     }
 
-    /// Whether one of them is so.
+    /// Returns whether `is_so` holds for some signature.
     pub(crate) fn any(&self, is_so: impl Fn(&Signature) -> bool) -> bool {
         self.known.iter().any(|sig| is_so(sig))
     }
 
-    /// [`tiled::least_padding`], asked once a signature and port.
+    /// [`tiled::least_padding`], computed once a signature and port.
     pub(crate) fn least_padding(
         &self,
         layouts: &Layouts,
@@ -92,7 +92,7 @@ impl Signatures {
         self.known.len()
     }
 
-    /// [`default_layout`], asked once a signature and port.
+    /// [`default_layout`], computed once a signature and port.
     pub(crate) fn default_at(
         &self,
         layouts: &mut Layouts,
@@ -107,7 +107,7 @@ impl Signatures {
         default
     }
 
-    /// [`admits`], asked once a signature, port and layout.
+    /// [`admits`], computed once a signature, port and layout.
     pub(crate) fn admits(
         &self,
         layouts: &mut Layouts,
@@ -126,7 +126,7 @@ impl Signatures {
         answer
     }
 
-    /// [`tiled::cheapest`], asked once a signature and port.
+    /// [`tiled::cheapest`], computed once a signature and port.
     pub(crate) fn cheapest(
         &mut self,
         layouts: &mut Layouts,
@@ -140,7 +140,7 @@ impl Signatures {
             .clone()
     }
 
-    /// [`price::cheaper_order`] than the default, asked once a signature and port.
+    /// [`price::cheaper_order`] than the default, computed once a signature and port.
     pub(crate) fn cheaper_order(
         &mut self,
         layouts: &mut Layouts,
@@ -159,7 +159,7 @@ impl Signatures {
         found
     }
 
-    /// [`tiled::uncut`], asked once a signature.
+    /// [`tiled::uncut`], computed once a signature.
     pub(crate) fn uncut(&mut self, layouts: &mut Layouts, id: SignatureId) -> Arc<[LayoutId]> {
         let sig = &self.known[id.index()];
         let known = self.uncut.entry(id);
@@ -168,7 +168,7 @@ impl Signatures {
             .clone()
     }
 
-    /// Layouts at other ports that go well with this layout at this port.
+    /// Layouts at other ports that fit this layout at this port.
     pub(crate) fn transfers(
         &mut self,
         layouts: &mut Layouts,

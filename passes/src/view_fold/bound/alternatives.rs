@@ -1,4 +1,4 @@
-//! Rows that list alternatives: one is taken at all ports, and what it pads.
+//! Rows that list alternatives: one alternative is taken at all ports, with a least padding.
 
 use super::classes::{class_of, may_be};
 use super::order::{extent, whole_and_part};
@@ -34,8 +34,9 @@ fn takes(
 }
 
 impl Relaxation<'_> {
-    /// What the padding of the larger of two ports of a common order costs beyond what is counted of it anyway, where its
-    /// lanes hold what the smaller one does not have and those of the smaller one a single digit.
+    /// The least extra padding when two ports of a common order fill their lanes differently: those of the larger port
+    /// hold digits of several dimensions, one of which the smaller port lacks, and those of the smaller port hold a
+    /// single digit. Padding that is counted anyway is subtracted.
     pub(super) fn crossing(&mut self, node: Node, a: (usize, usize), b: (usize, usize)) -> u64 {
         let Some(id) = self.graph.nodes[node].signature else {
             return 0;
@@ -86,7 +87,7 @@ impl Relaxation<'_> {
         more.saturating_mul(times) / data.uses.len().max(1) as u64
     }
 
-    /// Whether an operation is of a common order and all its ports that have dimensions are alike.
+    /// Returns whether an operation is of a common order and all its ports that have dimensions have one shape.
     pub(super) fn is_even(&self, node: Node) -> bool {
         let Some(id) = self.graph.nodes[node].signature else {
             return false;
@@ -97,8 +98,8 @@ impl Relaxation<'_> {
         sig.is_common_order() && sig.shapes.iter().all(alike)
     }
 
-    /// Where a row lists alternatives, of roles for lines of lanes or of ends of orders, one variable says which of them is
-    /// taken at all ports.
+    /// Adds a variable for the alternative that is taken at all ports, where a row lists several: alternatives of roles
+    /// for lines of lanes, or of ends of orders.
     pub(super) fn alternatives(
         &mut self,
         node: Node,
@@ -148,7 +149,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What a layout costs that is no candidate, where an alternative is taken.
+    /// The cost of a layout that is no candidate, where an alternative is taken.
     pub(super) fn other_cost(
         &self,
         node: Node,
@@ -174,7 +175,8 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What an alternative pads at a port, in a layout that is no candidate, beyond what is counted of it anyway.
+    /// The least padding of an alternative at a port in a layout that is no candidate. Padding that is counted anyway
+    /// is subtracted.
     pub(super) fn more_padding(
         &self,
         node: Node,

@@ -1,4 +1,7 @@
-//! Classes of the layouts that are no candidates, on a machine of lines of lanes or where rows list what orders end in.
+//! Classes of layouts that are no candidates: on a machine of lines of lanes, or where rows list ends of orders.
+//!
+//! Example: a value of shape (4, 6) that no member cuts has two digits. Its other layouts fall into those with the
+//! digit of 4 innermost and those with the digit of 6 innermost.
 
 use super::order::extent;
 use super::relaxation::{Class, Lanes, Relaxation, Spread};
@@ -9,10 +12,10 @@ use crate::view_fold::physical::{Digit, Physical, Place};
 use crate::view_fold::signature::{Signature, TileRule};
 use crate::view_fold::tiled;
 
-/// Digits of a group up to which each of them is a class of layouts.
+/// Above this number of digits a group has a single class.
 pub(super) const MOST_ATOMS: usize = 8;
 
-/// Whether an alternative takes layouts of a class at a port.
+/// Returns whether an alternative takes layouts of a class at a port.
 pub(super) fn may_be(
     sig: &Signature,
     layouts: &Layouts,
@@ -80,7 +83,8 @@ pub(super) fn class_of(
     }
 }
 
-/// Of how many labels a run is that begins in one label and goes on in some of others.
+/// How many labels the digits of a run have, if it begins in `label` and goes on in some digits with the labels
+/// `beside`.
 pub(super) fn spread_of(
     label: Option<usize>,
     beside: impl Iterator<Item = Option<usize>>,
@@ -104,7 +108,7 @@ pub(super) fn spread_of(
 }
 
 impl Relaxation<'_> {
-    /// The ways in which an innermost digit lies in lanes, as classes tell them apart: without lanes all are one.
+    /// The ways in which an innermost digit may lie in lanes, as classes distinguish them. Without lanes there is one.
     fn ways(&self, group: Group) -> &'static [Lanes] {
         match self.layouts.is_plain(self.graph.groups[group].bits) {
             true => &Lanes::ALL,
@@ -112,20 +116,21 @@ impl Relaxation<'_> {
         }
     }
 
-    /// Into how many classes the layouts fall that are no candidates.
+    /// The number of classes of layouts that are no candidates.
     pub(super) fn classes(&self, group: Group) -> usize {
         (self.atoms[group].len() * self.ways(group).len()).max(1)
     }
 
-    /// What is known of a class: the innermost digit, and how it lies in lanes.
+    /// The description of a class: its innermost digit, and the way in which the digit lies in lanes.
     pub(super) fn atom(&self, group: Group, class: usize) -> Option<(Digit, Lanes)> {
         let ways = self.ways(group);
         let atom = self.atoms[group].get(class / ways.len())?;
         Some((*atom, ways[class % ways.len()]))
     }
 
-    /// The digits of a group that no member cuts: one of them is innermost in every layout. None where members cut
-    /// in ways that do not nest, on machines with tiles of rows, and without lanes where no row says what orders end in.
+    /// The digits of a group that no member cuts: one of them is innermost in every layout. Empty where the cuts of
+    /// members do not nest, where there are too many digits, on machines with tiles of rows, and without lanes where no
+    /// row lists ends of orders.
     pub(super) fn find_atoms(&mut self, group: Group) -> Vec<Digit> {
         let graph = self.graph;
         let data = &graph.groups[group];
@@ -173,7 +178,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// Where the dimensions of a member end within those of its root.
+    /// The positions within the root's dimensions at which the dimensions of a member begin and end.
     pub(super) fn cuts_of(&self, shape: &[u64], maps: &[MapId]) -> Option<Vec<(usize, u64)>> {
         let Some(last) = maps.last() else {
             return Some(Vec::new());

@@ -1,25 +1,28 @@
-//! What no choice of layouts that the target admits goes below.
+//! Lower bound of the bytes that any choice of layouts admitted by the target converts.
 //!
-//! The search chooses among candidates; the bound must not. It is the minimum of a relaxation: a
-//! value lies in one of its candidates or in *some other* layout, a state of its own that stands for
-//! every layout that is no candidate. What an operation takes is decided for these states from its
-//! declared freedom and the target's row alone, never from the forms the rules gave:
+//! The search chooses among candidates. The bound must hold for all layouts. It is the minimum of a relaxation: a value
+//! lies in one of its candidates or in *some other* layout. The latter is a state of its own that stands for every
+//! layout that is no candidate. Constraints on these states follow from the declared freedom of an operation and the
+//! target's row alone, never from the forms that rules gave:
 //!
-//! - a port may be in the other state unless the target's row lists layouts for it and all of them
-//!   are candidates (row-major of a barrier, what a called function declares, channels first and last of a window, a pinned boundary);
-//! - two ports of one common order must agree; where the order of one says all of the other's, that
-//!   is one layout, and if it is a candidate then the other is not in the other state;
-//! - two ports of a contraction must have K in one order, and so must data that has its channels neither first nor last and
-//!   the weights of a convolution of one pixel; the data and the result of a window
-//!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
+//! - A port may be in the other state, unless the target's row lists layouts for it and all of them are candidates.
+//!   Listed are: row-major of a barrier, the layouts that a called function declares, channels first and last of a
+//!   window, a pinned boundary.
+//! - Two ports of one common order must agree. Where the order of one port determines all of the other's, the latter is
+//!   one layout. If that layout is a candidate, the other port is not in the other state.
+//! - Two ports of a contraction must have K in one order. The same holds for the data and the weights of a convolution
+//!   of one pixel, if the data has its channels neither first nor last.
+//! - The data and the result of a window must have channels in one place.
+//! - The two sides of a kept rearrangement must have the layouts of one view.
 //!
-//! On a machine of lines of lanes the other layouts fall into classes: which digit is innermost, and what fills lanes that
-//! are padded; where rows say what orders end in, by the innermost digit alone. Copies for several readers are states of a group; a copy for one reader is the reader's own.
+//! On a machine of lines of lanes the other layouts fall into classes by their innermost digit and by the way in which
+//! padded lanes are filled. Where rows list ends of orders, the classes are by the innermost digit alone. Copies for
+//! several readers are states of a group; a copy for one reader is the reader's own.
 //!
-//! Constraints among more than two ports, and what padding a row allows, are left out. A conversion
-//! between two different states costs the bytes of both, of the other state the bytes without
-//! padding; from the other state to itself nothing. Every lowering is an assignment of the relaxation
-//! that costs no more, so its minimum, or what the solver proves of it, is a bound.
+//! Constraints among more than two ports, and the padding that a row allows, are left out. A conversion between two
+//! different states costs the bytes of both. The bytes of the other state are counted without padding. A conversion
+//! from the other state to itself costs nothing. Every lowering is an assignment of the relaxation that costs no more.
+//! The minimum of the relaxation, or the lower bound on it that the solver proves, is therefore a bound.
 
 mod alternatives;
 mod classes;
@@ -42,13 +45,13 @@ use optc_ir::entity::SideTable;
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
 
-/// Whether a row says in what the orders of an operation end, or asks for a price of some of them.
+/// Returns whether a row lists the ends of an operation's orders, or has a price for some of them.
 fn says_of_ends(sig: &Signature) -> bool {
     !sig.ends.is_empty() || !sig.slower.is_empty()
 }
 
-/// Bytes that every lowering of the function converts at least; where it shows that these are `enough`, which is what some
-/// lowering converts, nothing more is tried.
+/// A lower bound of the bytes that every lowering of the function converts. `enough` is what some lowering converts:
+/// once the bound reaches it, nothing more is tried.
 pub(crate) fn bytes(
     known: Known<'_>,
     candidates: &SideTable<Group, Vec<LayoutId>>,
@@ -58,7 +61,8 @@ pub(crate) fn bytes(
     let groups = known.0.groups.len();
     let mut relaxation = relaxation(known, candidates, Asked::surely());
     let Fine { bytes, exact } = fine.unwrap_or_else(|| relaxation.fine());
-    // With fewer states the solver may prove more; of many groups seldom, where most of what there is has been proved.
+    // With fewer states the solver may prove more. With many groups it seldom does, where most of `enough` is proved
+    // already.
     let most = MANY_GROUPS < groups && enough - enough / 4 <= bytes;
     if exact || enough <= bytes || most {
         return bytes;
@@ -67,16 +71,16 @@ pub(crate) fn bytes(
     bytes.max(coarse)
 }
 
-/// What a bound is found from: the program, its layouts and what its operations are.
+/// The input of a bound: the program, its layouts and the signatures of its operations.
 pub(crate) type Known<'a> = (&'a Graph, &'a mut Layouts, &'a Signatures);
 
-/// A bound with all states, and whether it is the minimum of the relaxation.
+/// A bound with all states; `exact` if it is the minimum of the relaxation.
 pub(crate) struct Fine {
     bytes: u64,
     exact: bool,
 }
 
-/// The bound with all states, where what some lowering converts is not known yet.
+/// The bound with all states, where no lowering's cost is known yet.
 pub(crate) fn fine(
     known: Known<'_>,
     candidates: &SideTable<Group, Vec<LayoutId>>,
@@ -110,11 +114,11 @@ fn relaxation<'a>(
     }
 }
 
-/// Groups of a program up to which the relaxation has all states; one of more is proved with fewer of them.
+/// Above this number of groups the relaxation is solved with fewer states only.
 const MOST_GROUPS: usize = 1 << 14;
 
-/// Groups of a program above which a bound of three quarters of what is moved is not tried to be raised, and above which it is
-/// found while a choice is.
+/// Above this number of groups a bound of at least three quarters of the moved bytes is not raised further, and the
+/// bound is computed in parallel with the choice.
 pub(crate) const MANY_GROUPS: usize = 1 << 12;
 
 impl Relaxation<'_> {
@@ -126,8 +130,8 @@ impl Relaxation<'_> {
         Fine { bytes, exact }
     }
 
-    /// The minimum of the relaxation in some detail or what the solver proves of it, and whether it is the minimum. What
-    /// ports see and how they are related is found out once.
+    /// The minimum of the relaxation in some detail, or the lower bound on it that the solver proves. Also returns
+    /// whether it is the minimum. Views and relations of ports are computed once and kept.
     fn minimum(&mut self, detail: Detail) -> (u64, bool) {
         self.detail = detail;
         self.problem = Problem::default();

@@ -1,4 +1,4 @@
-//! What the order of one port of a common order says of another one.
+//! Consequences of one port's order for another port, where ports share a common order.
 
 use super::relaxation::{Class, Lanes, Spread};
 use crate::view_fold::layouts::{LayoutId, Layouts};
@@ -7,21 +7,21 @@ use crate::view_fold::restrict::restrict;
 use crate::view_fold::signature::{LabelDigit, Signature};
 use optc_target::Accept;
 
-/// Whether all alternatives of a row hold two ports to one order.
+/// Returns whether all alternatives of a row hold two ports to one order.
 pub(super) fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
     let written = sig.n_operands <= a.max(b);
     let mut rules = sig.tiles.iter();
     rules.all(|rule| rule.shares_all && !(rule.writes_any && written))
 }
 
-/// Whether ports have one common order whose innermost digits are known.
+/// Returns whether ports have one common order whose innermost digits are known.
 fn tells_ends(sig: &Signature) -> bool {
     let known = sig.lines.is_some() || (!sig.is_tiled() && sig.accept == Accept::CommonOrder);
     known && sig.is_common_order()
 }
 
-/// Whether two ports of one common order may have layouts of these classes: where both have both innermost dimensions
-/// whole, these are one; where they have the same dimensions, lanes are padded alike.
+/// Returns whether two ports of one common order may have layouts of these classes. If both ports have both innermost
+/// dimensions whole, these must be the same dimension. If they have the same dimensions, lanes are padded alike.
 pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -> bool {
     let (Some(p), Some(q)) = (x.label, y.label) else {
         return true;
@@ -50,7 +50,8 @@ pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize
     match (x.lanes, y.lanes) {
         (Lanes::Any | Lanes::Whole, Lanes::Any) | (Lanes::Any, Lanes::Whole) => true,
         (Lanes::Whole, Lanes::Whole) => true,
-        // What fills whole lanes may fill parts of them without what is cut off; an odd number of parts is none.
+        // A dimension that fills whole lanes may fill parts of them after a cut into an even number of parts, not an
+        // odd one.
         (Lanes::Whole, _) => !odd,
         (_, Lanes::Whole) => false,
         _ => match (x.spread, y.spread) {
@@ -61,8 +62,9 @@ pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize
     }
 }
 
-/// Whether beside a layout of this innermost digit at one port of a common order another port may have one of this class: the
-/// digit is innermost there too, as far as both ports have it and what would be innermost instead.
+/// Returns whether a port may have a layout of this class beside a layout of this innermost digit at another port of
+/// the common order. The digit must be innermost there too, if both ports have it and both have the dimension that
+/// would be innermost instead.
 pub(super) fn keeps_innermost(
     sig: &Signature,
     (a, last): (usize, Option<LabelDigit>),
@@ -80,7 +82,8 @@ pub(super) fn keeps_innermost(
     !(goes_on && there) || last.label == q
 }
 
-/// Of two ports with the same dimensions the one that has more elements and the one that has an even part of them.
+/// Of two ports with the same dimensions, the larger one and the smaller one, if every size of the smaller divides that
+/// of the larger.
 pub(super) fn whole_and_part(sig: &Signature, a: usize, b: usize) -> Option<(usize, usize)> {
     if sig.labels(a) != sig.labels(b) {
         return None;
@@ -96,15 +99,16 @@ pub(super) fn whole_and_part(sig: &Signature, a: usize, b: usize) -> Option<(usi
     even.then_some((whole, part))
 }
 
-/// The only layout that a port of one common order has beside that of another one, on a machine of lines: ports with the
-/// same labels have the same digits in the same places, as far as neither the run in lanes nor what is innermost is cut.
+/// The only layout that a port of one common order can have beside that of another port, on a machine of lines; `None`
+/// where there may be several. Ports with the same labels have the same digits in the same places, provided that
+/// neither the run in lanes nor the innermost digit is cut.
 pub(super) fn carried(
     sig: &Signature,
     layouts: &mut Layouts,
     (port, layout, order): (usize, LayoutId, &[LabelDigit]),
     other: usize,
 ) -> Option<LayoutId> {
-    // The digits of one element say nothing of what it is padded to.
+    // The digits of a single element do not determine its padding.
     if order.is_empty() || restrict(sig, layouts, port, order, port) != Some(layout) {
         return None;
     }
@@ -112,7 +116,7 @@ pub(super) fn carried(
     let held = |(label, &to): (&Option<usize>, &u64)| {
         to <= 1 || label.is_some_and(|l| extent(sig, port, l).is_some_and(|from| to <= from))
     };
-    // What has fewer dimensions lies as the others do where it is a result; an operand may lie in no lines.
+    // A result with fewer dimensions lies as the others do. An operand with fewer may lie in no lines.
     let alike = sig.labels(port) == sig.labels(other) || sig.n_operands <= other;
     if sig.lines.is_none() || !alike || !there.all(held) {
         return None;
@@ -125,7 +129,7 @@ pub(super) fn carried(
     restrict(sig, layouts, other, order, port)
 }
 
-/// Label and divisor of each digit, those that follow one another in one label as one.
+/// Label and divisor of each digit, with adjacent digits of one label joined.
 pub(super) fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
     let mut out: Vec<LabelDigit> = Vec::new();
     for digit in digits {
@@ -150,8 +154,8 @@ pub(super) fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> 
     sig.shapes[port].get(dim).copied()
 }
 
-/// Whether the layout of one port of a common order, of this order of labels, leaves it open that another port's is no
-/// candidate.
+/// Returns whether another port of the common order may have a layout that is no candidate, beside this layout with
+/// this order of labels.
 pub(super) fn leaves_open(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -178,7 +182,7 @@ pub(super) fn leaves_open(
         let Some(here) = label.and_then(|l| extent(sig, a, l)) else {
             return true;
         };
-        // A cut of the longer port above the shorter one's extent may stand anywhere.
+        // A cut of the longer port above the shorter port's extent may stand anywhere.
         if here < n && here <= largest_cut(n) {
             return true;
         }
@@ -194,7 +198,7 @@ pub(super) fn leaves_open(
     }
 }
 
-/// The largest divisor of a number below it.
+/// The largest divisor of `n` below `n`.
 pub(super) fn largest_cut(n: u64) -> u64 {
     let factor = (2u64..)
         .take_while(|d| d.saturating_mul(*d) <= n)

@@ -1,4 +1,4 @@
-//! What a group pads at least in a layout, or in any of a class.
+//! Lower bounds of the padding of a group in a layout, or in any layout of a class.
 
 use super::relaxation::{Class, Lanes, PaddedRun, Relaxation};
 use crate::view_fold::groups::{Group, GroupData, Node};
@@ -13,12 +13,12 @@ pub(super) fn elements(data: &GroupData) -> u64 {
     data.shape.iter().copied().fold(1, u64::saturating_mul)
 }
 
-/// Bytes of so many elements of a group.
+/// Bytes of this number of elements of a group.
 pub(super) fn bytes_of(data: &GroupData, elements: u64) -> u64 {
     elements.saturating_mul(u64::from(data.bits)).div_ceil(8)
 }
 
-/// What a group pads all of whose elements lie in runs of so many elements and positions, in bytes.
+/// The padding in bytes of a group whose elements all lie in runs of `run` elements, each padded to `lanes` positions.
 pub(super) fn padding_of_runs(data: &GroupData, (run, lanes): (u64, u64)) -> u64 {
     let positions = (elements(data) / run).saturating_mul(lanes);
     bytes_of(data, positions).saturating_sub(unpadded(data))
@@ -35,7 +35,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What a layout of a group that is no candidate pads at least at a port.
+    /// The least padding of a group at a port in a layout that is no candidate; 0 for a candidate.
     pub(super) fn unknown_padding(&self, group: Group, index: usize, port: (Node, usize)) -> u64 {
         match self.candidates[group].get(index) {
             Some(_) => 0,
@@ -43,7 +43,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What is read at least of the padding of a copy that one of these ports reads.
+    /// The least padding that is read of a copy that one of these ports reads.
     pub(super) fn copy_padding(&self, group: Group, to: usize, ports: &[(Node, usize)]) -> u64 {
         let of = |&(node, port): &(Node, usize)| match self.graph.nodes[node].signature {
             Some(_) => self.padding(group, to, &[(node, port)]),
@@ -52,7 +52,8 @@ impl Relaxation<'_> {
         ports.iter().map(of).min().unwrap_or(0)
     }
 
-    /// Padding of a group in a candidate, or at least in any other layout that these ports take.
+    /// The padding of a group in a candidate. For another layout, the least padding in any layout that these ports
+    /// take.
     pub(super) fn padding(&self, group: Group, index: usize, ports: &[(Node, usize)]) -> u64 {
         if let Some(&layout) = self.candidates[group].get(index) {
             return self.layouts.padding(layout);
@@ -66,7 +67,7 @@ impl Relaxation<'_> {
         found
     }
 
-    /// [`tiled::least_padded_run`], asked once a width and extent.
+    /// [`tiled::least_padded_run`], computed once a width and extent.
     pub(super) fn least_padded_run(&self, bits: u32, extent: u64) -> PaddedRun {
         let found = || tiled::least_padded_run(self.layouts, bits, extent);
         let mut known = self.runs.borrow_mut();
@@ -92,7 +93,7 @@ impl Relaxation<'_> {
         least.max(self.lane_padding(group, class))
     }
 
-    /// What the layouts of a class pad at least in their lanes, in bytes.
+    /// The least padding in the lanes of any layout of a class, in bytes.
     pub(super) fn lane_padding(&self, group: Group, class: usize) -> u64 {
         let data = &self.graph.groups[group];
         let Some((atom, lanes)) = self.atom(group, class) else {
@@ -105,7 +106,7 @@ impl Relaxation<'_> {
         padded.map_or(0, |run| padding_of_runs(data, run))
     }
 
-    /// What the lanes of a class hold a part of, if they are padded and hold elements of one dimension.
+    /// The elements of which the padded lanes of a class hold a part, if they hold elements of one dimension.
     pub(super) fn run_within(&self, group: Group, atom: &Digit, lanes: Lanes) -> Option<u64> {
         match lanes {
             Lanes::Within => Some(atom.extent),

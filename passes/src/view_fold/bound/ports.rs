@@ -1,4 +1,4 @@
-//! The variables of ports: which states each takes, and which of them constrain one another.
+//! Variables of ports: the states that each may take, and the constraints between them.
 
 use super::classes::may_be;
 use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};
@@ -15,7 +15,8 @@ use optc_ir::entity::EntityId;
 use optc_target::Accept;
 use std::rc::Rc;
 
-/// Each port of a common order with the one that has most of it, and with the one before it of its shape.
+/// Pairs of each port of a common order with the largest port (the hub). With `siblings`, also pairs of each port with
+/// the one before it of its shape.
 pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, usize)> {
     let size = |port: &&usize| {
         let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
@@ -35,13 +36,13 @@ pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec
     pairs
 }
 
-/// The port that gives a group and those that read it.
+/// The port that produces a group and those that read it.
 pub(super) fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
     let uses = data.uses.iter().copied();
     data.producer.into_iter().chain(uses).collect()
 }
 
-/// The layouts that the target's row lists for a port; nothing where it takes a family of them.
+/// The layouts that the target's row lists for a port; `None` where it takes a family of layouts.
 pub(super) fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
     if sig.is_tiled() {
         let logical = sig.tiles.iter().all(|rule| rule.logical);
@@ -110,7 +111,7 @@ impl Relaxation<'_> {
         view
     }
 
-    /// Whether a layout may be at a port, the other ports left aside.
+    /// Returns whether a layout may be at a port, the other ports left aside.
     pub(super) fn admits(&mut self, node: &NodeData, port: usize, layout: LayoutId) -> bool {
         if let Some(pinned) = node.pinned {
             return layout == pinned;
@@ -121,7 +122,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// Whether a layout that is no candidate may be at a port.
+    /// Returns whether some layout that is no candidate may be at a port.
     pub(super) fn admits_other(
         &mut self,
         node: &NodeData,
@@ -216,7 +217,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// The ports that constrain one another, two by two.
+    /// The pairs of ports that constrain one another.
     pub(super) fn pairs(&self, node: Node, data: &NodeData) -> Vec<(usize, usize)> {
         if matches!(data.kind, NodeKind::Alias(..)) {
             return vec![(0, 1)];
@@ -273,7 +274,7 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What an operation costs at least with a port in each of its states; nothing where none costs anything.
+    /// The least price of an operation with a port in each of its states; empty where all are 0.
     pub(super) fn prices(&mut self, node: Node, port: usize) -> Vec<u64> {
         let Some(id) = self.graph.nodes[node].signature else {
             return Vec::new();
@@ -283,7 +284,7 @@ impl Relaxation<'_> {
             return Vec::new();
         }
         let view = &self.ports[&(node, port)];
-        // Of layouts that are no candidates the elements alone are known, and which dimension is innermost.
+        // For layouts that are no candidates only the elements and the innermost dimension are known.
         let elements = price::is_slower(sig, port).then(|| {
             let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
             let fixed = || sig.elements(port).saturating_mul(u64::from(bits)) / 8;
@@ -299,14 +300,14 @@ impl Relaxation<'_> {
             Some(State::Unknown) | None => 0,
         };
         let prices: Vec<u64> = (0..view.domain.len()).map(&mut price).collect();
-        // Readers that pay nothing for their orders are alike.
+        // Readers without prices for their orders are alike.
         match prices.iter().any(|&n| n != 0) {
             true => prices,
             false => Vec::new(),
         }
     }
 
-    /// What a reading port costs: over a variable of its own where another port constrains it.
+    /// Adds the cost of a reading port: over a variable of its own where another port constrains it.
     pub(super) fn reader(
         &mut self,
         node: Node,
@@ -318,7 +319,7 @@ impl Relaxation<'_> {
         let domain_len = domain.len();
         let indices: Vec<usize> = (0..domain_len).filter(|&i| domain[i]).collect();
         let loads = self.prices(node, port);
-        // Without padding and prices what a reader pays is what any other one of the group pays that takes the same.
+        // Without padding and prices, all readers of a group with the same states have the same costs.
         let alike = !self.layouts.is_tiled() && loads.is_empty();
         let key = alike.then(|| (group, indices.clone(), related));
         if let Some(table) = key.as_ref().and_then(|key| self.readers.get(key)) {
@@ -348,9 +349,9 @@ impl Relaxation<'_> {
         self.charge(group, table, related.then_some(indices.len()))
     }
 
-    /// Adds what a reader of a group pays; over a variable of its own of so many states, where it has one.
+    /// Adds the cost of a reader of a group. `own` is the number of states of the reader's own variable, if it has one.
     fn charge(&mut self, group: Group, table: Table, own: Option<usize>) -> Option<usize> {
-        // Variables of groups come first; those of ports follow them.
+        // Variables of groups come first; those of ports follow.
         let var = self.problem.domains.len();
         self.problem.domains.extend(own);
         let vars = [group.index(), var];

@@ -1,4 +1,4 @@
-//! Which states of two ports go together.
+//! Compatibility of the states of two ports.
 
 use super::classes::class_of;
 use super::order::{carried, ends_alike, extent, joined, keeps_innermost, leaves_open, shares_all};
@@ -29,7 +29,7 @@ pub(super) fn table(
     rows
 }
 
-/// Whether one form of a window has these layouts at two ports: channels in one place.
+/// Returns whether one form of a window has these layouts at two ports: channels are in one place.
 fn channels_agree(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -44,8 +44,8 @@ fn channels_agree(
     styles.any(|(p, q)| *p == x && *q == y)
 }
 
-/// Whether a convolution of one pixel has these layouts of its data and of its weights: it sums both in one order, or has
-/// the channels first or last, and then the weights anyhow.
+/// Returns whether a convolution of one pixel may have these layouts of its data and its weights. It sums both in one
+/// order, or the data has channels first or last, which goes with any weights.
 fn pixels_agree(sig: &Signature, layouts: &mut Layouts, data: LayoutId, weights: LayoutId) -> bool {
     if channel_orders(sig, layouts, 0).contains(&data) {
         return true;
@@ -60,8 +60,9 @@ fn pixels_agree(sig: &Signature, layouts: &mut Layouts, data: LayoutId, weights:
     }
 }
 
-/// What a layout at one port says of another one: the order of what the two share, as far as the target's row wants it alike,
-/// a part for each role. Two layouts go together where they say the same; nothing where any goes with it.
+/// The constraint that a layout at one port puts on another port: the order of the shared digits, as far as the
+/// target's row wants it alike, a part for each role. Two layouts are compatible if their constraints are equal. `None`
+/// for a layout that is compatible with any.
 type Side = Vec<Vec<(usize, u64)>>;
 
 fn side(
@@ -81,7 +82,7 @@ fn side(
     };
     Some(match sig.accept {
         Accept::ContractRuns => vec![of(ContractRole::K)],
-        // Digits of one role are in one order at all ports that have it.
+        // Digits of one role are in one order at all ports that have the role.
         Accept::Matrices => {
             let roles = [
                 ContractRole::Batch,
@@ -101,7 +102,7 @@ fn side(
     })
 }
 
-/// The same on a machine with tiles.
+/// Returns whether layouts of two ports are compatible, on a machine with tiles.
 pub(super) fn agree_tiled(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -148,9 +149,9 @@ pub(super) fn agree_tiled(
     }
 }
 
-/// What a layout at one port says of the layouts of another one that are no candidates, whatever their class.
+/// Consequences of a layout at one port for the layouts of another port that are no candidates, whatever their class.
 struct Beside {
-    /// Whether there may be any.
+    /// True if there may be any such layout.
     open: bool,
     /// The innermost digit.
     last: Option<LabelDigit>,
@@ -240,7 +241,7 @@ impl Relaxation<'_> {
         made
     }
 
-    /// Whether the operand and the result of a kept rearrangement may be in these states.
+    /// Returns whether the operand and the result of a kept rearrangement may be in these states.
     pub(super) fn joined_by(
         &mut self,
         map: MapId,

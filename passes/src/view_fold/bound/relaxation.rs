@@ -1,4 +1,4 @@
-//! What the relaxation is made of: the states of groups and ports, the classes of other layouts, and what is kept of them.
+//! The data of the relaxation: states of groups and ports, classes of other layouts, and memoized answers.
 
 use crate::view_fold::asked::Asked;
 use crate::view_fold::groups::{Graph, Group, Node};
@@ -12,12 +12,12 @@ use optc_ir::entity::{EntityId, SideTable};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a relaxation tells apart.
+/// How many states and constraints a relaxation has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Detail {
-    /// States of a group up to which larger sets of copies are among them.
+    /// The most states of a group with which larger sets of copies are among them.
     pub(super) states: usize,
-    /// Whether ports of one shape are related to one another as well.
+    /// True if ports of one shape are related to one another as well.
     pub(super) siblings: bool,
 }
 
@@ -32,18 +32,18 @@ impl Detail {
     };
 }
 
-/// A layout as the relaxation tells layouts apart.
+/// A layout, as far as the relaxation distinguishes layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The candidate that lies so at the port.
+    /// The candidate that has this layout at the port.
     Known(LayoutId),
-    /// A candidate of which the port's layout is not known.
+    /// A candidate whose layout at the port is not known.
     Unknown,
-    /// No candidate; on a machine of lines of lanes, of this class.
+    /// No candidate. On a machine of lines of lanes, of this class.
     Other(usize),
 }
 
-/// A group's state: the index of the layout it is produced in, and what else it is copied to for several readers.
+/// A group's state: the index of the layout that it is produced in, and its copies for several readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupState {
     pub(super) produced: usize,
@@ -53,20 +53,20 @@ pub(super) struct GroupState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Copies {
-    /// One for each of these indices.
+    /// One copy for each of these indices.
     To(Vec<usize>),
-    /// So many at least; whatever is wanted is there.
+    /// At least this many copies, in whatever layouts are wanted.
     Many(usize),
 }
 
-/// Which operations read what is produced.
+/// Operations that read the value in the layout that it is produced in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readers {
-    /// All of them, and there is no copy.
+    /// All of them; there is no copy.
     All,
     /// Any of them.
     Some,
-    /// All but this one, by its place among them, and any other.
+    /// All but this one, by its place among the readers, and any others.
     Not(usize),
     None,
 }
@@ -83,38 +83,38 @@ impl GroupState {
     }
 }
 
-/// A signature, two ports and the numbers of what is seen there.
+/// A signature, two ports, and the numbers of their views.
 pub(super) type RelationKey = (SignatureId, [usize; 2], [usize; 2]);
 
-/// Which states of two ports go together, by row.
+/// Compatibility of the states of two ports: a row for each state of the first.
 pub(super) type Relation = Rc<Vec<Vec<bool>>>;
 
-/// A port of a node: the layouts of its group's candidates there, and which states it takes.
+/// A port of a node: the layouts of its group's candidates there, and the states that it may take.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) group: Group,
     pub(super) at: Vec<Option<LayoutId>>,
-    /// Whether a candidate without a layout here has provably none.
+    /// True if a candidate without a layout here provably has none.
     pub(super) exact: bool,
     pub(super) domain: Vec<bool>,
     /// The classes of other layouts, as the port sees them.
     pub(super) classes: Vec<Class>,
-    /// A number of the layouts and classes.
+    /// A number that identifies the layouts and classes.
     pub(super) seen: usize,
 }
 
-/// How the innermost run of a layout lies on a machine of lines of lanes.
+/// The way in which the innermost run of a layout lies on a machine of lines of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lanes {
-    /// Nothing is known of it.
+    /// Not known.
     Any,
-    /// It is padded to no line: it fills whole lines, or lies in none.
+    /// Without padding: the run fills whole lines, or lies in none.
     Whole,
-    /// What fills lanes that are padded is of one digit that no member cuts.
+    /// Padded lanes hold part of one digit that no member cuts.
     Within,
-    /// What fills lanes that are padded is of several of them, all of one dimension.
+    /// Padded lanes hold several such digits, all of one dimension.
     Along,
-    /// What fills lanes that are padded is of several dimensions.
+    /// Padded lanes hold digits of several dimensions.
     Across,
 }
 
@@ -122,12 +122,12 @@ impl Lanes {
     pub(super) const ALL: [Lanes; 4] = [Lanes::Whole, Lanes::Within, Lanes::Along, Lanes::Across];
 }
 
-/// Of how many labels the digits are that fill lanes which are padded.
+/// How many labels the digits in padded lanes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Spread {
     One,
     Several,
-    /// Nothing is known of it.
+    /// Not known.
     Any,
 }
 
@@ -138,7 +138,7 @@ pub(super) struct Class {
     pub(super) label: Option<usize>,
     pub(super) lanes: Lanes,
     pub(super) spread: Spread,
-    /// How many elements that digit has.
+    /// The elements of that digit.
     pub(super) extent: u64,
 }
 
@@ -162,14 +162,14 @@ impl View {
     }
 }
 
-/// What conversions of one group cost, by the index that they begin and end with: asked once each.
+/// Memoized costs of conversions of one group, by the indices of the two layouts.
 pub(super) struct Known {
     n: usize,
     found: RefCell<Vec<Option<u64>>>,
 }
 
 impl Known {
-    /// Of a group with so many indices.
+    /// For a group with `n` indices.
     pub(super) fn of(n: usize) -> Known {
         let found = RefCell::new(vec![None; n * n]);
         Known { n, found }
@@ -188,21 +188,21 @@ impl Known {
     }
 }
 
-/// The variable of a port; `true` for one that the port produces.
+/// The variable of a port; `produces` if the port produces its group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) var: usize,
     pub(super) produces: bool,
 }
 
-/// A run that is padded, with its positions, where there is one.
+/// The elements of a padded run and the positions that it takes, where there is one.
 pub(super) type PaddedRun = Option<(u64, u64)>;
 
-/// A group, the index of its layout, and the first of how many ports.
+/// A group, the index of its layout, the first of the ports, and their number.
 pub(super) type PaddingKey = (Group, usize, Option<(Node, usize)>, usize);
 
 pub(super) struct Relaxation<'a> {
-    /// Whether anyone asks for the bound.
+    /// Whether the bound is needed.
     pub(super) asked: Asked,
     pub(super) graph: &'a Graph,
     pub(super) layouts: &'a mut Layouts,
@@ -211,24 +211,25 @@ pub(super) struct Relaxation<'a> {
     pub(super) detail: Detail,
     pub(super) problem: Problem,
     pub(super) ports: FastMap<(Node, usize), Rc<View>>,
-    /// The layouts and classes that ports see.
+    /// The layouts and classes of ports, interned.
     pub(super) seen: FastSet<(Vec<Option<LayoutId>>, Vec<Class>)>,
     pub(super) group_states: SideTable<Group, Vec<GroupState>>,
     pub(super) related: FastMap<RelationKey, Relation>,
-    /// Runs that pad least, by element width and what they are a part of.
+    /// Runs of least padding, by element width and extent.
     pub(super) runs: RefCell<FastMap<(u32, u64), PaddedRun>>,
-    /// Padding of a group's layouts, by group, index and the ports that were asked about.
+    /// Padding of a group's layouts, by group, index and ports.
     pub(super) paddings: RefCell<FastMap<PaddingKey, u64>>,
-    /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
+    /// Per group, the digits of which one is innermost in every layout: they make the classes of layouts that are no
+    /// candidates.
     pub(super) atoms: SideTable<Group, Vec<Digit>>,
-    /// What a reader of a group pays that takes these of its states, on a machine without tiles.
+    /// Costs of a reader of a group with these states, on a machine without tiles.
     pub(super) readers: FastMap<(Group, Vec<usize>, bool), Table>,
-    /// Whether a row says what orders end in, on a machine without tiles.
+    /// True if a row lists ends of orders, on a machine without tiles.
     pub(super) lists_ends: bool,
 }
 
 impl Relaxation<'_> {
-    /// Logs what the minimum of the relaxation is made of.
+    /// Logs the terms of the relaxation's minimum.
     pub(super) fn trace(&self, states: &[usize]) {
         if !tracing::enabled!(tracing::Level::TRACE) {
             return;

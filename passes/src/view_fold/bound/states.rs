@@ -1,4 +1,4 @@
-//! The states of a group: the layout it is produced in, what it is copied to, and what each costs at least.
+//! The states of a group: the layout that it is produced in, its copies, and the least cost of each.
 
 use super::ports::ports_of;
 use super::relaxation::{Copies, GroupState, Known, Readers, Relaxation};
@@ -6,17 +6,17 @@ use crate::view_fold::groups::{Group, Node};
 use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
 use optc_ir::entity::EntityId;
 
-/// Readers of a group up to which one of them that does not read what is produced is a state.
+/// The most readers of a group with which there are states in which one of them does not read the produced layout.
 pub(super) const MOST_READERS: usize = 8;
 
 impl Relaxation<'_> {
     pub(super) fn counts(&self, group: Group) -> bool {
         let data = &self.graph.groups[group];
-        // Without elements there is nothing that could lie elsewhere.
+        // A value without elements costs nothing anywhere.
         !data.is_known() && !data.shape.contains(&0)
     }
 
-    /// One variable a group; its ports are looked at on the way.
+    /// Adds one variable for each group, and makes the views of its ports.
     pub(super) fn groups(&mut self) {
         let graph = self.graph;
         for (group, data) in graph.groups.iter() {
@@ -50,8 +50,8 @@ impl Relaxation<'_> {
         }
     }
 
-    /// What converting a group for one of these ports reads and writes at least; what is no candidate is padded at
-    /// least as the producer, or each of the ports, pads.
+    /// The least bytes that a conversion of a group for one of these ports reads and writes. A layout that is no
+    /// candidate has at least the padding that its producer, or any one of the ports, needs.
     pub(super) fn convert(
         &self,
         group: Group,
@@ -73,12 +73,12 @@ impl Relaxation<'_> {
             .saturating_add(wanted.min().unwrap_or(0))
     }
 
-    /// Whether its padding counts where what is produced is read, and there are several readers of it.
+    /// Returns whether padding counts where the produced value is read, and there are several readers.
     pub(super) fn tells_readers(&self, group: Group) -> bool {
         1 < self.graph.groups[group].uses.len() && self.graph.is_read_apart(group)
     }
 
-    /// What the padding of a group costs at least where it is written, and where what is produced is read.
+    /// The least cost of the padding of a group where it is written, and where the produced value is read.
     pub(super) fn stored_padding(&self, group: Group, state: &GroupState) -> u64 {
         let data = &self.graph.groups[group];
         let copied =
@@ -96,7 +96,7 @@ impl Relaxation<'_> {
         padding.saturating_mul(times)
     }
 
-    /// What one copy for several readers costs at least.
+    /// The least cost of one copy for several readers.
     pub(super) fn copy_cost(&self, group: Group, produced: usize, to: usize) -> u64 {
         let uses = &self.graph.groups[group].uses;
         self.convert(group, produced, to, uses)
@@ -124,7 +124,8 @@ impl Relaxation<'_> {
         cost(copies.saturating_add(self.stored_padding(group, state)), 0)
     }
 
-    /// The states of a group by whether it may be produced in a layout and how many readers may want each.
+    /// The states of a group. `produced` says for each layout whether the group may be produced in it; `wanted`, how
+    /// many readers may want it.
     pub(super) fn states(
         &self,
         group: Group,
@@ -184,7 +185,7 @@ impl Relaxation<'_> {
         states
     }
 
-    /// What a reader of a port in a state pays when its group is in one.
+    /// The cost of a reader of a port in a state, given the state of its group.
     pub(super) fn read_cost(
         &self,
         port: (Node, usize),
@@ -231,7 +232,7 @@ impl Relaxation<'_> {
         cost(bytes, 0)
     }
 
-    /// What a reader pays that converts what is produced for itself.
+    /// The cost of a reader that converts the produced value for itself.
     pub(super) fn converted(
         &self,
         port: (Node, usize),
