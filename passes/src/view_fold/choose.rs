@@ -1,4 +1,8 @@
 //! The choice of one layout a group and one form an operation, as a problem of costs.
+//!
+//! Example: a group with the candidates row-major and transposed has the states "row-major", "transposed", and each of
+//! these with a copy in the other layout. An operation with two forms has two states. A reader whose form does not take
+//! an available layout pays a conversion.
 
 use super::asked::Asked;
 use super::bound::{self, Fine};
@@ -17,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// One state of a group: the layout it is produced in, and further copies.
+/// A state of a group: the layout that it is produced in, and further copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupState {
     pub(crate) produced: usize,
     pub(crate) extras: u64,
-    /// Where it is above 0, `extras` are what there may be copies of and this is how many there are at least: a state that
-    /// stands for all sets of so many copies, and costs no more than any of them.
+    /// If above 0, the state stands for all sets of at least this many copies out of `extras`, and costs no more than
+    /// any of them.
     open: usize,
-    /// Whether an operation reads what is produced: its padding counts once more.
+    /// True if an operation reads the value in the layout that it is produced in: its padding then counts once more.
     pub(crate) read: bool,
 }
 
@@ -41,14 +45,14 @@ pub(crate) struct Choice {
 /// The states of groups; groups that look alike share them.
 pub(super) struct States {
     of: SideTable<Group, Arc<[GroupState]>>,
-    /// A number of what a group's states and their costs depend on.
+    /// A number of the class of each group: all that its states and their costs depend on.
     class: SideTable<Group, usize>,
-    /// Whether some stand for larger sets of copies.
+    /// True if some states stand for larger sets of copies.
     has_open: bool,
 }
 
 impl States {
-    /// Whether a solution is not allowed, or has a state that stands for larger sets of copies.
+    /// Returns whether a solution is not allowed, or has a state that stands for larger sets of copies.
     fn says_nothing(&self, solution: &Solution) -> bool {
         let mut states = solution.states.iter().enumerate();
         let is_open = |(var, &state): (usize, &usize)| {
@@ -67,7 +71,7 @@ impl States {
 struct Posed {
     states: States,
     problem: Written,
-    /// The choice that is to be improved, as the states of its variables.
+    /// The choice to improve, as states of the problem's variables.
     near: Option<Vec<usize>>,
     aim: Aim,
 }
@@ -88,7 +92,7 @@ impl Posed {
         Solved { states, solution }
     }
 
-    /// The same without the states that stand for larger sets of copies; what is to be improved has none.
+    /// The problem without the states that stand for larger sets of copies. The choice to improve has none of them.
     fn closed(&self, groups: usize) -> Posed {
         let mut lists: FastMap<usize, Arc<[GroupState]>> = FastMap::default();
         let mut states = States {
@@ -121,13 +125,13 @@ impl Posed {
     }
 }
 
-/// What a problem came to, once it is solved.
+/// A solved problem.
 struct Solved {
     states: States,
     solution: Solution,
 }
 
-/// What the bound is found from, with layouts of its own: it is found while others are made.
+/// The input of the bound, with layouts of its own: the bound is computed while other layouts are made.
 struct Apart<'a> {
     graph: &'a Graph,
     layouts: Layouts,
@@ -142,59 +146,59 @@ impl Apart<'_> {
     }
 }
 
-/// Choices with copies that were found while the bound was.
+/// Choices with copies that were computed in parallel with the bound.
 #[derive(Default)]
 struct Ahead {
-    /// The one in which states stand for larger sets of copies.
+    /// The choice in which states stand for larger sets of copies.
     open: Option<(Choice, States)>,
-    /// The one without such states, where that one is of no use.
+    /// The choice without such states, where the other one is of no use.
     closed: Option<Choice>,
 }
 
-/// What the states of a group and their costs depend on.
+/// All that the states of a group and their costs depend on.
 #[derive(PartialEq, Eq, Hash)]
 struct Class<'a> {
     candidates: &'a [LayoutId],
-    /// The candidates that its operation may give, and those that its readers may want.
+    /// The candidates that its operation may produce, and those that its readers may want.
     produced: u64,
     wanted: u64,
-    /// How many readers it has, as far as it matters.
+    /// The number of readers, up to [`MOST_READERS`].
     readers: usize,
     constant: bool,
     known: bool,
     streamed: bool,
     touches: u64,
-    /// Candidates that are padded, where operations read the group.
+    /// Candidates with padding, where operations read the group.
     padded: u64,
 }
 
-/// What the costs of the ports of an operation that lie in one group depend on.
+/// All that the costs of an operation's ports in one group depend on.
 #[derive(PartialEq, Eq, Hash)]
 struct PairKey {
     class: usize,
-    /// Where the forms lie: nodes that look alike share them.
+    /// The address of the forms: nodes that look alike share them.
     modes: *const Rc<NodeMode>,
     ports: Ports,
     copied: u64,
     computes: bool,
 }
 
-/// What a form takes at a port.
+/// The demand of a form at a port.
 struct Taken<'a> {
     need: &'a Need,
     is_result: bool,
-    /// Whether the operation copies what might have been a part of its operand.
+    /// True if the operation copies a part of its operand that could have been in place.
     copies: bool,
-    /// Bytes of converting what is produced, as far as they were asked for.
+    /// Bytes of converting the produced value, once computed.
     converted: Option<u64>,
 }
 
-/// What a group in a state gives an operation.
+/// The layouts that a group in a state offers to an operation.
 struct Given {
     produced: usize,
-    /// The candidates that are there for it.
+    /// The candidates that are available to it.
     available: u64,
-    /// What is stored only where a conversion reads it.
+    /// Padding that is stored only if a conversion reads the value.
     stored: u64,
     computes: bool,
 }
@@ -202,23 +206,25 @@ struct Given {
 /// Ports of an operation, and whether each is a result.
 type Ports = SmallVec<[(usize, bool); 2]>;
 
-/// Readers that are told apart: a further copy is for two of them at least, as one converts what it reads itself.
+/// Above this number of readers no difference is made. A further copy serves at least two readers, because one reader
+/// converts for itself.
 const MOST_READERS: usize = 16;
 
-/// Candidates of a group up to which pairs of further copies are states of it from the start.
+/// The most candidates of a group with which pairs of further copies are states from the start.
 const PAIR_LIMIT: usize = 6;
 
-/// States of a group up to which larger sets of copies are among them.
+/// The most states of a group with which larger sets of copies are among them.
 const MOST_STATES: usize = 2048;
 
-/// Signatures above which the bound is begun before the first choice is made: finding the forms of as many takes a while.
+/// Above this number of signatures the bound is begun before the first choice is made, because finding the forms takes
+/// a while.
 const MANY_SIGNATURES: usize = 1 << 12;
 
-/// How often the sets of copies grow.
+/// The most rounds in which sets of copies grow.
 const MOST_ROUNDS: usize = 12;
 
 impl<'a> Search<'a> {
-    /// What the states of a group depend on.
+    /// The class of a group: all that its states depend on.
     fn class(&self, group: Group, modes: &SideTable<Node, Modes>) -> Class<'_> {
         let data = &self.graph.groups[group];
         let masks = |(node, port): &(Node, usize)| {
@@ -241,7 +247,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The states of all groups, or `None` where one has none.
+    /// The states of all groups, or `None` where some group has none.
     pub(super) fn states(&self, modes: &SideTable<Node, Modes>, copies: &Copies) -> Option<States> {
         let mut classes: FastSet<Class<'_>> = FastSet::default();
         let mut lists: Vec<Arc<[GroupState]>> = Vec::new();
@@ -280,12 +286,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Bytes without elements of a group in a layout.
+    /// Bytes of a group's layout that hold no element.
     fn padding(&self, group: Group, index: usize) -> u64 {
         self.layouts.padding(self.candidates[group][index])
     }
 
-    /// The padding that a group in a state costs where it is written and where it is read.
+    /// The cost of the padding of a group in a state, where it is written and where it is read.
     fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
         if state.extras == 0 && self.graph.is_streamed(group) {
             return 0;
@@ -294,20 +300,20 @@ impl<'a> Search<'a> {
         padding.saturating_mul(self.touches(group, state))
     }
 
-    /// How often the padding of a group counts that is stored: where it is written, and for what reads it so.
+    /// How many times the padding of a stored group counts: for its write, and for reads of the produced value.
     fn touches(&self, group: Group, state: GroupState) -> u64 {
         let data = &self.graph.groups[group];
         u64::from(data.is_written()) + u64::from(data.is_read && state.read)
     }
 
-    /// Whether an operation that may give a part of its operand copies it.
+    /// Returns whether an operation copies a part of its operand that could have been in place.
     pub(crate) fn is_copy(&self, node: Node, mode: &NodeMode) -> bool {
         let copied = self.graph.nodes[node].signature;
         let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
         copied != 0 && copied <= mode.price
     }
 
-    /// Bytes of the copies that might have been parts of their operands.
+    /// Bytes of copies whose results could have been parts of their operands in place.
     pub(crate) fn copied(&self, choice: &Choice) -> u64 {
         let copies = self.graph.nodes.ids().filter_map(|node| {
             let id = self.graph.nodes[node].signature?;
@@ -317,7 +323,7 @@ impl<'a> Search<'a> {
         copies.fold(0, u64::saturating_add)
     }
 
-    /// A streamed group that is converted is stored.
+    /// Padding of a streamed group that is stored because a conversion reads it.
     fn stored_by_conversion(&self, group: Group, state: GroupState) -> u64 {
         match self.graph.is_streamed(group) {
             true => {
@@ -328,7 +334,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Bytes of giving a port what it takes.
+    /// Bytes of the conversion that a port needs, if any.
     fn port_bytes(&self, group: Group, given: &Given, taken: &mut Taken<'_>) -> u64 {
         let need = taken.need;
         if need.mask & given.available != 0 || need.constant.is_some() {
@@ -339,9 +345,9 @@ impl<'a> Search<'a> {
         converted.saturating_add(given.stored)
     }
 
-    /// Bytes of the cheapest conversion of what is produced that a port may do with.
+    /// Bytes of the cheapest conversion of the produced value into a layout that the port takes.
     fn converted_bytes(&self, group: Group, produced: usize, need: &Need, computes: bool) -> u64 {
-        // What a conversion writes is read by what computes, padding included.
+        // An operation that computes reads the result of a conversion, padding included.
         let read = |padding: u64| if computes { padding } else { 0 };
         let direct = need.direct.map_or(u64::MAX, |layout| {
             let from = self.layouts.bytes(self.candidates[group][produced]);
@@ -356,7 +362,7 @@ impl<'a> Search<'a> {
         by_root.min().map_or(direct, |least| least.min(direct))
     }
 
-    /// Bytes that no lowering goes below; `enough` is what one of them moves.
+    /// A lower bound of the bytes of every lowering; `enough` is the cost of some lowering.
     pub(crate) fn bound(&mut self, enough: u64) -> u64 {
         if let Some(known) = self.bound {
             return known;
@@ -386,13 +392,13 @@ impl<'a> Search<'a> {
         Some(modes)
     }
 
-    /// Whether there are so many groups that the bound is found by a thread of its own.
+    /// Returns whether there are so many groups that the bound is computed in a thread of its own.
     fn is_many(&self) -> bool {
         let many = bound::MANY_GROUPS < self.graph.groups.len();
         self.is_bounded && many && !self.layouts.is_tiled()
     }
 
-    /// What the bound is found from.
+    /// The input of the bound.
     fn apart(&self) -> Apart<'a> {
         Apart {
             graph: self.graph,
@@ -402,8 +408,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cheapest choice, or `None` when some operation has no form at all. Of operations that are all different the bound
-    /// is begun before it is known whether one is needed.
+    /// The cheapest choice, or `None` when some operation has no form at all. With many different operations the bound
+    /// is begun before it is known whether it is needed.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         if !self.is_many() || self.signatures.len() <= MANY_SIGNATURES {
             return self.cheapest(&mut || None);
@@ -421,15 +427,15 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The same; `early` has the bound with all states, where a thread finds it.
+    /// [`Self::choose`]; `early` returns the bound with all states, where a thread computes it.
     fn cheapest(&mut self, early: &mut dyn FnMut() -> Option<Fine>) -> Option<Choice> {
         let modes = self.modes()?;
-        // Without further copies the domains are small; a choice that moves nothing needs none.
+        // Without further copies the domains are small. A choice that moves nothing needs no copies.
         let (plain, _) = self.choose_from_fewer(&modes, None, &Copies::NONE)?;
         if movement(plain.cost) == 0 && plain.proven {
             return Some(plain);
         }
-        // On a machine with tiles a choice seldom costs nothing; one that no lowering goes below needs none either.
+        // On a machine with tiles a choice seldom costs nothing. A choice that meets the bound needs no copies either.
         if self.layouts.is_tiled() && movement(plain.cost) == self.bound(movement(plain.cost)) {
             return Some(plain);
         }
@@ -438,9 +444,9 @@ impl<'a> Search<'a> {
         Some(if better { shared } else { plain })
     }
 
-    /// The cheapest choice with further copies, no dearer than one without. Sets of copies are looked at as they are
-    /// wanted: where a state that stands for larger ones is chosen, these are states of their own the next time. Without
-    /// such a state in it a choice is the cheapest of all.
+    /// The cheapest choice with further copies, no dearer than the one without. Sets of copies are enumerated on
+    /// demand: when a state that stands for larger sets is chosen, those sets become states of their own in the next
+    /// round. A choice without such a state is the cheapest of all.
     fn choose_with_copies(
         &mut self,
         modes: &SideTable<Node, Modes>,
@@ -468,7 +474,7 @@ impl<'a> Search<'a> {
             if !choice.proven {
                 break;
             }
-            // No set of copies costs less than what stands for it: none is worth it.
+            // No set of copies costs less than the state that stands for it: none is worth it.
             if choice.cost == plain.cost {
                 let proven = true;
                 return Some(Choice {
@@ -502,13 +508,14 @@ impl<'a> Search<'a> {
             let found = self.choose_from_fewer(modes, Some(plain), &copies);
             found.map(|(choice, _)| choice)
         });
-        // There may be sets of copies with which it is cheaper.
+        // Some set of copies might be cheaper.
         let proven = false;
         Some(Choice { proven, ..closed? })
     }
 
-    /// Choices with copies of a program of many groups, found by two threads while the bound is: none depends on another, so that
-    /// what comes out is the same as one after the other. Nothing where these are found when they are asked for.
+    /// Choices with copies of a program of many groups, computed by two threads in parallel with the bound. No
+    /// computation depends on another, so the results are those of a sequential run. Empty where choices are computed
+    /// on request instead.
     fn ahead(
         &mut self,
         modes: &SideTable<Node, Modes>,
@@ -522,8 +529,8 @@ impl<'a> Search<'a> {
         let Some(posed) = self.pose(modes, Some(plain), open) else {
             return Ahead::default();
         };
-        // Where what stands for larger sets is not proven, the choice without it is needed, and where the bound was begun early
-        // this thread begins with that before it is known.
+        // Where the choice with open states is not proven, the choice without them is needed. Where the bound was begun
+        // early, this thread begins with the latter before that is known.
         let closed_asked = Asked::perhaps();
         let is_taken = AtomicBool::new(!posed.states.has_open);
         let closed = || {
@@ -565,8 +572,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A choice, and where it is not proven the better one of it and of what a choice among fewer states leads to: those in
-    /// which what is produced is read.
+    /// A choice. Where it is not proven, the better one of it and of a choice that is improved from one among fewer
+    /// states: those in which the produced value is read.
     fn choose_from_fewer(
         &mut self,
         modes: &SideTable<Node, Modes>,
@@ -592,7 +599,8 @@ impl<'a> Search<'a> {
         Some((better, states))
     }
 
-    /// The cheapest choice without further copies, or with them and then no dearer than one without.
+    /// The cheapest choice without further copies; or, given such a choice, the cheapest one with copies, which is no
+    /// dearer.
     fn choose_among(
         &mut self,
         modes: &SideTable<Node, Modes>,
@@ -617,7 +625,7 @@ impl<'a> Search<'a> {
         self.chosen(modes, Solved { states, solution })
     }
 
-    /// The problem of a choice; nothing where a group has no state.
+    /// The problem of a choice; `None` where a group has no state.
     fn pose(
         &self,
         modes: &SideTable<Node, Modes>,
@@ -635,8 +643,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What a choice is asked for: without states that stand for larger sets of copies it is not said to be proven, and with
-    /// them it says nothing where it is not.
+    /// The aim of the solver for a choice. Without states that stand for larger sets of copies, a choice is not
+    /// reported as proven. With them, it is of no use unless it is proven.
     fn aim(&self, copies: &Copies, states: &States) -> Aim {
         match self.layouts.is_tiled() {
             true if copies.unread => Aim::Both,
@@ -646,7 +654,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The choice that a solution stands for, with its states; nothing where it is not allowed.
+    /// The choice of a solution, with its states; `None` where the solution is not allowed.
     fn chosen(&self, modes: &SideTable<Node, Modes>, solved: Solved) -> Option<(Choice, States)> {
         let Solved { states, solution } = solved;
         tracing::debug!(
@@ -659,8 +667,8 @@ impl<'a> Search<'a> {
         allowed.then(|| (self.read(&solution, modes, &states), states))
     }
 
-    /// Every group as what gives it gives it by default, and each operation in the form that is best beside that: what
-    /// naive lowering is, or better. Nothing where a group has no such state.
+    /// An assignment as good as naive lowering or better: every group in the default layout of its producer, and each
+    /// operation in the best form beside that. `None` where a group has no such state.
     fn by_default(&mut self, problem: &Written, states: &States) -> Option<Vec<usize>> {
         let graph = self.graph;
         let variables = problem.variables();
@@ -684,7 +692,7 @@ impl<'a> Search<'a> {
         Some(assignment)
     }
 
-    /// A choice as the states of a problem's variables.
+    /// A choice as states of a problem's variables.
     pub(super) fn assignment(
         &self,
         choice: &Choice,
@@ -779,7 +787,7 @@ impl<'a> Search<'a> {
         self.price(group, bytes).saturating_add(default)
     }
 
-    /// What bytes of a group cost: movement, or where it is known at compile time a tie breaker.
+    /// The cost of bytes of a group: movement, or a tie breaker where the group is known at compile time.
     fn price(&self, group: Group, bytes: u64) -> Cost {
         if self.graph.groups[group].is_known() {
             cost(0, bytes)
@@ -788,8 +796,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What the ports of an operation that lie in one group cost in each of its states, for each form: forms that need
-    /// the same there cost the same.
+    /// The cost of an operation's ports in one group, for each state of the group and each form. Forms with the same
+    /// needs there cost the same.
     fn pair_table(
         &self,
         node: Node,
@@ -817,7 +825,7 @@ impl<'a> Search<'a> {
         let mut costs = Vec::with_capacity(states.len() * kinds.len());
         let mut produced = None;
         for &state in states {
-            // States that a group is produced in alike follow one another: what is converted of it for a port costs the same.
+            // States with one produced layout are adjacent: the cost of converting it for a port stays the same.
             if produced != Some(state.produced) {
                 produced = Some(state.produced);
                 row.iter_mut().for_each(|taken| taken.converted = None);
@@ -829,7 +837,7 @@ impl<'a> Search<'a> {
         Columns::of(costs, kinds.len(), kind_of)
     }
 
-    /// What a form takes at these ports of an operation.
+    /// The demands of a form at these ports of an operation.
     fn taken<'n>(
         &self,
         node: Node,
@@ -845,7 +853,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What a group in a state gives an operation.
+    /// The layouts that a group in a state offers to an operation.
     fn given(&self, node: Node, group: Group, state: GroupState) -> Given {
         let computes = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
         let produced = 1u64 << state.produced;
@@ -855,7 +863,7 @@ impl<'a> Search<'a> {
                 true => produced | state.extras,
                 false => state.extras,
             },
-            // Further copies are made of what is stored already.
+            // Further copies are made from a value that is stored already.
             stored: match state.extras {
                 0 => self.stored_by_conversion(group, state),
                 _ => 0,
@@ -864,7 +872,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What ports of one group cost in one state and form.
+    /// The cost of ports of one group, in one state and one form.
     fn pair_cost(&self, group: Group, given: &Given, ports: &mut [Taken<'_>]) -> Cost {
         let mut bytes = 0u64;
         for taken in ports {
@@ -875,7 +883,7 @@ impl<'a> Search<'a> {
             if taken.need.mask & (1u64 << given.produced) == 0 {
                 return INFEASIBLE;
             }
-            // A copy writes padding where it might have been a part of its operand that stays where it is.
+            // A copy writes padding that a part of the operand in place would not write.
             if taken.copies {
                 bytes = bytes.saturating_add(self.padding(group, given.produced));
             }
@@ -887,7 +895,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Logs what a choice is made of.
+    /// Logs the terms of a choice.
     pub(crate) fn trace(&self, choice: &Choice) {
         if !tracing::enabled!(tracing::Level::TRACE) {
             return;
@@ -929,7 +937,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The choice that a solution is.
+    /// The choice that a solution stands for.
     pub(super) fn read(
         &self,
         solution: &Solution,
@@ -965,20 +973,20 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Which sets of further copies are states of groups.
+/// Sets of further copies that are states of groups.
 pub(super) struct Copies {
-    /// Whether there are any.
+    /// True if there are any copies.
     any: bool,
-    /// Up to how many of them, by the number of a class, where it is not what it is from the start.
+    /// The largest size of a set, by class number, where it is not the initial one.
     sizes: FastMap<usize, usize>,
-    /// Whether states stand for larger sets.
+    /// True if there are states that stand for larger sets.
     open: bool,
-    /// Whether there are states in which no operation reads what is produced.
+    /// True if there are states in which no operation reads the produced value.
     unread: bool,
 }
 
 impl Copies {
-    /// As many as are looked at from the start.
+    /// The sets that are tried from the start.
     pub(super) fn few() -> Copies {
         Copies {
             any: true,
@@ -988,7 +996,7 @@ impl Copies {
         }
     }
 
-    /// Nothing is copied.
+    /// No copies.
     const NONE: Copies = Copies {
         any: false,
         sizes: FastMap::with_hasher(rustc_hash::FxBuildHasher),
@@ -997,7 +1005,7 @@ impl Copies {
     };
 }
 
-/// The numbers of the bits of a mask that are set, in order.
+/// The positions of the set bits of a mask, in order.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -1008,7 +1016,7 @@ fn bits(mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How many sets of at most so many copies a group of a class may have, with what it is produced in.
+/// The number of states of a group of a class with sets of at most `size` copies.
 fn sets_of(class: &Class<'_>, size: usize) -> usize {
     let n = u64::from(class.wanted.count_ones());
     let mut sets = 1u64;

@@ -17,7 +17,7 @@ pub struct Conversion {
     pub polynomial: Option<Size>,
     /// The bytes in words.
     pub words: String,
-    /// Whether it is of a constant and happens at compile time.
+    /// True if the converted value is known at compile time, where the conversion happens then.
     pub constant: bool,
     /// The layouts, as texts.
     pub from: String,
@@ -25,12 +25,12 @@ pub struct Conversion {
     pub to: String,
     /// The operations of the old function that read the converted copy; `None` is the boundary.
     pub readers: Vec<Option<Op>>,
-    /// The chain of operations to what fixes the order it is in.
+    /// The chain of operations to the one that fixes the order before the conversion.
     pub forced_by: Option<String>,
-    /// The chain of operations to what fixes the order it is read in.
+    /// The chain of operations to the one that fixes the order after the conversion.
     pub wanted_by: Option<String>,
-    /// Why it stays, and what removes it; nothing is said of constants.
+    /// The reason why it stays, and the changes that remove it. `None` for constants.
     pub reason: Option<Reason>,
-    /// The forms that the target leaves out of the operations that fix the orders, and why.
+    /// The forms that the target leaves out of the operations that fix the orders, with reasons.
     pub left_out: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What folded functions cost, as modules of their own.
+//! Costs of folded functions, as modules of their own.
 
 use crate::pass::PassContext;
 use optc_check::stats::Stats;
@@ -7,9 +7,9 @@ use optc_ir::{Attr, Func, Module};
 
 /// Bytes of a module.
 pub(super) struct Bytes {
-    /// What is moved, padded and copied, and what takes longer.
+    /// Bytes of movement, padding and copies, and prices of slower orders.
     pub(super) unrepeated: u64,
-    /// With what is repeated.
+    /// The same plus the bytes of repetitions.
     pub(super) all: u64,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn laid(funcs: Vec<Func>, cx: &PassContext) -> Module {
     module
 }
 
-/// What a module costs.
+/// The cost of a module.
 pub(super) fn bytes(module: &Module, cx: &PassContext) -> Bytes {
     let sizes = SizeTable::new(&cx.bindings);
     let stats = Stats::on(module, &cx.registry, &sizes, &cx.target);

@@ -1,7 +1,7 @@
-//! The problem of a choice before it is known what its costs are written in.
+//! The problem of a choice before the representation of its costs is known.
 //!
-//! Forms that need the same cost the same, so that most columns of its tables are some other column: they are kept once, and
-//! tables are written out in machine words where all sums fit these.
+//! Forms with the same needs cost the same, so most columns of its tables equal another column. Equal columns are
+//! stored once. Tables are expanded into machine words where all sums fit.
 
 use super::maps::FastMap;
 use super::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
@@ -9,7 +9,7 @@ use super::solve::{Solution, Starts, settle, solve, solve_near, solve_words};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A table by rows: what each kind of column costs, and of which kind each column is.
+/// A table by rows: the costs of each kind of column, and the kind of each column.
 pub(super) struct Columns {
     costs: Vec<Cost>,
     n_kinds: usize,
@@ -17,7 +17,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// A table of so many kinds of columns, which are all there.
+    /// A table with this number of kinds of columns; every kind occurs.
     pub(super) fn of(costs: Vec<Cost>, n_kinds: usize, kinds: Vec<usize>) -> Columns {
         Columns {
             costs,
@@ -46,14 +46,14 @@ impl Columns {
     }
 }
 
-/// A problem whose tables are not written out.
+/// A problem whose tables are not expanded.
 pub(super) struct Draft {
     domains: Vec<usize>,
     factors: Vec<(Vars, Rc<Columns>)>,
 }
 
 impl Draft {
-    /// A problem of variables with so many states each, and no factors.
+    /// A problem of variables with these numbers of states, and no factors.
     pub(super) fn over(domains: Vec<usize>) -> Draft {
         Draft {
             domains,
@@ -61,7 +61,7 @@ impl Draft {
         }
     }
 
-    /// Adds a factor, unless it says nothing: no costs, and no two variables that have a choice.
+    /// Adds a factor, unless it has no effect: no costs, and at most one variable with more than one state.
     pub(super) fn add(&mut self, vars: &[usize], table: Rc<Columns>) {
         let any = || table.costs.iter().any(|&c| c != 0);
         if says_something(&self.domains, vars, any) {
@@ -100,7 +100,7 @@ impl Draft {
     }
 }
 
-/// Whether a factor says something: it has costs, or two variables that have a choice.
+/// Returns whether a factor has an effect: it has costs, or two variables with more than one state.
 fn says_something(domains: &[usize], vars: &[usize], any_cost: impl FnOnce() -> bool) -> bool {
     let open = vars.iter().filter(|&&v| domains[v] != 1).count();
     1 < open || any_cost()
@@ -113,7 +113,7 @@ pub(super) enum Written {
 }
 
 impl Written {
-    /// How many variables it has.
+    /// The number of variables.
     pub(super) fn variables(&self) -> usize {
         match self {
             Written::Words(problem) => problem.domains.len(),
@@ -121,7 +121,7 @@ impl Written {
         }
     }
 
-    /// Minimises the sum of the factors; what comes out costs no more than the starts.
+    /// Minimises the sum of the factors. The solution costs no more than the starts.
     pub(super) fn solve(&self, starts: Starts<'_>) -> Solution {
         match self {
             Written::Words(problem) => solve_words(problem, starts),
@@ -129,7 +129,7 @@ impl Written {
         }
     }
 
-    /// An assignment that costs little; see [`solve_near`].
+    /// An assignment of low cost; see [`solve_near`].
     pub(super) fn solve_near(&self, near: Option<Vec<usize>>) -> Solution {
         match self {
             Written::Words(problem) => solve_near(problem, near),
@@ -137,7 +137,7 @@ impl Written {
         }
     }
 
-    /// The problem in which variables have no other states than those that are allowed.
+    /// The problem with some variables restricted to the allowed states.
     pub(super) fn held(&self, held: &[(usize, Vec<bool>)]) -> Written {
         match self {
             Written::Words(problem) => Written::Words(hold(problem, held)),
@@ -145,7 +145,7 @@ impl Written {
         }
     }
 
-    /// Gives each of these variables in turn the state that is best beside the others.
+    /// Gives each of these variables in turn the best state beside the others.
     pub(super) fn settle(&self, states: &mut [usize], vars: Range<usize>) {
         match self {
             Written::Words(problem) => settle(problem, states, vars),
@@ -153,8 +153,8 @@ impl Written {
         }
     }
 
-    /// The problem without some states of its first variables, whose factors have them first; `stays` says of each variable
-    /// which states stay, alike for variables that share a table.
+    /// The problem without some states of its first variables. Factors with such a variable have it first. `stays` says
+    /// for each variable which states stay; variables that share a table must have the same entry.
     pub(super) fn without(&self, stays: &[Vec<bool>]) -> Written {
         match self {
             Written::Words(problem) => Written::Words(without(problem, stays)),
@@ -207,7 +207,7 @@ mod tests {
     use super::super::problem::{Factor, INFEASIBLE, cost};
     use super::*;
 
-    /// Numbers without order, each below some other one.
+    /// A generator of pseudo-random numbers, each below the given one.
     fn numbers() -> impl FnMut(usize) -> usize {
         let mut seed = 0x9E37_79B9_7F4A_7C15u64;
         move |n| {

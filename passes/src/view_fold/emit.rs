@@ -1,4 +1,8 @@
-//! Writes the program that a choice stands for: operations in their layouts, views, conversions.
+//! Writes the program that a choice stands for: operations in their layouts, views and conversions.
+//!
+//! Example: if the root `%0` of `%1 = reshape(%0)` is produced row-major and a relu reads `%1` row-major, the output
+//! has `%0`, one `hbir.view` of it, and the relu. If the relu reads another layout, an `hbir.layout_convert` of `%0`
+//! stands before the view.
 
 use super::choose::Choice;
 use super::conversion::Conversion;
@@ -24,13 +28,13 @@ use std::sync::Arc;
 pub(crate) struct Emitted {
     pub(crate) func: Func,
     pub(crate) conversions: Vec<Conversion>,
-    /// Storage groups that are converted at run time, to which layouts, and the values that are.
+    /// Storage groups that are converted at run time, with the layouts and the resulting values.
     pub(crate) turned: Vec<(Group, LayoutId, Value)>,
-    /// Why each new value is as it is.
+    /// The explanation of each new value.
     pub(crate) why: Vec<(Value, String)>,
-    /// Operations of the old function and what stands for them.
+    /// Operations of the old function and their replacements.
     pub(crate) operations: Vec<(Op, Op)>,
-    /// Values of the old function that something reads, and the new ones that hold them.
+    /// Values of the old function that are read, and the new values that hold them.
     pub(crate) held: Vec<(Value, Value)>,
 }
 
@@ -53,9 +57,9 @@ struct Output<'e, 'a> {
     new: Func,
     /// The root of a group in a layout.
     copies: FastMap<(Group, LayoutId), Value>,
-    /// A root in a layout seen through maps.
+    /// A root in a layout, seen through maps.
     views: FastMap<(Group, LayoutId, Vec<MapId>), Value>,
-    /// A member converted on its own.
+    /// A member that is converted on its own.
     direct: FastMap<(Value, LayoutId), Value>,
     conversions: Vec<Conversion>,
     turned: Vec<(Group, LayoutId, Value)>,
@@ -63,13 +67,13 @@ struct Output<'e, 'a> {
     why: Vec<(Value, String)>,
     operations: Vec<(Op, Op)>,
     held: Vec<(Value, Value)>,
-    /// Constants that were made once more in another layout.
+    /// Constants that were made a second time in another layout.
     remade: Vec<Op>,
-    /// Members' maps as views write them.
+    /// The maps of members, as views write them.
     composed: FastMap<Vec<MapId>, Vec<MapId>>,
-    /// Values that something in the body so far reads.
+    /// Values that some operation in the body so far reads.
     read: SideTable<Value, bool>,
-    /// How much of the body `read` knows.
+    /// The length of the body that `read` covers.
     scanned: usize,
 }
 
@@ -134,7 +138,7 @@ impl Output<'_, '_> {
         ty.with_notation(notation).into()
     }
 
-    /// How a value of an element type of `type_bits` says that it has a layout in a memory space.
+    /// The notation of a layout in a memory space, for a value whose type has elements of `type_bits`.
     fn notation_of(&self, layout: LayoutId, type_bits: u32, space: u32) -> Notation {
         let found = self.e.layouts.get(layout);
         if space == 0 && found.elem_bits() == type_bits {
@@ -165,7 +169,7 @@ impl Output<'_, '_> {
         }
     }
 
-    /// A pinned boundary keeps its declared notation where that is the layout.
+    /// The type of a value at the boundary. A pinned boundary keeps its declared notation where it equals the layout.
     fn boundary_type(&self, value: Value, layout: LayoutId, pinned: bool) -> Type {
         let declared = self.e.old.ty(value);
         if !pinned {
@@ -238,7 +242,8 @@ impl Output<'_, '_> {
         }
     }
 
-    /// Whether an operation is stated to give a part, and the target's row takes none there.
+    /// Returns whether the text states that an operation's result is a part in place, and the target's row takes no
+    /// such part there.
     fn is_refused_part(&self, node: Node, op: Op) -> bool {
         let data = &self.e.old.ops[op];
         if &*data.name != Subview::NAME {
@@ -253,7 +258,8 @@ impl Output<'_, '_> {
         row.is_some_and(Row::takes_subviews) && (copied || !stays)
     }
 
-    /// Whether an operation gives a part of its operand that might have been a copy.
+    /// Returns whether an operation's result is a part of its operand in place by choice, where it could have been a
+    /// copy.
     fn choice_is_part(&self, node: Node) -> bool {
         let Some(id) = self.e.graph.nodes[node].signature else {
             return false;
@@ -262,9 +268,9 @@ impl Output<'_, '_> {
         copied != 0 && self.e.choice.modes[node].price < copied
     }
 
-    /// The name and properties of an operation in the result: a reshape whose sizes stay open is the
-    /// view that it is in row-major order. A transpose stays, and so does what has a result of several
-    /// sizes without names: a view's types would not say what they are.
+    /// The name and properties of an operation in the output. A reshape with unknown sizes becomes the view that it is
+    /// in row-major order. A transpose stays. An operation other than a reshape whose result has several sizes without
+    /// names stays too: the types of a view would not determine these sizes.
     fn written(&self, op: Op) -> (Arc<str>, AttrDict) {
         let data = &self.e.old.ops[op];
         let view = self.e.registry.rearrangement(&self.e.old.op_ref(op));
@@ -287,7 +293,7 @@ impl Output<'_, '_> {
         (data.name.clone(), data.props.clone())
     }
 
-    /// A constant is first made as its file has it; copies in other layouts follow it.
+    /// The layout of a result. A constant is first made as its file has it; copies in other layouts follow.
     fn result_layout(&self, group: Group) -> LayoutId {
         if self.e.graph.groups[group].constant {
             return self.e.candidates[group][0];
@@ -295,7 +301,7 @@ impl Output<'_, '_> {
         self.produced(group)
     }
 
-    /// The storage group of a value and its place there.
+    /// The storage group of a value, and the maps from the root to it.
     fn member(&self, value: Value) -> Arc<Member> {
         let member = self.e.graph.member(value);
         member.cloned().expect("every value has a storage group")
@@ -344,8 +350,8 @@ impl Output<'_, '_> {
         }
     }
 
-    /// The value an operation reads: some copy of the group seen through the member's maps. The reader, and whether it
-    /// computes, as what only moves does not.
+    /// The value that an operation reads: some copy of the group, seen through the member's maps. The last parameter
+    /// has the reader, and whether it computes or only moves.
     fn operand(
         &mut self,
         value: Value,
@@ -354,7 +360,7 @@ impl Output<'_, '_> {
     ) -> Value {
         let member = self.member(value);
         let group = member.group;
-        // What is produced may be there for those alone that do not compute.
+        // The produced layout may be available only to operations that do not compute.
         let state = self.e.choice.groups[group];
         let need = &match state.read || !computes || self.e.graph.groups[group].constant {
             true => need.clone(),
@@ -376,7 +382,8 @@ impl Output<'_, '_> {
         self.view(value, group, layout, copy, &member.maps)
     }
 
-    /// Whether a layout at the port itself serves a need best: nothing that it takes is there, and all else is larger.
+    /// Returns whether a layout at the port itself serves a need best: no available copy serves it, and every other
+    /// layout is larger.
     fn is_direct(&self, group: Group, need: &Need, layout: LayoutId) -> bool {
         let state = self.e.choice.groups[group];
         if need.mask & ((1u64 << state.produced) | state.extras) != 0 {
@@ -388,7 +395,7 @@ impl Output<'_, '_> {
         others.all(|(_, &other)| bytes < self.e.layouts.bytes(other))
     }
 
-    /// The layout of the copy that serves a need best: one that is there, else the smallest.
+    /// The layout of the copy that serves a need best: an available one, else the smallest.
     fn pick(&self, group: Group, mask: u64) -> LayoutId {
         let all = &self.e.candidates[group];
         let state = self.e.choice.groups[group];
@@ -405,11 +412,11 @@ impl Output<'_, '_> {
         best.map_or(all[state.produced], |i| all[i])
     }
 
-    /// The root of a group in a layout, converted if it is in no such copy yet.
+    /// The root of a group in a layout; converted if there is no such copy yet.
     fn copy(&mut self, group: Group, layout: LayoutId, reader: Option<Op>) -> Value {
         if let Some(&value) = self.copies.get(&(group, layout)) {
             if let Some(&at) = self.conversion_of.get(&value)
-                // Readers come in order: one that is known is the last.
+                // Readers come in order: a known one is the last.
                 && self.conversions[at].readers.last() != Some(&reader)
             {
                 self.conversions[at].readers.push(reader);
@@ -482,7 +489,7 @@ impl Output<'_, '_> {
             .is_some_and(|op| self.new.ops[op].operands.is_empty())
     }
 
-    /// The constant once more, written in another layout at compile time.
+    /// The constant again, written in another layout at compile time.
     fn constant_in(&mut self, source: Value, ty: Type) -> Value {
         let op = self
             .new
@@ -498,7 +505,7 @@ impl Output<'_, '_> {
         self.new.ops[new].results[0]
     }
 
-    /// Constants that only their copies in other layouts stood for go.
+    /// Drops constants that are used only through their copies in other layouts.
     fn drop_remade(&mut self) {
         if self.remade.is_empty() {
             return;
@@ -511,7 +518,7 @@ impl Output<'_, '_> {
             .retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| uses.is_used(r)));
     }
 
-    /// A member converted on its own, where no layout of the root gives what is needed.
+    /// A member converted on its own, where no layout of the root gives the needed layout.
     fn direct_copy(
         &mut self,
         value: Value,
@@ -546,7 +553,7 @@ impl Output<'_, '_> {
         new
     }
 
-    /// A copy of a root seen as a member.
+    /// A copy of a root, seen as a member.
     fn view(
         &mut self,
         value: Value,
@@ -588,7 +595,7 @@ impl Output<'_, '_> {
         seen
     }
 
-    /// The maps joined where two are one; what renames nothing drops out.
+    /// The maps, joined where two become one. Maps that change nothing drop out.
     fn compose(&mut self, group: Group, maps: &[MapId]) -> Vec<MapId> {
         if let Some(known) = self.composed.get(maps) {
             return known.clone();
@@ -763,7 +770,7 @@ impl Output<'_, '_> {
         self.single(LayoutConvert::NAME, new, AttrDict::new(), ty, loc)
     }
 
-    /// Whether nothing but the return reads a value.
+    /// Returns whether nothing but the return reads a value.
     fn is_private(&mut self, value: Value) -> bool {
         for &op in &self.new.body[self.scanned..] {
             for &operand in &self.new.ops[op].operands {

@@ -1,18 +1,21 @@
-//! Orders that end in runs of roles: which a port may have.
+//! Orders that end in runs of roles: the orders that a port may have.
+//!
+//! Example: a port of a matrix product with the end `[M, K]` takes `batch m k` and, cut, `m0 batch m1 k`; it does not
+//! take `m k batch`.
 
 use super::physical::Place;
 use super::signature::{Ends, LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 use optc_target::PortRole;
 
-/// An order as what stands before its runs, and the run of each role.
+/// An order, split into the digits before its runs and the run of each role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) before: LabelOrder,
     pub(crate) runs: Vec<(PortRole, LabelOrder)>,
 }
 
-/// Whether a port takes these digits by some alternative: always where none lists its ends.
+/// Returns whether a port takes these digits by some alternative. True if no alternative lists ends.
 pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     sig.ends.is_empty()
         || sig
@@ -21,10 +24,10 @@ pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
             .any(|ends| accepts_by(sig, ends, port, modes))
 }
 
-/// Whether a port takes these digits by an alternative that lists ends.
+/// Returns whether a port takes these digits by an alternative that lists ends.
 pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
-    // What shares no dimension with other ports has no end.
+    // Dimensions that are not shared with other ports are ignored.
     let digit = |m: &Mode| {
         let label = labels.get(m.dim).copied().flatten()?;
         let (div, extent) = (m.div, m.extent);
@@ -42,7 +45,7 @@ pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mod
     of_port.is_empty() || taken.any(|parts| parts.is_some())
 }
 
-/// Whether an alternative takes orders at a port in which a digit of this label is innermost.
+/// Returns whether an alternative takes orders at a port in which a digit of this label is innermost.
 pub(crate) fn may_end_in(sig: &Signature, ends: &Ends, port: usize, label: usize) -> bool {
     let long = |role: PortRole| {
         let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
@@ -54,7 +57,7 @@ pub(crate) fn may_end_in(sig: &Signature, ends: &Ends, port: usize, label: usize
     of_port.is_empty() || all.any(|role| role.is_none_or(|role| role == sig.port_role(label)))
 }
 
-/// An order by its end; nothing where it has another one.
+/// An order split at its end; `None` where the order has another end.
 pub(crate) fn parts(
     sig: &Signature,
     ends: &Ends,
@@ -78,7 +81,7 @@ pub(crate) fn parts(
         if n != all && !partial {
             return None;
         }
-        // One dimension is worked along: its digits stand as they do in it.
+        // The operation works along one dimension: its digits must be in natural order.
         let natural = |d: &LabelDigit| (d.label, std::cmp::Reverse(d.div));
         if wanted == PortRole::Axis && !digits.is_sorted_by_key(natural) {
             return None;
@@ -93,7 +96,8 @@ pub(crate) fn parts(
     })
 }
 
-/// The order of a port where its own is none that an alternative takes: the batch, then the runs of its first end.
+/// The default order of a port whose own order no alternative takes: the batch, then the runs of the first end. `None`
+/// where the own order is taken.
 pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> {
     let end = sig.ends.first()?.ports.get(port)?.first()?;
     let labels = sig.labels(port);
@@ -106,7 +110,7 @@ pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> 
             extent: shape[dim],
         })
         .collect();
-    // Matrices as they stand are taken with runs of any length: the operation is there already.
+    // Matrices in their own order are taken with runs of any length, because the operation exists already.
     let as_it_stands = |ends: &Ends| {
         let any = Ends {
             least: 1,

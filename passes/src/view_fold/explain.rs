@@ -1,4 +1,4 @@
-//! Why a value of the result is as it is.
+//! Explanations of the values of the result.
 
 use super::report::{FoldReport, Proof};
 use indexmap::IndexMap;
@@ -7,8 +7,8 @@ use optc_ir::{Func, Loc, Module, Registry, Structure, Value};
 
 /// The chain of decisions that led to a value's form, from the report of a run with the option `explain`.
 ///
-/// `name` is that of a value, as `module` prints it, or else a `loc` name: the name of an ONNX node or of an HLO
-/// instruction. The latter explains all results of all operations that came from there.
+/// `name` is the name of a value, as `module` prints it, or else a `loc` name: the name of an ONNX node or of an HLO
+/// instruction. A `loc` name selects all results of all operations that came from there.
 #[must_use]
 pub fn explain(
     report: &FoldReport,
@@ -44,7 +44,7 @@ pub fn explain(
     (!all.is_empty()).then(|| all.join("\n\n") + &proof(report))
 }
 
-/// How sure the choice of layouts is, where alternatives were weighed.
+/// A sentence on how sure the choice of layouts is, where alternatives were weighed.
 fn proof(report: &FoldReport) -> String {
     if report.alternatives.is_empty() {
         return String::new();
@@ -65,7 +65,7 @@ fn proof(report: &FoldReport) -> String {
     )
 }
 
-/// The value that the text calls so.
+/// The value of this name in the text.
 fn named(func: &Func, name: &str) -> Option<Value> {
     let wanted = name.trim_start_matches('%');
     let names = value_names(func);
@@ -73,7 +73,7 @@ fn named(func: &Func, name: &str) -> Option<Value> {
     found.map(|(&value, _)| value)
 }
 
-/// The value that the text calls so, or else all results of what came from a place of this name.
+/// The value of this name in the text, or else all results of operations that came from a place of this name.
 pub(super) fn called(func: &Func, name: &str) -> Vec<Value> {
     if let Some(value) = named(func, name) {
         return vec![value];
@@ -83,7 +83,7 @@ pub(super) fn called(func: &Func, name: &str) -> Vec<Value> {
     ops.flat_map(|data| data.results.iter().copied()).collect()
 }
 
-/// Whether a location has this name.
+/// Returns whether a location has this name.
 fn is_from(loc: &Loc, name: &str) -> bool {
     match loc {
         Loc::Name(own) => **own == *name,
@@ -92,7 +92,7 @@ fn is_from(loc: &Loc, name: &str) -> bool {
     }
 }
 
-/// A line for a value and for each one that it views or is converted from, in turn.
+/// A line for a value and for each value that it views or is converted from, in turn.
 fn chain(
     func: &Func,
     (index, value): (usize, Value),

@@ -1,4 +1,4 @@
-//! Folds one function: as it is, and where that costs less with values that are computed several times.
+//! Folds one function: as it is, and with some values computed several times where that costs less.
 
 use super::alternatives::{Folding, alternatives};
 use super::attempt::{Attempt, attempt};
@@ -49,7 +49,7 @@ pub(crate) fn fold(
     };
     let mut folded = finished(&twice.func, again, functions, cx, shared);
     let once = finished(func, first, functions, cx, shared);
-    // Fewer bytes than this are moved neither with the copies nor without.
+    // A lower bound for the programs with the copies and those without.
     folded.bound = folded.bound.min(once.bound);
     folded.proven &= once.proven;
     twice.name(&mut folded, saved);
@@ -57,7 +57,7 @@ pub(crate) fn fold(
     Ok(folded)
 }
 
-/// What there is to say of a function that is laid out.
+/// Collects the explanations and figures of a function that is laid out.
 fn finished(
     func: &Func,
     attempt: Attempt,

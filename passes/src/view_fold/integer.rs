@@ -1,13 +1,16 @@
-//! Integer programmes: what variable elimination leaves, by branch and bound over linear relaxations.
+//! Integer programmes for the problems that variable elimination leaves, solved by branch and bound over linear
+//! relaxations.
 //!
-//! Each state of a variable is a column that is 0 or 1, one a variable is 1. A table over several
-//! variables has one more column an entry that is allowed, between 0 and 1, and says with its rows
-//! that the entries in which a variable is in some states sum up to the columns of these states.
-//! States that a table does not tell apart share a row of it. The relaxation is the tightest that
-//! looks at one table at a time.
+//! Each state of a variable is a column that is 0 or 1; exactly one column of a variable is 1. A table over several
+//! variables adds a column between 0 and 1 for each allowed entry. For each variable and set of states its rows demand
+//! that the entries with these states sum up to the columns of the states. States that a table does not distinguish
+//! share a row. The relaxation is the tightest one that considers one table at a time.
 //!
-//! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point
-//! numbers are small integers; what it returns is evaluated again in integers by the caller.
+//! Example: two variables of 2 states and a table that forbids equal states have 2 + 2 state columns and 2 entry
+//! columns. The entry (0, 1) equals the first column of the first variable and the second column of the second.
+//!
+//! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point numbers are small
+//! integers. The caller evaluates the result again in integers.
 
 use super::problem::{Factor, INFEASIBLE, Limits, Problem, Word, movement};
 use indexmap::IndexMap;
@@ -16,12 +19,12 @@ use microlp::{
 };
 use optc_layout::gcd;
 
-/// What a programme came to.
+/// The result of a programme.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The best assignment, if there is one.
     pub(crate) states: Option<Vec<usize>>,
-    /// No assignment moves fewer bytes.
+    /// A lower bound of the bytes of every assignment.
     pub(crate) bound: u64,
 }
 
@@ -36,14 +39,14 @@ pub(crate) struct Programme<'a, W: Word> {
     left: usize,
 }
 
-/// A cost in bytes; `None` where it is forbidden.
+/// The bytes of a cost; `None` where the cost means forbidden.
 fn bytes<W: Word>(word: W, units: W::Units) -> Option<u64> {
     let cost = word.cost(units);
     (cost < INFEASIBLE).then(|| movement(cost))
 }
 
 impl<'a, W: Word> Programme<'a, W> {
-    /// The programme of a problem; nothing if it would be larger than the limits.
+    /// The programme of a problem; `None` if it would exceed the limits.
     pub(crate) fn of(problem: &'a Problem<W>, limits: Limits) -> Option<Programme<'a, W>> {
         let mut programme = Programme::new(problem, limits.columns)?;
         for factor in problem.factors.iter().filter(|f| 1 < f.vars.len()) {
@@ -52,7 +55,7 @@ impl<'a, W: Word> Programme<'a, W> {
         Some(programme)
     }
 
-    /// Minimises the movement bytes; nothing if it has no solution.
+    /// Minimises the movement bytes; `None` if there is no solution.
     pub(crate) fn minimise(&self, start: Option<&[usize]>, limits: Limits) -> Option<Found> {
         let mut options = SolveOptions::default();
         options.node_limit = Some(limits.nodes);
@@ -85,7 +88,8 @@ impl<'a, W: Word> Programme<'a, W> {
                 *sum = sum.zip(bytes(cost)).map(|(a, b)| a.saturating_add(b));
             }
         }
-        // Allowed states are columns whatever the tables say: most problems that are too large have too many of them.
+        // Allowed states are columns whatever the tables contain. Most problems that are too large have too many of
+        // them.
         if limit < own.iter().flatten().flatten().count() {
             return None;
         }
@@ -126,7 +130,7 @@ impl<'a, W: Word> Programme<'a, W> {
         (bytes / self.unit) as f64
     }
 
-    /// A bound of the solver in bytes, with its tolerance taken off, rounded up to whole units.
+    /// A bound of the solver in bytes, with its tolerance subtracted, rounded up to whole units.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -137,7 +141,7 @@ impl<'a, W: Word> Programme<'a, W> {
         (safe.max(0.0).ceil() as u64).saturating_mul(self.unit)
     }
 
-    /// Columns and rows of a table over two variables or more.
+    /// Adds the columns and rows of a table over two or more variables.
     fn table(&mut self, factor: &Factor<W>) -> Option<()> {
         let units = self.problem.units;
         let sizes: Vec<usize> = factor

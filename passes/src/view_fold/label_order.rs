@@ -1,11 +1,11 @@
-//! The order of labels that a layout spells.
+//! The order of labels that a layout expresses.
 
 use super::layouts::{LayoutId, Layouts};
 use super::physical::{Digit, Place};
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 
-/// The order of labels that a layout at a port spells, if it is one.
+/// The order of labels that a layout at a port expresses; `None` if it is no order of labels.
 pub(crate) fn label_order(
     sig: &Signature,
     layouts: &mut Layouts,

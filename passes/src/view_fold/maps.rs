@@ -1,4 +1,4 @@
-//! Maps and sets that keep the order of insertion, as everything does, and hash their small keys quickly.
+//! Maps and sets that keep the order of insertion, for determinism, and hash their small keys quickly.
 
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;

@@ -1,4 +1,7 @@
-//! The forms of a contraction as products of matrices, which follow from the ends of one port's order.
+//! The forms of a contraction as products of matrices. They follow from the end of one port's order.
+//!
+//! Example: if the result has the order `batch m n`, the forms have the left operand in `batch m k` or `batch k m` and
+//! the right one in `batch k n` or `batch n k`, as far as the row lists these ends.
 
 use super::ends::{Parts, accepts, parts};
 use super::label_order::label_order;
@@ -8,7 +11,7 @@ use super::restrict::restrict;
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_target::PortRole;
 
-/// The whole dimensions of a role in the order that the result or the operands have them.
+/// The whole dimensions of a role, in the order that the result or the operands have them.
 fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
     let ports = [sig.n_operands, 0, 1];
     let labels: Vec<(usize, u64)> = match wanted {
@@ -46,9 +49,11 @@ fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
         .collect()
 }
 
-/// The layouts of all ports that one layout of one port goes with, by every alternative that takes it there. With
-/// `first`, of the other ports the first of their ends alone, and those operands that have no batch inside of them; and an end
-/// that an earlier alternative has too only where it is the first one of its own.
+/// Forms of all ports that fit one layout of one port, by every alternative that takes the layout there.
+///
+/// With `first` there are fewer forms. For the result, only the first end is used. For an operand, ends with the batch
+/// inside are left out. An end that an earlier alternative has too is used only where it is the first one of its own
+/// alternative.
 pub(crate) fn forms(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -99,7 +104,8 @@ pub(crate) fn forms(
     out
 }
 
-/// The form in which ports end so, given the parts of one of them.
+/// The form with these ends of the ports, given the parts of one port's order; `None` if a port does not take its
+/// order.
 fn form(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -114,7 +120,7 @@ fn form(
         None => natural(sig, wanted),
     };
     let is = |d: &LabelDigit, wanted: PortRole| sig.port_role(d.label) == wanted;
-    // Where the batch is inside of a matrix, it is before the matrices elsewhere.
+    // If the batch is inside of a matrix at this port, it stands before the matrices at the others.
     let mut before = found.before.clone();
     if let Some((_, batch)) = known(PortRole::Batch) {
         before = batch.clone();

@@ -1,24 +1,27 @@
-//! Eliminating one variable: the sum of the tables that mention it, least over its states.
+//! Elimination of one variable: the sum of the tables that mention it, minimised over its states.
 //!
-//! The entries of the result are walked as an odometer, and a table is added where the last of its variables is set, to
-//! sums that are kept for each position: where every variable beside has its own table, an entry costs about two additions
-//! a state and not one a table. Costs that fit are added in 64 bits.
+//! Example: variable `x` with 2 states, tables `a[y][x] = [[1, 5], [4, 0]]` and `b[x] = [2, 0]`. The result over `y` is
+//! `[min(1 + 2, 5 + 0), min(4 + 2, 0 + 0)] = [3, 0]` with the best states `[0, 1]`.
+//!
+//! The entries of the result are enumerated like an odometer. A table is added at the position where its last variable
+//! is set, to sums that are kept for each position. If every other variable has a table of its own, an entry costs
+//! about two additions a state instead of one a table. Costs that fit are added in 64 bits.
 
 use super::problem::{Cost, Factor, INFEASIBLE, Packing, Table, Word, add};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// What eliminating a variable leaves.
+/// The result of eliminating a variable.
 #[derive(Clone)]
 pub(crate) struct Reduced<W> {
-    /// The least sums, row-major over the other variables, less what all of them that are allowed have in common.
+    /// The least sums, row-major over the other variables. The part that all allowed sums have in common is subtracted.
     pub(crate) table: Table<W>,
-    /// The first states of the variable that give them.
+    /// The first state of the variable with the least sum, for each entry.
     pub(crate) best: Rc<[u32]>,
     pub(crate) common: W,
 }
 
-/// Words in which a variable is eliminated.
+/// Representations of costs in which a variable can be eliminated.
 pub(crate) trait Eliminate: Word {
     /// Sums the factors and minimises over `var`; `scope` has the other variables of the factors.
     fn min_out(
@@ -91,14 +94,14 @@ impl Eliminate for u64 {
     }
 }
 
-/// Least sums, each with the first state that gives it.
+/// Least sums, each with the first state that attains it.
 struct Sums<W> {
     table: Vec<W>,
     best: Vec<u32>,
 }
 
-/// The sums without the bytes, and without the tie breaker, that all allowed ones have in common; what is not allowed is of
-/// the first state.
+/// Subtracts the bytes that all allowed sums have in common, and the tie breaker that they have in common. Sums that
+/// are not allowed get state 0.
 fn less_common(sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
     let allowed = sums.table.iter().filter(|&&w| w < u64::NEVER);
     let least = allowed.fold(None, |least: Option<[u64; 2]>, &word| {
@@ -120,7 +123,7 @@ fn less_common(sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
     }
 }
 
-/// The same of sums that do not fit.
+/// [`less_common`] for sums that do not fit 64 bits.
 fn less_common_of(mut sums: Sums<Cost>) -> Reduced<Cost> {
     let allowed = || sums.table.iter().copied().filter(|&c| c < INFEASIBLE);
     let tie_of = super::problem::tie_of;
@@ -140,9 +143,10 @@ fn less_common_of(mut sums: Sums<Cost>) -> Reduced<Cost> {
     }
 }
 
-/// Words as they are added while a table is walked.
+/// Words that are added during the enumeration of tables.
 trait Term: Copy + Ord + Default {
-    /// The sum: of one table's entry each it is exact, or at least what is not allowed where an entry is.
+    /// The sum. A sum of one entry of each table is exact, or at least the infeasible value if some entry is
+    /// infeasible.
     fn and(self, other: Self) -> Self;
 }
 
@@ -158,30 +162,32 @@ impl Term for Cost {
     }
 }
 
-/// A table as it is walked: the states of the variable innermost.
+/// A table during the enumeration: the states of the variable are innermost.
 struct Addend<'a, W: Clone> {
     words: Cow<'a, [W]>,
-    /// The first of the words that the positions set so far lead to.
+    /// Index of the first word for the positions that are set so far.
     base: usize,
 }
 
-/// The walk over the entries of the result.
+/// The enumeration of the entries of the result.
 struct Walk<'a, W: Clone> {
-    /// The states of the variable.
+    /// The number of states of the variable.
     n: usize,
     extents: Vec<usize>,
     terms: Vec<Addend<'a, W>>,
-    /// The position that moves a term, the term, by how much, and whether it is its last position; by position.
+    /// Sorted by position: the position that moves a term, the term, its stride there, and whether this is the term's
+    /// last position.
     moves: Vec<(usize, usize, usize, bool)>,
-    /// Where the moves of each position begin, and behind the last one.
+    /// The index of the first move of each position, and the number of moves.
     begins: Vec<usize>,
-    /// Sums of the terms that are set before each position, and of all but the last of them.
+    /// For each position, the sums of the terms that are complete before it.
     sums: Vec<W>,
     result: Sums<W>,
 }
 
 impl<'a, W: Term> Walk<'a, W> {
-    /// A walk over the tables of these factors; `terms` has them with the states of the variable innermost.
+    /// An enumeration over the tables of these factors. `terms` has the tables with the states of the variable
+    /// innermost.
     fn new<F>(
         domains: &[usize],
         var: usize,
@@ -240,7 +246,7 @@ impl<'a, W: Term> Walk<'a, W> {
         self.result
     }
 
-    /// Walks the positions from one on; those before are set.
+    /// Enumerates the positions from `at` on; earlier ones are set.
     fn walk(&mut self, at: usize) {
         if at + 1 == self.extents.len() {
             self.walk_last();
@@ -270,7 +276,7 @@ impl<'a, W: Term> Walk<'a, W> {
         }
     }
 
-    /// Walks the last position, where every term that moves is complete.
+    /// Enumerates the last position, where every term that moves is complete.
     fn walk_last(&mut self) {
         let (n, at) = (self.n, self.extents.len() - 1);
         let moves = self.begins[at]..self.begins[at + 1];
@@ -296,7 +302,7 @@ impl<'a, W: Term> Walk<'a, W> {
     }
 }
 
-/// The least sum, with the first state that gives it; there is one where there is a state.
+/// The least sum and the first state that attains it; `None` if there are no states.
 fn least_of<W: Term>(mut sums: impl Iterator<Item = W>) -> Option<(W, u32)> {
     let first = sums.next()?;
     let mut state = 0;
@@ -326,7 +332,8 @@ fn plus_all<W: Term>(sums: &mut [W], words: &[W]) {
     }
 }
 
-/// The table of a factor with the states of a variable innermost; one that lacks the variable has the same for each.
+/// The table of a factor with the states of a variable innermost. A table without the variable is repeated for each
+/// state.
 fn innermost<'a, W: Term>(factor: &'a Factor<W>, domains: &[usize], var: usize) -> Cow<'a, [W]> {
     match factor.vars.last() == Some(&var) {
         true => Cow::Borrowed(&factor.table),
@@ -334,7 +341,7 @@ fn innermost<'a, W: Term>(factor: &'a Factor<W>, domains: &[usize], var: usize) 
     }
 }
 
-/// The same of the words of a table over these variables, another one of which is innermost.
+/// [`innermost`] for the words of a table over these variables, where `var` is not the last one.
 fn innermost_of<W: Term>(words: &[W], vars: &[usize], domains: &[usize], var: usize) -> Vec<W> {
     let n = domains[var];
     let Some(at) = vars.iter().position(|&v| v == var) else {
@@ -359,7 +366,7 @@ mod tests {
     use super::super::problem::{Vars, cost, movement, tie_of};
     use super::*;
 
-    /// The same, entry by entry.
+    /// The same result, entry by entry.
     fn one_by_one(
         domains: &[usize],
         var: usize,

@@ -1,25 +1,25 @@
-//! The variables beside one, and how many tables they share with it.
+//! The variables that share tables with one variable, and how many tables each shares.
 
 use super::maps::FastMap;
 use smallvec::SmallVec;
 
-/// Variables beside one: a few in a row, and where there are more, by name.
+/// Adjacent variables with counts: a list if there are few, else a map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Near {
     few: SmallVec<[(u32, u32); 6]>,
     many: Option<Box<FastMap<u32, u32>>>,
 }
 
-/// Variables up to which they are looked through one by one.
+/// The most variables that are searched in a list.
 const FEW: usize = 24;
 
-/// A variable as it is kept; there are fewer than 2^32.
+/// The stored form of a variable; there are fewer than 2^32.
 fn short(var: usize) -> u32 {
     u32::try_from(var).unwrap_or(u32::MAX)
 }
 
 impl Near {
-    /// One more table that a variable shares.
+    /// Counts one more table that is shared with a variable.
     pub(crate) fn join(&mut self, var: usize) {
         let var = short(var);
         if let Some(many) = &mut self.many {
@@ -37,7 +37,7 @@ impl Near {
         }
     }
 
-    /// One table less that a variable shares; with none it is no longer beside.
+    /// Counts one table less that is shared with a variable. A variable with none is no longer adjacent.
     pub(crate) fn part(&mut self, var: usize) {
         let var = short(var);
         if let Some(many) = &mut self.many {
@@ -57,12 +57,12 @@ impl Near {
         }
     }
 
-    /// How many there are.
+    /// The number of adjacent variables.
     pub(crate) fn len(&self) -> usize {
         self.many.as_ref().map_or(self.few.len(), |many| many.len())
     }
 
-    /// The variables, in no order.
+    /// The adjacent variables, in no order.
     pub(crate) fn vars(&self) -> impl ExactSizeIterator<Item = usize> {
         (0..self.len()).map(|i| match &self.many {
             Some(many) => many.get_index(i).map_or(0, |(v, _)| *v as usize),

@@ -1,4 +1,4 @@
-//! How chosen layouts are written in types.
+//! Notations of chosen layouts in types.
 
 use optc_layout::{Layout, Mode, Notation, NotationKind};
 use optc_target::{Style, Target};
@@ -22,13 +22,13 @@ fn plain(layout: &Layout) -> Notation {
         .map_or_else(|| layout.notation().clone(), |l| l.notation().clone())
 }
 
-/// The same function spelled from its modes alone, so that it does not matter how it came about.
+/// The same function, written from its modes alone, so that its origin does not matter.
 fn canonical(layout: &Layout) -> Option<Layout> {
     let same = Layout::from_modes(layout.shape(), layout.elem_bits(), &layout.modes()?).ok()?;
     same.same_function(layout).then_some(same)
 }
 
-/// `block = "128C"` with an order of the grid, where that is the function.
+/// `block = "128C"` with an order of the grid; `None` if that is not the function.
 fn block(layout: &Layout, size: u64) -> Option<Notation> {
     let shape = layout.shape();
     let last = shape.len().checked_sub(1)?;
@@ -48,8 +48,8 @@ fn block(layout: &Layout, size: u64) -> Option<Notation> {
         .then(|| candidate.notation().clone())
 }
 
-/// The dimensions of the grid of blocks, major to minor: as the modes come, the last dimension
-/// where its outer mode is, dimensions of extent 1 in their logical place.
+/// The dimensions of the grid of blocks, major to minor. They stand in the order of the modes, the last dimension where
+/// its outer mode is, and dimensions of extent 1 in their logical place.
 fn grid_order(layout: &Layout, last: usize) -> Option<Vec<i64>> {
     let modes: Vec<Mode> = layout.modes()?;
     let inner = modes.last()?;

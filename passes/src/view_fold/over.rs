@@ -1,11 +1,15 @@
-//! The orders that an operation takes where values are row-major: those over whose axes it is itself.
+//! The orders that an operation takes on a target where values are row-major: those in which it is the same operation
+//! over permuted axes.
+//!
+//! Example: a softmax along axis 1 of shape (2, 3, 4), with all ports in the order `[0, 2, 1]`, is a softmax along axis
+//! 2 of shape (2, 4, 3).
 
 use optc_ir::{AttrDict, Freedom, LaidPort, OpDecl, OpRef, Registry, Type, is_over_axes};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// An operation that is asked which orders it takes: its declaration, attributes and types without layouts.
+/// An operation that can be asked which orders it takes: its declaration, attributes, and types without layouts.
 #[derive(Clone)]
 pub(crate) struct Over {
     decl: Arc<dyn OpDecl>,
@@ -15,8 +19,8 @@ pub(crate) struct Over {
 }
 
 impl Over {
-    /// An operation that does not take all orders; nothing of one whose operands have the dimensions of its result, which it takes in
-    /// any order.
+    /// The operation, if it does not take all orders. `None` for an element-wise operation whose operands have the
+    /// dimensions of its result: it takes any order.
     pub(crate) fn of(op: &OpRef<'_>, registry: &Registry) -> Option<Over> {
         let decl = registry.shared(op.name)?;
         let rank = |ty: &Type| ty.as_tensor().map_or(0, |ty| ty.rank());
@@ -42,7 +46,7 @@ impl Over {
         })
     }
 
-    /// Whether it takes ports that lie so, as the format has it.
+    /// Returns whether the operation, over permuted axes, takes ports with these layouts.
     pub(crate) fn takes(&self, freedom: &Freedom, ports: &[LaidPort]) -> bool {
         let op = OpRef {
             name: self.decl.name(),
@@ -68,7 +72,7 @@ impl Eq for Over {}
 
 impl Hash for Over {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Attributes have no hash; operations of one name and one type are few.
+        // Attributes have no hash. Few operations have the same name and types.
         (self.decl.name(), &self.operands, &self.results).hash(state);
     }
 }

@@ -1,4 +1,4 @@
-//! Slices that may be parts of their operands: the bytes stay where they are, and readers step over the rest.
+//! Slices whose results may be parts of their operands in place: no bytes move, and readers use strides.
 
 use super::signature::Part;
 use optc_check::stats::{changes_space, leaves_space};
@@ -7,8 +7,8 @@ use optc_ir::op::Traffic;
 use optc_ir::{FreedomClass, Func, Op, OpRef, Operation, Registry, Structure, Value};
 use optc_ops::{Slice, Subview};
 
-/// The values that someone takes who wants them in a buffer of their own: the caller, functions that are run, an
-/// operation of which nothing is known.
+/// Values that need a buffer of their own. They are returned to the caller, handed to functions that are run, or read
+/// by an operation of which nothing is known.
 pub(crate) fn kept_whole(func: &Func, registry: &Registry) -> SideTable<Value, bool> {
     let mut whole = SideTable::new(false);
     for &result in &func.results {
@@ -36,8 +36,8 @@ pub(crate) fn kept_whole(func: &Func, registry: &Registry) -> SideTable<Value, b
     whole
 }
 
-/// Bytes that a slice, or the slice in the place of a subview, reads and writes; `None` of any other operation, and of one
-/// that copies nothing.
+/// Bytes that a slice reads and writes, or the slice that a subview stands for. `None` for any other operation, and for
+/// one that copies nothing.
 pub(crate) fn copied_by(func: &Func, op: Op, registry: &Registry) -> Option<u64> {
     let data = &func.ops[op];
     let (name, props) = match &*data.name {
@@ -59,8 +59,8 @@ pub(crate) fn copied_by(func: &Func, op: Op, registry: &Registry) -> Option<u64>
     }
 }
 
-/// Whether an operation may give, or gives, a part of its operand. `chosen` says that the target's row for slices says
-/// which are parts: one that the text states is a copy where the row takes none.
+/// How the result of an operation may relate to its operand. `chosen` says that the target's row for slices lists which
+/// results are parts. A part that the text states is then a copy where the row does not take it.
 pub(crate) fn part_of(
     func: &Func,
     op: Op,
@@ -73,7 +73,7 @@ pub(crate) fn part_of(
     let bytes = copied_by(func, op, registry).filter(|_| !stated || chosen);
     match bytes {
         _ if data.results.iter().any(|&r| whole[r]) => Part::Copied,
-        // A part lies where its operand does.
+        // A part is in the memory space of its operand.
         _ if leaves_space(func, op) => Part::Copied,
         Some(bytes) => Part::Either(bytes),
         None if stated => Part::Stays,

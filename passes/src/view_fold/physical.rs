@@ -1,24 +1,27 @@
 //! Physical forms: which digits fill the lanes and the rows of a tile, and which number the tiles.
 //!
-//! On a machine with tiles a layout is a *grid* of digits in some order around a *tile*. Each of the two places of
-//! the tile is filled by a run: one digit or several merged ones, padded up as one number. The element width and the
-//! extents of the two runs then say which tile it is, unless the program's text states another.
+//! Example: the row-major form of a value of shape (8, 197, 768) has the dimension of 768 in the lanes, that of 197 in
+//! the rows, and that of 8 in the grid. With a tile of 8 rows and 128 lanes, the rows are padded to 200.
+//!
+//! On a machine with tiles a layout is a *grid* of digits in some order around a *tile*. Each of the two places of the
+//! tile is filled by a run: one digit or several merged ones, padded up as one number. The element width and the
+//! extents of the two runs determine the tile, unless the program's text states another one.
 
 use super::maps::FastSet;
 use optc_layout::{Layout, Mode, Notation, TileDim, ViewMap, XlaNotation, propagate};
 use optc_target::Target;
 use std::sync::Arc;
 
-/// Where a digit stands.
+/// The place of a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
-    /// It numbers tiles, or there are none.
+    /// In the grid: the digit numbers tiles, or there are no tiles.
     Grid,
     /// In the rows of the tile.
     Row,
     /// In the lanes of the tile.
     Lane,
-    /// Innermost of a value without tiles, padded up to the least run of the machine.
+    /// Innermost in a value without tiles, padded up to the least run of the machine.
     Short,
 }
 
@@ -34,8 +37,8 @@ pub(crate) struct Digit {
 /// Tiles in the order of application, extents major to minor.
 pub(crate) type Tiles = Arc<[Vec<u64>]>;
 
-/// Digits major to minor: those of the grid, then the rows', then the lanes'. None has the extent 1. On a machine that
-/// has plain values, digits of the grid alone are one.
+/// Digits major to minor: those of the grid, then those in the rows, then those in the lanes. No digit has the extent
+/// 1. On a machine with plain values, a form with all digits in the grid is a plain value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Physical {
     pub(crate) digits: Vec<Digit>,
@@ -49,20 +52,19 @@ impl Physical {
         self.digits.iter().filter(move |d| d.place == place)
     }
 
-    /// How many positions the runs of a place have.
+    /// The number of positions of the runs in a place, before padding.
     fn extent(&self, place: Place) -> Option<u64> {
         self.at(place)
             .try_fold(1u64, |n, d| n.checked_mul(d.extent))
     }
 
-    /// Row-major: the last dimension in the lanes, the one before in the rows. Dimensions of extent 1 are
-    /// nowhere.
+    /// Row-major: the last dimension in the lanes, the one before it in the rows. Dimensions of extent 1 have no digit.
     pub(crate) fn natural(shape: &[u64]) -> Physical {
         let order: Vec<usize> = (0..shape.len()).collect();
         Physical::of_order(shape, &order)
     }
 
-    /// Whole dimensions in this order, major to minor, the last in the lanes and the one before in the rows.
+    /// Whole dimensions in this order, major to minor: the last one in the lanes, the one before it in the rows.
     pub(crate) fn of_order(shape: &[u64], order: &[usize]) -> Physical {
         let long: Vec<usize> = order.iter().copied().filter(|&d| 1 < shape[d]).collect();
         let n = long.len();
@@ -83,8 +85,8 @@ impl Physical {
         }
     }
 
-    /// Whole dimensions in this order, major to minor, without tiles; the last is padded up to a run of the machine
-    /// where `run` says so and it has fewer elements.
+    /// Whole dimensions in this order, major to minor, without tiles. If `run` is given and the last dimension has
+    /// fewer elements, it is padded up to a run of the machine.
     pub(crate) fn plain(shape: &[u64], order: &[usize], run: Option<u64>) -> Physical {
         let mut form = Physical::of_order(shape, order);
         for digit in &mut form.digits {
@@ -98,8 +100,8 @@ impl Physical {
         form
     }
 
-    /// The form of digits that a layout without tiles has, where only the innermost is padded: to whole lanes, or
-    /// to a run.
+    /// The form of a layout without tiles with these digits; only the innermost digit may be padded, to whole lanes or
+    /// to a run. `None` for other digits.
     pub(crate) fn of_modes(modes: &[Mode], bits: u32, target: &Target) -> Option<Physical> {
         let run = target.plain(bits)?;
         let tiles = target.full_tiles(bits);
@@ -128,14 +130,14 @@ impl Physical {
         })
     }
 
-    /// Whether it lies in no tile of a machine that has such values.
+    /// Returns whether the value is in no tile, on a machine that has such values.
     fn is_plain(&self, bits: u32, target: &Target) -> bool {
         let tiled = |d: &Digit| matches!(d.place, Place::Row | Place::Lane);
         self.stated.is_none() && target.plain(bits).is_some() && !self.digits.iter().any(tiled)
     }
 
-    /// The form that XLA's text states for a shape; nothing where a tile merges dimensions, has more than two of
-    /// them, or the text says more than an order and tiles.
+    /// The form that XLA's text states for a shape. `None` where a tile merges dimensions or has more than two, or the
+    /// text states more than an order and tiles.
     pub(crate) fn of_text(xla: &XlaNotation, shape: &[u64]) -> Option<Physical> {
         let sizes = |tile: &Vec<TileDim>| -> Option<Vec<u64>> {
             let size = |dim: &TileDim| match dim {
@@ -160,7 +162,7 @@ impl Physical {
         if 2 < first.len() {
             return None;
         }
-        // What the first tile covers lies in it, extents of 1 too: they leave a place empty.
+        // The dimensions that the first tile covers are in its places. A dimension of extent 1 leaves its place empty.
         let n = order.len();
         let place = |i: usize| match (first.len(), n - i) {
             (_, 1) => Place::Lane,
@@ -180,8 +182,8 @@ impl Physical {
         })
     }
 
-    /// Whether stated tiles are some that the machine has for elements of this width: its own, of fewer rows or
-    /// shorter.
+    /// Returns whether stated tiles are among the machine's tiles for elements of this width: its own, or tiles with
+    /// fewer rows or, if they have one dimension, shorter ones.
     pub(crate) fn is_of(&self, bits: u32, target: &Target) -> bool {
         let Some(stated) = &self.stated else {
             return true;
@@ -202,7 +204,7 @@ impl Physical {
         }
     }
 
-    /// Its tiles: the stated ones, else those of the target's format.
+    /// The tiles: the stated ones, else those of the target's format.
     pub(crate) fn tiles_of(&self, rank: usize, bits: u32, target: &Target) -> Option<Tiles> {
         if let Some(stated) = &self.stated {
             return Some(stated.clone());
@@ -257,9 +259,9 @@ impl Physical {
         propagate(&based, &map).ok()
     }
 
-    /// The one spelling of the form in tiles of this many rows and lanes. What stands before digits that fill whole
-    /// tiles only numbers these, so it belongs to the grid; and what continues such digits from the end of the grid
-    /// belongs to them.
+    /// The one canonical spelling of the form. Digits of a tile in front of inner digits that fill whole tiles only
+    /// number these tiles, so they belong to the grid. Digits at the end of the grid that continue such inner digits
+    /// are merged with them.
     pub(crate) fn canonical(self, rank: usize, bits: u32, target: &Target) -> Physical {
         if self.is_plain(bits, target) {
             return self.plain_canonical(rank, bits, target);
@@ -267,7 +269,7 @@ impl Physical {
         self.tiled_canonical(rank, bits, target)
     }
 
-    /// Innermost digits that fill whole lanes are in these; a whole run is padded by nothing.
+    /// Puts innermost digits that fill whole lanes into the lanes. A run that is whole already has no padding.
     fn plain_canonical(mut self, rank: usize, bits: u32, target: &Target) -> Physical {
         let product = self.at(Place::Short).map(|d| d.extent);
         let product = product.fold(1u64, u64::saturating_mul);
@@ -318,7 +320,7 @@ impl Physical {
             place: Place::Grid,
             ..digit
         };
-        // Rows of a tile of one row number tiles.
+        // The rows of a tile with one row number tiles.
         let kept = usize::from(rows != 1);
         while kept < of_rows.len() && whole(&of_rows[1..], rows) {
             grid.push(to_grid(of_rows.remove(0)));
@@ -357,7 +359,7 @@ impl Physical {
             digits: joined([grid, of_rows, of_lanes].concat()),
             stated: self.stated.clone(),
         };
-        // Other extents of the runs may have other tiles: then it is another layout.
+        // The new extents of the runs may have other tiles. Then this would be another layout.
         if canonical.tiles_of(rank, bits, target).as_ref() == Some(&tiles) {
             canonical
         } else {
@@ -365,7 +367,7 @@ impl Physical {
         }
     }
 
-    /// The form of the result for which a map is a view; nothing where digits are cut across.
+    /// The form of the result for which a map is a view; `None` where the map cuts digits.
     pub(crate) fn through(&self, shape: &[u64], map: &ViewMap) -> Option<Physical> {
         let middle = map.shape.as_deref().unwrap_or(shape);
         let from = strides(shape)?;
@@ -412,7 +414,7 @@ impl Physical {
     }
 }
 
-/// The digits of a run outside and inside of one tile of so many positions; nothing where no cut is there.
+/// The digits of a run outside and inside of one tile of `tile` positions; `None` where the run cannot be cut there.
 fn cut_at(run: &[Digit], tile: u64) -> Option<(Vec<Digit>, Vec<Digit>)> {
     let mut inside = Vec::new();
     let mut product = 1u64;
@@ -447,7 +449,7 @@ fn cut_at(run: &[Digit], tile: u64) -> Option<(Vec<Digit>, Vec<Digit>)> {
     Some((Vec::new(), inside))
 }
 
-/// Digits of one dimension that follow one another in one place as one digit.
+/// The digits, with adjacent digits of one dimension in one place joined.
 pub(crate) fn joined(digits: Vec<Digit>) -> Vec<Digit> {
     let mut out: Vec<Digit> = Vec::with_capacity(digits.len());
     for digit in digits {
@@ -466,7 +468,7 @@ pub(crate) fn joined(digits: Vec<Digit>) -> Vec<Digit> {
     out
 }
 
-/// A digit of the row-major number: `extent` values of `number / weight`.
+/// A digit of the row-major index: `extent` values of `index / weight`.
 #[derive(Clone, Copy, Debug)]
 struct Atom {
     weight: u64,
@@ -474,7 +476,7 @@ struct Atom {
     place: Place,
 }
 
-/// The weight of each dimension in the row-major number.
+/// The weight of each dimension in the row-major index.
 fn strides(shape: &[u64]) -> Option<Vec<u64>> {
     let mut all = vec![1; shape.len()];
     let mut weight = 1u64;
@@ -485,13 +487,13 @@ fn strides(shape: &[u64]) -> Option<Vec<u64>> {
     Some(all)
 }
 
-/// The dimension longer than 1 that a weight is in.
+/// The dimension longer than 1 that contains a weight.
 fn axis_of(strides: &[u64], shape: &[u64], weight: u64) -> Option<usize> {
     (0..shape.len())
         .find(|&dim| 1 < shape[dim] && strides[dim] <= weight && weight / strides[dim] < shape[dim])
 }
 
-/// Atoms cut at the weights where dimensions begin.
+/// Atoms, cut at the weights at which dimensions begin; `None` where a cut is impossible.
 fn split(atoms: Vec<Atom>, cuts: &[u64]) -> Option<Vec<Atom>> {
     let mut sorted: FastSet<u64> = cuts.iter().copied().collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));

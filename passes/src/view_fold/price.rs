@@ -1,4 +1,6 @@
-//! What operations move by themselves: the prices of the alternatives of a target's rows.
+//! Prices of operations: bytes that an operation moves by itself, or an equivalent of the time that it takes longer.
+//!
+//! Example: `cpu` has a price for a softmax whose axis is not innermost, a factor of the bytes of its operand.
 
 use super::ends;
 use super::label_order::label_order;
@@ -9,8 +11,8 @@ use super::tiled::{self, MOST_RULES, Part};
 use optc_layout::Layout;
 use optc_target::{Price, Slower};
 
-/// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
-/// them, and without tiles what each port costs by its order.
+/// The price of an operation with these layouts at its ports: the least price of an alternative that takes them. On a
+/// machine without tiles the prices of single ports for their orders are added.
 pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
     if sig.has_order_prices() {
         let by_port = ports.iter().enumerate();
@@ -49,7 +51,7 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
             least = Some(least.map_or(price, |known| known.min(price)));
         }
     }
-    // Where none is known to take them, one that does asks for no more than the dearest.
+    // If no alternative is known to take them, the price is at most the largest one.
     least.unwrap_or_else(|| {
         let all = sig
             .tiles
@@ -59,13 +61,13 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
     })
 }
 
-/// Whether the first ports have what an alternative of one order at all ports lists in lanes and rows. That they have
-/// one order is known of the forms of an operation whose row lists roles for no other alternative.
+/// Returns whether the first ports have the digits in lanes and rows that an alternative of one common order lists.
+/// That the ports have one order follows from the forms, if the row lists roles in no other alternative.
 fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[LayoutId]) -> bool {
     let mut orders: Vec<Option<LabelOrder>> = Vec::with_capacity(ports.len());
     for (port, &layout) in ports.iter().enumerate() {
         let order = label_order(sig, layouts, port, layout);
-        // Of fewer rows than the machine has a text of digits does not say where the tile ends.
+        // If the tile has fewer rows than the machine's, the digits do not show where the tile ends.
         if rule.subview && layouts.tile(layout)[0] != layouts.most_rows(sig.bits[port]) {
             return false;
         }
@@ -80,8 +82,8 @@ fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[Layou
     (1..ports.len()).all(|p| stays(p) && (!sig.takes_roles() || alike(&orders[0], &orders[p])))
 }
 
-/// Whether the tiles of a part are tiles of the whole: what is cut is merged with nothing in rows and lanes, and what
-/// is not stands alike in both.
+/// Returns whether the tiles of a part are tiles of the whole. A cut digit must not be merged with others in rows and
+/// lanes. Other digits must have the same places in both.
 fn within(whole: &Option<LabelOrder>, part: &Option<LabelOrder>) -> bool {
     let (Some(whole), Some(part)) = (whole, part) else {
         return false;
@@ -98,7 +100,7 @@ fn within(whole: &Option<LabelOrder>, part: &Option<LabelOrder>) -> bool {
     };
     let order: Vec<&LabelDigit> = part.iter().filter(|d| kept.contains(d)).collect();
     let label = |d: &LabelDigit| (d.label, d.place);
-    // Of what is cut, too, something may be left, at the same place.
+    // A cut digit may have a remainder in the part; it must be in the same place.
     let moved = |d: &LabelDigit| {
         let there = whole.iter().any(|w| w.label == d.label);
         there && !whole.iter().any(|w| label(w) == label(d))
@@ -106,7 +108,7 @@ fn within(whole: &Option<LabelOrder>, part: &Option<LabelOrder>) -> bool {
     apart(whole) && apart(part) && order == kept && !part.iter().any(moved)
 }
 
-/// Whether two orders have the labels that both have in one order, cut alike.
+/// Returns whether the labels that two orders share stand in one order and are cut alike in both.
 fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
     let (Some(a), Some(b)) = (a, b) else {
         return false;
@@ -118,7 +120,7 @@ fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
     shared(a, b) == shared(b, a)
 }
 
-/// What a port costs by the dimension that is innermost in it, on a machine without tiles.
+/// The price of a port for its innermost dimension and for torn runs, on a machine without tiles.
 pub(crate) fn slower(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
     if !is_slower(sig, port) {
         return 0;
@@ -144,7 +146,7 @@ pub(crate) fn slower(sig: &Signature, layouts: &mut Layouts, port: usize, layout
     })
 }
 
-/// How many runs of digits there are of which this is so.
+/// The number of runs of consecutive `true` items.
 fn runs_of(digits: impl Iterator<Item = bool>) -> usize {
     let (mut runs, mut inside) = (0, false);
     for is in digits {
@@ -154,7 +156,8 @@ fn runs_of(digits: impl Iterator<Item = bool>) -> usize {
     runs
 }
 
-/// The order nearest to one that a port costs something in, of those in which it costs least, if that is less: some dimension innermost.
+/// An order with a lower price at a port than the default: some dimension moved innermost, the others unchanged. Among
+/// orders of the least price the one that moves the last dimension is chosen.
 pub(crate) fn cheaper_order(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -182,18 +185,18 @@ pub(crate) fn cheaper_order(
     found
 }
 
-/// Whether some order of a port costs something by itself.
+/// Returns whether some order of a port has a price.
 pub(crate) fn is_slower(sig: &Signature, port: usize) -> bool {
     slower_at(sig, port).next().is_some()
 }
 
-/// The orders of a port that cost something by themselves.
+/// The priced orders of a port.
 fn slower_at(sig: &Signature, port: usize) -> impl Iterator<Item = &Slower> {
     let all = sig.slower.iter();
     all.filter(move |slower| slower.port.index(sig.n_operands) == port)
 }
 
-/// What a port of so many bytes costs where this label is innermost in it.
+/// The price of a port with this many bytes where this label is innermost.
 pub(crate) fn slower_with(sig: &Signature, port: usize, innermost: usize, bytes: u64) -> u64 {
     let role = sig.port_role(innermost);
     let own = slower_at(sig, port).filter(|slower| slower.is_of(role));
@@ -218,7 +221,7 @@ fn order_price(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u6
     least_of_orders(sig, takes, bytes)
 }
 
-/// The least price of those alternatives that take something, by the bytes that count at each port.
+/// The least price of the alternatives for which `takes` holds, given the bytes at each port.
 fn least_of_orders(
     sig: &Signature,
     takes: impl Fn(&Ends) -> bool,
@@ -233,7 +236,7 @@ fn least_of_orders(
     all.min().unwrap_or(0)
 }
 
-/// What an alternative costs with these layouts at the ports.
+/// The price of an alternative with these layouts at the ports.
 pub(crate) fn rule_price(
     sig: &Signature,
     rule: &TileRule,
@@ -249,8 +252,8 @@ pub(crate) fn rule_price(
     price.saturating_add(copied)
 }
 
-/// What an operation costs at least when a port lies so: nothing unless all alternatives that take it there ask for a
-/// price of that port.
+/// The least price of an operation with this layout at a port. It is 0 unless every alternative that takes the layout
+/// there has a price for that port.
 pub(crate) fn least_price(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -282,7 +285,7 @@ pub(crate) fn least_price(
         }
         let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
         let price = of_port.map_or(0, |price| price.of(bytes));
-        // What copies a part does so wherever the part lies: it counts at the operand.
+        // A copy of a part costs the same wherever the part is: it is counted at the operand.
         let copied = port == 0 && !rule.subview;
         let price = price.saturating_add(if copied { sig.copied } else { 0 });
         least = Some(least.map_or(price, |known| known.min(price)));
@@ -290,7 +293,7 @@ pub(crate) fn least_price(
     least.unwrap_or(0)
 }
 
-/// The same on a machine without tiles, where an alternative says what an order ends in.
+/// [`least_price`] on a machine without tiles, where alternatives list ends of orders.
 fn least_order_price(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
     let Some(modes) = layouts.modes(layout).filter(|_| !sig.orders.is_empty()) else {
         return 0;

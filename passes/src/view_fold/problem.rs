@@ -1,4 +1,7 @@
-//! What is minimised: a sum of small cost tables over variables with a few states.
+//! The problem that is minimised: a sum of small cost tables over variables with a few states.
+//!
+//! Example: two variables with 2 states each, a table `[0, 10]` over the first, and a table `[0, 4, 4, 0]` over both.
+//! The minimum 0 has both variables in state 0.
 
 use super::maps::{FastMap, FastSet};
 use smallvec::SmallVec;
@@ -6,12 +9,12 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Movement bytes above [`TIE_BITS`] of what breaks ties (compile-time bytes, then departures from the default).
-/// Sums saturate at [`INFEASIBLE`].
+/// Movement bytes, above the lowest [`TIE_BITS`] bits, which hold the tie breaker (compile-time bytes, then departures
+/// from the default). Sums saturate at [`INFEASIBLE`].
 pub(crate) type Cost = u128;
 
-/// Bits for what breaks ties: a program has 2^48 bytes of constants at most, and above them is room for the sums of some
-/// hundred thousand conversions of the largest values that there are.
+/// Bits of the tie breaker. A program has at most 2^48 bytes of constants. The bits above have room for the sums of
+/// some hundred thousand conversions of the largest possible values.
 const TIE_BITS: u32 = 48;
 
 const MOST_TIE: Cost = (1 << TIE_BITS) - 1;
@@ -19,17 +22,17 @@ const MOST_TIE: Cost = (1 << TIE_BITS) - 1;
 /// An assignment that cannot be lowered.
 pub(crate) const INFEASIBLE: Cost = 1 << 126;
 
-/// A cost of movement bytes and a tie breaker.
+/// A cost made of movement bytes and a tie breaker.
 pub(crate) fn cost(bytes: u64, tie: u64) -> Cost {
     (u128::from(bytes) << TIE_BITS) | u128::from(tie).min(MOST_TIE)
 }
 
-/// What breaks ties in a cost.
+/// The tie breaker of a cost.
 pub(crate) fn tie_of(cost: Cost) -> Cost {
     cost & MOST_TIE
 }
 
-/// Whether two costs are of as many movement bytes.
+/// Returns whether two costs have equal movement bytes.
 pub(crate) fn moves_alike(a: Cost, b: Cost) -> bool {
     a >> TIE_BITS == b >> TIE_BITS
 }
@@ -47,15 +50,15 @@ pub(crate) fn add(a: Cost, b: Cost) -> Cost {
 /// The variables of a factor: seldom more than a few.
 pub(crate) type Vars = SmallVec<[usize; 4]>;
 
-/// What the costs of a problem are written in while it is solved.
+/// A representation of the costs of a problem while it is solved.
 pub(crate) trait Word: Copy + Default + Ord + Hash + Debug {
-    /// What a word counts.
+    /// The scale of a word.
     type Units: Copy + Default + Debug;
-    /// What is not allowed; sums saturate there.
+    /// The infeasible value; sums saturate there.
     const NEVER: Self;
     /// A sum.
     fn plus(self, other: Self) -> Self;
-    /// The cost that it stands for.
+    /// The cost that the word represents.
     fn cost(self, units: Self::Units) -> Cost;
 }
 
@@ -70,15 +73,15 @@ impl Word for Cost {
     }
 }
 
-/// How costs are written in machine words: movement bytes above so many bits of the tie breaker. No sum of allowed costs is
-/// [`Word::NEVER`] or above, and [`Packing::TABLES`] words can be added without a carry.
+/// A representation of costs in machine words: movement bytes above `tie_bits` bits of the tie breaker. No sum of
+/// allowed costs reaches [`Word::NEVER`], and [`Packing::TABLES`] words can be added without a carry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packing {
     tie_bits: u32,
 }
 
 impl Packing {
-    /// How many words may be added without looking.
+    /// The most words that may be added without a check.
     pub(crate) const TABLES: usize = 1 << 6;
 
     const BITS: u32 = 57;
@@ -88,7 +91,7 @@ impl Packing {
         Packing::of_most(tables.map(most))
     }
 
-    /// The same of the most that each table has.
+    /// [`Self::of`], given the largest entries of each table.
     pub(crate) fn of_most(all: impl Iterator<Item = [u64; 2]>) -> Option<Packing> {
         let (mut bytes, mut tie) = (0u64, 0u64);
         for most in all {
@@ -107,19 +110,19 @@ impl Packing {
         }
     }
 
-    /// The bytes and the tie breaker of a word that is allowed.
+    /// The bytes and the tie breaker of an allowed word.
     pub(crate) fn parts(self, word: u64) -> [u64; 2] {
         let bytes = word >> self.tie_bits;
         [bytes, word - (bytes << self.tie_bits)]
     }
 
-    /// The word of bytes and a tie breaker.
+    /// The word of these bytes and this tie breaker.
     pub(crate) fn joined(self, [bytes, tie]: [u64; 2]) -> u64 {
         (bytes << self.tie_bits) + tie
     }
 }
 
-/// The most bytes and the largest tie breaker of what is allowed of a table.
+/// The most bytes and the largest tie breaker of the allowed entries of a table.
 pub(crate) fn most(table: &[Cost]) -> [u64; 2] {
     let allowed = table.iter().filter(|&&c| c < INFEASIBLE);
     allowed.fold([0, 0], |[bytes, tie], &c| {
@@ -151,7 +154,7 @@ impl Word for u64 {
 /// The costs of a factor. Threads that solve problems share them.
 pub(crate) type Table<W = Cost> = Arc<[W]>;
 
-/// A table over some variables, row-major in their order. Factors that are alike share it.
+/// A table over some variables, row-major in their order. Equal factors share the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor<W = Cost> {
     pub(crate) vars: Vars,
@@ -163,14 +166,14 @@ pub(crate) struct Factor<W = Cost> {
 pub(crate) struct Problem<W: Word = Cost> {
     pub(crate) domains: Vec<usize>,
     pub(crate) factors: Vec<Factor<W>>,
-    /// What the costs count.
+    /// The scale of the costs.
     pub(crate) units: W::Units,
-    /// The tables of factors that were not made to be shared.
+    /// Tables of factors that were interned by [`Problem::push`].
     tables: FastSet<Table<W>>,
 }
 
 impl<W: Word> Problem<W> {
-    /// A problem of variables with so many states each, and no factors.
+    /// A problem of variables with these numbers of states, and no factors.
     pub(crate) fn over(domains: Vec<usize>, units: W::Units) -> Problem<W> {
         Problem {
             domains,
@@ -179,7 +182,7 @@ impl<W: Word> Problem<W> {
         }
     }
 
-    /// Adds a factor with a table that another one has.
+    /// Adds a factor with a table as it is, usually one that another factor has.
     pub(crate) fn keep(&mut self, vars: &[usize], table: Table<W>) {
         let vars = Vars::from_slice(vars);
         self.factors.push(Factor { vars, table });
@@ -187,7 +190,7 @@ impl<W: Word> Problem<W> {
 }
 
 impl Problem {
-    /// The problem in machine words, where all its sums fit; its tables of costs are let go of one after another.
+    /// The problem in machine words, if all its sums fit. Its tables of costs are freed one after another.
     pub(crate) fn into_words(self) -> Result<Problem<u64>, Problem> {
         let mut known: FastMap<*const Cost, [u64; 2]> = FastMap::default();
         let mut numbers = Vec::with_capacity(self.factors.len());
@@ -221,50 +224,51 @@ impl Problem {
         })
     }
 
-    /// Adds a factor, with the table of one before it that has the same costs.
+    /// Adds a factor. If an earlier one has the same costs, they share the table.
     pub(crate) fn push(&mut self, vars: &[usize], table: Table) {
         let table = self.shared(table);
         self.keep(vars, table);
     }
 
-    /// The table of a factor before that has the same costs; this one, where there is none.
+    /// The table of an earlier factor with the same costs, or this one.
     pub(crate) fn shared(&mut self, table: Table) -> Table {
         let at = self.tables.insert_full(table).0;
         self.tables[at].clone()
     }
 }
 
-/// How far the search for a minimum goes; everything counts, nothing is timed.
+/// How far the search for a minimum goes. All limits are counts; none is a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Entries of the largest table that elimination may make.
     pub(crate) table: usize,
-    /// Entries of all tables that one elimination may make, for each variable of the problem; never
-    /// fewer in all than one of the largest tables has sixteen times.
+    /// Entries of all tables that one elimination may make, for each variable of the problem. In all at least sixteen
+    /// times [`Self::table`] are allowed.
     pub(crate) work: usize,
-    /// The same where what is left becomes an integer programme: its columns are table entries.
+    /// Entries of the largest table in the elimination before an integer programme. The columns of the programme are
+    /// table entries.
     pub(crate) core: usize,
     /// Rounds of elimination around an assignment.
     pub(crate) rounds: usize,
-    /// Variables of a kernel above which an assignment that is near is all that is improved. What was found without it came out
-    /// dearer in all kernels of so many variables of the bench `scaling`, and in some smaller ones cheaper.
+    /// Variables of a kernel above which only the given near assignment is improved. In all kernels of that size in the
+    /// bench `scaling`, assignments found without it cost more; in some smaller kernels they cost less.
     pub(crate) near: usize,
     /// Columns of an integer programme.
     pub(crate) columns: usize,
     /// Nodes of its branch and bound.
     pub(crate) nodes: u64,
-    /// What the minimum is looked for for.
+    /// The aim of the search.
     pub(crate) aim: Aim,
 }
 
-/// What a minimum is looked for for: with nothing that is not asked for, less is done.
+/// The aim of a search. Work that the aim does not need is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Aim {
-    /// An assignment, and what none goes below.
+    /// An assignment, and a lower bound.
     Both,
-    /// An assignment that is proven; with a problem that turns out to be too large for that, nothing is found.
+    /// A proven assignment. With a problem that turns out to be too large for that, nothing is found.
     Proof,
-    /// An assignment; it is proven only where that is no effort of its own.
+    /// An assignment. It is proven only where that takes no effort of its own.
     Assignment,
 }
 

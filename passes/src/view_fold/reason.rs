@@ -1,41 +1,41 @@
-//! Why a conversion stays, in words.
+//! Reasons why a conversion stays, in words.
 
 use std::fmt;
 
-/// Why a conversion stays, and what removes it: each option that is named here was tried.
+/// The reason why a conversion stays, and the change that removes it. Each option that is named was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Ports are pinned, and any of these options frees enough of them.
     Pinned {
         /// The ports, in words.
         ports: Vec<String>,
-        /// The options; none where none was tried.
+        /// The options; empty where none was tried.
         options: Vec<String>,
     },
-    /// Without it as many bytes or more are converted elsewhere.
+    /// Without the conversion as many bytes or more are converted elsewhere.
     Size {
         /// The ports that fix an order, in words.
         ports: Vec<String>,
-        /// Bytes that the function converts without it, with free ports.
+        /// Bytes that the function converts without this conversion, with free ports.
         bytes: u64,
-        /// Bytes that it converts as it is.
+        /// Bytes that the function converts as it is.
         now: u64,
     },
-    /// The boundary decides, through no port alone.
+    /// The boundary as a whole is the reason, no single port.
     Boundary,
     /// A port keeps its layout whatever the boundary options say.
     Kept {
         /// The port, in words.
         port: String,
-        /// What keeps it.
+        /// The reason why the port keeps its layout.
         keeper: String,
     },
-    /// A group had more candidate layouts than it may have.
+    /// A group had more candidate layouts than the limit allows.
     Cap {
-        /// The value of `max-layouts` with which the conversion goes.
+        /// The value of `max-layouts` that removes the conversion.
         max_layouts: usize,
     },
-    /// Nothing that was tried removes it: what the operations take decides.
+    /// No change that was tried removes the conversion: the layouts that the operations take are the reason.
     Operations(String),
 }
 

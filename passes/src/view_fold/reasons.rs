@@ -1,9 +1,9 @@
-//! Finds out why conversions stay, by trying what may remove them.
+//! Finds the reasons why conversions stay, by trying changes that may remove them.
 //!
-//! A conversion whose order comes from a pinned port may go when the port is free, and may as well only move
-//! elsewhere. So each remedy is searched for as the program itself was; it is named where the conversion goes and
-//! the function converts fewer bytes. That is done where somebody reads the remarks, and in tables of its own, so
-//! that the figures of a run are the same; else a remark names the ports and operations alone.
+//! A conversion whose order comes from a pinned port may disappear when the port is free. It may also only move
+//! elsewhere. So the function is searched again with each remedy. A remedy is named if the conversion disappears and
+//! the function converts fewer bytes. Trials are made only where remarks are printed, and with tables of their own, so
+//! that the figures of a run do not change. Without trials a remark names the ports and operations alone.
 
 use super::chain::Chains;
 use super::choose::Choice;
@@ -17,25 +17,25 @@ use crate::names::reader_name;
 use crate::pass::PassContext;
 use optc_ir::{FreedomClass, Func, Value};
 
-/// Programs that are searched to explain the conversions of one function; what more there is to try is left out.
+/// The most programs that are searched to explain the conversions of one function. Further remedies are left out.
 const TRIALS: usize = 11;
-/// Programs that are searched however large the function is: a free boundary and two caps.
+/// The number of programs that are searched however large the function is: a free boundary and two caps.
 const LEAST_TRIALS: usize = 3;
-/// Nodes that more of these programs may have together.
+/// The most nodes of all searched programs together, beyond [`LEAST_TRIALS`] programs.
 const TRIAL_NODES: usize = 1 << 16;
 
-/// What may remove a conversion.
+/// A change that may remove a conversion.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Remedy {
-    /// The ports of these keys are free.
+    /// The ports with these keys are free.
     Free(Vec<String>),
-    /// The whole boundary is.
+    /// The whole boundary is free.
     FreeAll,
-    /// A group may have so many candidates.
+    /// A group may have this many candidates.
     Cap(usize),
 }
 
-/// What a program converts.
+/// The conversions of a program.
 struct Effect {
     bytes: u64,
     /// The values that are converted.
@@ -52,22 +52,22 @@ impl Effect {
     }
 }
 
-/// The conversions of one function, and what was tried against them.
+/// The conversions of one function, and the remedies that were tried.
 pub(crate) struct Reasons<'a> {
     func: &'a Func,
     graph: &'a Graph,
     cx: &'a PassContext,
     shared: &'a Shared,
-    /// The tables of the trials, once there is one.
+    /// The tables of the trials, made for the first one.
     tables: Option<Box<Shared>>,
-    /// Whether options may name the ports of this function.
+    /// True if options may name the ports of this function.
     pub(crate) is_entry: bool,
-    /// Whether the search has proved its choice.
+    /// True if the search has proved its choice.
     pub(crate) proven: bool,
-    /// What the function converts as it is.
+    /// The conversions of the function as it is.
     now: Effect,
     tried: FastMap<Remedy, Option<Effect>>,
-    /// Trials that may still be made.
+    /// The number of trials that may still be made.
     left: usize,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// Says of each conversion what fixes the two orders, and why it stays.
+    /// Sets in each conversion the operations that fix the two orders, and the reason why it stays.
     pub(crate) fn explain(&mut self, conversions: &mut [Conversion], choice: &Choice) {
         if self.now.of.is_empty() {
             return;
@@ -118,18 +118,18 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// Programs that were searched.
+    /// The number of programs that were searched.
     pub(crate) fn trials(&self) -> usize {
         self.tried.len()
     }
 
-    /// Whether an option can free any port.
+    /// Returns whether an option can free any port.
     fn has_declared(&self) -> bool {
         let mut nodes = self.graph.nodes.iter();
         nodes.any(|(_, n)| n.pin == Some(Pin::Declared))
     }
 
-    /// Tries more candidates a group than the cap lets in.
+    /// Tries larger caps of candidates a group.
     pub(crate) fn try_larger_caps(&mut self) {
         for cap in [self.shared.cap.saturating_mul(2).min(MASK_BITS), MASK_BITS] {
             if self.shared.cap < cap && self.cap().is_none() {
@@ -146,7 +146,7 @@ impl<'a> Reasons<'a> {
         })
     }
 
-    /// Bytes that the function converts when its boundary is free, where these are fewer.
+    /// Bytes that the function converts when its boundary is free, if that is less.
     pub(crate) fn freed(&self) -> Option<u64> {
         let freed = self.tried.get(&Remedy::FreeAll)?.as_ref()?;
         (freed.bytes < self.now.bytes).then_some(freed.bytes)
@@ -175,7 +175,7 @@ impl<'a> Reasons<'a> {
             let (port, keeper) = (self.port_words(port), self.keeper(pin));
             return Some(Reason::Kept { port, keeper });
         }
-        // Where the boundary was not tried the ports that fix the orders are named, and nothing is said of operations.
+        // If a free boundary was not tried, the ports that fix the orders are named, and operations are not blamed.
         if self.has_declared() && !self.tried.contains_key(&Remedy::FreeAll) {
             let ports: Vec<String> = declared.iter().map(|&port| self.port_words(port)).collect();
             let options = Vec::new();
@@ -195,8 +195,8 @@ impl<'a> Reasons<'a> {
         Some(reason)
     }
 
-    /// The fewest bytes that the function converts without the conversions of a value when ports are free, where that
-    /// is as many bytes as now or more.
+    /// The fewest bytes that the function converts with free ports and without the conversions of a value, if that is
+    /// no less than now.
     fn elsewhere(&self, of: Value) -> Option<u64> {
         let freed = self.tried.iter().filter(|(remedy, _)| match remedy {
             Remedy::Free(_) | Remedy::FreeAll => true,
@@ -227,8 +227,8 @@ impl<'a> Reasons<'a> {
         ports
     }
 
-    /// The options that free some of these ports and remove the conversion: each that frees one, else the one that
-    /// frees all.
+    /// The options that free some of these ports and remove the conversion: each option that frees a single port, else
+    /// the one that frees all of them.
     fn options(&mut self, of: Value, ports: &[Node]) -> Vec<String> {
         let keys: Vec<String> = ports.iter().map(|&port| self.key(port)).collect();
         if !self.is_entry || !keys.iter().all(|key| can_be_named(key)) {
@@ -250,7 +250,7 @@ impl<'a> Reasons<'a> {
         options
     }
 
-    /// The option that frees these ports besides those that are free already.
+    /// The option that frees these ports and those that are free already.
     fn option(&self, keys: &[String]) -> String {
         let all: Vec<&str> = self
             .cx
@@ -275,13 +275,13 @@ impl<'a> Reasons<'a> {
         self.helps(&remedy, of)
     }
 
-    /// Whether a remedy that was tried removes the conversions of a value and saves bytes.
+    /// Returns whether a remedy that was tried removes the conversions of a value and saves bytes.
     fn helps(&self, remedy: &Remedy, of: Value) -> bool {
         let effect = self.tried.get(remedy).and_then(Option::as_ref);
         effect.is_some_and(|e| e.bytes < self.now.bytes && !e.of.contains(&of))
     }
 
-    /// Searches the function with a remedy, within the limit of trials.
+    /// Searches the function with a remedy, if the limit of trials allows.
     fn attempt(&mut self, remedy: Remedy) {
         let Some(left) = self.left.checked_sub(1) else {
             return;
@@ -309,7 +309,7 @@ impl<'a> Reasons<'a> {
         Some(Effect::new(&emitted.conversions))
     }
 
-    /// Frees the ports of some keys that an option can free.
+    /// Frees the ports with some keys, as far as an option can free them.
     fn free(&self, graph: &mut Graph, is_meant: impl Fn(&str) -> bool) {
         for node in self.graph.nodes.ids() {
             let data = &mut graph.nodes[node];
@@ -319,7 +319,7 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// What options call a port.
+    /// The name of a port in options.
     fn key(&self, port: Node) -> String {
         match self.graph.nodes[port].kind {
             NodeKind::Arg(i) => self.func.arg_key(i),
@@ -352,7 +352,7 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// What the operations take that fix the two orders.
+    /// Describes the operations that fix the two orders, and the layouts that they take.
     fn operations(&self, anchors: [Option<Node>; 2]) -> String {
         let mut fixed: Vec<String> = Vec::new();
         let mut names: Vec<String> = Vec::new();
@@ -401,7 +401,7 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// The orders that the target leaves out of operations without tiles, each with the reason.
+    /// The orders that the target leaves out of operations, each with the reason. Targets without tiles only.
     fn left_out(&self, anchors: [Option<Node>; 2]) -> Vec<String> {
         let target = &self.cx.target;
         let mut out: Vec<String> = Vec::new();
@@ -424,7 +424,7 @@ impl<'a> Reasons<'a> {
         out
     }
 
-    /// The one order that an operation takes on any target, if it is one of those.
+    /// The reason why an operation takes one order on any target, if it does.
     fn takes(&self, node: Node, name: &str) -> Option<String> {
         let NodeKind::Op(op) = self.graph.nodes[node].kind else {
             return None;
@@ -463,7 +463,7 @@ impl<'a> Reasons<'a> {
     }
 }
 
-/// Whether a list in an option can hold a key.
+/// Returns whether a list in an option can hold a key.
 fn can_be_named(key: &str) -> bool {
     !key.is_empty() && !key.starts_with('%') && key.trim() == key && !key.contains([',', '\'', '`'])
 }

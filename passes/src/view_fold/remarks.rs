@@ -11,7 +11,7 @@ use optc_check::{Source, items};
 use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func, Module, Op, Structure};
 
-/// One remark a conversion: what forces it, what it costs, what would remove it.
+/// Adds one remark a conversion: its cause, its cost, and the changes that would remove it.
 pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassContext) {
     for (index, conversion) in &report.conversions {
         let func = &original.funcs[*index];
@@ -71,8 +71,8 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
     }
 }
 
-/// One remark an operation that copies, repeats or rearranges and is no conversion: what it moves, and why what it gives does
-/// not lie in another value.
+/// Adds one remark for each operation that copies, repeats or rearranges and is no conversion: the bytes that it moves,
+/// and the reason why its result is not in place in another value.
 pub(crate) fn remark_copies(module: &Module, left: &Left, cx: &mut PassContext) {
     let sizes = SizeTable::new(&cx.bindings);
     for item in items(module, &cx.registry, &sizes, None) {
@@ -101,7 +101,7 @@ pub(crate) fn remark_copies(module: &Module, left: &Left, cx: &mut PassContext) 
     }
 }
 
-/// Why an operation copies that is asked for no parts.
+/// The reason why an operation copies, if `elide-copies` did not consider it.
 fn no_part(func: &Func, op: Op, cx: &PassContext) -> String {
     let (name, target) = (&func.ops[op].name, &cx.target);
     let decl = cx.registry.get(name);

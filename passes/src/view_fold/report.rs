@@ -1,4 +1,4 @@
-//! What a run of the pass did, in figures.
+//! The figures of a run of the pass.
 
 use super::conversion::Conversion;
 use indexmap::IndexMap;
@@ -10,17 +10,18 @@ use optc_target::Target;
 /// How sure the result is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// No program in any layouts the target admits moves, copies and pads fewer bytes, nor these and what it repeats in
-    /// memory together, which computes each value once, or as often as this one does.
+    /// No other program in layouts that the target admits costs fewer bytes. This holds for bytes that are moved,
+    /// copied and padded, and also for these plus the bytes that are repeated in memory. Compared are programs that
+    /// compute each value once, or as often as this one does.
     Optimal,
-    /// None does among the candidate layouts and forms.
+    /// No program with the candidate layouts and forms costs less.
     OptimalInCandidates,
-    /// The search was cut short; the lower bound says how far it may be off.
+    /// The search was cut short. The lower bound says how far the result may be off.
     Bound,
 }
 
 impl Proof {
-    /// As `optc stats --json` prints it.
+    /// The name that `optc stats --json` prints.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,50 +32,49 @@ impl Proof {
     }
 }
 
-/// What a run of the pass did.
+/// The report of a run of the pass.
 #[derive(Clone, Debug)]
 pub struct FoldReport {
     /// Movement, copy and padding bytes of the program lowered naively on the target.
     pub bytes_before: u64,
-    /// How much of them is padding.
+    /// The part of them that is padding.
     pub padding_before: u64,
     /// Movement, copy and padding bytes of the result.
     pub bytes_after: u64,
-    /// No choice of layouts that the target admits moves and copies fewer bytes than this, the
-    /// boundaries of called functions being as they are declared, and each value being computed once, or as often as in the
-    /// result.
+    /// Lower bound of the bytes that any choice of layouts admitted by the target moves and copies. The boundaries of
+    /// called functions are as declared. Each value is computed once, or as often as in the result.
     pub lower_bound_bytes: u64,
     /// The three figures above as polynomials in the program's unknown sizes, by name; `None` where a
     /// layout has no polynomial.
     pub polynomials: [(&'static str, Option<Size>); 3],
     /// How sure the result is.
     pub proof: Proof,
-    /// How often each rule gave a form, over distinct operations.
+    /// How many times each rule gave a form, over distinct operations.
     pub rules_fired: IndexMap<String, u64>,
-    /// Candidate layouts that `max-layouts` kept out.
+    /// Candidate layouts that `max-layouts` left out.
     pub dropped: u64,
     /// Storage groups, search nodes, distinct signatures and layouts.
     pub sizes: [usize; 4],
     /// The conversions that stay, per function.
     pub conversions: Vec<(usize, Conversion)>,
-    /// Per function, bytes converted when `--free-boundary` is given; `None` where these are not fewer, or where
-    /// nobody asked for remarks.
+    /// Per function, the bytes converted with `--free-boundary`. `None` where that is not less, or where no remarks
+    /// were requested.
     pub freed: Vec<Option<u64>>,
-    /// Searches that were made for remarks alone: none where nobody asked for them.
+    /// The number of searches that were made for remarks alone; 0 where no remarks were requested.
     pub trials: usize,
     /// The target.
     pub target: String,
-    /// Where the values of the original are, for an independent check.
+    /// The positions of the original's values in the result, for an independent check.
     pub witness: Witness,
-    /// With `explain`: why each value is as it is, per function.
+    /// With `explain`: the explanation of each value, per function.
     pub why: Vec<(usize, Value, String)>,
-    /// With the name of a value or a place as `explain`: which rules made its form, what it might have been and what that costs,
-    /// line by line, per function.
+    /// With the name of a value or a place as `explain`: the rules that made its form, the alternatives and their
+    /// costs, line by line, per function.
     pub alternatives: Vec<(usize, Value, Vec<String>)>,
 }
 
 impl FoldReport {
-    /// The certificate of the run that made `folded` of `original`.
+    /// The certificate of the run that folded `original` into `folded`.
     #[must_use]
     pub fn certificate(
         &self,
@@ -83,7 +83,7 @@ impl FoldReport {
         registry: &Registry,
         target: &Target,
     ) -> Certificate {
-        // The checker knows no bindings.
+        // The checker has no bindings.
         let sizes = SizeTable::default();
         let moved = Stats::on(folded, registry, &sizes, target).movement_bytes;
         Certificate::of(original, folded, self.witness.clone(), &self.target, moved)

@@ -1,10 +1,14 @@
-//! In what the ports of a contraction end on a machine without tiles: which role is innermost, and how many bytes of it.
+//! Demands on the innermost run of a contraction's ports, on a machine without tiles: its role, and its length in
+//! bytes.
+//!
+//! Example: a row may demand K innermost in the left operand, with a run of at least 16 bytes and other strides in
+//! multiples of 16 bytes.
 
 use super::signature::{ContractRole, PortRun, Signature};
 use optc_layout::Mode;
 use optc_target::PortRole;
 
-/// Whether a port ends as the row asks: `modes` are major to minor.
+/// Returns whether the innermost run of a port is as the row demands. `modes` are major to minor.
 pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let Some(rule) = sig.runs.get(port) else {
         return true;
@@ -23,7 +27,7 @@ pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     rule.takes(run, bits, alone) || !allowed.iter().any(|r| rule.may_take(sig, port, *r))
 }
 
-/// What stands innermost at a port, and how many elements of it are in one run; `modes` are major to minor.
+/// The innermost role at a port, and the number of elements in its run. `modes` are major to minor.
 pub(crate) fn innermost(
     sig: &Signature,
     port: usize,
@@ -35,13 +39,13 @@ pub(crate) fn innermost(
     Some((last, run.fold(1, |n, p| n.saturating_mul(p.count))))
 }
 
-/// What the dimension of a digit is.
+/// The role of the dimension of a digit.
 fn role(sig: &Signature, port: usize, digit: &Mode) -> Option<PortRole> {
     let label = sig.labels(port).get(digit.dim).copied().flatten();
     label.map(|label| sig.port_role(label))
 }
 
-/// The roles of a port that may stand innermost: those that the row lists, or all but what it keeps from there.
+/// The roles of a port that may stand innermost: those that the row lists, or all except those that it excludes.
 fn roles_at(sig: &Signature, port: usize, rule: &PortRun) -> Vec<PortRole> {
     let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
     let mut all: Vec<PortRole> = Vec::new();
@@ -59,13 +63,14 @@ fn roles_at(sig: &Signature, port: usize, rule: &PortRun) -> Vec<PortRole> {
 }
 
 impl PortRun {
-    /// Whether a run of so many elements is one; `alone` if the port has nothing else.
+    /// Returns whether a run of this many elements is long enough and aligned. `alone` says that the port has nothing
+    /// else.
     fn takes(&self, run: u64, bits: u32, alone: bool) -> bool {
         let bits = run.saturating_mul(u64::from(bits));
         self.least <= bits && (alone || bits.is_multiple_of(self.align))
     }
 
-    /// Whether all that a port has of a role is such a run.
+    /// Returns whether all of the port's elements of a role, as one run, are long enough and aligned.
     fn may_take(&self, sig: &Signature, port: usize, role: PortRole) -> bool {
         let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
         let of_role = |label: &Option<usize>| label.is_some_and(|l| sig.port_role(l) == role);
@@ -80,7 +85,7 @@ impl PortRun {
     }
 }
 
-/// Roles in the order in which they are tried innermost where row-major is not taken.
+/// Roles in the order in which they are tried innermost if the target does not take row-major.
 pub(crate) const TRIED: [ContractRole; 4] = [
     ContractRole::K,
     ContractRole::N,

@@ -1,16 +1,20 @@
 //! The alternatives of an operation, by equality saturation.
 //!
-//! For each signature one small e-graph is saturated; operations that look alike share it. Its terms:
+//! For each signature one small e-graph is saturated. Operations that look alike share it. Its terms:
 //!
-//! - `(as P L)`: the value at port `P`, in layout `L`. The class is typed by its port.
-//! - `(any P K)`: the value at port `P`, in any layout that the operation takes as readily in its
-//!   form `K`. Membership is a union with `(as P L)`.
-//! - `(run K p0 p1 …)`: the operation in form `K` with each port as given. All such terms are in
-//!   the class `op`: they compute the same value.
+//! - `(as P L)`: the value at port `P`, in layout `L`. The e-class is typed by its port.
+//! - `(only P L)`: the same in a form that must not be widened by what `(as P L)` is joined with.
+//! - `(any P K)`: the value at port `P`, in any layout that the operation takes equally well in its form `K`.
+//!   Membership is a union with `(as P L)`.
+//! - `(run K p0 p1 …)`: the operation in form `K` with each port as given. All such terms are in the e-class `op`: they
+//!   compute the same value.
 //!
-//! Every layout that some producer, consumer, target or boundary asks for at a port is seeded as
-//! `(as P L)`; a rule looks at one and adds the `run` term that its equation allows. Without rules
-//! only the base form, every port in its default layout, is there.
+//! Every layout that a producer, consumer, target or boundary demands at a port is seeded as `(as P L)`. A rule looks
+//! at one such term and adds the `run` term that its equation allows. Without rules there is only the base form: every
+//! port in its default layout.
+//!
+//! Example: a relu with the default layouts row-major has `(run (as 0 rm) (as 1 rm))`. If the transposed layout `t` is
+//! demanded at its result, `elementwise-any-order` adds `(run (as 0 t) (as 1 t))`.
 
 use super::accepts::default_layout;
 use super::builtin::{
@@ -48,16 +52,16 @@ egg::define_language! {
     }
 }
 
-/// A form of an operation: per port, the layouts it reads or writes there without extra cost.
+/// A form of an operation: per port, the layouts that it reads or writes there without extra cost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mode {
-    /// Per port, acceptable layouts; the first is what the rule names.
+    /// Per port, acceptable layouts. The first is the one that the rule names.
     pub(crate) ports: Vec<Vec<LayoutId>>,
     /// Bytes that the operation moves by itself.
     pub(crate) price: u64,
 }
 
-/// Everything an e-graph knows besides its terms.
+/// The data of an e-graph besides its terms.
 #[derive(Clone, Default)]
 pub(crate) struct Knowledge {
     signature: Option<Arc<Signature>>,
@@ -66,7 +70,7 @@ pub(crate) struct Knowledge {
     parts: IndexSet<Part>,
     /// The terms of ports in layouts.
     terms: FastMap<(usize, LayoutId), Id>,
-    /// The rules that were applied, each with a port and a layout there.
+    /// The applied rules, each with a port and a layout there.
     applied: FastSet<(usize, u32, u32)>,
     /// Orders that rules have followed to all ports.
     followed: FastSet<LabelOrder>,
@@ -74,7 +78,7 @@ pub(crate) struct Knowledge {
 }
 
 impl Analysis<Alt> for Knowledge {
-    /// The port a class belongs to; `None` for numbers and for whole operations.
+    /// The port that a class belongs to; `None` for numbers and for whole operations.
     type Data = Option<u32>;
 
     fn make(egraph: &mut EGraph<Alt, Self>, node: &Alt, _id: Id) -> Self::Data {
@@ -90,7 +94,7 @@ impl Analysis<Alt> for Knowledge {
     }
 }
 
-/// The term that every rule looks at: a port in a layout.
+/// The pattern that every rule looks at: a port in a layout.
 struct AskedFor {
     pattern: Pattern<Alt>,
     port: Var,
@@ -98,7 +102,7 @@ struct AskedFor {
 }
 
 impl AskedFor {
-    /// What a node that is such a term has in the place of the variables.
+    /// The substitution of the variables for a node of this pattern; `None` for other nodes.
     fn matched(&self, egraph: &EGraph<Alt, Knowledge>) -> impl Fn(&Alt) -> Option<Subst> {
         move |node| {
             let Alt::As([p, l]) = node else { return None };
@@ -122,8 +126,8 @@ static ASKED_FOR: LazyLock<AskedFor> = LazyLock::new(|| {
     }
 });
 
-/// Finds what is asked for at the ports that one rule, of this number, concerns, and was not applied to before. A pass holds the
-/// matches of all rules at once, and most rules concern no port of most operations.
+/// Finds the demanded layouts at the ports that one rule, of this number, concerns, and to which it was not applied
+/// before. A pass holds the matches of all rules at once, and most rules concern no port of most operations.
 struct At(Arc<dyn SearchRule>, usize);
 
 impl Searcher<Alt, Knowledge> for At {
@@ -139,7 +143,7 @@ impl Searcher<Alt, Knowledge> for At {
         if !self.0.concerns(signature, port as usize) {
             return None;
         }
-        // Each round of saturation finds all again, and what a rule adds to one layout it has added the first time.
+        // Each round of saturation finds all terms again. A rule adds everything for a layout the first time.
         let fresh = |node: &Alt| {
             let Alt::As([_, l]) = node else { return false };
             let layout = number_of(egraph, *l);
@@ -183,7 +187,7 @@ impl Searcher<Alt, Knowledge> for At {
     }
 }
 
-/// Applies one rule, of this number, to one layout that is asked for.
+/// Applies one rule, of this number, to one demanded layout.
 struct Apply(Arc<dyn SearchRule>, usize);
 
 impl Applier<Alt, Knowledge> for Apply {
@@ -238,7 +242,7 @@ impl Applier<Alt, Knowledge> for Apply {
     }
 }
 
-/// The number that a class is.
+/// The number that a class stands for, if any.
 fn number_of(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Option<u32> {
     egraph[class].nodes.iter().find_map(|n| match n {
         Alt::Num(n) => Some(*n),
@@ -250,7 +254,7 @@ fn number(egraph: &mut EGraph<Alt, Knowledge>, n: usize) -> Id {
     egraph.add(Alt::Num(u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
-/// The class of a port in a layout, looked up where it was asked for before.
+/// The class of a port in a layout; memoized.
 fn add_as(egraph: &mut EGraph<Alt, Knowledge>, port: usize, layout: LayoutId) -> Id {
     if let Some(&known) = egraph.analysis.terms.get(&(port, layout)) {
         return egraph.find(known);
@@ -261,14 +265,14 @@ fn add_as(egraph: &mut EGraph<Alt, Knowledge>, port: usize, layout: LayoutId) ->
     id
 }
 
-/// Adds a run to the class of the operation; says which class changed, if one did.
+/// Adds a run to the class of the operation. Returns that class if it changed.
 fn add_run(egraph: &mut EGraph<Alt, Knowledge>, children: Vec<Id>) -> Option<Id> {
     let run = egraph.add(Alt::Run(children.into()));
     let op = egraph.add(Alt::Op);
     egraph.union(op, run).then(|| egraph.find(op))
 }
 
-/// Adds the form of these layouts.
+/// Adds the form with these layouts.
 fn add_exact(
     egraph: &mut EGraph<Alt, Knowledge>,
     signature: &Signature,
@@ -279,8 +283,8 @@ fn add_exact(
         .enumerate()
         .map(|(port, &layout)| {
             let one = add_as(egraph, port, layout);
-            // A window's channels first or last hold at all ports at once; a contraction has one of them
-            // at a single port too, and must not lend its other ports to this form.
+            // Channels first or last must hold at all ports of a window at once. A contraction form may use such a
+            // layout at a single port, and must not lend its other ports to this form.
             if signature.accept != Accept::ChannelOrders {
                 return one;
             }
@@ -291,7 +295,7 @@ fn add_exact(
     add_run(egraph, children)
 }
 
-/// Puts the layout at the port into the form with this order of K, and runs that form.
+/// Puts the layout at the port into the form with this order of K, and adds that form.
 fn add_member(
     egraph: &mut EGraph<Alt, Knowledge>,
     signature: &Signature,
@@ -312,7 +316,7 @@ fn add_member(
     run.or(joined.then(|| egraph.find(any)))
 }
 
-/// Puts the layout into the class of those that have this part in their tile.
+/// Puts the layout into the class of layouts with this part in their tile.
 fn add_part(
     egraph: &mut EGraph<Alt, Knowledge>,
     port: u32,
@@ -326,8 +330,8 @@ fn add_part(
     egraph.union(one, any).then(|| egraph.find(any))
 }
 
-/// The class of all layouts a port may have in a form; the port's default is one of them when it
-/// has the form's order of K.
+/// The class of all layouts that a port may have in a form. The port's default belongs to it if it has the form's order
+/// of K.
 fn add_port(
     egraph: &mut EGraph<Alt, Knowledge>,
     signature: &Signature,
@@ -339,7 +343,7 @@ fn add_port(
     let default = default_layout(signature, layouts, port);
     let order = label_order(signature, layouts, port, default).unwrap_or_default();
     let has_k = !signature.k_digits(port, &order).is_empty();
-    // A port without K is in the same class in every form: key 0 is the empty one.
+    // A port without K is in the same class in every form. Key 0 is the empty one.
     let contracted = signature.accept != Accept::ChannelOrders
         || !is_data_port(signature, port)
         || contracts(signature, layouts, port, default);
@@ -362,35 +366,35 @@ fn add_port(
     any
 }
 
-/// Nodes one signature's e-graph may grow to; the graphs of the corpus stay below 400.
+/// The most nodes of one signature's e-graph; the graphs of the corpus stay below 400.
 const NODE_LIMIT: usize = 20_000;
-/// The same per port, for operations of very many.
+/// The same per port, for operations with very many ports.
 const NODES_A_PORT: usize = 256;
-/// Rounds of saturation; rules only add forms for seeded layouts, so two rounds reach the fixpoint.
+/// Rounds of saturation. Rules only add forms for seeded layouts, so two rounds reach the fixed point.
 const ITERATION_LIMIT: usize = 8;
 
-/// The rules that are on, and how often each fired.
+/// The rules that are on, and how many times each fired.
 #[derive(Clone)]
 pub(crate) struct RuleSet {
-    /// Each with what an e-graph runs of it.
+    /// Each rule with its rewrite.
     rules: Vec<(Arc<dyn SearchRule>, Rewrite<Alt, Knowledge>)>,
-    /// Whether all of them are on.
+    /// True if all rules are on.
     pub(crate) all: bool,
     pub(crate) constants: bool,
-    /// Whether cheap values may be computed several times.
+    /// True if cheap values may be computed several times.
     pub(crate) twice: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
     known: FastMap<ModeKey, Arc<Forms>>,
 }
 
-/// A signature and the layouts that are asked for at its ports.
+/// A signature and the layouts that are demanded at its ports.
 pub(crate) type ModeKey = (SignatureId, Vec<Vec<LayoutId>>);
 
-/// What saturation found for a signature and its demands.
+/// The result of saturation for a signature and its demands.
 pub(crate) struct Forms {
     pub(crate) modes: Vec<Mode>,
-    /// How often each rule gave a form.
+    /// How many times each rule gave a form.
     fired: IndexMap<String, u64>,
     saturated: bool,
 }
@@ -403,7 +407,7 @@ impl Forms {
 }
 
 impl RuleSet {
-    /// `all`, `none`, or a list of names.
+    /// The rules of a choice: `all`, `none`, or a list of names.
     pub(crate) fn new(choice: &str, extra: &[Arc<dyn SearchRule>]) -> Result<RuleSet, String> {
         let names: Vec<&str> = choice.split([',', '+', ':']).map(str::trim).collect();
         let known = builtin_rules();
@@ -442,7 +446,7 @@ impl RuleSet {
         })
     }
 
-    /// The rules of these names among those that are on, as if nothing had been asked yet.
+    /// Those rules that are on and whose names `is_on` accepts, without memoized answers.
     pub(super) fn filtered(&self, is_on: impl Fn(&str) -> bool) -> RuleSet {
         let on = self.rules.iter().filter(|(rule, _)| is_on(rule.name()));
         RuleSet {
@@ -456,7 +460,7 @@ impl RuleSet {
         }
     }
 
-    /// Counts operations that run more than once, each with how often.
+    /// Counts operations that run more than once. Each entry has the number of runs.
     pub(super) fn ran_twice(&mut self, repeated: &[(Op, usize)]) {
         let more: usize = repeated.iter().map(|(_, times)| times - 1).sum();
         if more != 0 {
@@ -473,8 +477,8 @@ impl RuleSet {
             .map(|(rule, _)| rule.equation())
     }
 
-    /// All forms of an operation given the layouts that are asked for at its ports. Each function
-    /// asks once for what it has; equal questions of other functions are answered from memory.
+    /// All forms of an operation, given the layouts that are demanded at its ports. Each function asks once for each of
+    /// its keys. Equal keys of other functions are answered from memory.
     pub(crate) fn forms(
         &mut self,
         signatures: &Signatures,
@@ -509,7 +513,7 @@ impl RuleSet {
     ) -> Forms {
         let n_ports = signature.n_ports();
         let tiled = signature.clone();
-        // A rule that concerns no port has nothing to look for, however many values there are.
+        // A rule that concerns no port is left out, however many values there are.
         let concerned =
             |rule: &dyn SearchRule| (0..n_ports).any(|port| rule.concerns(&tiled, port));
         let concerned = self
@@ -554,7 +558,7 @@ impl RuleSet {
     }
 }
 
-/// The graph before any rule, not rebuilt yet: the base form and what is asked for.
+/// The graph before any rule, not rebuilt yet: the base form and the demands.
 fn seeded(
     signature: Arc<Signature>,
     layouts: Layouts,
@@ -582,7 +586,7 @@ fn seeded(
     egraph
 }
 
-/// The runs in the class of the operation, sorted, the base form first.
+/// The runs in the class of the operation, sorted.
 fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
     let op = egraph.add(Alt::Op);
     let op = egraph.find(op);
@@ -607,7 +611,7 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
     modes
 }
 
-/// The forms that the parts of the ports' tiles join to, each with the number of its alternative.
+/// The forms that are joined from the parts of the ports' tiles, each with the number of its alternative.
 fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec<(usize, Mode)> {
     if !signature.takes_roles() {
         return Vec::new();
@@ -639,8 +643,8 @@ fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec
     modes
 }
 
-/// The forms of an operation on a machine without tiles, with what each costs by itself: the layouts of a port in one form
-/// cost the same.
+/// The forms of an operation on a machine without tiles, each with its price. A form is split so that all layouts of a
+/// port in one form have the same price.
 fn price_orders(layouts: &mut Layouts, signature: &Signature, modes: Vec<Mode>) -> Vec<Mode> {
     let mut priced: Vec<Mode> = Vec::new();
     for mode in modes {
@@ -675,7 +679,7 @@ fn price_orders(layouts: &mut Layouts, signature: &Signature, modes: Vec<Mode>) 
     priced
 }
 
-/// The forms of an operation with what each costs by itself: a port that has a price has one layout in each form.
+/// The forms of an operation, each with its price. A port that has a price has one layout in each form.
 fn price(
     layouts: &mut Layouts,
     signature: &Signature,
@@ -685,7 +689,7 @@ fn price(
 ) -> Vec<Mode> {
     let common = signature.tiles.iter().position(|rule| rule.shares_all);
     let common = common.filter(|_| signature.is_common_order());
-    // What an alternative reads, the alternative whose price it has if one is known, and the form.
+    // The alternative whose operands the form has, the alternative whose price it has (if known), and the form.
     let mut all: Vec<(Option<usize>, Option<usize>, Mode)> = Vec::new();
     all.extend(exact.into_iter().map(|mode| (common, None, mode)));
     let rules = joined.into_iter();
@@ -694,7 +698,7 @@ fn price(
         widen(layouts, signature, demands, std::slice::from_mut(mode));
     }
     let result = signature.n_operands;
-    // With the operands of an alternative that writes any layout, each that is asked of the result.
+    // An alternative that writes any layout: its operands are combined with each demanded layout of the result.
     for i in 0..all.len() {
         let (from, _, mode) = all[i].clone();
         for (rule, written) in signature.tiles.iter().enumerate() {
@@ -752,20 +756,20 @@ fn price(
     priced
 }
 
-/// Whether an alternative reads what another does that writes any layout.
+/// Returns whether an alternative reads the same layouts as another one that writes any layout.
 fn alike(rule: &TileRule, writes: &TileRule) -> bool {
     rule.shares_all == writes.shares_all && (rule.shares_all || rule == writes)
 }
 
-/// Lets each port of a form have every layout that is asked for there with the same digits in the same places: a
-/// tile that the text states is as good as the machine's own.
+/// Adds to each port of a form every demanded layout with the same digits in the same places. A tile that the text
+/// states is as good as the machine's own.
 fn widen(
     layouts: &mut Layouts,
     signature: &Signature,
     demands: &[Vec<LayoutId>],
     modes: &mut [Mode],
 ) {
-    // What an operation hands to functions of its own lies as these were written for.
+    // An operation that hands values to functions of its own keeps the layouts that these were written for.
     let demands = if signature.declared.is_empty() {
         demands
     } else {
@@ -861,7 +865,7 @@ mod tests {
         Arc::new(made)
     }
 
-    /// The matches that a pass of these rules over the graph holds at once.
+    /// The number of matches that a pass of these rules over the graph holds at once.
     fn held(rules: &RuleSet, egraph: &EGraph<Alt, Knowledge>) -> usize {
         let found = rules
             .rules
@@ -870,7 +874,7 @@ mod tests {
         found.flatten().map(|class| class.substs.len()).sum()
     }
 
-    /// A rule of a user, which sees every port.
+    /// A user's rule, which concerns every port.
     struct Everywhere;
 
     impl SearchRule for Everywhere {
@@ -889,14 +893,14 @@ mod tests {
         for n in [100, 200, 400, 800] {
             let mut egraph = seeded(split(n), Layouts::default(), &[]);
             egraph.rebuild();
-            // Of a port: its number, and that it has its default layout.
+            // Nodes of a port: its number, and the term for its default layout.
             assert!(egraph.total_size() <= 2 * (n + 1) + 4);
             let count = |extra: &[Arc<dyn SearchRule>]| {
                 let rules = RuleSet::new("all", extra).expect("known rules");
                 held(&rules, &egraph)
             };
             assert_eq!(count(&[]), 1);
-            // A rule that does not say where it acts is asked at each port.
+            // A rule without `concerns` is applied at each port.
             assert_eq!(count(std::slice::from_ref(&everywhere)), 1 + n + 1);
         }
     }

@@ -1,4 +1,8 @@
-//! Which layouts each storage group may have, and which forms each operation.
+//! The search: candidate layouts of each storage group, and forms of each operation in terms of candidates.
+//!
+//! Example: the boundary demands row-major at a result. The relu that produces it hands the demand on to its operand, a
+//! transpose of a matmul's result. The group of the matmul thus gets the candidate that is row-major behind the
+//! transpose.
 
 use super::accepts::channel_orders;
 use super::bound;
@@ -19,15 +23,15 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Layouts a mask can tell apart: a larger `max-layouts` is this one.
+/// The most layouts that a mask can hold. A larger `max-layouts` means this number.
 pub(crate) const MASK_BITS: usize = 64;
 
-/// What a form needs of one port.
+/// The demand of a form at one port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Need {
     /// The acceptable layouts, as a set of candidates of the port's group.
     pub(crate) mask: u64,
-    /// The layout at the port itself, where no layout of the root gives it: the smallest of them.
+    /// The smallest acceptable layout at the port itself, among those that no layout of the root gives.
     pub(crate) direct: Option<LayoutId>,
     /// For a constant: the layout of its root.
     pub(crate) constant: Option<LayoutId>,
@@ -49,24 +53,24 @@ pub(crate) struct Search<'a> {
     pub(crate) rules: &'a mut RuleSet,
     pub(crate) cap: usize,
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
-    /// Candidates that a group has whatever the cap is.
+    /// Candidates that a group keeps whatever the cap is.
     musts: SideTable<Group, Vec<LayoutId>>,
-    /// Candidates that the cap kept out.
+    /// The number of candidates that the cap left out.
     pub(crate) dropped: u64,
-    /// How many of them of each group.
+    /// The same by group.
     pub(crate) left_out: SideTable<Group, u64>,
-    /// Bytes that no lowering goes below, once it was asked.
+    /// Lower bound of the bytes of every lowering, once computed.
     pub(crate) bound: Option<u64>,
-    /// Whether a bound is asked for once a choice is made.
+    /// True if a bound will be needed once a choice is made.
     pub(super) is_bounded: bool,
-    /// The bound with all states, where it was found before it was asked for.
+    /// The bound with all states, if it was computed early.
     pub(super) fine: Option<bound::Fine>,
     forms_of: FastMap<ModeKey, Arc<Forms>>,
-    /// Candidates of groups, once they are all there.
+    /// Lists of candidates, interned once they are complete.
     lists: FastSet<Vec<LayoutId>>,
     /// The forms of operations that look alike and whose groups have the same candidates.
     modes_of: FastMap<(SignatureId, Vec<PortKey>), Modes>,
-    /// The forms of nodes that are no operations.
+    /// The forms of nodes that are not operations.
     others: FastSet<Modes>,
     queue: VecDeque<(Group, LayoutId)>,
 }
@@ -74,10 +78,10 @@ pub(crate) struct Search<'a> {
 /// The forms of a node; nodes that look alike share them.
 pub(super) type Modes = Rc<[Rc<NodeMode>]>;
 
-/// What the forms of an operation depend on at one port, besides its signature.
+/// All that the forms of an operation depend on at one port, besides its signature.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct PortKey {
-    /// A number of the group's list of candidates.
+    /// The number of the group's list of candidates.
     candidates: usize,
     maps: Arc<[MapId]>,
     bits: u32,
@@ -118,8 +122,8 @@ impl<'a> Search<'a> {
         std::mem::replace(&mut self.candidates, SideTable::new(Vec::new()))
     }
 
-    /// Seeds the candidates and lets every operation hand its demands on. A group keeps those that it must have and the
-    /// first others, up to the cap: with a larger one it has these too.
+    /// Seeds the candidates and lets every operation hand its demands on. A group keeps its mandatory candidates and
+    /// the first others, up to the cap. With a larger cap it keeps a superset.
     pub(crate) fn demand(&mut self) {
         self.seed();
         while let Some((group, layout)) = self.queue.pop_front() {
@@ -164,7 +168,7 @@ impl<'a> Search<'a> {
             for (port, data) in node.ports.iter().enumerate() {
                 let layout = self.default_at(node, port);
                 self.offer_at(data.value, layout, true);
-                // What no layout of the root gives is converted from some view that there is.
+                // A layout that no layout of the root gives is converted from some view that exists.
                 if graph.at_root(self.layouts, data.value, layout).is_none() {
                     let natural = self.row_major_of(data.value);
                     self.offer_at(data.value, natural, true);
@@ -184,7 +188,7 @@ impl<'a> Search<'a> {
         }
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
-            // What costs something in its own order is there in one that costs less.
+            // An operation with a price for its own order also gets an order with a lower price.
             for (port, data) in node.ports.iter().enumerate() {
                 if let Some(layout) = self.signatures.cheaper_order(self.layouts, id, port) {
                     self.offer_at(data.value, layout, false);
@@ -215,7 +219,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Offers what wastes least of stored values that only operations of one common order know.
+    /// Offers the layouts of least padding for stored values that only operations of one common order use.
     fn seed_common(&mut self) {
         let graph = self.graph;
         for (group, data) in graph.groups.iter() {
@@ -244,7 +248,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Offers the layouts of an operation's ports that waste least in the tiles that its row takes.
+    /// Offers the layouts of least padding for an operation's ports, in tiles that its row takes.
     fn seed_roles(&mut self, node: &super::groups::NodeData, id: SignatureId) {
         for (port, data) in node.ports.iter().enumerate() {
             for &layout in self.signatures.cheapest(self.layouts, id, port).iter() {
@@ -292,7 +296,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Tells every reader and the producer of a group of a new candidate.
+    /// Hands a new candidate on to every reader and the producer of a group.
     fn hand_on(&mut self, group: Group, layout: LayoutId) {
         let graph = self.graph;
         let data = &graph.groups[group];
@@ -361,7 +365,7 @@ impl<'a> Search<'a> {
         self.others[at].clone()
     }
 
-    /// The forms of an operation, from one that looks like it where there was one.
+    /// The forms of an operation, shared with operations that look like it.
     fn shared_modes(&mut self, node: Node, id: SignatureId) -> Modes {
         let graph = self.graph;
         let key = |search: &mut Self, value: Value| {
@@ -393,7 +397,8 @@ impl<'a> Search<'a> {
         modes
     }
 
-    /// The layouts of its group that a value has a layout in; its default where it has none.
+    /// The need of a port that takes any layout: all candidates in which the value has a layout. If there are none, its
+    /// default.
     fn any(&mut self, value: Value) -> Option<Need> {
         let graph = self.graph;
         let group = graph.member(value)?.group;
@@ -437,7 +442,7 @@ impl<'a> Search<'a> {
             .into_iter()
             .filter_map(|root| graph.at_member(self.layouts, from, root))
             .collect();
-        // The layout that needs nothing of the group: its value is converted to it.
+        // The layout that demands nothing of the group: the group's value is converted to it.
         if let Some((bridge, _)) = self.bridge(from, to, map)
             && !here.contains(&bridge)
         {
@@ -464,7 +469,7 @@ impl<'a> Search<'a> {
         modes
     }
 
-    /// Layouts of the two sides of a kept rearrangement for which it is a view: one of them row-major.
+    /// Layouts of the two sides of a kept rearrangement for which it is a view, one of them row-major.
     fn bridge(&mut self, from: Value, to: Value, map: MapId) -> Option<(LayoutId, LayoutId)> {
         let natural = self.row_major_of(from);
         if let Some(there) = self.layouts.forward(natural, map) {
@@ -475,7 +480,7 @@ impl<'a> Search<'a> {
         Some((here, natural))
     }
 
-    /// The layouts that are asked for at a port.
+    /// The layouts that are demanded at a port.
     pub(super) fn demands_at(&mut self, value: Value) -> Vec<LayoutId> {
         let Some(group) = self.graph.member(value).map(|m| m.group) else {
             return Vec::new();
@@ -552,7 +557,7 @@ impl<'a> Search<'a> {
         Some(NodeMode { needs, tie, price })
     }
 
-    /// Compile-time bytes of a constant in a layout; 0 as it lies in the file.
+    /// Compile-time bytes of writing a constant in a layout; 0 for the layout in the file.
     fn constant_tie(&mut self, value: Value, layout: LayoutId) -> u64 {
         let Some(member) = self.graph.member(value) else {
             return 0;
@@ -565,7 +570,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a port needs so that it has one of these layouts.
+    /// The need of a port that takes one of these layouts.
     fn need(
         &mut self,
         value: Value,
@@ -586,7 +591,7 @@ impl<'a> Search<'a> {
                         mask |= 1u64 << at;
                         false
                     }
-                    // There is no room for another candidate: the value is converted by itself.
+                    // The group has no room for another candidate: the value is converted on its own.
                     None => self.is_full(value, group),
                 },
                 None => true,
@@ -604,7 +609,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Whether a group has as many candidates as there may be, and a value a layout in one of them.
+    /// Returns whether a group has the most candidates possible, and the value has a layout in one of them.
     fn is_full(&mut self, value: Value, group: Group) -> bool {
         let graph = self.graph;
         let all = self.candidates[group].clone();
@@ -639,8 +644,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What naive lowering moves, and what it pads: every operation in its default layouts, one conversion for each
-    /// pair of a value and a layout that is read of it and that it is not in.
+    /// The bytes that naive lowering moves, and its padding. Every operation is in its default layouts. There is one
+    /// conversion for each pair of a value and a layout that is read of it and differs from its own.
     pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> [Amount; 2] {
         let graph = self.graph;
         let mut total = Amount::from(Size::from(graph.stated_parts));
@@ -673,7 +678,7 @@ impl<'a> Search<'a> {
                     &Amount::from(Size::from(self.layouts.padding(wanted))),
                     sizes,
                 );
-                // Where no view joins the two, a copy in row-major order lies between them.
+                // If no view connects the two, a row-major copy stands between them.
                 if have.is_none() && self.row_major_of(data.root) != produced {
                     let between = self.row_major_of(value);
                     if between != wanted {
@@ -697,7 +702,7 @@ impl<'a> Search<'a> {
                 .map(|port| self.default_at(data, port))
                 .collect();
             let sig = self.signatures.shared(id);
-            // What a copy moves is in the bytes of copies.
+            // Bytes of copies are counted elsewhere.
             let price = match sig.copied {
                 0 => price::price_of(&sig, self.layouts, &ports),
                 _ => 0,

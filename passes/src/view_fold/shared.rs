@@ -1,4 +1,4 @@
-//! What the functions of a module share while they are folded.
+//! State that the functions of a module share while they are folded.
 
 use super::choose::Choice;
 use super::emit::{Emitted, Emitter};
@@ -19,23 +19,23 @@ pub(crate) struct Shared {
     pub(crate) layouts: Layouts,
     pub(crate) signatures: Signatures,
     pub(crate) rules: RuleSet,
-    /// Candidate layouts that a group may have.
+    /// The most candidate layouts of a group.
     pub(crate) cap: usize,
-    /// Whether layouts are chosen again for copies that they save.
+    /// True if layouts are chosen again where that saves copies.
     pub(crate) trades: bool,
-    /// Whether the reasons for each value's form are kept.
+    /// True if the explanation of each value is kept.
     pub(crate) explain: bool,
     /// The value or place whose alternatives are weighed.
     pub(crate) weighed: Option<String>,
 }
 
-/// What is told of all functions that were folded.
+/// Figures over all functions that were folded.
 pub(crate) struct Tally {
-    /// How often each rule gave a form.
+    /// How many times each rule gave a form.
     pub(crate) fired: IndexMap<String, u64>,
-    /// Operations whose rules were not all tried.
+    /// The number of operations whose saturation was cut short.
     pub(crate) unsaturated: u64,
-    /// How many there are.
+    /// The numbers of distinct signatures and layouts.
     pub(crate) signatures: usize,
     pub(crate) layouts: usize,
 }
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// A search that has its candidates.
+    /// A search with its candidates.
     pub(crate) fn search<'a>(&'a mut self, graph: &'a Graph) -> Search<'a> {
         let mut search = Search::new(
             graph,

@@ -1,13 +1,17 @@
 //! Exact choice: variable elimination over a sum of small cost tables, then an integer programme.
 //!
-//! Variables are eliminated in the order of the table that each elimination makes; the result is a
-//! minimum over all assignments. The order depends on no cost, so whether all tables fit is known before
-//! one is made. Everything that fits in small tables is eliminated, and what is left, one connected part
-//! at a time, in large tables. Where these would pass the guard, the part is an integer programme
-//! (`integer`). A part that passes its limits too is decided, in the kernels that elimination leaves of it,
-//! by fixing variables and then improving one at a time; what it cannot go below is then the larger of the
-//! programme's bound and that of mini-buckets: elimination in which a variable may take another state in
-//! each of several tables.
+//! Example: in a chain of variables `a - b - c` with a table for each pair, elimination of `a` leaves a table over `b`,
+//! elimination of `b` a table over `c`, and the minimum of that is the answer.
+//!
+//! The next variable to be eliminated is the one whose elimination makes the smallest table. The result is a minimum
+//! over all assignments. The order depends on no cost, so whether all tables fit is known before one is made.
+//!
+//! 1. Everything that fits in small tables is eliminated.
+//! 2. The rest is eliminated in large tables, one connected part at a time.
+//! 3. A part whose tables exceed the guard becomes an integer programme (`integer`).
+//! 4. A part that exceeds the limits of programmes too is reduced by elimination to its kernels. In these, variables
+//!    are fixed and then improved one at a time. The lower bound then is the larger one of the programme's and that of
+//!    mini-buckets: elimination in which a variable may have a different state in each of several tables.
 
 use super::asked::Asked;
 use super::integer::Programme;
@@ -27,13 +31,13 @@ use std::rc::Rc;
 pub(crate) struct Solution {
     pub(crate) states: Vec<usize>,
     pub(crate) cost: Cost,
-    /// No assignment costs less.
+    /// Lower bound of the cost of every assignment.
     pub(crate) bound: Cost,
-    /// Whether no assignment moves fewer bytes.
+    /// True if no assignment moves fewer bytes.
     pub(crate) proven: bool,
 }
 
-/// A table entry takes 20 bytes, so the largest table 80 MiB. A dense block of 24 values that are each
+/// A table entry takes at most 20 bytes, so the largest table takes 80 MiB. A dense block of 24 values that are each
 /// read by all later nodes stays within the columns and nodes (see the tests).
 const LIMITS: Limits = Limits {
     table: 1 << 22,
@@ -46,7 +50,7 @@ const LIMITS: Limits = Limits {
     aim: Aim::Both,
 };
 
-/// Limits of an assignment that is looked for near one of a problem with little else in it: of many such problems the best is taken.
+/// Limits for an assignment near a given one. Many such problems are solved and the best answer is taken.
 const NEAR: Limits = Limits {
     table: 1 << 14,
     work: 1 << 8,
@@ -57,16 +61,17 @@ const NEAR: Limits = Limits {
     ..LIMITS
 };
 
-/// Rounds of improving one variable after another.
+/// The most rounds of improving one variable after another.
 const ROUNDS: usize = 16;
 
-/// Rounds of elimination around an assignment that find none better, after which there is no further.
+/// Rounds of elimination around an assignment without improvement, after which it stops.
 const IDLE: usize = 3;
 
-/// Variables among which a round of elimination around an assignment picks the one that keeps its state.
+/// How many of the widest variables are considered as the one that keeps its state, in elimination around an
+/// assignment.
 const WIDEST: usize = 4;
 
-/// Entries of the tables that are looked up.
+/// The most entries of memoized tables.
 const KNOWN: usize = 1 << 22;
 
 struct Step {
@@ -75,8 +80,8 @@ struct Step {
     best: Rc<[u32]>,
 }
 
-/// What a reduction depends on: how many variables there are, their states, and the place of each table in memory with how many
-/// variables it has and which.
+/// The key of a reduction: the number of variables, their numbers of states, and for each table its address, the number
+/// of its variables and which they are.
 #[derive(PartialEq, Eq, Hash)]
 struct Reduction(Vec<usize>);
 
@@ -101,15 +106,15 @@ impl Reduction {
     }
 }
 
-/// Reductions that were made, in all rounds of one problem. Rounds, and blocks that are alike, have the same ones again
-/// and again: tables of the same costs are one, and what is made of the same tables is looked up. What is not alike fills the
-/// room, and is all forgotten then: what is met again is soon known again.
+/// Memoized reductions, over all rounds of one problem. Rounds, and blocks that are alike, have the same reductions
+/// again and again. Tables with the same costs are interned, and results for the same tables are looked up. When the
+/// memory is full, everything is dropped: recurring reductions are soon known again.
 struct Known<W: Word> {
     tables: FastSet<Table<W>>,
     reductions: FastMap<Reduction, (Reduced<W>, Vec<Factor<W>>)>,
-    /// Entries of the tables that are kept.
+    /// Entries of the kept tables.
     entries: usize,
-    /// Whether anyone asks for what they are made for.
+    /// Whether the result is needed.
     asked: Asked,
 }
 
@@ -123,7 +128,7 @@ impl<W: Word> Known<W> {
         }
     }
 
-    /// The table of the same costs that is kept; this one, where there is none.
+    /// The interned table with the same costs.
     fn shared(&mut self, table: Table<W>) -> Table<W> {
         let (at, is_new) = self.tables.insert_full(table);
         let same = self.tables[at].clone();
@@ -133,13 +138,13 @@ impl<W: Word> Known<W> {
         same
     }
 
-    /// Keeps what a reduction with these factors, which it keeps with it, comes to.
+    /// Stores the result of a reduction. Its factors are kept with it, so that their addresses stay valid.
     fn keep(&mut self, reduction: Reduction, reduced: Reduced<W>, factors: Vec<Factor<W>>) {
         self.make_room(reduced.best.len());
         self.reductions.insert(reduction, (reduced, factors));
     }
 
-    /// Room for so many entries more; says whether all is forgotten for it.
+    /// Makes room for this many more entries. Returns whether everything was dropped for it.
     fn make_room(&mut self, entries: usize) -> bool {
         let full = KNOWN < self.entries.saturating_add(entries);
         if full {
@@ -151,33 +156,33 @@ impl<W: Word> Known<W> {
     }
 }
 
-/// An assignment that is made when it is asked for.
+/// An assignment that is computed on demand.
 pub(crate) type Later<'a> = dyn FnMut() -> Option<Vec<usize>> + 'a;
 
-/// Assignments beside those that are found.
+/// Given assignments.
 pub(crate) struct Starts<'a> {
-    /// One that is improved as what is found is.
+    /// An assignment that is improved like those that are found.
     pub(crate) near: Option<Vec<usize>>,
-    /// One that is taken, and then improved, where all that is found costs more.
+    /// An assignment that is used, and then improved, if everything that is found costs more.
     pub(crate) safe: &'a mut Later<'a>,
-    /// Whether anyone asks for what is found.
+    /// Whether the result is needed.
     pub(crate) asked: Asked,
-    /// What is asked for. Where nothing is found, that is no assignment that is allowed.
+    /// The aim. If nothing is found, the result is an assignment that is not allowed.
     pub(crate) aim: Aim,
 }
 
-/// Minimises the sum of the factors; what comes out costs no more than the starts.
+/// Minimises the sum of the factors. The result costs no more than the starts.
 pub(crate) fn solve(problem: &Problem, starts: Starts<'_>) -> Solution {
     solve_with(problem.clone(), starts, LIMITS)
 }
 
-/// The same of a problem in machine words.
+/// [`solve`] for a problem in machine words.
 pub(crate) fn solve_words(problem: &Problem<u64>, starts: Starts<'_>) -> Solution {
     solve_in(problem, starts, LIMITS)
 }
 
-/// An assignment that costs little, exact where elimination fits and near a start where it does not; of a problem that is one
-/// of many.
+/// An assignment of low cost, for one of many problems. It is exact where elimination fits, and near a start where it
+/// does not.
 pub(crate) fn solve_near<W: Eliminate>(problem: &Problem<W>, near: Option<Vec<usize>>) -> Solution {
     let starts = Starts {
         near,
@@ -188,7 +193,7 @@ pub(crate) fn solve_near<W: Eliminate>(problem: &Problem<W>, near: Option<Vec<us
     solve_in(problem, starts, NEAR)
 }
 
-/// Gives each of these variables in turn the state that is best beside the others.
+/// Gives each of these variables in turn the best state beside the others.
 pub(crate) fn settle<W: Word>(problem: &Problem<W>, states: &mut [usize], vars: Range<usize>) {
     let mut of: Vec<Vec<&Factor<W>>> = vec![Vec::new(); problem.domains.len()];
     for factor in &problem.factors {
@@ -199,7 +204,7 @@ pub(crate) fn settle<W: Word>(problem: &Problem<W>, states: &mut [usize], vars: 
     }
 }
 
-/// Minimises the sum of the factors, with no more effort than its bound needs.
+/// Minimises the sum of the factors, with no more effort than the bound needs.
 pub(crate) fn relax(problem: Problem, asked: Asked) -> Solution {
     let limits = Limits {
         rounds: 0,
@@ -225,7 +230,7 @@ fn solve_with(problem: Problem, starts: Starts<'_>, limits: Limits) -> Solution 
     }
 }
 
-/// Eliminates what fits small tables, and solves each part of the rest.
+/// Eliminates everything that fits small tables, and solves each part of the rest.
 fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limits) -> Solution {
     let mut known = Known::asked(starts.asked);
     let mut work = limits.work_of(problem.domains.len());
@@ -259,7 +264,7 @@ fn solve_in<W: Eliminate>(problem: &Problem<W>, starts: Starts<'_>, limits: Limi
     }
 }
 
-/// What is not allowed, where nothing is looked for.
+/// An infeasible solution, for a search that found nothing.
 fn nothing<W: Word>(problem: &Problem<W>) -> Solution {
     Solution {
         states: vec![0; problem.domains.len()],
@@ -269,7 +274,7 @@ fn nothing<W: Word>(problem: &Problem<W>) -> Solution {
     }
 }
 
-/// What eliminating every variable comes to.
+/// The solution after every variable was eliminated.
 fn exact<W: Word>(problem: &Problem<W>, steps: &[Step], mut states: Vec<usize>) -> Solution {
     back_substitute(&problem.domains, steps, &mut states);
     let cost = evaluate(problem, &states);
@@ -281,7 +286,8 @@ fn exact<W: Word>(problem: &Problem<W>, steps: &[Step], mut states: Vec<usize>) 
     }
 }
 
-/// Walks the eliminations back; the states of what was not eliminated are there.
+/// Sets the states of eliminated variables, in reverse order of elimination. The states of all other variables are set
+/// already.
 fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
     for step in steps.iter().rev() {
         let at = step
@@ -292,7 +298,7 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
     }
 }
 
-/// A part that is left, by elimination in large tables where these fit.
+/// Solves a remaining part, by elimination in large tables where these fit.
 fn solve_part<W: Eliminate>(
     problem: &Problem<W>,
     starts: [Option<Vec<usize>>; 2],
@@ -313,8 +319,8 @@ fn solve_part<W: Eliminate>(
     solve_kernels(problem, starts, limits, known)
 }
 
-/// A part that does not fit large tables: elimination of all that fits, and for what does not, the kernels, fixing and
-/// improving for a start, then the programme.
+/// Solves a part that does not fit large tables. Elimination leaves its kernels. Fixing and improving give a start,
+/// which the programme improves.
 fn solve_kernels<W: Eliminate>(
     problem: &Problem<W>,
     [near, safe]: [Option<Vec<usize>>; 2],
@@ -330,7 +336,7 @@ fn solve_kernels<W: Eliminate>(
     {
         return found;
     }
-    // So many tables of the guard are within the work that may be done.
+    // This many tables of the guard's size are within the allowed work.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
     let mut states = vec![0usize; n];
@@ -346,7 +352,7 @@ fn solve_kernels<W: Eliminate>(
         let bounds = bounds.map(|kernel| mini_buckets(&kernel.problem, guard, known));
         bounds.fold(floor, add)
     };
-    // Without a programme little is proven but that nothing is below what is to be improved.
+    // Without a programme, little can be proven except that the near assignment is a minimum.
     if limits.aim == Aim::Proof && programme.is_none() {
         let cost = near.as_ref().map(|near| evaluate(problem, near));
         if !cost.is_some_and(|cost| moves_alike(cost, lowest(known))) {
@@ -393,8 +399,8 @@ fn solve_kernels<W: Eliminate>(
     }
 }
 
-/// An assignment that is proven by the programme's linear relaxation, where that has a solution in whole numbers: with dense
-/// blocks it often has. Ties are broken near it.
+/// An assignment that is proven by the programme's linear relaxation, if that has an integral solution. With dense
+/// blocks it often has. Ties are broken near this solution.
 fn by_relaxation<W: Eliminate>(
     problem: &Problem<W>,
     programme: &Programme<'_, W>,
@@ -423,8 +429,8 @@ fn by_relaxation<W: Eliminate>(
     })
 }
 
-/// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least; of many variables by
-/// improving a start alone, where that is allowed.
+/// The cheapest of: an assignment by fixing variables and improving, the improved near start, and the safe one. With
+/// many variables only the near start is improved, if it is allowed.
 fn assigned<W: Eliminate>(
     problem: &Problem<W>,
     guard: usize,
@@ -474,9 +480,9 @@ fn fixed<W: Eliminate>(problem: &Problem<W>, guard: usize, known: &mut Known<W>)
     states
 }
 
-/// Improves an assignment by elimination around it: where a table would not fit, a variable keeps its state, another one
-/// in each round; all others take the best states beside those. Ends early where it would not come to cost less than another
-/// assignment if it went on as in the last rounds.
+/// Improves an assignment by elimination around it. Where a table would not fit, a variable keeps its state, a
+/// different variable in each round. All others take the best states beside it. Ends early if, at the rate of the last
+/// rounds, it would not become cheaper than `other`.
 fn around<W: Eliminate>(
     problem: &Problem<W>,
     guard: usize,
@@ -524,7 +530,7 @@ fn around<W: Eliminate>(
     }
 }
 
-/// Gives one variable after another the state that is best beside the others, until none changes.
+/// Gives one variable after another the best state beside the others, until none changes.
 fn improve<W: Word>(problem: &Problem<W>, states: &mut [usize]) {
     let mut of: Vec<Vec<&Factor<W>>> = vec![Vec::new(); problem.domains.len()];
     for factor in &problem.factors {
@@ -541,7 +547,7 @@ fn improve<W: Word>(problem: &Problem<W>, states: &mut [usize]) {
     }
 }
 
-/// Gives a variable, of these factors, the state that is best beside the others; says whether it changes.
+/// Gives a variable with these factors the best state beside the others. Returns whether it changed.
 fn improve_one<W: Word>(
     problem: &Problem<W>,
     of: &[&Factor<W>],
@@ -561,8 +567,8 @@ fn improve_one<W: Word>(
     better.is_some()
 }
 
-/// A cost that no assignment goes below: elimination in which the tables of a variable are summed
-/// only as far as they fit, each sum with its own state of the variable.
+/// A lower bound of the cost of every assignment, by elimination in mini-buckets. The tables of a variable are summed
+/// only as far as they fit. Each sum has its own state of the variable.
 fn mini_buckets<W: Eliminate>(problem: &Problem<W>, guard: usize, known: &mut Known<W>) -> Cost {
     let mut state = State::new(problem, known);
     while let Some((var, _)) = state.next().filter(|_| !state.known.asked.has_ended()) {
@@ -615,19 +621,19 @@ fn entry<W: Word>(factor: &Factor<W>, domains: &[usize], states: &[usize]) -> W 
     factor.table[at]
 }
 
-/// A connected part of what elimination left, its variables numbered anew.
+/// A connected part of the problem after elimination, with renumbered variables.
 struct Part<W: Word> {
     vars: Vec<usize>,
     problem: Problem<W>,
 }
 
 impl<W: Word> Part<W> {
-    /// The states of its variables in an assignment of all.
+    /// The states of its variables in an assignment of the whole problem.
     fn pick(&self, states: &[usize]) -> Vec<usize> {
         self.vars.iter().map(|&v| states[v]).collect()
     }
 
-    /// Puts the states of its variables into an assignment of all.
+    /// Copies the states of its variables into an assignment of the whole problem.
     fn put(&self, own: &[usize], states: &mut [usize]) {
         for (&var, &state) in self.vars.iter().zip(own) {
             states[var] = state;
@@ -639,17 +645,17 @@ struct State<'a, W: Word> {
     domains: &'a [usize],
     units: W::Units,
     factors: Vec<Option<Factor<W>>>,
-    /// Per variable, the factors that mention it, and ones that are gone.
+    /// Per variable, the factors that mention it, including removed ones.
     of: Vec<Vec<usize>>,
-    /// Per variable, how many factors it shares with each other one.
+    /// Per variable, the number of factors that it shares with each other variable.
     beside: Vec<Near>,
-    /// Per variable, the size it stands in the heap with.
+    /// Per variable, its current size in the heap.
     sizes: Vec<usize>,
     done: Vec<bool>,
     heap: BinaryHeap<Reverse<(usize, usize)>>,
-    /// What the eliminated variables cost whatever the others are.
+    /// The cost of the eliminated variables that does not depend on the others.
     constant: W,
-    /// Entries of the tables that were made and not known.
+    /// Entries of the tables that were made and not found in memory.
     made: usize,
     known: &'a mut Known<W>,
 }
@@ -681,8 +687,8 @@ impl<'a, W: Eliminate> State<'a, W> {
         state
     }
 
-    /// Eliminates while the tables fit, each in `guard` and all that are not known already in `work` entries; says whether
-    /// nothing is left.
+    /// Eliminates while the tables fit: each within `guard` entries, and all that are not memoized within `work`
+    /// entries. Returns whether nothing is left.
     fn eliminate_within(&mut self, guard: usize, work: usize, steps: &mut Vec<Step>) -> bool {
         let most = self.made.saturating_add(work);
         while let Some((var, size)) = self.next() {
@@ -695,7 +701,8 @@ impl<'a, W: Eliminate> State<'a, W> {
         true
     }
 
-    /// Whether eliminating all that is left makes no table of more entries: the order depends on no cost.
+    /// Returns whether the elimination of all remaining variables makes no table above `guard` entries. The order
+    /// depends on no cost.
     fn fits(&self, guard: usize) -> bool {
         let sets = self.beside.iter().map(|near| near.vars().collect());
         let mut beside: Vec<FastSet<usize>> = sets.collect();
@@ -723,7 +730,7 @@ impl<'a, W: Eliminate> State<'a, W> {
         true
     }
 
-    /// What is left, in connected parts.
+    /// The remaining problem, as connected parts.
     fn parts(&self) -> Vec<Part<W>> {
         let mut part_of: Vec<Option<usize>> = vec![None; self.done.len()];
         let mut parts: Vec<Part<W>> = Vec::new();
@@ -761,7 +768,7 @@ impl<'a, W: Eliminate> State<'a, W> {
         parts
     }
 
-    /// Adds a table; one over no variable is a constant.
+    /// Adds a table. A table over no variable is added to the constant.
     fn put(&mut self, vars: Vars, table: Table<W>) {
         match (vars.is_empty(), table.first()) {
             (true, Some(&cost)) => self.constant = self.constant.plus(cost),
@@ -797,7 +804,7 @@ impl<'a, W: Eliminate> State<'a, W> {
             if self.done[var] {
                 continue;
             }
-            // A variable whose size has changed stands in the heap once more.
+            // A variable whose size has changed has a second entry in the heap.
             if self.sizes[var] == size {
                 return Some((var, size));
             }
@@ -842,7 +849,7 @@ impl<'a, W: Eliminate> State<'a, W> {
         Step { var, scope, best }
     }
 
-    /// Sums the factors and minimises over `var`; what all sums have in common goes to the constant.
+    /// Sums the factors and minimises over `var`. The part that all sums have in common is added to the constant.
     fn reduced(&mut self, var: usize, scope: &[usize], factors: Vec<Factor<W>>) -> Reduced<W> {
         let reduction = Reduction::of(self.domains, var, scope, &factors);
         let known = &mut *self.known;
@@ -853,7 +860,7 @@ impl<'a, W: Eliminate> State<'a, W> {
                 self.made = self.made.saturating_add(reduction.size());
                 let mut reduced = W::min_out(self.domains, var, scope, &factors, self.units);
                 reduced.table = known.shared(reduced.table);
-                // The factors stay, and with them the places of their tables.
+                // The factors are kept, so that the addresses of their tables stay valid.
                 known.keep(reduction, reduced.clone(), factors);
                 reduced
             }
@@ -862,8 +869,7 @@ impl<'a, W: Eliminate> State<'a, W> {
         reduced
     }
 
-    /// Of the variable that would be eliminated next and those beside it, the one with the most
-    /// others beside it.
+    /// Of the next variable to be eliminated and those adjacent to it, the one with the most adjacent variables.
     fn widest(&mut self) -> Option<usize> {
         let (next, size) = self.next()?;
         self.heap.push(Reverse((size, next)));
@@ -871,7 +877,8 @@ impl<'a, W: Eliminate> State<'a, W> {
         near.max_by_key(|&v| (self.beside[v].len(), Reverse(v)))
     }
 
-    /// Of the variable that would be eliminated next and those beside it, one of the widest: another one in each round.
+    /// Of the next variable to be eliminated and those adjacent to it, one of the widest; a different one in each
+    /// round.
     fn wide(&mut self, round: usize) -> Option<usize> {
         let (next, size) = self.next()?;
         self.heap.push(Reverse((size, next)));
@@ -916,13 +923,13 @@ impl<'a, W: Eliminate> State<'a, W> {
     }
 }
 
-/// Entries of a table over a variable and those beside it.
+/// Entries of a table over a variable and those adjacent to it.
 fn size_beside(
     domains: &[usize],
     var: usize,
     beside: impl ExactSizeIterator<Item = usize>,
 ) -> usize {
-    // Variables of one state are in no factor: so many others pass every number.
+    // Variables with one state are in no factor, so this many adjacent variables exceed every limit.
     if usize::BITS as usize <= beside.len() {
         return usize::MAX;
     }
@@ -930,7 +937,7 @@ fn size_beside(
     scope.fold(domains[var], usize::saturating_mul)
 }
 
-/// A number that a round and a variable give, without order.
+/// A pseudo-random number of a round and a variable.
 fn mixed(round: usize, var: usize) -> usize {
     let key = (round as u64) << 32 ^ var as u64;
     let mixed = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -938,7 +945,7 @@ fn mixed(round: usize, var: usize) -> usize {
     usize::try_from(mixed >> 48).unwrap_or(0)
 }
 
-/// The factor without variables of one state.
+/// The factor without variables that have one state.
 fn drop_single<W>(factor: &Factor<W>, domains: &[usize]) -> Factor<W> {
     let vars = factor
         .vars
@@ -1050,7 +1057,7 @@ mod tests {
         }
     }
 
-    /// Limits under which elimination fits nothing but trifles.
+    /// Limits within which almost nothing can be eliminated.
     const SMALL: Limits = Limits {
         table: 4,
         core: 4,
@@ -1153,7 +1160,7 @@ mod tests {
         );
     }
 
-    /// Groups that each feed all later nodes, as dense blocks have them: width `n`.
+    /// A problem like a dense block of width `n`: groups that are each read by all later nodes.
     fn dense(n: usize, states: usize, seed: &mut u64) -> Problem {
         let mut problem = Problem::over(vec![states; 2 * n], ());
         for node in 0..n {
@@ -1217,8 +1224,8 @@ mod tests {
         }
     }
 
-    /// Sixty operations that each read two earlier values, near ones or any, and pay where their order
-    /// is another; every fifth one wants an order of its own.
+    /// Sixty operations that each read two earlier values, near ones or any. They pay where the order differs. Every
+    /// fifth one prefers an order of its own.
     fn random_graph(near: usize, seed: &mut u64) -> Problem {
         let (n, states) = (60, 3);
         let mut problem = Problem::over(vec![states; n], ());

@@ -1,10 +1,14 @@
-//! Layouts of what operations share with the functions that they run: loops, branches and scans, of HLO text and of ONNX.
+//! Layouts of values that operations share with the functions that they run: loops, branches and scans, of HLO text and
+//! of ONNX.
 //!
-//! An operand, the argument that it is given to, what a round gives for the next one and the result hold one value and lie
-//! alike; what is taken apart or stacked round by round lies as its parts do, with the dimension of the rounds anywhere, or
-//! outermost where the operation stacks so. They are tried as the program declares them, as what is given lies before it is
-//! converted, as each function takes and gives them when its boundary is free, and as what stands around the operation would have
-//! them. Of loops the cheapest functions decide, since they run many times, and then what stands around; of branches the sum.
+//! Several ports hold one value and have one layout: an operand, the argument that it becomes, the value that a round
+//! hands to the next one, and the result. A value that is taken apart or stacked round by round has the order of its
+//! parts. The dimension of the rounds is anywhere in that order, or outermost where the operation stacks so.
+//!
+//! These layouts are tried: those that the program declares; those of operands before they are converted; those that
+//! each function chooses when its boundary is free; and those that the code around the operation would choose. For
+//! loops the cost of the functions decides first, since they run many times, and the code around them second. For
+//! branches the sum decides.
 
 mod shares;
 mod together;
@@ -28,16 +32,16 @@ use shares::{Choice, Shares, is_outer};
 use std::cmp::Ordering;
 use together::Sites;
 
-/// Functions of one operation that are asked how they would lay out what they share.
+/// The most functions of one operation whose free choice is tried.
 const MOST_ASKED: usize = 4;
 
-/// Values of one operation whose layouts are tried one by one.
+/// The most values of one operation whose layouts are tried one by one.
 const MOST_CLASSES: usize = 16;
 
-/// Lays out what operations share with functions that nothing else names, inner ones first.
+/// Chooses layouts for values that operations share with functions that nothing else names. Inner functions come first.
 ///
 /// # Errors
-/// A function cannot be folded in any case.
+/// A function cannot be folded with any choice.
 pub(crate) fn lay_out(
     module: &Module,
     cx: &PassContext,
@@ -65,7 +69,7 @@ pub(crate) fn lay_out(
         sites.at.insert((number, shares.site.op), own.len());
         own.push(shares);
     }
-    // What runs itself has no innermost function.
+    // Recursion has no innermost function.
     let Ok(order) = toposort(&holds, None) else {
         return Ok(Laid::default());
     };
@@ -95,11 +99,11 @@ struct Around<'a, 'm> {
     cx: &'a PassContext,
     shared: &'a Shared,
     func: &'m Func,
-    /// What is chosen so far, and what is being tried.
+    /// The choices so far, and the one being tried.
     functions: &'a mut Functions<'m>,
 }
 
-/// What lies at the boundary of a function when it is free: notations of arguments and results.
+/// The layouts at the boundary of a function when it is free: notations of arguments and results.
 struct Freed {
     args: Vec<Option<Notation>>,
     results: Vec<Option<Notation>>,
@@ -115,14 +119,15 @@ struct Best {
 /// Bytes of a choice for one operation.
 #[derive(Clone, Copy, Default)]
 struct Cost {
-    /// Of the functions that are run.
+    /// Bytes of the functions that are run.
     inner: u64,
-    /// Of the conversions around it, as far as values that lie otherwise tell.
+    /// Bytes of conversions around the operation, estimated from the values whose layouts differ.
     around: u64,
 }
 
 impl Around<'_, '_> {
-    /// Notes what is best for each operation, and all as declared where that is no worse for the whole.
+    /// Records the best choice for each operation, or the declared layouts for all of them where those are no worse for
+    /// the whole.
     fn choose(&mut self, sites: &[Shares<'_>]) -> Result<(), Box<Diagnostic>> {
         let outer = self.outer(sites);
         let (mut declared, mut chosen) = (Vec::new(), Vec::new());
@@ -139,7 +144,7 @@ impl Around<'_, '_> {
             for choice in self.wishes(shares, &natural, outer) {
                 self.attempt(shares, choice, outer, &mut best);
             }
-            // One class after the other as it is declared, and as what stands around would have it.
+            // Tries the classes one after the other: as declared, and as the code around would choose.
             let around = outer.map(|outer| shares.by(&natural, false, |place| outer.at(place)));
             for class in 0..shares.classes.len().min(MOST_CLASSES) {
                 for from in [&natural].into_iter().chain(&around) {
@@ -173,7 +178,7 @@ impl Around<'_, '_> {
         Ok(())
     }
 
-    /// Takes for all operations here, and in what these run, what lays them out best together, if that is better.
+    /// Takes the choices of one search over all operations here and in the functions that they run, if that is better.
     fn lay_out_together(
         &mut self,
         number: usize,
@@ -199,7 +204,7 @@ impl Around<'_, '_> {
         for (function, site, choice) in &found {
             of_site(*function, *site).note(choice, &mut self.functions.laid);
         }
-        // What cannot be folded so is no better.
+        // A choice that cannot be folded is no better.
         let better = self.whole(number, sites).is_ok_and(|after| after < before);
         if !better {
             for ((function, site, _), noted) in found.iter().zip(&own) {
@@ -209,7 +214,7 @@ impl Around<'_, '_> {
         Ok(())
     }
 
-    /// Bytes of the functions that loops run, and of all that is run from here.
+    /// Bytes of the functions that loops run, and of everything that runs from this function.
     fn whole(&self, number: usize, sites: &Sites<'_>) -> Result<(u64, u64), Box<Diagnostic>> {
         let (mut loops, mut all) = (0u64, self.cost(self.func)?);
         let mut open = vec![(number, false)];
@@ -248,7 +253,7 @@ impl Around<'_, '_> {
         best.tried.push(choice);
     }
 
-    /// What those that share the values of an operation would have.
+    /// Choices to try: those that the parties to the shared values would choose.
     fn wishes(
         &mut self,
         shares: &Shares<'_>,
@@ -270,7 +275,7 @@ impl Around<'_, '_> {
         });
         let freed: Vec<Option<Freed>> = freed.collect();
         for asked in (0..freed.len()).filter(|&number| freed[number].is_some()) {
-            // An argument of a branch is its own, whichever results decide.
+            // In a branch, each function's arguments follow that function, whichever function's results decide.
             let wanted = |place: Place| {
                 let (function, is_own) = match place {
                     Place::Argument(function, _) => {
@@ -290,7 +295,7 @@ impl Around<'_, '_> {
         wishes
     }
 
-    /// How a value lies before it is converted.
+    /// The layout of a value before it is converted.
     fn given(&self, value: Value) -> Notation {
         let mut at = value;
         while let Some(op) = self.func.def_op(at) {
@@ -304,14 +309,14 @@ impl Around<'_, '_> {
         notation(self.func, at).unwrap_or(Notation::RowMajor)
     }
 
-    /// A context for trials: what it is told is nobody's.
+    /// A context for trials: its remarks are dropped.
     fn scratch(&self) -> PassContext {
         let mut cx = PassContext::new(self.cx.registry.clone(), self.cx.target.clone());
         cx.bindings = self.cx.bindings.clone();
         cx
     }
 
-    /// How a function would lay out its boundary.
+    /// The boundary layouts that a function chooses when they are free.
     fn freed(&mut self, func: &Func) -> Option<Freed> {
         let mut cx = self.scratch();
         cx.boundary.free_all = true;
@@ -326,8 +331,8 @@ impl Around<'_, '_> {
         ))
     }
 
-    /// How what stands around operations would lay out what these take and give, if nothing was wanted there: the program is cut
-    /// at them.
+    /// The layouts that the code around operations would choose for their operands and results if these were free: the
+    /// program is cut at the operations.
     fn outer(&mut self, sites: &[Shares<'_>]) -> Option<Vec<Freed>> {
         let mut cut = self.func.clone();
         let (args, results) = (cut.args.len(), cut.results.len());
@@ -407,7 +412,7 @@ impl Around<'_, '_> {
     }
 }
 
-/// By what choices are compared: loops run many times.
+/// The key that choices are compared by. Loops run many times, so their functions count first.
 fn key(shares: &Shares<'_>, cost: Cost) -> (u64, u64) {
     match shares.is_loop() {
         true => (cost.inner, cost.around),
@@ -454,7 +459,7 @@ fn notation(func: &Func, value: Value) -> Option<Notation> {
     func.ty(value).as_tensor().map(|ty| ty.notation.clone())
 }
 
-/// Whether two notations place the elements of a type alike.
+/// Returns whether two notations are one layout of a type.
 fn is_same(ty: &TensorType, a: &Notation, b: &Notation) -> bool {
     let layout = |notation: &Notation| {
         let layout = Layout::new(notation.clone(), &ty.shape()?, ty.dtype.bits());

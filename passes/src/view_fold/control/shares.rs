@@ -1,10 +1,10 @@
-//! What an operation shares with the functions that it runs, and a choice of layouts for it.
+//! Values that an operation shares with the functions that it runs, and a choice of layouts for them.
 
 use super::super::groups::Laid;
 use optc_ir::{Control, Dim, Func, Joint, Place, Site, TensorType};
 use optc_layout::Notation;
 
-/// An operation, and what it shares with its functions in more than one possible order.
+/// An operation, and the classes of ports that share a value with more than one possible order.
 pub(super) struct Shares<'m> {
     pub(super) site: Site<'m>,
     pub(super) classes: Vec<Vec<Joint>>,
@@ -31,7 +31,7 @@ impl<'m> Shares<'m> {
         ty.expect("`fits` has found tensors at all ports of a class")
     }
 
-    /// The notations of a class, from that of one of its ports; nothing where they do not follow from it.
+    /// The notations of a class that follow from the notation at one of its ports; `None` where they do not follow.
     pub(super) fn spread(
         &self,
         class: &[Joint],
@@ -58,8 +58,8 @@ impl<'m> Shares<'m> {
         Some(class.iter().map(notation).collect())
     }
 
-    /// The notations of all classes by what the first ports would have that want something, or the last ones, else those that
-    /// `otherwise` has.
+    /// The notations of all classes. In each class they follow from the first port with a wanted notation (the last one
+    /// if `last`). A class without such a port has the notations of `otherwise`.
     pub(super) fn by(
         &self,
         otherwise: &Choice,
@@ -77,7 +77,7 @@ impl<'m> Shares<'m> {
         self.classes.iter().zip(otherwise).map(class).collect()
     }
 
-    /// What the program declares at the ports of the operation.
+    /// The notations that the program declares at the ports of the operation.
     pub(super) fn declared(&self) -> Choice {
         let own = |joint: &Joint| self.ty(joint.place).notation.clone();
         let class = |class: &Vec<Joint>| {
@@ -88,7 +88,7 @@ impl<'m> Shares<'m> {
         self.classes.iter().map(class).collect()
     }
 
-    /// Notes a choice as what the operation and its functions have at their ports.
+    /// Records a choice as the layouts at the ports of the operation and its functions.
     pub(super) fn note(&self, choice: &Choice, laid: &mut Laid) {
         let data = &self.site.func.ops[self.site.op];
         let mut own = vec![None; data.operands.len() + data.results.len()];
@@ -107,7 +107,7 @@ impl<'m> Shares<'m> {
         }
     }
 
-    /// What is noted, and what is declared where nothing is.
+    /// The recorded notations, and the declared ones where nothing is recorded.
     pub(super) fn noted(&self, laid: &Laid) -> Choice {
         let first = self.site.functions.first();
         let own = first.and_then(|first| laid.ports.get(&*first.name));
@@ -124,7 +124,7 @@ impl<'m> Shares<'m> {
         self.classes.iter().map(class).collect()
     }
 
-    /// The function that a port is one of, if it is not the operation's own, and its number there.
+    /// The function whose port this is, if it is not the operation's own, and the port's number there.
     fn port(&self, place: Place) -> (Option<usize>, usize) {
         match place {
             Place::Operand(at) => (None, at),
@@ -138,13 +138,13 @@ impl<'m> Shares<'m> {
     }
 }
 
-/// Whether a port is the operation's own.
+/// Returns whether a port is the operation's own.
 pub(super) fn is_outer(place: Place) -> bool {
     matches!(place, Place::Operand(_) | Place::Result(_))
 }
 
-/// Whether the ports of a class have one type, of more than one element, and every size is known or has a name but that of
-/// the rounds.
+/// Returns whether the ports of a class have one type with more than one element, and every size except that of the
+/// rounds is known or has a name.
 fn fits(site: &Site<'_>, class: &[Joint]) -> bool {
     let parts = |joint: &Joint| -> Option<(Vec<Dim>, String)> {
         let ty = site.tensor(joint.place)?;

@@ -1,7 +1,11 @@
-//! A function with the functions that its operations run in their places, so that one search lays out all.
+//! Builds one function out of a function and the functions that its operations run, so that one search lays out all of
+//! them.
 //!
-//! The program is for the search alone: nothing runs it. What is one value at several ports (an argument, what a round gives for the
-//! next one, the result) goes through sums, whose operands and results lie alike; a part of what has all rounds is gathered from it.
+//! The built program is for the search alone; nothing runs it. One value at several ports (an argument, the value that
+//! a round hands to the next one, the result) goes through sums, whose operands and results have one layout. A part of
+//! a value that has all rounds is gathered from it.
+//!
+//! Example: a loop with the body `f(x)` becomes `a = x + x; b = f(a); result = b + b`.
 
 use super::super::folded::Folded;
 use super::super::function::fold;
@@ -15,19 +19,20 @@ use optc_ir::{
 };
 use optc_ops::{Add, Gather};
 
-/// Functions inside of functions above which they are not put together.
+/// The deepest nesting of functions that is put together.
 const MOST_NESTED: usize = 64;
 
-/// The operations of a module that share values with functions, by the number of the function that has them.
+/// The operations of a module that share values with functions, by the number of the function that contains them.
 pub(super) struct Sites<'m> {
     pub(super) all: Vec<Vec<Shares<'m>>>,
-    /// Where each of them is in its list.
+    /// The position of each of them in its list.
     pub(super) at: FastMap<(usize, Op), usize>,
     pub(super) numbers: FastMap<&'m str, usize>,
 }
 
-/// What all operations in a function, and in what these run, would have at their ports if all were laid out together: the number of
-/// the function that has the operation, its own number there, and the choice.
+/// The choices at the ports of all operations in a function, and in the functions that they run, if all are laid out
+/// together. An entry is the number of the function that contains the operation, the operation's own number there, and
+/// the choice.
 pub(super) fn choices(
     func: &Func,
     sites: &Sites<'_>,
@@ -66,13 +71,13 @@ pub(super) fn choices(
     Some(merge.read(&folded))
 }
 
-/// Where the notation of a value is found that several ports hold.
+/// A place in the built program that shows the notation of a value held by several ports.
 struct Mark {
     function: usize,
     site: usize,
     class: usize,
     joint: Joint,
-    /// The place of an operation in the body: it gives the value, or gathers a part of it.
+    /// The index of an operation in the body. It produces the value, or gathers a part of it.
     body: usize,
 }
 
@@ -84,7 +89,7 @@ struct Merge<'a, 'm> {
 }
 
 impl<'m> Merge<'_, 'm> {
-    /// Appends the body of a function of these arguments; its results.
+    /// Appends the body of a function with these arguments. Returns its results.
     fn copy(&mut self, func: &Func, args: &[Value]) -> Option<Vec<Value>> {
         let number = *self.sites.numbers.get(&*func.name)?;
         self.depth += 1;
@@ -120,7 +125,7 @@ impl<'m> Merge<'_, 'm> {
             .collect()
     }
 
-    /// Appends what an operation runs; its results.
+    /// Appends the functions that an operation runs. Returns the results of the operation.
     fn run(&mut self, function: usize, number: usize, operands: &[Value]) -> Option<Vec<Value>> {
         let sites = self.sites;
         let shares = &sites.all[function][number];
@@ -207,7 +212,7 @@ impl<'m> Merge<'_, 'm> {
         Some(results)
     }
 
-    /// Notes the last operation as what tells how a class lies, by one of its ports.
+    /// Marks the last operation as the one that shows the notation of a class, by one of the class's ports.
     fn mark(&mut self, (function, site): (usize, usize), class: &[Joint], joint: &Joint) {
         let classes = &self.sites.all[function][site].classes;
         if let Some(class) = classes.iter().position(|other| other == class) {
