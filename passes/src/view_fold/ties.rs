@@ -1,20 +1,20 @@
-//! What tells choices of equal bytes apart, besides what is written of constants at compile time.
+//! Tie breakers between choices of equal bytes, besides the bytes that are written of constants at compile time.
 
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::signature::Signature;
 use optc_ir::{FreedomClass, Role};
 
-/// Families that go along their axes element by element, again and again: from one line of memory to the next where the
+/// Families that go along their axes element by element several times: from one line of memory to the next where the
 /// axis is not innermost.
 const ALONG: &[&str] = &["softmax", "norm", "reduce"];
 
-/// How often a byte that is read in strides counts, where one that is written of a constant counts once: it is read in
-/// every run.
+/// The weight of a byte that is read in strides, relative to a byte of a constant that is written: it is read in every
+/// run.
 const STRIDED: u64 = 8;
 
-/// The tie breaker of an operation with these layouts at its ports: its largest operand's bytes where what it works along
-/// does not lie in unit strides.
+/// The tie breaker of an operation with this layout at its first operand: a multiple of the operand's bytes if the axis
+/// that the operation works along does not have unit stride.
 pub(crate) fn strided(sig: &Signature, layouts: &mut Layouts, operand: LayoutId) -> u64 {
     let along = sig.freedom.class == FreedomClass::Ordered && ALONG.contains(&sig.family);
     if !along || sig.is_tiled() || sig.n_operands == 0 {

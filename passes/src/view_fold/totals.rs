@@ -1,4 +1,4 @@
-//! Sums over the functions of a module, and the report that is made of them.
+//! Sums over the functions of a module, and the report made of them.
 
 use super::conversion::Conversion;
 use super::folded::Folded;
@@ -16,18 +16,18 @@ use optc_ir::{Diagnostic, Module, Value};
 /// Sums over functions.
 #[derive(Default)]
 pub(crate) struct Totals {
-    /// What naive lowering moves.
+    /// The cost of naive lowering.
     pub(crate) naive: Amount,
-    /// What it pads, which is part of that.
+    /// The part of it that is padding.
     naive_padding: Amount,
     stands_in: bool,
     bound: u64,
-    /// Bytes of copies that might have been parts of other values.
+    /// Bytes of copies whose results could have been parts of other values in place.
     copied: u64,
-    /// What is left of copies that might have gone.
+    /// Copies that stay although they could have been elided.
     pub(crate) copies: Left,
     unproven: bool,
-    /// A function that is called, whose boundary is not laid out.
+    /// A function that is called, so that its boundary is not laid out.
     pub(crate) kept: Option<String>,
     dropped: u64,
     /// A cap with which some function converts fewer bytes.
@@ -86,25 +86,24 @@ impl Totals {
         self.witness.funcs.push(witness);
     }
 
-    /// Adds to naive lowering what operations move by themselves, and checks that the result moves no more.
+    /// Adds to naive lowering the bytes that operations move by themselves, and checks that the result costs no more.
     ///
     /// # Errors
-    /// It does.
+    /// The result costs more.
     pub(crate) fn compare(
         &mut self,
         after: &Stats,
         sizes: &SizeTable,
     ) -> Result<(), Box<Diagnostic>> {
         let moved = amount(after.polynomials.movement.clone(), after.movement_bytes);
-        // What an operation that stays moves by itself (a space to depth, a gather that permutes)
-        // it moves in any lowering.
-        // What an alternative costs is the choice's, and naive lowering has its own.
+        // An operation that stays and moves bytes by itself (a space to depth, a gather that permutes) does so in any
+        // lowering. The prices of alternatives depend on the choice; naive lowering has its own.
         let priced = amount(after.polynomials.priced.clone(), after.priced_bytes);
         let stays = moved.minus(&self.converted(sizes), sizes);
         let stays = stays.minus(&priced, sizes);
         self.naive.add(&stays, sizes);
         let naive = self.naive.at(sizes);
-        // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
+        // If numbers stand in for sizes, the choice is made for those, and the bytes here are at other sizes.
         let costs = after.layout_bytes().saturating_add(after.copy_bytes);
         if self.stands_in || costs <= naive {
             return Ok(());
@@ -117,7 +116,7 @@ impl Totals {
         )))
     }
 
-    /// Remarks on what kept the search from all candidates and forms, and from all boundaries.
+    /// Adds remarks on limits that kept candidates, forms or boundaries out of the search.
     fn remark_limits(&self, tally: &Tally, moves: bool, cx: &mut PassContext) {
         if 0 < self.dropped && moves {
             let mut message = format!(
@@ -148,7 +147,7 @@ impl Totals {
         cx: &mut PassContext,
         folded: &Module,
     ) -> FoldReport {
-        // What nothing moves no other boundary makes better.
+        // If nothing is moved, no other boundary is better.
         let kept = self.kept.is_some() && after.movement_bytes != 0;
         self.remark_limits(&tally, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
@@ -157,7 +156,8 @@ impl Totals {
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
             .min(costs);
-        // A conversion of what is given might be written in place: both are counted only where nothing is converted.
+        // A converted value might be written in place of a copy of a given one. Both are counted only where nothing is
+        // converted.
         let given = if self.bound == 0 {
             0
         } else {
@@ -168,13 +168,13 @@ impl Totals {
             .by_choice
             .saturating_add(given)
             .min(after.copy_bytes.saturating_sub(self.copied));
-        // What repeats elements may trade what it repeats for what is converted before or behind it.
+        // An operation that repeats elements may trade repeated bytes for bytes converted before or behind it.
         let repeats = match self.copies.repeats {
             Repeats::Nothing => false,
             Repeats::Forced => self.bound != 0,
             Repeats::ByChoice => true,
         };
-        // Sums that saturate prove nothing.
+        // Saturated sums prove nothing.
         let proven = costs == bound && costs != u64::MAX && !kept && by_choice == 0 && !repeats;
         let proof = match (proven, self.unproven || by_choice != 0 || repeats) {
             (true, _) => Proof::Optimal,
@@ -189,7 +189,7 @@ impl Totals {
         left.add(&slower, &sizes);
         let bytes_after = left.at(&sizes);
         let left = left.polynomial();
-        // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
+        // The bound is a number. It has a polynomial if it is reached or is 0.
         let least = match bound {
             0 if self.copied == 0 && by_choice == 0 => after.polynomials.copy.clone(),
             n if n == costs && by_choice == 0 => left.clone(),

@@ -1,11 +1,16 @@
-//! Layouts that convert as many bytes or more, and that are better with the copies that they save.
+//! Layouts that convert as many bytes or more, and that cost less in total because they save copies.
 //!
-//! What is copied where a part of a value might have been read where it lies, or written where it is wanted, depends on the layouts of the value and on what
-//! all its readers take, so that it is known once all layouts are chosen. Where copies are left by that, the values that are copied are held in their other
-//! layouts, one after another, with all else as is best beside that, and what costs least with its copies is taken; then again from there.
+//! Some copies could be parts of other values, read or written in place. Whether they can depends on the layouts of the
+//! value and on what all its readers take, so it is known only once all layouts are chosen. If copies are left, the
+//! copied values are held in their other layouts, one after another, and everything else is chosen again. The choice
+//! with the least cost, copies included, is taken, and the search continues from there.
 //!
-//! # Cost
-//! As many choices as [`MOST_TRIALS`] says, [`MOST_ROUNDS`] times, of a function of at most [`MOST_GROUPS`] that copies something by choice; none of any other one.
+//! Example: a slice of columns is a copy if its reader wants its operand in one run. With the sliced value transposed,
+//! the slice is one run and is read in place.
+//!
+//!  # Cost
+//! [`MOST_TRIALS`] choices in each of [`MOST_ROUNDS`] rounds, for a function of at most [`MOST_GROUPS`] groups that
+//! copies something by choice. Nothing for any other function.
 
 use super::attempt::{Attempt, writable};
 use super::choose::Choice;
@@ -23,21 +28,21 @@ use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::{Func, Module, Op};
 
-/// Layouts that are tried from one choice on.
+/// The most layouts that are tried from one choice.
 const MOST_TRIALS: usize = 48;
-/// Groups of a function above which none is: each layout that is tried is a choice of all.
+/// The most groups of a function for which this is done: each trial is a choice for all of them.
 const MOST_GROUPS: usize = 1024;
-/// How often better layouts are looked for.
+/// The most rounds of looking for better layouts.
 const MOST_ROUNDS: usize = 4;
 
-/// A function with what it costs when copies have gone that need not be made.
+/// The cost of a function after copies that need not be made have been elided.
 struct Weighed {
     bytes: Bytes,
     /// The operations that copy by choice.
     copying: Vec<Op>,
 }
 
-/// A group that lies in a layout, whatever else does.
+/// A group that is held in a layout.
 type Held = (Group, LayoutId);
 
 /// A choice with one more group held.
@@ -50,7 +55,7 @@ struct Trial {
     weighed: Weighed,
 }
 
-/// Makes of an attempt a better one, if there is one.
+/// Replaces an attempt by a better one, if there is one.
 pub(super) fn for_copies(
     func: &Func,
     attempt: &mut Attempt,
@@ -60,13 +65,13 @@ pub(super) fn for_copies(
     if !shared.trades || cx.target.is_tiled() || MOST_GROUPS < attempt.graph.groups.len() {
         return;
     }
-    // Most functions leave nothing to save: what they cost is of no interest then.
+    // Most functions have no copies to save: their cost is not computed.
     let (module, copying) = elided(&attempt.emitted.func, &attempt.choice, cx);
     if copying.is_empty() {
         return;
     }
     let bytes = bytes(&module, cx);
-    // Elements that are no longer repeated do not pay for more than naive lowering moves and copies.
+    // A saving in repeated elements must not lead to more moved and copied bytes than in naive lowering.
     let sizes = SizeTable::new(&cx.bindings);
     let naive = attempt
         .naive
@@ -84,7 +89,7 @@ pub(super) fn for_copies(
         let Some(found) = found else {
             break;
         };
-        // Nothing converts less than the first choice.
+        // No choice converts less than the first one.
         let same = movement(found.choice.cost) == movement(attempt.choice.cost);
         attempt.choice = Choice {
             proven: attempt.choice.proven && same,
@@ -98,7 +103,7 @@ pub(super) fn for_copies(
     }
 }
 
-/// A function without the copies that need not be made, and what copies in it that another choice might not.
+/// A function without the copies that need not be made, and the remaining copies that another choice might save.
 fn elided(func: &Func, choice: &Choice, cx: &PassContext) -> (Module, Vec<Op>) {
     let mut module = laid(vec![func.clone()], cx);
     let (left, copying) = elide_copies::without_limit(&mut module, cx);
@@ -108,14 +113,14 @@ fn elided(func: &Func, choice: &Choice, cx: &PassContext) -> (Module, Vec<Op>) {
     (module, if saves { copying } else { Vec::new() })
 }
 
-/// Bytes that a function as it was written copies.
+/// Bytes that a function as written copies.
 fn copied(func: &Func, cx: &PassContext) -> u64 {
     let module = laid(vec![func.clone()], cx);
     let sizes = SizeTable::new(&cx.bindings);
     Stats::at(&module, &cx.registry, &sizes).copy_bytes
 }
 
-/// The storage groups of what operations of the folded function read and give, each once.
+/// The storage groups of operands and results of these operations of the folded function, each once.
 fn groups_of(func: &Func, attempt: &Attempt, copying: &[Op]) -> Vec<Group> {
     let mut seen: FastSet<Group> = FastSet::default();
     let pairs = attempt.emitted.operations.iter();
@@ -128,7 +133,7 @@ fn groups_of(func: &Func, attempt: &Attempt, copying: &[Op]) -> Vec<Group> {
     groups.filter(|&group| seen.insert(group)).collect()
 }
 
-/// What costs least with one more group held in another layout, if that is less.
+/// The cheapest choice with one more group held in another layout, if it costs less.
 fn better(
     func: &Func,
     attempt: &Attempt,
@@ -150,7 +155,7 @@ fn better(
             let mut fixed = held.to_vec();
             fixed.push((group, layout));
             let choice = scales.with_layouts(&search, &attempt.choice, &fixed);
-            // What it converts is a part of what it costs.
+            // The conversions are a part of the cost.
             let Some(choice) = choice.filter(|c| movement(c.cost) < best.bytes.all) else {
                 continue;
             };
@@ -180,7 +185,7 @@ fn better(
         });
     }
     if found.is_some() {
-        // Rules were counted when they fired first.
+        // Rules were counted when they first fired.
         let rules = shared.rules.clone();
         *shared = tables;
         shared.rules = rules;

@@ -1,10 +1,14 @@
 //! Computes cheap values once for each order that they are read in, where that moves fewer bytes than converting them.
 //!
-//! A conversion that stays of what a cheap operation gives (element-wise, a broadcast) may be read from the operation once more,
-//! of operands in that order: those that are there in it cost nothing, those that a cheap operation gives are computed once more
-//! themselves where that is less, and what is left is converted. Conversions that together save bytes so are gone from a second
-//! program, in which each such value has a copy of its own for the readers of each conversion; copies that want one layout are
-//! one. That program is folded as any other, and taken if it costs less than the one it came from.
+//! Example: `y = exp(x)` is read row-major and transposed, and `x` is available in both orders (it is a constant, say).
+//! Instead of a conversion of `y`, a second `exp` of the transposed `x` is computed.
+//!
+//! A conversion that stays may convert the result of a cheap operation: element-wise or a broadcast. The operation can
+//! be computed once more in the wanted order. Each operand is then either available in that order at no cost, or
+//! computed once more itself where that is cheaper, or converted. Conversions that save bytes in this way, alone or
+//! together, are replaced in a second program. There the readers of each conversion have a copy of each such value.
+//! Copies in one layout are shared. The second program is folded like any other, and is taken if it costs less than the
+//! one that it came from.
 
 use super::attempt::{Attempt, attempt};
 use super::costs::{bytes, laid};
@@ -22,51 +26,51 @@ use optc_check::stats::changes_space;
 use optc_ir::{Diagnostic, Dim, Func, Op, Operation, Registry, Type, Value};
 use optc_ops::View;
 
-/// How often copies are looked for in what the last ones led to.
+/// The most rounds of looking for copies in the result of the previous round.
 const MOST_ROUNDS: usize = 4;
 
-/// Values that are converted for one that is computed once more; with more it is converted itself.
+/// The most values that are converted for one repeated value. If there are more, the value itself is converted.
 const MOST_SOURCES: usize = 8;
 
-/// How often conversions are looked at again that may be worth it beside those that are.
+/// The most rounds of looking for conversions that are worth replacing beside those chosen already.
 const MOST_LOOKS: usize = 16;
 
-/// Groups of a function above which it is folded once more only for much.
+/// Above this number of groups, a function is folded once more only for a large saving.
 const MANY_GROUPS: usize = 1 << 10;
 
-/// Of a function of many groups, the part of its bytes that copies save at least: one of so many.
+/// For a function of many groups, copies must save at least one part in this many of its bytes.
 const LEAST_SHARE: u64 = 16;
 
-/// The families of operations that may run once more: what they compute costs less than what they read and write.
+/// Families of operations that may run once more: their computation costs less than their reads and writes.
 const CHEAP: &[&str] = &["elementwise", "broadcast"];
 
-/// A function some of whose values are computed several times.
+/// A function with some values computed several times.
 pub(super) struct Twice {
     pub(super) func: Func,
-    /// Operations that run once more, with the one of the function that it was made of.
+    /// Operations that run once more, with the operation of the function that each is a copy of.
     pub(super) ops: FastMap<Op, Op>,
-    /// Their results, and views of them.
+    /// Their results and views of these, with the value that each is a copy of.
     pub(super) values: FastMap<Value, Value>,
 }
 
 impl Twice {
-    /// The operation of the function before.
+    /// The operation of the original function.
     pub(super) fn op(&self, op: Op) -> Op {
         self.ops.get(&op).copied().unwrap_or(op)
     }
 
-    /// The value of the function before.
+    /// The value of the original function.
     pub(super) fn value(&self, value: Value) -> Value {
         self.values.get(&value).copied().unwrap_or(value)
     }
 
-    /// Whether an operation runs several times: where none does, it is the function before.
+    /// Returns whether some operation runs several times. Otherwise this is the original function.
     fn repeats(&self) -> bool {
         let mut seen: FastSet<Op> = FastSet::default();
         !self.func.body.iter().all(|&op| seen.insert(self.op(op)))
     }
 
-    /// Says of a fold of the function with copies what it is of the one before, and what that saves.
+    /// Rewrites a fold of the function with copies in terms of the original function, and records the saving.
     pub(super) fn name(&self, folded: &mut Folded, saved: u64) {
         for (old, _) in &mut folded.operations {
             *old = self.op(*old);
@@ -94,7 +98,7 @@ impl Twice {
     }
 }
 
-/// The operations that run several times, each with how often, by what stands for operations.
+/// The operations that run several times, with the number of runs, given pairs of old and new operations.
 fn times(operations: &[(Op, Op)]) -> FastMap<Op, usize> {
     let mut times: FastMap<Op, usize> = FastMap::default();
     for (old, _) in operations {
@@ -104,8 +108,8 @@ fn times(operations: &[(Op, Op)]) -> FastMap<Op, usize> {
     times
 }
 
-/// A function that computes values several times and costs less than `first`, with its fold and the bytes that it costs less;
-/// nothing where none was found.
+/// A function that computes values several times and costs less than `first`, with its fold and the bytes saved; `None`
+/// if none was found.
 pub(super) fn cheaper(
     func: &Func,
     first: &Attempt,
@@ -129,7 +133,7 @@ pub(super) fn cheaper(
         if let Some((last, _)) = &best {
             twice.compose(last);
         }
-        // Layouts of functions with unknown sizes are forgotten when another one begins.
+        // Layouts of functions with unknown sizes are dropped when another function begins.
         let mut tables = shared.clone();
         let Some(found) = twice.fold((functions, cx), &mut tables) else {
             break;
@@ -147,13 +151,13 @@ pub(super) fn cheaper(
     Some((twice, found, once - least))
 }
 
-/// Bytes of a folded function: what is moved, padded, copied and repeated, and what takes longer.
+/// The cost of a folded function in bytes: movement, padding, copies, repetitions and prices of slower orders.
 fn cost(func: &Func, cx: &PassContext) -> u64 {
     bytes(&laid(vec![func.clone()], cx), cx).all
 }
 
-/// The folds of a module's functions as they are, or, where the module costs as much without once copies have gone that need not
-/// be made, or fits its limit of memory only so, without values that are computed several times.
+/// The folds of a module's functions as they are, or with each value computed once. The latter is taken if, after
+/// copies are elided, the module costs no more that way, or fits its limit of memory only that way.
 pub(super) fn if_cheaper(
     all: Vec<Folded>,
     limit: Option<u64>,
@@ -185,7 +189,7 @@ pub(super) fn if_cheaper(
     all.into_iter().map(once).collect()
 }
 
-/// Remarks on what is computed several times.
+/// Adds remarks on values that are computed several times.
 pub(super) fn remark(func: &Func, folded: &Folded, cx: &mut PassContext) {
     for &(op, times) in &folded.repeated {
         let value = func.ops[op].results[0];
@@ -202,7 +206,7 @@ pub(super) fn remark(func: &Func, folded: &Folded, cx: &mut PassContext) {
     }
 }
 
-/// Whether an operation may run once more.
+/// Returns whether an operation may run once more.
 fn is_cheap(func: &Func, op: Op, registry: &Registry) -> bool {
     let (data, op_ref) = (&func.ops[op], func.op_ref(op));
     let family = registry.get(&data.name).map(|decl| decl.family_of(&op_ref));
@@ -218,25 +222,25 @@ fn is_cheap(func: &Func, op: Op, registry: &Registry) -> bool {
         && !changes_space(func, op, registry)
 }
 
-/// What a storage group may lie in.
+/// A group and a layout of it.
 type Key = (Group, LayoutId);
 
-/// Ports of the operation that gives a group, and what is wanted there.
+/// Operand ports of the operation that produces a group, and the layouts wanted there.
 type Wanted = Vec<(usize, Key)>;
 
-/// How a group comes to lie in a layout.
+/// The way in which a group gets a layout.
 #[derive(Clone)]
 enum Way {
-    /// It does.
+    /// It has the layout already.
     There,
     Converted,
     Computed(Wanted),
 }
 
-/// What is converted, with its bytes.
+/// Groups to convert, with the bytes of each conversion.
 type Sources = Vec<(Key, u64)>;
 
-/// A conversion in whose place a value may be computed.
+/// A conversion that may be replaced by a computation.
 struct Instead {
     key: Key,
     bytes: u64,
@@ -245,7 +249,7 @@ struct Instead {
 }
 
 impl Instead {
-    /// Bytes of what is converted for it besides what is converted in any case.
+    /// Bytes of the conversions that it needs, besides those that are paid for already.
     fn more(&self, paid: &FastSet<Key>) -> u64 {
         let more = self.sources.iter().filter(|(key, _)| !paid.contains(key));
         more.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -256,13 +260,13 @@ impl Instead {
 struct Plan<'a> {
     folded: &'a Attempt,
     ways: FastMap<Key, Way>,
-    /// By operation and port, or as a result of the function.
+    /// By operation and port, or by result of the function.
     readers: FastMap<(Op, usize), Key>,
     returns: FastMap<usize, Key>,
 }
 
 impl<'a> Plan<'a> {
-    /// Nothing where no copies save bytes.
+    /// `None` where no copies save bytes.
     fn of(
         func: &Func,
         folded: &'a Attempt,
@@ -304,7 +308,7 @@ impl<'a> Plan<'a> {
         any.then_some(plan)
     }
 
-    /// Finds who reads the conversions; those that something else reads as well.
+    /// Finds the readers of the conversions. Returns the conversions that have other readers as well.
     fn read_by(&mut self, func: &Func, chosen: &[Instead]) -> FastSet<Key> {
         let emitted = &self.folded.emitted;
         let graph = &self.folded.graph;
@@ -386,7 +390,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether conversions that go save so much that the function is folded once more for it: one of many groups takes long.
+/// Returns whether the saving justifies folding the function once more: that takes long for many groups.
 fn is_worth_a_fold(chosen: &[Instead], folded: &Attempt) -> bool {
     if folded.graph.groups.len() <= MANY_GROUPS {
         return true;
@@ -399,7 +403,8 @@ fn is_worth_a_fold(chosen: &[Instead], folded: &Attempt) -> bool {
     movement(folded.choice.cost) / LEAST_SHARE <= saved
 }
 
-/// The conversions that are worth it: each by itself, or together with others that want the same values converted.
+/// The conversions that are worth replacing: each by itself, or together with others that need the same values
+/// converted.
 fn worthwhile(all: Vec<Instead>) -> Vec<Instead> {
     let mut paid: FastSet<Key> = FastSet::default();
     let (mut chosen, mut left) = (Vec::new(), all);
@@ -415,7 +420,8 @@ fn worthwhile(all: Vec<Instead>) -> Vec<Instead> {
         paid.extend(sources.map(|(key, _)| *key));
         chosen.extend(more);
     }
-    // What is left saves nothing by itself; those that share all that they want converted may.
+    // The rest saves nothing one by one. Conversions that need exactly the same values converted may save bytes
+    // together.
     let mut alike: FastMap<Vec<Key>, Vec<Instead>> = FastMap::default();
     for instead in left {
         let mut keys: Vec<Key> = instead.sources.iter().map(|(key, _)| *key).collect();
@@ -436,7 +442,7 @@ fn worthwhile(all: Vec<Instead>) -> Vec<Instead> {
     chosen
 }
 
-/// Finds how groups may come to lie in layouts.
+/// Finds the ways in which groups may get layouts.
 struct Finder<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -446,7 +452,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// What may stand in the place of a conversion, if that converts no more bytes.
+    /// The computation that may replace a conversion, if it converts no more bytes.
     fn instead(&mut self, key: Key) -> Option<Instead> {
         let wanted = self.wanted(key)?;
         for &(_, operand) in &wanted {
@@ -470,7 +476,7 @@ impl Finder<'_> {
         from.saturating_add(layouts.bytes(layout))
     }
 
-    /// Whether a group lies in a layout already.
+    /// Returns whether a group has a layout already.
     fn is_there(&self, (group, layout): Key) -> bool {
         let all = &self.folded.candidates[group];
         let state = self.folded.choice.groups[group];
@@ -478,8 +484,8 @@ impl Finder<'_> {
         at.is_some_and(|at| at == state.produced || state.extras & (1u64 << at) != 0)
     }
 
-    /// What the cheap operation that gives a group wants at its operands to give it in a layout; nothing where there is none,
-    /// or where no views lead to that.
+    /// The layouts that a group's producer needs at its operands to produce the group in a layout. `None` if the
+    /// producer is not cheap, or if no views lead to such a layout.
     fn wanted(&mut self, (group, layout): Key) -> Option<Wanted> {
         let graph = &self.folded.graph;
         let (node, port) = graph.groups[group].producer?;
@@ -500,7 +506,7 @@ impl Finder<'_> {
         for (port, data) in node.ports.iter().enumerate().filter(|(_, p)| !p.is_result) {
             let member = graph.member(data.value)?;
             let longer = graph.shapes[data.value].iter().filter(|&&n| 1 < n).count();
-            // What has one order only lies in it.
+            // A value with only one possible order has that order.
             if longer < 2 || graph.groups[member.group].is_known() {
                 continue;
             }
@@ -511,7 +517,7 @@ impl Finder<'_> {
         Some(wanted)
     }
 
-    /// Finds out how a group comes to lie in a layout, and with it those that it is computed of.
+    /// Finds the way in which a group gets a layout, and the ways of the groups that it is computed of.
     fn find(&mut self, key: Key) {
         let mut open = vec![(key, false)];
         while let Some((key, is_ready)) = open.pop() {
@@ -566,7 +572,7 @@ struct Copier<'p, 'a> {
 }
 
 impl Copier<'_, '_> {
-    /// A value of a group that lies in a layout, computed for it.
+    /// The value, or a copy of it that is computed for this layout.
     fn copy(&mut self, func: &Func, value: Value, key: Key) -> Value {
         let mut open = vec![(value, key, false)];
         while let Some((value, key, is_ready)) = open.pop() {
@@ -605,8 +611,8 @@ impl Copier<'_, '_> {
         self.made.get(&(value, key)).copied().unwrap_or(value)
     }
 
-    /// The operands that have copies of their own where a value is computed once more: ports, values and what they lie in.
-    /// Nothing where the value is read as it is.
+    /// The operands that have copies of their own where a value is computed once more: ports, values and their layouts.
+    /// `None` where the value is read as it is.
     fn operands(&self, func: &Func, value: Value, key: Key) -> Option<Vec<(usize, Value, Key)>> {
         let Some(Way::Computed(wanted)) = self.plan.ways.get(&key) else {
             return None;
@@ -622,7 +628,7 @@ impl Copier<'_, '_> {
 }
 
 impl Twice {
-    /// Names what copies of copies were made of.
+    /// Maps copies of copies to what they were first copied from.
     fn compose(&mut self, last: &Twice) {
         for op in self.ops.values_mut() {
             *op = last.op(*op);
@@ -635,7 +641,7 @@ impl Twice {
         self.values.extend(values);
     }
 
-    /// Folds the function; copies that come out alike are joined, and what is left is folded again.
+    /// Folds the function. Copies that turn out equal are joined, and the function is folded again.
     fn fold(
         &mut self,
         (functions, cx): (&Functions<'_>, &PassContext),
@@ -649,7 +655,7 @@ impl Twice {
         }
     }
 
-    /// Joins operations that compute the same of the same; whether there are any.
+    /// Joins operations that compute the same result from the same operands. Returns whether there were any.
     fn join(&mut self, folded: &Attempt) -> bool {
         let new = &folded.emitted.func;
         let named = folded.emitted.operations.iter();
@@ -686,7 +692,7 @@ impl Twice {
         true
     }
 
-    /// Copies that nothing reads go, and what they were made of.
+    /// Drops copies that nothing reads, and originals that nothing reads any more.
     fn drop_unread(&mut self) {
         let copied: FastSet<Op> = self.ops.iter().flat_map(|(&a, &b)| [a, b]).collect();
         let mut read: FastSet<Value> = self.func.results.iter().copied().collect();

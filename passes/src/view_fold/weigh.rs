@@ -1,4 +1,5 @@
-//! What a function costs with one form of an operation, or one layout of a value, and all else as is best beside that.
+//! The cost of a function with one form of an operation or one layout of a value held, and everything else chosen
+//! again.
 
 use super::asked::Asked;
 use super::choose::{Choice, Copies, States};
@@ -10,7 +11,7 @@ use super::search::{Modes, Search};
 use super::solve::Starts;
 use optc_ir::entity::{EntityId, SideTable};
 
-/// The choice of a function as a problem that is solved with one variable held.
+/// The choice of a function as a problem that can be solved with some variables held.
 pub(crate) struct Scales {
     /// The forms of all operations.
     pub(crate) modes: SideTable<Node, Modes>,
@@ -19,12 +20,12 @@ pub(crate) struct Scales {
     groups: usize,
 }
 
-/// What a function costs.
+/// The cost of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
-    /// Bytes of all that the search decides about.
+    /// Bytes of everything that the search decides.
     pub(crate) bytes: u64,
-    /// Whether nothing with what is held costs less.
+    /// True if nothing cheaper exists with what is held.
     pub(crate) proven: bool,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Weight {
 type Held = (usize, Vec<bool>);
 
 impl Search<'_> {
-    /// The problem that a choice solves, with few further copies of each group.
+    /// The problem of a choice, with few further copies of each group.
     pub(crate) fn scales(&mut self) -> Option<Scales> {
         let modes = self.modes()?;
         let states = self.states(&modes, &Copies::few())?;
@@ -47,19 +48,19 @@ impl Search<'_> {
 }
 
 impl Scales {
-    /// What the function costs where a node has the form of this number; nothing where it cannot.
+    /// The cost where a node has the form of this number; `None` where that is infeasible.
     pub(crate) fn with_form(&self, node: Node, form: usize) -> Option<Weight> {
         let allowed = (0..self.modes[node].len()).map(|state| state == form);
         self.weight((self.groups + node.index(), allowed.collect()))
     }
 
-    /// What it costs where a group is produced in the candidate of this number; nothing where it cannot be.
+    /// The cost where a group is produced in the candidate of this number; `None` where that is infeasible.
     pub(crate) fn with_layout(&self, group: Group, candidate: usize) -> Option<Weight> {
         self.weight(self.produced_in(group, candidate))
     }
 
-    /// A choice that costs little where groups are produced in these layouts, near one without some of them; nothing where they
-    /// cannot be.
+    /// A choice of low cost where groups are produced in these layouts, near a choice in which some of them may have
+    /// others. `None` where that is infeasible.
     pub(super) fn with_layouts(
         &self,
         search: &Search<'_>,
@@ -90,12 +91,12 @@ impl Scales {
         (group.index(), allowed.collect())
     }
 
-    /// The cost with a variable in one of some states.
+    /// The cost with a variable in one of these states.
     fn weight(&self, held: Held) -> Option<Weight> {
         if !held.1.contains(&true) {
             return None;
         }
-        // Nothing is known of it.
+        // No assignment is known to start from.
         let starts = Starts {
             near: None,
             safe: &mut || None,

@@ -1,4 +1,7 @@
-//! Layouts that a row takes: those by default, those that go well with one at another port, those that waste least.
+//! Layouts that a row takes: defaults, layouts that fit one at another port, and layouts of least padding.
+//!
+//! Example: at the left operand of a matmul of shape (12, 128, 64), with roles batch, M and K, the default form has K
+//! in the lanes, M in the rows and the batch in the grid.
 
 use super::size_of;
 use super::takes::{accepts, role_order, takes};
@@ -10,11 +13,11 @@ use crate::view_fold::signature::{LabelDigit, Signature, TileRule};
 use optc_ir::Role;
 use optc_target::PortRole;
 
-/// Layouts that pad least which are looked at for a port of which nothing is known.
+/// How many layouts of least padding are tried at a port whose tile no other port determines.
 pub(super) const CHEAPEST: usize = 8;
 
-/// The two runs of a port by default: of each role that the row takes the last label, the later dimension in the
-/// lanes.
+/// The default runs of a port: the last label of each of the first two roles that the row takes, with the later
+/// dimension in the lanes.
 pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<LayoutId> {
     let rule = sig
         .tiles
@@ -25,7 +28,7 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
     let mut dims: Vec<usize> = (0..labels.len())
         .filter(|&d| labels[d].is_some_and(|l| chosen.contains(&l)) && 1 < sig.shapes[port][d])
         .collect();
-    // Batch and taps fill a tile only where nothing else does.
+    // Batch and taps fill a tile only where no other role does.
     let rank = |d: &usize| match labels[*d].map(|l| sig.port_role(l)) {
         Some(PortRole::Batch | PortRole::Tap) => 1,
         _ => 0,
@@ -40,7 +43,7 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
         let earlier = second.map(|second| second.min(first));
         pairs.push((Some(later), earlier));
     }
-    // Where the row does not take these two so, the first two that it takes.
+    // If the row does not take these two in these places, the first two that it takes.
     let all = (0..labels.len()).filter(|&d| labels[d].is_some() && 1 < sig.shapes[port][d]);
     let others: Vec<usize> = all.filter(|d| !dims.contains(d)).collect();
     dims.extend(others);
@@ -48,7 +51,7 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
         let rows = dims.iter().filter(|&&d| d != lane).map(|&d| Some(d));
         pairs.extend(rows.chain([None]).map(|row| (Some(lane), row)));
     }
-    // What has a single element along all roles of a place leaves it empty.
+    // If all roles of a place have a single element, the place is empty.
     pairs.extend(dims.iter().map(|&row| (None, Some(row))));
     pairs.push((None, None));
     let whole = |dim: usize| Run {
@@ -62,7 +65,7 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
     })
 }
 
-/// Of each role one label, which fills a place of the tile at every port that has it.
+/// One label for each role: it fills a place of the tile at every port that has the label.
 pub(super) fn representatives(sig: &Signature, rule: &TileRule) -> Vec<usize> {
     let mut roles: Vec<PortRole> = Vec::new();
     let mut chosen = Vec::new();
@@ -91,13 +94,13 @@ pub(super) fn representatives(sig: &Signature, rule: &TileRule) -> Vec<usize> {
     chosen
 }
 
-/// Digits of dimensions that fill a place: dimension, divisor, extent.
+/// Digits that fill a place: dimension, divisor, extent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) digits: Vec<(usize, u64, u64)>,
 }
 
-/// A form with these runs; the rest numbers tiles, in the order of `hint` and else in the logical one.
+/// A form with these runs. The other digits number tiles, in the order of `hint`, else in the logical order.
 pub(super) fn build(
     sig: &Signature,
     port: usize,
@@ -162,7 +165,7 @@ pub(super) fn build(
     })
 }
 
-/// Gives the digits that stand in `hint` the order that they have there.
+/// Sorts the digits that stand in `hint` by their order there.
 pub(super) fn reorder(sig: &Signature, port: usize, grid: &mut [Digit], hint: &[LabelDigit]) {
     let labels = sig.labels(port);
     let place = |d: &Digit| {
@@ -179,7 +182,7 @@ pub(super) fn reorder(sig: &Signature, port: usize, grid: &mut [Digit], hint: &[
     }
 }
 
-/// The run of digits of an order in one place, as far as a port has them.
+/// The run of an order's digits in one place, as far as a port has them.
 pub(super) fn run_at(
     sig: &Signature,
     port: usize,
@@ -202,8 +205,8 @@ pub(super) fn run_at(
     (!digits.is_empty()).then_some(Run { digits })
 }
 
-/// Layouts at other ports that go well with this one at this port: the run that both have stays, the other place is
-/// filled by what the row takes there; in both orientations.
+/// Layouts at other ports that fit this one at this port. The run that both ports have stays. The other place is filled
+/// with digits that the row takes there. Both orientations are tried.
 pub(crate) fn transfers(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -247,7 +250,7 @@ pub(crate) fn transfers(
     out.into_iter().collect()
 }
 
-/// Whole dimensions of a port that the other port lacks, the last of each role.
+/// Whole dimensions of a port that the other port lacks, the last one of each role.
 pub(super) fn fillers(sig: &Signature, from: usize, port: usize) -> Vec<Option<Run>> {
     let mut roles: Vec<PortRole> = Vec::new();
     let mut all = Vec::new();
@@ -271,7 +274,7 @@ pub(super) fn fillers(sig: &Signature, from: usize, port: usize) -> Vec<Option<R
     all
 }
 
-/// The layouts of a port that the row takes and that waste least: whole dimensions in lanes and rows.
+/// The layouts of least padding that the row takes at a port: whole dimensions in lanes and rows.
 pub(crate) fn cheapest(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -312,8 +315,8 @@ pub(crate) fn cheapest(
     found.into_iter().take(n).map(|(_, id)| id).collect()
 }
 
-/// The layouts of the operand of a slice that waste least of those with nothing that is cut in their tiles, which may
-/// be read where they lie; at most `n`.
+/// The layouts of least padding of a slice's operand that have no cut dimension in their tiles, so that the slice may
+/// be in place. At most `n`.
 pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<LayoutId> {
     let shape = &sig.shapes[0];
     let kept = |dim: &usize| {
@@ -328,7 +331,7 @@ pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<Lay
     let mut found: Vec<(u64, LayoutId)> = Vec::new();
     for &lane in &kept {
         let beside = kept.iter().copied().filter(|&row| row != lane).map(Some);
-        // A value of one dimension fills its rows with it.
+        // A value of one dimension has empty rows.
         let alone = (rank == 1).then_some(None);
         for row in beside.chain(alone) {
             let form = build(sig, 0, Some(whole(lane)), row.map(whole), &[]);

@@ -1,4 +1,8 @@
-//! Forms of an operation: parts of all ports that agree.
+//! Forms of an operation, joined from parts of all ports that agree.
+//!
+//! Example: the result of a matmul has a run of M in the rows and a run of N in the lanes. A form joins it with a part
+//! of the left operand that has the same run of M, and a part of the right operand that has the same run of N. The two
+//! operands must have the same run of K.
 
 use super::Part;
 use super::build::{CHEAPEST, Run, build, cheapest};
@@ -8,17 +12,17 @@ use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::signature::Signature;
 use optc_target::PortRole;
 
-/// Parts of one port that are joined with those of others.
+/// The most parts of one port that are joined with those of others.
 pub(super) const MOST_PARTS: usize = 24;
 
-/// Forms that the parts of all ports join to.
+/// The most forms that are joined from the parts of all ports.
 pub(super) const MOST_FORMS: usize = 512;
 
-/// Parts of ports, and the layouts there that have them.
+/// The parts of each port, and the layouts there with these parts.
 pub(crate) type PortParts = Vec<Vec<(Part, Vec<LayoutId>)>>;
 
-/// The forms that parts of all ports join to: per port the layouts that it may have. A port of which no layout is
-/// known to have the part that the others want gets one made.
+/// The forms that are joined from parts of all ports: per port the layouts that it may have. If no known layout of a
+/// port has the part that the others demand, one is made.
 pub(crate) fn join(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -34,7 +38,7 @@ pub(crate) fn join(
     };
     let parts: &PortParts = &parts.iter().map(of_rule).collect();
     let n = sig.n_ports();
-    // The result and the data are asked first: what is in their tiles says what is in all others.
+    // The result and the data come first: their tiles determine those of all other ports.
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by_key(|&p| (p < sig.n_operands && p != 0, p == 0));
     let mut chosen: Vec<Option<&Part>> = vec![None; n];
@@ -81,7 +85,7 @@ pub(super) fn descend<'p>(
         descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
         chosen[port] = None;
     }
-    // With more candidates there are the forms of fewer too.
+    // With more candidates, the forms that fewer candidates give are there too.
     let made = made((sig, rule), layouts, port, chosen);
     if let Some(made) = made.filter(|id| !seen.contains(id)) {
         ids[port] = vec![made];
@@ -155,7 +159,7 @@ pub(super) fn made(
         }
     }
     if runs.is_empty() {
-        // Nothing says what is in its tile: row-major if that is taken, else what pads least.
+        // Nothing determines the tile: row-major if it is taken, else the layout of least padding.
         let natural = layouts.row_major(shape, sig.bits[port]);
         let all = [natural]
             .into_iter()

@@ -1,11 +1,14 @@
-//! What every layout that a row takes at a port pads at least.
+//! Lower bounds of the padding of the layouts that a row takes at a port.
+//!
+//! Example: with 128 lanes, a dimension of 100 elements in the lanes is padded to 128. No layout with this dimension
+//! whole in the lanes has less padding than 28 positions a line.
 
 use super::takes::may_end_in;
 use crate::view_fold::layouts::Layouts;
 use crate::view_fold::signature::{Signature, TileRule};
 use optc_target::PortRole;
 
-/// What every layout that the row takes at a port pads at least, in bytes.
+/// The least padding, in bytes, of any layout that the row takes at a port.
 pub(crate) fn least_padding(
     sig: &Signature,
     layouts: &Layouts,
@@ -39,7 +42,7 @@ pub(crate) fn least_padding(
         if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct || written {
             return 0;
         }
-        // Of each kind, how many elements there are along it.
+        // The number of elements along each kind of role.
         let mut kinds: Vec<(PortRole, u64)> = Vec::new();
         let dims = sig.labels(port).iter().zip(shape);
         for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
@@ -81,18 +84,18 @@ pub(crate) fn least_padding(
     all(least).saturating_sub(all(elements))
 }
 
-/// Of the runs that a digit of so many elements has, the one that is padded to whole lanes and least so: its elements
-/// and its positions. Nothing where all of them are whole lanes.
+/// Of the runs that divide a digit of `extent` elements and are no multiple of the lanes, the one with the least
+/// padding: its elements and its positions. `None` where all of them fill whole lanes.
 pub(crate) fn least_padded_run(layouts: &Layouts, bits: u32, extent: u64) -> Option<(u64, u64)> {
     let runs = divisors(extent).into_iter();
     if runs.as_slice() == [1] {
-        // Of very many elements nothing is known.
+        // For very large extents nothing is known.
         return Some((1, 1));
     }
     least_padded(layouts, bits, runs)
 }
 
-/// The same of runs of a part of one digit and some of what a larger value has beside it.
+/// [`least_padded_run`] for runs of a part of one digit and some elements of what a larger value has beside it.
 pub(crate) fn least_crossing_run(
     layouts: &Layouts,
     bits: u32,
@@ -109,7 +112,7 @@ pub(crate) fn least_crossing_run(
     least_padded(layouts, bits, runs)
 }
 
-/// Of these runs the one that is padded and least so: its elements and its positions.
+/// Of these runs, the padded one with the least padding for each element: its elements and its positions.
 pub(super) fn least_padded(
     layouts: &Layouts,
     bits: u32,
@@ -124,7 +127,7 @@ pub(super) fn least_padded(
     })
 }
 
-/// What the lines of one alternative pad at least at a port, in bytes.
+/// The least padding of the lines of one alternative at a port, in bytes.
 pub(crate) fn least_line_padding(
     sig: &Signature,
     layouts: &Layouts,
@@ -140,8 +143,8 @@ pub(crate) fn least_line_padding(
     all(least_line(sig, layouts, rule, port, innermost)).saturating_sub(all(elements))
 }
 
-/// The fewest positions of the port of a common order that has all its labels, where the innermost run is of one
-/// dimension and padded up.
+/// The fewest positions of a port that has all labels of a common order, if the innermost run is of one dimension and
+/// padded up.
 pub(super) fn least_run(sig: &Signature, port: usize, innermost: Option<usize>) -> Option<u64> {
     let count = |port: usize| sig.labels(port).iter().flatten().count();
     if sig.lines.is_none() || count(port) < count(sig.fullest) {
@@ -192,8 +195,7 @@ pub(super) fn least_line(
     lanes.map(padded).min().unwrap_or(elements)
 }
 
-/// The divisors of a number, 1 left out unless there is no other; of one with very many elements 1 alone, which pads
-/// nothing.
+/// The divisors of a number, without 1 unless there is no other. For a very large number 1 alone, which has no padding.
 pub(super) fn divisors(n: u64) -> Vec<u64> {
     const MOST: u64 = 1 << 24;
     if n <= 1 || MOST < n {

@@ -1,9 +1,9 @@
-//! Operations whose ports take tiles by roles: which digits may stand in lanes and rows, and which ports agree.
+//! Operations whose ports take tiles by roles: the digits that may stand in lanes and rows, and the agreement of ports.
 //!
-//! A *part* is the set of digits in the tile of one port, in terms of labels. Two ports agree if the digits of the
-//! labels that both have are the same in their parts: the same run of M at the left operand and the result of a
-//! contraction, the same run of K at both operands. Which of the two stands in the lanes, and in which order the
-//! others number tiles, is each port's own.
+//! A *part* is the set of digits in the tile of one port, in terms of labels. Two ports agree if their parts have the
+//! same digits of the labels that both have. In a contraction, the left operand and the result have the same run of M,
+//! and both operands have the same run of K. Each port decides for itself which of its two runs is in the lanes, and in
+//! which order its other digits number tiles.
 
 mod build;
 mod join;
@@ -20,25 +20,26 @@ pub(crate) use takes::{
     accepts, along_role, is_taken_by, lists, lists_lanes, may_end_in, rules_of,
 };
 
-/// What fills one place of a tile.
+/// The digits that fill one place of a tile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PartRun {
-    /// Major to minor; a whole label has the extent 0, since a window's differ from port to port.
+    /// Major to minor. A whole label has the extent 0, because the extents of a window's labels differ from port to
+    /// port.
     digits: Vec<LabelDigit>,
-    /// Positions of the place: digits that fill whole tiles may be cut there.
+    /// Positions of the place. Digits that fill whole tiles may be cut there.
     tile: u64,
 }
 
-/// What stands in the tile of a port.
+/// The digits in the tile of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Part {
     /// The runs, the one with the lower label first.
     runs: Vec<PartRun>,
-    /// The alternatives that take it there, as a set.
+    /// The alternatives that take the part at the port, as a set.
     pub(crate) rules: u64,
 }
 
-/// Alternatives of a row that are told apart.
+/// The most alternatives of a row that are distinguished.
 pub(crate) const MOST_RULES: usize = 64;
 
 fn size_of(sig: &Signature, port: usize, label: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! What stands in the tile of a layout at a port, and which two ports agree.
+//! The part of a layout at a port, and the agreement of two ports.
 
 use super::takes::{role_order, rules_at};
 use super::{Part, PartRun, size_of};
@@ -6,7 +6,7 @@ use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::physical::Place;
 use crate::view_fold::signature::{LabelDigit, Signature};
 
-/// What stands in the tile of a layout at a port, where the row takes it there.
+/// The part of a layout at a port; `None` where the row does not take it there.
 pub(crate) fn parts(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -16,7 +16,7 @@ pub(crate) fn parts(
     let order = role_order(sig, layouts, port, layout)?;
     let rules = rules_at(sig, port, &order);
     let mut tile = layouts.tile(layout);
-    // Only whole tiles of the machine are numbered alike: of fewer rows the run is what it is.
+    // Only whole tiles of the machine are numbered in the same way. In a tile with fewer rows the run cannot be cut.
     if tile[0] != layouts.most_rows(sig.bits[port]) {
         tile[0] = u64::MAX;
     }
@@ -48,7 +48,8 @@ pub(super) fn runs_of(
     runs
 }
 
-/// A run of whole tiles goes on in the digits of its outermost label that number tiles, wherever these stand.
+/// A run of whole tiles is extended by the digits of its outermost label that number tiles, wherever these stand in the
+/// grid.
 pub(super) fn extend(run: &mut [LabelDigit], order: &[LabelDigit], tile: u64) {
     let product = run.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
     let Some(outer) = run.first_mut().filter(|_| product.is_multiple_of(tile)) else {
@@ -65,7 +66,7 @@ pub(super) fn extend(run: &mut [LabelDigit], order: &[LabelDigit], tile: u64) {
     }
 }
 
-/// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
+/// Returns whether a port is an operand after the second, such as a bias. Its tile does not concern other ports.
 pub(super) fn is_aside(sig: &Signature, port: usize) -> bool {
     (2..sig.n_operands).contains(&port)
 }
@@ -73,8 +74,8 @@ pub(super) fn is_aside(sig: &Signature, port: usize) -> bool {
 /// A digit of a run: label, divisor, extent, and whether it is the whole label.
 pub(super) type RunDigit = (usize, u64, u64, bool);
 
-/// Whether two ports have the same runs of the labels that both have. A run of whole tiles is each of its inner
-/// digits that are whole tiles too.
+/// Returns whether two ports have the same runs of the labels that both have. A run of whole tiles equals any of its
+/// inner parts that fills whole tiles too.
 pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Part)) -> bool {
     if is_aside(sig, p) || is_aside(sig, q) {
         return true;
@@ -92,7 +93,7 @@ pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Pa
         part.runs.iter().filter_map(run).collect()
     };
     let (x, y) = (shared(a, p), shared(b, q));
-    // Of one place of the tile: what one port has there the other one has in its grid.
+    // With lines there is one place in a tile. A label there at one port may be in the grid at the other.
     if sig.lines.is_some() && (x.is_empty() || y.is_empty()) {
         return true;
     }
@@ -104,7 +105,8 @@ pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Pa
         })
 }
 
-/// Whether two runs are one: from the minor end digit by digit, what is left of the longer one numbering whole tiles.
+/// Returns whether two runs are equal. They are compared digit by digit from the minor end. The rest of the longer one
+/// must number whole tiles.
 pub(super) fn same_run((a, tile_a): (&[RunDigit], u64), (b, tile_b): (&[RunDigit], u64)) -> bool {
     let (mut i, mut j) = (a.len(), b.len());
     let mut product = 1u64;
@@ -118,7 +120,7 @@ pub(super) fn same_run((a, tile_a): (&[RunDigit], u64), (b, tile_b): (&[RunDigit
             (i, j) = (i - 1, j - 1);
             continue;
         }
-        // One of them goes on in its label: the rest of it numbers tiles.
+        // One run has more elements of the label: the rest of it numbers tiles.
         let (long, short, tile, ends) = match ea < eb {
             true => (eb, ea, tile_b, i == 1),
             false => (ea, eb, tile_a, j == 1),

@@ -1,4 +1,4 @@
-//! Which layouts the alternatives of a row take at a port, the other ports left aside.
+//! Layouts that the alternatives of a row take at a port, the other ports left aside.
 
 use super::{MOST_RULES, size_of};
 use crate::view_fold::label_order::label_order;
@@ -8,8 +8,8 @@ use crate::view_fold::signature::{LabelDigit, LabelOrder, Signature, TileRule};
 use optc_ir::{FreedomClass, Role};
 use optc_target::PortRole;
 
-/// The order of labels of a layout, as rows that speak of roles read it: where none takes its rows and these number tiles
-/// as well, in the grid.
+/// The order of labels of a layout, as rows with roles read it. If no alternative takes its rows, and these rows could
+/// number tiles as well, they are read as digits of the grid.
 pub(super) fn role_order(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -33,7 +33,7 @@ pub(super) fn rules_at(sig: &Signature, port: usize, order: &[LabelDigit]) -> u6
     taken.fold(0, |set, (i, _)| set | (1 << i))
 }
 
-/// Whether lanes and rows of a port hold what an alternative of one order at all ports lists for them.
+/// Returns whether lanes and rows of a port hold only roles that an alternative of one common order lists for them.
 pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
     let Some(places) = rule.ports.get(port) else {
         return true;
@@ -53,13 +53,13 @@ pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         };
         places[place].as_ref().is_none_or(listed) || between_tiles()
     };
-    // What numbers tiles beside empty rows may be read as rows.
+    // Digits that number tiles beside empty rows may be read as rows.
     let stands = |place| order.iter().any(|digit| digit.place == place);
     let loose = rule.subview && stands(Place::Grid) && !stands(Place::Row);
     !loose && order.iter().all(listed)
 }
 
-/// Whether an alternative takes an order at a port, the other ports left aside.
+/// Returns whether an alternative takes an order at a port, the other ports left aside.
 pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
     if rule.shares_all || rule.logical {
         return false;
@@ -75,13 +75,13 @@ pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         let mut own: Option<PortRole> = None;
         let slides = |d: &LabelDigit| sig.freedom.labels[d.label].granule == 1;
         let in_place = || order.iter().filter(|d| d.place == place);
-        // Dimensions along which a window slides are no one run.
+        // Dimensions along which a window slides do not form one run.
         if 1 < in_place().count() && in_place().any(slides) {
             return false;
         }
         for digit in order.iter().filter(|d| d.place == place) {
             let role = sig.port_role(digit.label);
-            // A run is of one role.
+            // A run has one role.
             if own.is_some_and(|own| own != role) {
                 return false;
             }
@@ -104,7 +104,7 @@ pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
     !is_underfilled(sig, rule, port, &seen)
 }
 
-/// Whether the lanes are filled, where a dimension of the port may fill them.
+/// Returns whether the lanes are filled, if the port has a dimension that may fill them.
 pub(super) fn fills_lanes(
     sig: &Signature,
     rule: &TileRule,
@@ -123,7 +123,7 @@ pub(super) fn fills_lanes(
     !short && !long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
 }
 
-/// Whether the innermost run of an order has so many elements of one dimension, padding counted.
+/// Returns whether the innermost run of an order has at least `run` elements of one dimension, padding included.
 pub(super) fn has_run(order: &[LabelDigit], run: u64) -> bool {
     let Some(last) = order.last() else {
         return true;
@@ -133,7 +133,7 @@ pub(super) fn has_run(order: &[LabelDigit], run: u64) -> bool {
     padded || run <= last.extent
 }
 
-/// Whether a place of the tile is left empty though the port has a dimension for it.
+/// Returns whether a place of the tile is empty though the port has a dimension for it.
 pub(super) fn is_underfilled(
     sig: &Signature,
     rule: &TileRule,
@@ -155,7 +155,7 @@ pub(super) fn is_underfilled(
     rule.distinct && seen.len() < open.len().min(2)
 }
 
-/// Whether an alternative takes layouts at a port whose innermost digit is of this label.
+/// Returns whether an alternative takes layouts at a port whose innermost digit has this label.
 pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: usize) -> bool {
     if rule.shares_all || rule.logical || rule.is_any() {
         return true;
@@ -169,7 +169,7 @@ pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: u
     listed(label) || !long.any(listed)
 }
 
-/// Whether an alternative lists roles for the lanes of a port that has one of them.
+/// Returns whether an alternative lists roles for the lanes of a port, and the port has one of them.
 pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool {
     if rule.shares_all || rule.logical || rule.is_any() {
         return false;
@@ -182,7 +182,7 @@ pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool
     long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
 }
 
-/// How many elements a port has along the role of a label.
+/// The number of elements that a port has along the role of a label.
 pub(crate) fn along_role(sig: &Signature, port: usize, label: usize) -> u64 {
     let role = sig.port_role(label);
     let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
@@ -190,7 +190,7 @@ pub(crate) fn along_role(sig: &Signature, port: usize, label: usize) -> u64 {
     own.fold(1u64, |n, (_, &size)| n.saturating_mul(size))
 }
 
-/// Whether one alternative takes a layout at a port.
+/// Returns whether one alternative takes a layout at a port.
 pub(crate) fn is_taken_by(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -202,8 +202,8 @@ pub(crate) fn is_taken_by(
     order.is_some_and(|order| takes(sig, rule, port, &order))
 }
 
-/// Whether the operation works along a digit as well as along its whole label: no window slides over it, and the
-/// weights of a window operation are cut alike.
+/// Returns whether the operation works along a digit as well as along its whole label. No window may slide over it. A
+/// cut channel of a window operation must be cut in the weights too.
 pub(super) fn may_be_cut(sig: &Signature, port: usize, digit: &LabelDigit) -> bool {
     if digit.div == 1 && digit.extent == size_of(sig, port, digit.label) {
         return true;
@@ -215,7 +215,7 @@ pub(super) fn may_be_cut(sig: &Signature, port: usize, digit: &LabelDigit) -> bo
     along && (!window || !channel || sig.n_operands < 2 || sig.has_label(1, digit.label))
 }
 
-/// Whether some alternative takes a layout at a port, the other ports left aside.
+/// Returns whether some alternative takes a layout at a port, the other ports left aside.
 pub(crate) fn accepts(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -236,7 +236,7 @@ pub(crate) fn accepts(
     }) || rules_of(sig, layouts, port, layout) != 0
 }
 
-/// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
+/// The alternatives with roles that take a layout at a port, the other ports left aside, as a set.
 pub(crate) fn rules_of(
     sig: &Signature,
     layouts: &mut Layouts,
