@@ -1,17 +1,17 @@
-//! Which arguments and results may change their layouts.
+//! Freedom and pins of the layouts of arguments and results.
 
 use indexmap::IndexMap;
 
-/// What is said about the boundary of the functions.
+/// Options for the boundary of functions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Boundary {
-    /// `--free-boundary`: every argument and result may have any layout, but for an argument that shares
-    /// its memory with results (`hbir.alias` of its port, their numbers), and these.
+    /// `--free-boundary`: every argument and result may have any layout. Exceptions are an argument that shares its
+    /// memory with results (the attribute `hbir.alias` of its port has their numbers) and these results.
     pub free_all: bool,
-    /// `--free-boundary=x,y`: these may.
+    /// `--free-boundary=x,y`: these ports may have any layout.
     pub free: Vec<String>,
-    /// `--pin-boundary`: also the boundary of a bare-op file keeps its layouts.
+    /// `--pin-boundary`: the boundary of a bare-op file keeps its layouts, too.
     pub pin_bare: bool,
-    /// `--pin x='{…}'`: the layout of a port, as its encoding's notation.
+    /// `--pin x='{…}'`: the layout of a port, in the notation of its encoding.
     pub pins: IndexMap<String, optc_layout::Notation>,
 }

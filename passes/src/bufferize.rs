@@ -1,4 +1,5 @@
-//! Who shares memory: views lie in the bytes of what they view, and element-wise operations write over what dies there.
+//! Decides which values share memory: views lie in the bytes of their operand, and element-wise operations write over
+//! operands that die there.
 //!
 //! ```ir before
 //! func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
@@ -23,32 +24,34 @@
 //!
 //! Every result of every operation gets a [`Place`]:
 //! 1. `constant`, if it is known at compile time;
-//! 2. `alias`, if it only renames the elements of its operand where they lie (a view, a reshape or a conversion that moves
-//!    nothing) or is a part or a repetition of them: a `subview`, or a result that is `in_place`;
-//! 3. `over`, if it is element-wise, an operand of the same bytes is read for the last time there, and nobody else needs
-//!    that memory; of several such operands the one whose memory is the oldest;
-//! 4. `inside`, if an operation that runs later wants it in its own result, as `elide-copies` found: it is written there, in
-//!    the steps that this takes, and what lies in it by `alias` with it;
-//! 5. `pieces`, if its operation is `in_pieces`: whoever reads it reads the operands, which live as long;
-//! 6. `result`, if it, or what lies in its bytes, is what the function returns;
+//! 2. `alias`, if it lies in the bytes of its operand: it only renames the elements (a view, a reshape, or a conversion
+//!    that moves nothing), or it is a part or a repetition of them (a `subview`, or a result that is `in_place`);
+//! 3. `over`, if its operation is element-wise, reads an operand of the same size for the last time, and no other value
+//!    needs that memory; among several such operands the one with the oldest memory;
+//! 4. `inside`, if a later operation needs it in its own result, as `elide-copies` found: it is written there directly,
+//!    with the strides that this takes, and so are its aliases;
+//! 5. `pieces`, if its operation is `in_pieces`: its readers read the operands, which live as long as it does;
+//! 6. `result`, if the function returns it, or a value in its bytes;
 //! 7. `own` memory otherwise, which `plan-memory` places.
 //!
 //! # Soundness
-//! 1. An alias is written nowhere but where its parent is: an operation that writes `over` memory is the last to read
-//!    any value in it, aliases included.
-//! 2. An element-wise operation reads of that operand the element that it writes, and no other: dimensions of both stand
-//!    for the same loops, the layouts are one function, and what else it reads of this memory is the same value.
-//! 3. Arguments and constants are not the function's own, and never written.
-//! 4. An operation of a group that runs tile by tile writes over what its group makes alone: another program may still read the rest.
-//! 5. A part lies among other elements and is not written over. One that is returned is copied to the caller.
-//! 6. What is written inside another value is what the checker of parts accepts: one writer a byte. The whole lives from the
-//!    first of these writes on. An operation that is not element-wise and reads something in that memory writes nothing else
-//!    into it; the operand is copied then.
+//! 1. An alias is written only where its parent is. An operation that writes `over` memory is the last one to read any
+//!    value in it, aliases included.
+//! 2. An element-wise operation reads of that operand only the element that it writes: dimensions of both stand for the
+//!    same loops, the layouts are one function, and any other operand in this memory is the same value.
+//! 3. Arguments and constants do not belong to the function and are never written.
+//! 4. An operation of a group that runs tile by tile writes only over values that its own group makes, because another
+//!    program may still read the rest of any other value.
+//! 5. A part lies among other elements and is not written over. A part that is returned is copied to the caller.
+//! 6. A value is written inside another one only as the checker of parts accepts it: one writer a byte. The whole lives
+//!    from the first of these writes on. An operation that is not element-wise and reads a value in that memory writes
+//!    nothing else into it; the operand is copied then.
 //!
-//! With `max-live=N` a program of which more than N bytes are alive at once is refused.
+//! With `max-live=N` a program with more than N bytes alive at once is refused.
 //!
 //! # Not done
-//! Operations that are not element-wise never write over an operand. Tiles keep no memory here: values inside a group have places as all others.
+//! Operations that are not element-wise never write over an operand. Tiles have no memory of their own here: values
+//! inside a group have places like all others.
 //!
 //! # Cost
 //! Linear in operations and operands.
@@ -107,7 +110,7 @@ impl Pass for Bufferize {
     }
 }
 
-/// Writes which values of a module share memory.
+/// Writes into a module which of its values share memory.
 fn share(module: &mut Module, registry: &Registry) {
     memory::clear(module);
     let effects = Effects::of_module(module, registry);
@@ -124,11 +127,11 @@ fn share(module: &mut Module, registry: &Registry) {
     State::Bufferized.set(module);
 }
 
-/// The memory of their own that values of each function have, as the module says, or as `bufferize` would decide where it
-/// says nothing; see [`optc_check::memory_of`].
+/// The memory that values of each function have for themselves, as the module states, or as `bufferize` would decide if
+/// it states nothing; see [`optc_check::memory_of`].
 ///
 /// # Errors
-/// What the module says of its memory is refused.
+/// The module's statements about its memory are refused.
 pub fn memory_of(
     module: &Module,
     registry: &Registry,
@@ -142,7 +145,7 @@ pub fn memory_of(
     optc_check::memory_of(&shared, registry, sizes)
 }
 
-/// Refuses a module of which more than `limit` bytes are alive at once.
+/// Refuses a module with more than `limit` bytes alive at once.
 pub(crate) fn check_limit(
     module: &Module,
     limit: u64,
@@ -158,10 +161,11 @@ pub(crate) fn check_limit(
     }
 }
 
-/// Buffers that are named in an error.
+/// The most buffers that are named in an error.
 const NAMED: usize = 5;
 
-/// The error of a function of which more than `limit` bytes are alive at once: how many, where, and of what.
+/// The error for a function with more than `limit` bytes alive at once: how many, at which operation, and in which
+/// buffers.
 pub(crate) fn above_limit(func: &Func, buffers: &[Buffer], limit: u64) -> Diagnostic {
     let (bytes, place) = most_alive(buffers);
     let message = format!(
@@ -185,10 +189,10 @@ pub(crate) fn above_limit(func: &Func, buffers: &[Buffer], limit: u64) -> Diagno
     diag.note(format!("alive there: {}{more}", named.join("; ")))
 }
 
-/// The limit that the option `max-live` of a pass gives.
+/// The limit that the option `max-live` of a pass states.
 ///
 /// # Errors
-/// It is no number of bytes.
+/// It is not a number of bytes.
 pub(crate) fn limit(options: &Options, info: &PassInfo) -> Result<Option<u64>, Box<Diagnostic>> {
     match options.get(info, MAX_LIVE.name) {
         text if text == MAX_LIVE.default => Ok(None),
@@ -196,14 +200,14 @@ pub(crate) fn limit(options: &Options, info: &PassInfo) -> Result<Option<u64>, B
     }
 }
 
-/// The option of passes that decide what is alive, or judge it.
+/// The option of passes that decide which values are alive, or check it.
 pub(crate) const MAX_LIVE: OptionInfo = OptionInfo {
     name: "max-live",
     default: "none",
     summary: "bytes that may be alive at once, at the sizes that costs are compared at",
 };
 
-/// The most bytes that are alive at once in a function of a module, at these sizes of names: of [`memory_of`].
+/// The most bytes that are alive at once in any function of a module, at these sizes of names, by [`memory_of`].
 ///
 /// # Errors
 /// As for [`memory_of`].
@@ -217,16 +221,16 @@ pub fn live_bytes(
     Ok(most.max().unwrap_or(0))
 }
 
-/// What is known of the memory that values share, kept at the value that was there first.
+/// Facts about memory that values share, kept at the value that was there first.
 #[derive(Clone, Copy, Default)]
 struct Shared {
-    /// The operation of the body that is the first to write it.
+    /// The position of the first operation that writes it.
     first: usize,
-    /// The operation of the body that is the last to read it.
+    /// The position of the last operation that reads it.
     last: usize,
     /// The first result of the function that lies in it.
     result: Option<usize>,
-    /// Whether it is a function's argument or a constant.
+    /// True if it is a function's argument or a constant.
     fixed: bool,
 }
 
@@ -238,18 +242,18 @@ struct Sharing<'a> {
     known: SideTable<Value, bool>,
     /// The group of each operation that runs tile by tile.
     tiles: BTreeMap<Op, usize>,
-    /// The value whose memory a value lies in.
+    /// The value whose memory contains a value.
     parent: SideTable<Value, Option<Value>>,
-    /// Whether a value is a part of its memory, or lies in one.
+    /// True if a value is a part of its memory, or lies in a part.
     is_part: SideTable<Value, bool>,
     shared: SideTable<Value, Shared>,
     over: SideTable<Op, Option<usize>>,
     alias: SideTable<Value, bool>,
-    /// Whether a value is written in the result of a later operation.
+    /// True if a value is written inside the result of a later operation.
     inside: SideTable<Value, bool>,
-    /// Whether a value lies in the bytes of all operands.
+    /// True if a value lies in the bytes of all operands.
     pieces: SideTable<Value, bool>,
-    /// Whether pieces of some value are in the memory of a root.
+    /// True if the memory of a root contains pieces of some value.
     holds_pieces: SideTable<Value, bool>,
 }
 
@@ -277,7 +281,7 @@ impl<'a> Sharing<'a> {
         sharing
     }
 
-    /// The value that stands for the memory a value lies in.
+    /// The value that represents the memory of a value.
     fn root(&mut self, value: Value) -> Value {
         let mut root = value;
         while let Some(up) = self.parent[root] {
@@ -291,7 +295,7 @@ impl<'a> Sharing<'a> {
         root
     }
 
-    /// Joins values with those whose bytes they lie in by what they are.
+    /// Joins values with those whose bytes they lie in by definition.
     fn aliases(&mut self) {
         for &arg in &self.func.args {
             self.shared[arg].fixed = true;
@@ -323,7 +327,7 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// Joins values with the later ones that want them in their bytes, the outermost first.
+    /// Joins values with later values that need them in their bytes, the outermost first.
     fn insides(&mut self) {
         let func = self.func;
         let homes = parts::homes(func, self.registry, self.effects);
@@ -335,7 +339,7 @@ impl<'a> Sharing<'a> {
         for (place, &op) in func.body.iter().enumerate() {
             order[op] = place;
             for &operand in &func.ops[op].operands {
-                // What an alias is read by reads this memory.
+                // The readers of an alias read this memory.
                 let root = self.root(operand);
                 let results = &func.ops[op].results;
                 let own = !results.is_empty() && results.iter().all(|&r| self.alias[r]);
@@ -389,7 +393,7 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// The last reader of each memory, and whether the function returns it.
+    /// Finds the last reader of each memory, and whether the function returns it.
     fn lifetimes(&mut self) {
         for (place, &op) in self.func.body.iter().enumerate() {
             let data = &self.func.ops[op];
@@ -412,7 +416,8 @@ impl<'a> Sharing<'a> {
             let root = self.root(value);
             self.shared[root].last = self.func.body.len();
         }
-        // What lies in pieces is read where these are; its readers come later, and so do those of what it is a piece of.
+        // A value in pieces is read from its pieces. Its readers come later, and so do readers of the values that it is
+        // a piece of.
         for &op in self.func.body.iter().rev() {
             let data = &self.func.ops[op];
             let [result] = data.results[..] else { continue };
@@ -444,7 +449,7 @@ impl<'a> Sharing<'a> {
             if shares || self.known[result] {
                 continue;
             }
-            // The oldest memory: what goes along a residual network stays in one place.
+            // The oldest memory is preferred: the values along a residual network then stay in one place.
             let dying = (0..data.operands.len()).filter(|&i| self.dies_under(op, i, place));
             let dying: Vec<usize> = dying.collect();
             let found = dying
@@ -462,20 +467,20 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// The place of the operation that first wrote the memory of a value.
+    /// The position of the operation that first wrote the memory of a value.
     fn age(&mut self, value: Value) -> usize {
         let root = self.root(value);
         self.shared[root].first
     }
 
-    /// Whether the result of the operation at this place may be written over the operand of this number.
+    /// Returns whether the result of the operation at this position may be written over its operand of this number.
     fn dies_under(&mut self, op: Op, number: usize, place: usize) -> bool {
         let data = &self.func.ops[op];
         let (operand, result) = (data.operands[number], data.results[0]);
         if self.is_part[operand] || !same_bytes(self.func, operand, result) {
             return false;
         }
-        // What lies among the pieces that an operation reads is not written.
+        // If an operation reads pieces, the bytes among these pieces must not be written.
         let mut roots = Vec::with_capacity(data.operands.len());
         for &v in &data.operands {
             roots.push(self.root(v));
@@ -490,7 +495,7 @@ impl<'a> Sharing<'a> {
         {
             return false;
         }
-        // All pieces of a value are in one memory, which is not one that the caller gets.
+        // All pieces of a value are in one memory, which must not be one that the caller gets.
         let holds = self.holds_pieces[root] || self.holds_pieces[result];
         if holds && self.shared[result].result.is_some() {
             return false;
@@ -545,14 +550,14 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// The groups of a plan of tiles; a plan that is none is not looked at.
+/// The groups of a function's plan of tiles; empty if the plan is malformed.
 pub(crate) fn groups(func: &Func) -> BTreeMap<Op, usize> {
     let plan = Plan::read(func).ok().flatten().unwrap_or_default();
     let tiles = plan.tiles.into_iter();
     tiles.map(|(op, tile)| (op, tile.group)).collect()
 }
 
-/// Whether an operation of one result only renames the elements of its operand where they lie.
+/// Returns whether an operation with one result only renames the elements of its operand.
 fn renames(func: &Func, op: Op, registry: &Registry) -> bool {
     let data = &func.ops[op];
     let op = func.op_ref(op);
@@ -591,7 +596,8 @@ fn layout(ty: &TensorType) -> Option<Layout> {
     ty.layout()?.ok()
 }
 
-/// Whether the layouts of two types are one function; of unknown sizes, whether they are written the same.
+/// Returns whether the layouts of two types are one function. For unknown sizes, whether they are written in the same
+/// way.
 fn one_function(a: &TensorType, b: &TensorType) -> bool {
     match (layout(a), layout(b)) {
         (Some(a), Some(b)) => a.same_function(&b),
@@ -599,7 +605,7 @@ fn one_function(a: &TensorType, b: &TensorType) -> bool {
     }
 }
 
-/// Whether each element of one value has the bytes of the same element of the other.
+/// Returns whether each element of one value has the bytes of the same element of the other.
 fn same_bytes(func: &Func, a: Value, b: Value) -> bool {
     let (Some(a), Some(b)) = (func.ty(a).as_tensor(), func.ty(b).as_tensor()) else {
         return false;
@@ -607,7 +613,8 @@ fn same_bytes(func: &Func, a: Value, b: Value) -> bool {
     a.dims == b.dims && a.dtype.bits() == b.dtype.bits() && one_function(a, b)
 }
 
-/// Whether an operation is element-wise and reads of this operand, for each element of its result, the same element.
+/// Returns whether an operation is element-wise and, for each element of its result, reads only the same element of
+/// this operand.
 fn reads_what_it_writes(sharing: &Sharing<'_>, op: Op, operand: usize) -> bool {
     let name = &sharing.func.ops[op].name;
     let Some(decl) = sharing.registry.get(name) else {

@@ -1,4 +1,4 @@
-//! One spelling of every rearrangement, and nothing dead or duplicate.
+//! Gives every rearrangement one spelling, and removes dead and duplicate operations.
 //!
 //! ```ir before
 //! %0 = "hbir.unsqueeze"(%x) <{axes = [0]}> : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
@@ -13,15 +13,15 @@
 //! ```
 //!
 //! # Soundness
-//! 1. Each rule is an equation; its `// Pattern:` line states it.
-//! 2. A size that a type leaves open is written where a shape rule gives it.
+//! 1. Each rule is an equation, stated in its `equation`.
+//! 2. A size that a type leaves open is written where a shape rule determines it.
 //!
 //! # Not done
 //! Arithmetic is not simplified.
 //!
 //! # Cost
-//! Linear in operations: every rule that fires makes the chain of rearrangements shorter, moves a
-//! merge behind the next operation or replaces an operation by ones no rule replaces again.
+//! Linear in operations. Every rule that fires makes the chain of rearrangements shorter, moves a merge behind the next
+//! operation, or replaces an operation by operations that no rule replaces again.
 //!
 //! # Neighbours
 //! Run before `view-fold`.
@@ -114,7 +114,7 @@ impl Pass for Canonicalize {
     }
 }
 
-/// Times one operation of the input may be rewritten; chains of rules are shorter than this.
+/// The number of rewrites of one input operation after which it is left alone. Chains of rules are shorter than this.
 const REWRITE_LIMIT: usize = 64;
 
 /// Applies local rules from the first operation to the last.
@@ -173,7 +173,7 @@ fn resolve_operands(func: &mut Func, op: Op, replaced: &SideTable<Value, Option<
     }
 }
 
-/// The first rule that applies: its operations and the values that replace the results.
+/// Applies the first matching rule. Returns its operations and the values that replace the results.
 fn fire(
     func: &mut Func,
     cx: &mut PassContext,
@@ -214,7 +214,7 @@ fn fire(
 fn share(func: &mut Func, registry: &Registry) -> bool {
     let mut known: IndexMap<(Arc<str>, Vec<Value>, String), Op> = IndexMap::new();
     let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
-    // The operations that each one stands for, besides itself.
+    // For each operation, the other operations that it replaces.
     let mut joined: IndexMap<Op, Vec<Op>> = IndexMap::new();
     let mut changed = false;
     let mut body = Vec::with_capacity(func.body.len());
@@ -256,10 +256,10 @@ fn share(func: &mut Func, registry: &Registry) -> bool {
     changed
 }
 
-/// Longest attribute text that is compared; larger constants are left alone.
+/// The most bytes of a dense constant that are compared; larger constants are left alone.
 const SHARE_LIMIT: usize = 4096;
 
-/// What equal operations have in common; nothing of one whose equals may differ from it.
+/// A key that equal operations have in common; `None` for an operation that is never merged.
 fn share_key(func: &Func, op: Op, registry: &Registry) -> Option<(Arc<str>, Vec<Value>, String)> {
     let data = &func.ops[op];
     let pure = registry.effect(&func.op_ref(op)).is_pure();
@@ -290,7 +290,7 @@ fn same_results(func: &Func, a: Op, b: Op) -> bool {
     types(a) == types(b)
 }
 
-/// Removes operations that nothing depends on and that do nothing besides.
+/// Removes operations that no result depends on and that have no other effect.
 fn sweep(func: &mut Func, effects: &Effects<'_>) -> bool {
     let live = live_ops(func, effects);
     let before = func.body.len();
@@ -546,7 +546,7 @@ fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     ensure(site.func.ty(x) == site.func.ty(y), "the types differ")?;
     let unknown = tensor(&site, x)?.dims.contains(&Dim::Unknown);
-    // The sizes that two unknown ones stand for may differ.
+    // Two unknown sizes may be different numbers.
     let reshapes = site.typed::<Reshape>().is_ok();
     ensure(!unknown || !reshapes, "a size is unknown")?;
     Ok(Box::new(move |patch| {
@@ -588,7 +588,7 @@ fn gather_one(site: Site<'_>) -> Result<Plan, Refusal> {
     let index = dense_tensor(dense).map_err(|_| Refusal("the index has no elements"))?;
     ensure(index.len() == 1, "there are several indices")?;
     let index = i128::from(index.i64_at(0));
-    // As many positions as a dimension of the axis has at least.
+    // The fewest positions that the axis must have.
     let least = if index < 0 { -index } else { index + 1 };
     ensure(
         sizes[axis].is_at_least(least),
@@ -637,7 +637,7 @@ fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let x = inner.operand(0)?;
     let y = tensor(&site, site.result(0)?)?.clone();
     ensure(one_unknown(&y.dims), "two sizes are unknown")?;
-    // Through sizes that are unknown, a program that cannot run may ask for another number.
+    // Through unknown sizes, an invalid program may demand another number of elements.
     ensure(
         may_reshape(&tensor(&site, x)?.dims, &y.dims),
         "the reshapes do not fit each other",
@@ -689,7 +689,7 @@ fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     }))
 }
 
-/// reshape to `shape`, transpose by `perm`, reshape to the result.
+/// A reshape to `shape`, a transpose by `perm`, and a reshape to the result.
 fn rearrangement(site: Site<'_>, shape: Vec<u64>, perm: Vec<usize>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     let result = tensor(&site, y)?.clone();
@@ -707,7 +707,7 @@ fn rearrangement(site: Site<'_>, shape: Vec<u64>, perm: Vec<usize>) -> Result<Pl
     }))
 }
 
-/// Blocks as the reshape, transpose and reshape that they are.
+/// Replaces an operation on blocks by an equal reshape, transpose and reshape.
 fn blocks(site: Site<'_>) -> Result<Plan, Refusal> {
     let known = tensor(&site, site.operand(0)?)?.shape().is_some();
     ensure(known, "a size is unknown")?;
@@ -717,7 +717,7 @@ fn blocks(site: Site<'_>) -> Result<Plan, Refusal> {
     rearrangement(site, shape.ok_or(Refusal("a size is unknown"))?, view.perm)
 }
 
-/// The labels of an equation without ellipsis and without repeated labels in one operand.
+/// The labels of an equation without an ellipsis and without repeated labels in one operand.
 fn equation(text: &str) -> Result<(Vec<Vec<char>>, Vec<char>), Refusal> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     ensure(!text.contains('.'), "the equation has an ellipsis")?;
@@ -778,7 +778,7 @@ fn einsum(site: Site<'_>) -> Result<Plan, Refusal> {
     }
 }
 
-/// Sums away the labels that are not kept.
+/// Sums over the labels that are not kept.
 fn reduce_to(
     patch: &mut Patch<'_>,
     x: Value,

@@ -1,4 +1,4 @@
-//! The body of a private function in place of each of its calls.
+//! Puts the body of a private function in place of each of its calls.
 //!
 //! ```ir before
 //! func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -20,25 +20,26 @@
 //! ```
 //!
 //! # Soundness
-//! 1. A call computes what the body of its function does on the operands, at that place: operations, their attributes
-//!    and so their effects are copied in order.
-//! 2. Where the function writes the layout of an operand or of a result in another notation, a view of one layout into
-//!    the other stands between.
-//! 3. A function whose body has sizes that it knows alone stays, unless the caller's arguments say them too: two calls may
-//!    differ in them.
-//! 4. A private function that neither the program's entry nor anything public leads to is dropped.
+//! 1. A call computes the body of its function on the operands, at that place: operations, their attributes and so
+//!    their effects are copied in order.
+//! 2. If the function writes the layout of an operand or result in another notation than the call, a view converts the
+//!    one notation into the other.
+//! 3. A function whose body has sizes that only it knows stays, unless the types of the caller's arguments state these
+//!    sizes: two calls may differ in them.
+//! 4. A private function that is reachable neither from the program's entry nor from a public function is dropped.
 //!
 //! # Not done
-//! Functions that operations keep (the bodies of loops, branches and reductions) stay functions; calls in them are
-//! replaced. A function with a plan of tiles stays, as does one whose arguments share memory with its results,
-//! one that calls lead back to, and what is not private.
+//! Functions that operations refer to (the bodies of loops, branches and reductions) stay functions; calls in them are
+//! replaced. These functions stay as well: one with a plan of tiles, one whose arguments share memory with its results,
+//! a recursive one, and one that is not private.
 //!
 //! # Cost
-//! Linear in the operations of the result. A function that is called once is moved. One that is called more often is
-//! copied as long as the module keeps to `limit`, and as long as not many more calls are followed than leave operations.
+//! Linear in the operations of the result. A function that is called once is moved. A function that is called several
+//! times is copied as long as the module stays within `limit`, and as long as the number of followed calls does not
+//! exceed the number of copied operations by much.
 //!
 //! # Neighbours
-//! Run before `canonicalize`, which removes what is dead or duplicate at the seams.
+//! Run before `canonicalize`, which removes dead and duplicate operations at the seams.
 //!
 //! # Source
 //! MLIR's `inline` and `symbol-dce`; XLA's `CallInliner`.
@@ -67,10 +68,10 @@ static INFO: PassInfo = PassInfo {
     }],
 };
 
-/// Operations that a module may grow by, whatever it had.
+/// Operations that a module may grow by, whatever its size.
 const GROWTH: usize = 20_000;
 
-/// How many times as many operations a module may come to have.
+/// The factor that a module may grow by.
 const GROWTH_FACTOR: usize = 8;
 
 /// The pass.
@@ -104,7 +105,7 @@ fn operations(module: &Module) -> usize {
     module.funcs.iter().map(|f| f.body.len()).sum()
 }
 
-/// The operations that a module of so many may come to have.
+/// The operations that a module of `count` operations may grow to.
 fn limit(options: &Options, count: usize) -> Result<usize, Box<Diagnostic>> {
     if options.get(&INFO, "limit") == "auto" {
         let times = count.saturating_mul(GROWTH_FACTOR);
@@ -123,7 +124,7 @@ fn numbers(module: &Module) -> FxHashMap<&str, usize> {
     all
 }
 
-/// The number of the function that a program's user sees: `main`, or else the first.
+/// The number of the function that the program's user sees: `main`, or else the first.
 fn entry(module: &Module) -> usize {
     let main = module.funcs.iter().position(|f| &*f.name == "main");
     main.unwrap_or(0)
@@ -133,13 +134,13 @@ fn is_private(func: &Func) -> bool {
     func.attrs.str("sym_visibility") == Some("private")
 }
 
-/// The function that an operation calls, if it does nothing else.
+/// The function that an operation calls, if calling is all that it does.
 fn callee<'f>(func: &'f Func, op: Op, registry: &Registry) -> Option<&'f str> {
     let calls = registry.structure(&func.ops[op].name) == Structure::Call;
     func.callee(op).filter(|_| calls)
 }
 
-/// Calls `found` with every name of a function in an attribute, and with what may be one in its text.
+/// Calls `found` with every name of a function in an attribute, and with every possible name in its raw text.
 fn names<'a>(attr: &'a Attr, found: &mut dyn FnMut(&'a str)) {
     match attr {
         Attr::Symbol(name) => found(name),
@@ -168,7 +169,7 @@ fn dict_names<'a>(dict: &'a AttrDict, found: &mut dyn FnMut(&'a str)) {
     dict.iter().for_each(|(_, attr)| names(attr, found));
 }
 
-/// Calls `found` with the names of functions that stand at a function and its ports, not in its body.
+/// Calls `found` with the names of functions in the attributes of a function and its ports, not in its body.
 fn declared_names<'a>(func: &'a Func, found: &mut dyn FnMut(&'a str)) {
     dict_names(&func.attrs, found);
     for port in func.arg_ports.iter().chain(&func.result_ports) {
@@ -176,7 +177,7 @@ fn declared_names<'a>(func: &'a Func, found: &mut dyn FnMut(&'a str)) {
     }
 }
 
-/// Drops the private functions that nothing leads to; whether there were any.
+/// Drops the private functions that are unreachable. Returns whether there were any.
 fn drop_unnamed(module: &mut Module) -> bool {
     let numbers = numbers(module);
     let mut kept = vec![false; module.funcs.len()];
@@ -211,24 +212,24 @@ fn drop_unnamed(module: &mut Module) -> bool {
 struct Site {
     op: Op,
     callee: usize,
-    /// Operands and results that a view stands before or after.
+    /// The number of operands and results whose types differ, so that a view is needed.
     seams: usize,
 }
 
 /// The functions of a module and the calls among them.
 #[derive(Debug)]
 struct Parts {
-    /// Of each function its calls.
+    /// By function, the calls in it.
     sites: Vec<Vec<Site>>,
-    /// Whether something other than a call names a function.
+    /// By function, whether something other than a call names it.
     named: Vec<bool>,
     /// Callees before callers.
     order: Vec<usize>,
-    /// Whether calls lead from a function back to it.
+    /// By function, whether it is recursive.
     circular: Vec<bool>,
 }
 
-/// What is put in place of its calls.
+/// The functions that are put in place of their calls.
 #[derive(Debug)]
 struct Choice {
     put: Vec<bool>,
@@ -280,13 +281,13 @@ impl Parts {
         }
     }
 
-    /// Decides, callees before callers, which functions are put in place of their calls. Every decision keeps the
-    /// operations of the module that there is after it within the limit, or makes them fewer.
+    /// Decides, callees before callers, which functions are put in place of their calls. After every decision the
+    /// number of operations is within the limit, or smaller than before.
     fn choose(&self, module: &Module, limit: usize) -> Choice {
         let entry = entry(module);
         let mut size: Vec<usize> = module.funcs.iter().map(|f| f.body.len()).collect();
         let mut count = operations(module);
-        // What is visited when a body is copied: calls inside of it that leave nothing behind too.
+        // The effort to copy a body, including calls in it that leave no operations behind.
         let mut visits: Vec<usize> = size.iter().map(|n| n.saturating_add(1)).collect();
         let most_visits = limit.max(count.saturating_add(GROWTH));
         let mut put = vec![false; module.funcs.len()];
@@ -348,7 +349,7 @@ impl Parts {
     }
 }
 
-/// Why the body of a function cannot stand in place of its calls, whatever it costs.
+/// The reason why the body of a function cannot replace its calls, whatever it costs.
 fn obstacle(module: &Module, func: &Func, calls: &[(usize, Site)]) -> Option<String> {
     if func.attrs.get(GROUPS).is_some() {
         return Some("it has a plan of tiles".to_owned());
@@ -399,11 +400,11 @@ fn own_sizes(func: &Func) -> Vec<Arc<str>> {
     own
 }
 
-/// The functions, callees before callers, and whether a call leads back to each of them.
+/// The functions, callees before callers, and whether each is recursive.
 fn callees_first(sites: &[Vec<Site>]) -> (Vec<usize>, Vec<bool>) {
     let mut order = Vec::with_capacity(sites.len());
     let mut circular = vec![false; sites.len()];
-    // Whether all that it calls is in the order.
+    // `Some(false)` while the callees of a function are visited, `Some(true)` once it is in the order.
     let mut done: Vec<Option<bool>> = vec![None; sites.len()];
     for root in 0..sites.len() {
         if done[root].is_some() {
@@ -431,7 +432,7 @@ fn callees_first(sites: &[Vec<Site>]) -> (Vec<usize>, Vec<bool>) {
     (order, circular)
 }
 
-/// Puts these functions in place of their calls; of them those that something else names stay too.
+/// Puts these functions in place of their calls. Those that something else names stay as well.
 fn splice(module: &mut Module, put: &[bool], named: &[bool], registry: &Registry) {
     let mut bodies: Vec<Func> = Vec::new();
     let mut kept = Vec::new();
@@ -465,13 +466,13 @@ struct Splice<'m> {
 /// A call whose function is being copied.
 struct Frame<'m> {
     func: &'m Func,
-    /// How many operations of its body are copied.
+    /// The number of operations of its body that are copied.
     done: usize,
-    /// What the values of the function are in the caller.
+    /// The caller's values for the values of the function.
     values: Vec<Option<Value>>,
-    /// The results of the call, as values of what called, and their types.
+    /// The results of the call, as values of the calling function, and their types.
     results: Vec<(Value, Type)>,
-    /// Where the call came from.
+    /// The location of the call.
     loc: Loc,
 }
 
@@ -513,7 +514,8 @@ impl<'m> Splice<'m> {
         self.bodies.get(name).copied()
     }
 
-    /// Copies the body of a function, of what it calls too; the results of the call and what they are now.
+    /// Copies the body of a function and of the functions that it calls. Returns pairs of the results of the call and
+    /// the values that replace them.
     fn copy(&self, func: &mut Func, frame: Frame<'m>) -> Vec<(Value, Value)> {
         let mut stack = Vec::new();
         let mut top = frame;
@@ -587,7 +589,7 @@ impl<'m> Frame<'m> {
         value.expect("the verifier refuses a value that is used before it is defined")
     }
 
-    /// The results of the call and what they are now.
+    /// The results of the call and the values that replace them.
     fn finish(&self, func: &mut Func) -> Vec<(Value, Value)> {
         let returned = self.func.results.iter().map(|&v| self.value(v));
         let wanted = self.results.iter().zip(returned);
@@ -597,7 +599,7 @@ impl<'m> Frame<'m> {
     }
 }
 
-/// The value as one of this type, which has the same layout in another notation at most.
+/// A value as one of this type. The type has the same layout, possibly in another notation.
 fn seam(func: &mut Func, value: Value, ty: &Type, loc: &Loc) -> Value {
     if func.ty(value) == ty {
         return value;

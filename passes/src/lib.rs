@@ -1,12 +1,13 @@
 //! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`,
 //! `bufferize`, `plan-memory`, and their manager.
 //!
-//! A pass knows an operation by its declaration, or by its struct where a rule is about it. No pass reads a clock; limits count nodes and
-//! rounds. `pass.rs` and `manager.rs` name no pass: a pass's options, rules and report are types of its own.
+//! A pass knows an operation by its declaration, or by its struct if a rule is about it. No pass reads a clock; limits
+//! count nodes and rounds. `pass.rs` and `manager.rs` name no pass: the options, rules and report of a pass are types
+//! of its own.
 //!
 //! # Files
-//! A pass is a file or folder of its name, with a page of documentation at its head. `pipeline.rs` has the pipelines, `boundary.rs` the
-//! pins of arguments and results, `report.rs` the typed reports of passes.
+//! A pass is a file or folder of its name, with a page of documentation at its head. `pipeline.rs` has the pipelines,
+//! `boundary.rs` the pins of arguments and results, `report.rs` the typed reports of passes.
 
 mod boundary;
 pub mod bufferize;

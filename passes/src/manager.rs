@@ -1,4 +1,4 @@
-//! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
+//! Runs pipelines. The manager checks, logs, prints and counts around every pass, so that no pass does.
 
 use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};
@@ -6,20 +6,20 @@ use optc_check::{check_memory, check_target};
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
 
-/// What the manager does around each pass.
+/// The manager's work around each pass.
 #[derive(Default)]
 pub struct Hooks<'a> {
-    /// Verify the module after each pass, and once its layouts are chosen that the target takes them.
+    /// Verify the module after each pass; once its layouts are chosen, also verify that the target takes them.
     pub verify_each: bool,
     /// Called after each pass with its name, the module before (if `keep_before`) and after.
     pub after: Option<AfterHook<'a>>,
-    /// Whether `after` gets the text before.
+    /// True if `after` gets the text before the pass.
     pub keep_before: bool,
     /// Run only this many passes of the pipeline.
     pub limit: Option<usize>,
 }
 
-/// Called after a pass: its name, the text before (when kept), the module.
+/// A function that is called after a pass: the pass's name, the text before (when kept), the module.
 pub type AfterHook<'a> = Box<dyn FnMut(&str, Option<&str>, &Module) + 'a>;
 
 impl std::fmt::Debug for Hooks<'_> {
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Hooks<'_> {
     }
 }
 
-/// How long a pass took; for display alone, nothing is decided by it.
+/// The time that a pass took. It is for display alone; no decision depends on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
     /// The pass.
@@ -116,7 +116,7 @@ fn in_phase(info: &PassInfo, module: &Module) -> Result<(), Vec<Diagnostic>> {
     Err(vec![Diagnostic::error(codes::PASS_PHASE, message)])
 }
 
-/// Checks what a pass says that has changed nothing.
+/// Checks that a pass that reports no change changed nothing.
 fn is_unchanged(info: &PassInfo, before: &str, module: &Module) -> Result<(), Vec<Diagnostic>> {
     if before == text::print(module) {
         return Ok(());
@@ -128,8 +128,7 @@ fn is_unchanged(info: &PassInfo, before: &str, module: &Module) -> Result<(), Ve
     Err(vec![Diagnostic::error(codes::PASS_CHANGED, message)])
 }
 
-/// Checks the module that a pass leaves: that it is well formed, and once its layouts are chosen that the target
-/// takes them.
+/// Checks the module that a pass leaves: it is well formed and, once its layouts are chosen, the target takes them.
 fn is_sound(
     info: &PassInfo,
     module: &Module,

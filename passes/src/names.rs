@@ -1,4 +1,4 @@
-//! What values and operations are called in messages.
+//! Names of values and operations in messages.
 
 use optc_ir::text::value_names;
 use optc_ir::{Func, Value};
@@ -33,7 +33,7 @@ fn loc_text(func: &Func, op: optc_ir::Op) -> String {
     }
 }
 
-/// A value as the text calls it, with the operation that gives it.
+/// A value as the text names it, with the operation that produces it.
 pub(crate) fn printed_name(func: &Func, value: Value) -> String {
     let names = value_names(func);
     let name = names.get(&value).map_or("", |n| n);

@@ -1,4 +1,4 @@
-//! What a pass is, and the list of all passes.
+//! The interface of a pass, and the list of all passes.
 
 use crate::boundary::Boundary;
 use crate::codes;
@@ -10,16 +10,16 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// How far a module has come; a pass declares in which phases it may run.
+/// The progress of a module; a pass declares the phases in which it may run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
-    /// As a front end or the parser gives it.
+    /// As a front end or the parser made it.
     Imported,
     /// After `canonicalize`.
     Canonical,
     /// Layouts are chosen: `hbir.target` is set.
     Laid,
-    /// It is decided which values share memory: `hbir.memory` is set, and operations stay as they are.
+    /// Shared memory of values is decided: `hbir.memory` is set, and operations stay as they are.
     Bufferized,
 }
 
@@ -44,35 +44,35 @@ impl Phase {
 pub struct OptionInfo {
     /// Its name, as in `--pass='view-fold{max-layouts=8}'`.
     pub name: &'static str,
-    /// Its value when not given.
+    /// Its value when it is not given.
     pub default: &'static str,
-    /// One line.
+    /// A summary in one line.
     pub summary: &'static str,
 }
 
-/// What the manager, `--list-passes` and the documentation know of a pass.
+/// The description of a pass for the manager, `--list-passes` and the documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct PassInfo {
     /// The command-line name.
     pub name: &'static str,
-    /// One line.
+    /// A summary in one line.
     pub summary: &'static str,
     /// The first and the last phase it may run in.
     pub phases: (Phase, Phase),
-    /// Whether the program is wrong without it.
+    /// True if the program is wrong without the pass.
     pub required: bool,
     /// Its options.
     pub options: &'static [OptionInfo],
 }
 
-/// What `--list-rules` and the documentation know of a rule.
+/// The description of a rule for `--list-rules` and the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleInfo<'a> {
     /// Its kebab-case name.
     pub name: &'a str,
     /// The equation it stands for.
     pub equation: &'a str,
-    /// What it says, in a line; empty where a user's rule says nothing.
+    /// A summary in one line; empty if a user's rule has none.
     pub summary: &'a str,
 }
 
@@ -110,10 +110,10 @@ impl Options {
         self.0.get(name).map_or(default, String::as_str)
     }
 
-    /// Whether an option is `true`.
+    /// Returns whether an option is `true`.
     ///
     /// # Errors
-    /// It is neither that nor `false`.
+    /// It is neither `true` nor `false`.
     pub fn flag(&self, info: &PassInfo, name: &str) -> Result<bool, Box<Diagnostic>> {
         let text = self.get(info, name);
         text.parse()
@@ -123,7 +123,7 @@ impl Options {
     /// The value of an option as a positive number.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a positive number.
     pub fn number(&self, info: &PassInfo, name: &str) -> Result<u64, Box<Diagnostic>> {
         let text = self.get(info, name);
         match text.parse::<u64>() {
@@ -141,7 +141,7 @@ fn refused(info: &PassInfo, name: &str, text: &str, wanted: &str) -> Box<Diagnos
     Box::new(Diagnostic::error(codes::OPTION_VALUE, message))
 }
 
-/// What a pass works with besides the module.
+/// The context of a pass besides the module.
 #[derive(Clone, Debug)]
 pub struct PassContext {
     /// The known operations.
@@ -152,9 +152,10 @@ pub struct PassContext {
     pub boundary: Boundary,
     /// The options of the pass that runs.
     pub options: Options,
-    /// Sizes of symbols that costs are compared at; 128 where none is given.
+    /// Sizes of symbols at which costs are compared; 128 where none is given.
     pub bindings: IndexMap<Arc<str>, u64>,
-    /// Whether somebody reads the remarks: then what would remove a conversion is tried, which takes several searches.
+    /// True if the remarks will be read. Then changes that would remove a conversion are tried, which takes several
+    /// searches.
     pub explain_remarks: bool,
     /// Remarks, in the order in which they were made.
     pub remarks: Vec<Diagnostic>,
@@ -179,12 +180,12 @@ impl PassContext {
     }
 }
 
-/// What a run of a pass came to.
+/// The result of a run of a pass.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Whether the module changed.
     pub changed: Changed,
-    /// What the pass has to say about the run, in a type of its own.
+    /// The report of the pass on the run, in a type of its own.
     pub report: Option<Arc<dyn Report>>,
 }
 
@@ -210,10 +211,10 @@ impl From<Changed> for Outcome {
 
 /// A pass.
 pub trait Pass: Any + Send + Sync {
-    /// What it is.
+    /// The description of the pass.
     fn info(&self) -> &'static PassInfo;
 
-    /// The rules that it applies, in the order in which they are tried.
+    /// The rules that the pass applies, in the order in which they are tried.
     fn list_rules(&self) -> Vec<RuleInfo<'_>> {
         Vec::new()
     }
@@ -221,7 +222,7 @@ pub trait Pass: Any + Send + Sync {
     /// Changes the module.
     ///
     /// # Errors
-    /// The module cannot be handled; it may then be half changed and must be dropped.
+    /// The module cannot be handled. It may then be half changed and must be dropped.
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>>;
 }
 
@@ -240,7 +241,7 @@ impl fmt::Debug for Stage {
     }
 }
 
-/// The passes a pipeline text may name: the built-in ones and those a user added.
+/// The passes that the text of a pipeline may name: the built-in ones and those that a user added.
 #[derive(Clone, Default)]
 pub struct PassList(Vec<Arc<dyn Pass>>);
 
@@ -266,7 +267,7 @@ impl PassList {
         self.0.iter().find_map(|pass| as_any(pass).downcast_ref())
     }
 
-    /// The pass of this type, to change for the pipelines that are read from now on.
+    /// The pass of this type, for changes that apply to pipelines read from now on.
     pub fn get_mut<P: Pass + Clone>(&mut self) -> Option<&mut P> {
         self.0.iter_mut().find_map(|pass| {
             let own: P = as_any(pass).downcast_ref::<P>()?.clone();
@@ -276,7 +277,7 @@ impl PassList {
         })
     }
 
-    /// Adds a pass, in place of one of the same name.
+    /// Adds a pass; it replaces one of the same name.
     pub fn add(&mut self, pass: Arc<dyn Pass>) {
         self.0.retain(|p| p.info().name != pass.info().name);
         self.0.push(pass);
@@ -288,11 +289,11 @@ impl PassList {
         self.iter().map(Pass::info).collect()
     }
 
-    /// Reads `canonicalize,view-fold{max-layouts=8 rules=none}`; the name of a pipeline stands for
+    /// Reads a pipeline such as `canonicalize,view-fold{max-layouts=8 rules=none}`. The name of a pipeline stands for
     /// its passes. An empty text is the empty pipeline.
     ///
     /// # Errors
-    /// An unknown pass or option, unbalanced braces.
+    /// An unknown pass or option, or unbalanced braces.
     pub fn parse(&self, text: &str) -> Result<Vec<Stage>, Box<Diagnostic>> {
         let mut stages = Vec::new();
         for item in split_top(text) {

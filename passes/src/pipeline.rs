@@ -1,12 +1,12 @@
 //! Named pipelines.
 
-/// The pipeline named `default`: what a model in and a model out goes through.
+/// The passes of the pipeline named `default`, which takes a model as input and gives a model as output.
 pub const DEFAULT: &[&str] = &[
-    // A program without parts: what is called is laid out with its callers.
+    // Puts functions in place of their calls, so that they are laid out with their callers.
     "inline",
-    // One spelling of every rearrangement, and nothing dead, before layouts are chosen.
+    // One spelling of every rearrangement, and no dead operations, before layouts are chosen.
     "canonicalize",
-    // Chooses every layout; what it leaves is final.
+    // Chooses every layout; the result is final.
     "view-fold",
 ];
 

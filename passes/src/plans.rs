@@ -1,11 +1,11 @@
-//! Keeps plans of tiles true after a pass.
+//! Keeps plans of tiles valid after a pass.
 
 use optc_ir::{Diagnostic, Func, Module, Registry};
 use optc_tile::{Plan, Unit, readers};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
-/// Drops the groups that wait for themselves since a pass has replaced some of their operations; a remark for
+/// Drops the groups that depend on themselves since a pass replaced some of their operations. Returns a remark for
 /// each. A plan that cannot be read is left to the verifier.
 pub(crate) fn keep(module: &mut Module, registry: &Registry, pass: &str) -> Vec<Diagnostic> {
     let mut remarks = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn keep(module: &mut Module, registry: &Registry, pass: &str) -> Vec<
     remarks
 }
 
-/// Of each group whether it needs a value that is computed from its own results.
+/// For each group, whether it needs a value that is computed from its own results.
 fn cyclic(func: &Func, plan: &Plan, registry: &Registry) -> Vec<bool> {
     let (units, readers) = readers(func, plan, registry);
     let edges = readers.iter().zip(0u32..);

@@ -1,15 +1,15 @@
-//! What passes report, each in a type of its own.
+//! Reports of passes, each in a type of its own.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a pass says about a run; any type will do.
+/// The report of a pass on a run; any type will do.
 pub trait Report: Any + fmt::Debug + Send + Sync {}
 
 impl<T: Any + fmt::Debug + Send + Sync> Report for T {}
 
-/// The reports of the passes that ran, in their order; a pass that runs twice has two.
+/// The reports of the passes that ran, in their order. A pass that runs twice has two.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Vec<(&'static str, Arc<dyn Report>)>);
 

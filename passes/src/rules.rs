@@ -1,13 +1,16 @@
-//! What a local rule is: what it sees of an operation, and how it writes down what it wants done.
+//! The interface of local rules: the view that a rule has of an operation, and the way in which it states its changes.
+//!
+//! Example: `transpose-identity` sees a transpose (a [`Site`]), checks that its permutation is the identity, and
+//! replaces its result by its operand (in a [`Patch`]).
 
 use optc_ir::{AttrDict, Func, Op, OpRef, Operation, Registry, Type, Value};
 use std::sync::Arc;
 
-/// Why a rule does not apply, in words.
+/// The reason why a rule does not apply, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub &'static str);
 
-/// Turns a condition into a refusal.
+/// Turns a condition that does not hold into a refusal.
 ///
 /// # Errors
 /// The condition does not hold.
@@ -36,7 +39,7 @@ impl<'a> Site<'a> {
     pub fn name(&self) -> &'a str {
         &self.func.ops[self.op].name
     }
-    /// What the operation's declaration sees of it.
+    /// The operation as its declaration sees it.
     #[must_use]
     pub fn op_ref(&self) -> OpRef<'a> {
         self.func.op_ref(self.op)
@@ -49,7 +52,7 @@ impl<'a> Site<'a> {
     /// Operand `i`.
     ///
     /// # Errors
-    /// There is none.
+    /// It does not exist.
     pub fn operand(&self, i: usize) -> Result<Value, Refusal> {
         self.func.ops[self.op]
             .operands
@@ -60,7 +63,7 @@ impl<'a> Site<'a> {
     /// Result `i`.
     ///
     /// # Errors
-    /// There is none.
+    /// It does not exist.
     pub fn result(&self, i: usize) -> Result<Value, Refusal> {
         self.func.ops[self.op]
             .results
@@ -93,7 +96,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// What a rule wants done: new operations and the values that take the place of the results.
+/// The changes of a rule: new operations, and the values that replace the results.
 #[derive(Debug)]
 pub struct Patch<'a> {
     func: &'a mut Func,
@@ -114,7 +117,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Makes an operation with one result, its type by the shape rule.
+    /// Makes an operation with one result; the shape rule gives its type.
     ///
     /// # Errors
     /// The operation is unknown or its operands do not fit.
@@ -175,7 +178,7 @@ impl<'a> Patch<'a> {
         self.func.ty(value).clone()
     }
 
-    /// The results of the operation are these values from now on.
+    /// Replaces the results of the operation by these values.
     pub fn replace(&mut self, values: &[Value]) {
         self.replacement = Some(values.to_vec());
     }
@@ -184,24 +187,24 @@ impl<'a> Patch<'a> {
 /// The root of a rule that looks at operations of every name.
 pub const EVERY_OP: &str = "*";
 
-/// A rule that is always better and whose order does not matter; `canonicalize` applies it.
+/// A rule that is always an improvement and whose order does not matter; `canonicalize` applies it.
 pub trait LocalRule: Send + Sync {
     /// Its kebab-case name.
     fn name(&self) -> &str;
-    /// The equation it stands for, as documentation prints it.
+    /// The equation that the rule stands for, as documentation prints it.
     fn equation(&self) -> &str;
-    /// What it says, in a line.
+    /// A summary in one line.
     fn summary(&self) -> &str {
         ""
     }
-    /// The name of the operations it looks at; [`EVERY_OP`] for all.
+    /// The name of the operations that the rule looks at; [`EVERY_OP`] for all.
     fn root(&self) -> &str;
-    /// Looks at the operation; says what to do, or why it does not apply.
+    /// Looks at the operation. Returns the changes to make, or the reason why the rule does not apply.
     ///
     /// # Errors
     /// The rule does not apply.
     fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal>;
 }
 
-/// What a rule decided; it then writes it down in a [`Patch`].
+/// The changes that a rule decided on, as a function that writes them into a [`Patch`].
 pub type Plan = Box<dyn FnOnce(&mut Patch<'_>) -> Result<(), Refusal>>;

@@ -1,7 +1,10 @@
-//! Merges of named sizes, and what is computed on one: the same on the sizes apart, merged afterwards.
+//! Sinks merges of named sizes behind operations: an operation on merged sizes becomes the same operation on the
+//! separate sizes, and the merge follows it.
 //!
-//! No notation cuts a dimension `N*S` at a size that has a name, so a layout in which `N` and `S` are
-//! exchanged can be said of `[S, N, ..]` and not of `[N*S, ..]`.
+//! Example: `relu(reshape [N, S, 4] -> [N*S, 4])` becomes `reshape(relu [N, S, 4]) -> [N*S, 4]`.
+//!
+//! No notation cuts a dimension `N*S` at a size that has a name. So a layout in which `N` and `S` are exchanged can be
+//! stated for `[S, N, ..]` and not for `[N*S, ..]`.
 
 use crate::rules::{Plan, Refusal, Site, ensure};
 use optc_ir::size::Size;
@@ -9,15 +12,15 @@ use optc_ir::{Dim, Freedom, FreedomClass, OpRef, TensorType, Type};
 use optc_layout::Notation;
 use optc_ops::Reshape;
 
-/// A dimension of an operand that a reshape makes of several.
+/// A dimension of an operand that a reshape merges from several.
 #[derive(PartialEq, Eq)]
 struct Merge {
     dim: usize,
-    /// The sizes it is made of, two or more.
+    /// The sizes that are merged, two or more.
     parts: Vec<Dim>,
 }
 
-/// f(merge(x)) = merge(f(x)), where `f` is independent along the merged dimension.
+/// f(merge(x)) = merge(f(x)), if `f` is independent along the merged dimension.
 pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
     let data = &site.func.ops[site.op];
     let op = site.op_ref();
@@ -117,8 +120,8 @@ fn tensor(ty: Option<&TensorType>) -> Result<&TensorType, Refusal> {
     ty.ok_or(Refusal("no tensor"))
 }
 
-/// The merge of which dimension `dim` of operand `i` comes, or the first one. A dimension that is cut at
-/// known sizes alone has notations, and is none.
+/// The merge that makes dimension `dim` of operand `i`, or any of its dimensions if `dim` is `None`. A dimension that
+/// is cut at known sizes alone has notations and does not count as a merge.
 fn merge_of(site: &Site<'_>, i: usize, dim: Option<usize>) -> Option<Merge> {
     let value = site.operand(i).ok()?;
     let to = site.func.ty(value).as_tensor()?;
@@ -153,12 +156,12 @@ fn merge_of(site: &Site<'_>, i: usize, dim: Option<usize>) -> Option<Merge> {
     }
 }
 
-/// Whether `apart` is `whole` with label `label` as so many labels, next to each other and in order.
+/// Returns whether `apart` is `whole` with label `label` replaced by `parts` labels, adjacent and in order.
 fn agree(whole: &Freedom, label: usize, parts: usize, apart: &Freedom) -> bool {
     let ports = |f: &Freedom| -> Vec<Vec<Option<usize>>> {
         f.operands.iter().chain(&f.results).cloned().collect()
     };
-    // The new label of each old one, the parts behind them.
+    // The new labels of each old one. Labels of the parts come after the old ones.
     let old = whole.labels.len();
     let wanted = |labels: Vec<Option<usize>>| -> Vec<Option<usize>> {
         let parts_of = |own: Option<usize>| match own == Some(label) {

@@ -1,4 +1,7 @@
-//! Which copies go.
+//! Decides which copies are elided.
+//!
+//! Example: `%1 = slice(%0); %2 = neg(%1)` becomes a `subview` of `%0` if the `neg` takes the strides that the part has
+//! in `%0`.
 
 use super::gather::{Gathered, gather};
 use indexmap::IndexMap;
@@ -15,52 +18,52 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The copies of one function that go.
+/// The elided copies of one function.
 #[derive(Clone, Default)]
 pub(crate) struct Elided {
-    /// The numbers of the parts that lie in place.
+    /// The numbers of the parts that are in place.
     in_place: IndexMap<Op, BTreeSet<usize>>,
-    /// The operations whose result is read where their operands lie.
+    /// Operations whose result is read from their operands.
     in_pieces: BTreeSet<Op>,
-    /// The operations that copy a part, though another choice of what lies where might save it.
+    /// Operations that copy a part, though another placement might save the copy.
     copying: BTreeSet<Op>,
-    /// The operations that repeat elements in memory by what else was decided.
+    /// Operations that repeat elements in memory because of other decisions.
     repeating: BTreeSet<Op>,
-    /// Why the first part of an operation that lies in no place of another value does not.
+    /// By operation, the reason why its first part that is not in place is not.
     stays: IndexMap<Op, (Port, Cow<'static, str>)>,
-    /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
+    /// Bytes read plus written by remaining copies that another placement might save.
     pub(crate) left_by_choice: u64,
-    /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
-    /// in place.
+    /// Bytes read plus written by copies of operands that the function does not compute. A conversion of such an
+    /// operand could be written in place.
     pub(crate) given: u64,
-    /// What stays that repeats elements.
+    /// The remaining repetitions of elements.
     pub(crate) repeats: Repeats,
 }
 
-/// What stays of the operations that repeat elements in memory.
+/// The remaining operations that repeat elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) enum Repeats {
     /// None.
     #[default]
     Nothing,
-    /// Some that stay whatever else is decided, the layouts being as they are.
+    /// Some that stay whatever else is decided, with the layouts as they are.
     Forced,
-    /// Some that stay by what else was decided.
+    /// Some that stay because of other decisions.
     ByChoice,
 }
 
 impl Elided {
-    /// Whether there are any.
+    /// Returns whether any copies are elided.
     pub(crate) fn changes(&self) -> bool {
         !self.in_place.is_empty() || !self.in_pieces.is_empty()
     }
 
-    /// The operations that copy or repeat by what was decided.
+    /// The operations that copy or repeat because of a decision.
     pub(super) fn by_choice(&self) -> impl Iterator<Item = Op> {
         self.copying.union(&self.repeating).copied()
     }
 
-    /// Why an operation copies, in words, if a part of it is refused.
+    /// The reason why an operation copies, in words, if a part of it is refused.
     pub(super) fn why(&self, op: Op) -> Option<String> {
         let (port, why) = self.stays.get(&op)?;
         Some(match port {
@@ -69,13 +72,13 @@ impl Elided {
         })
     }
 
-    /// Bytes that are copied, beside those that are so whatever is decided.
+    /// Remaining repetitions, and bytes that are copied because of a decision.
     fn cost(&self) -> (Repeats, u64) {
         let bytes = self.left_by_choice.saturating_add(self.given);
         (self.repeats, bytes)
     }
 
-    /// Writes them into the function.
+    /// Applies the decisions to the function.
     pub(crate) fn apply(&self, func: &mut Func) {
         for (&op, numbers) in &self.in_place {
             let data = &mut func.ops[op];
@@ -90,7 +93,7 @@ impl Elided {
     }
 }
 
-/// Decides which copies of a function go on a target, with results that are read in pieces where that copies less.
+/// Decides which copies of a function are elided on a target. Results may be read in pieces where that copies less.
 pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Target) -> Elided {
     if !takes_any(target) {
         return Elided::default();
@@ -101,7 +104,7 @@ pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Targ
         return stored;
     }
     let all = gather(&mut site, target, None);
-    // Results that nobody has to copy stay in one piece, unless they are pieces of some that are copied.
+    // Results that need no copy stay in one piece, unless they are pieces of results that are copied.
     let wanted = all.families(&site, &stored.copying);
     if wanted.is_empty() {
         return stored;
@@ -114,7 +117,7 @@ pub(crate) fn elide(func: &Func, known: (&Registry, &Effects<'_>), target: &Targ
     }
 }
 
-/// Whether the checker of parts takes what is decided.
+/// Returns whether the checker of parts accepts the decisions.
 fn holds(
     func: &Func,
     (registry, effects): (&Registry, &Effects<'_>),
@@ -126,7 +129,7 @@ fn holds(
     parts::check_func(&func, registry, effects, target).is_none()
 }
 
-/// The same with every result in one piece; the parts in `copied` do not go.
+/// [`elide`] with every result in one piece. The parts in `copied` are not elided.
 pub(crate) fn elide_stored(
     func: &Func,
     (registry, effects): (&Registry, &Effects<'_>),
@@ -140,7 +143,7 @@ pub(crate) fn elide_stored(
     decide(&mut site, target, copied, Gathered::default())
 }
 
-/// Whether an operation takes parts on a target.
+/// Returns whether any operation takes parts on a target.
 fn takes_any(target: &Target) -> bool {
     target.families.values().any(|row| row.parts.is_some())
 }
@@ -176,14 +179,15 @@ fn decide(
     decision.elided
 }
 
-/// Why a part does not lie in place.
+/// The reason why a part is not in place.
 struct Refused {
-    /// Whether it does not whatever else is decided; else it is so by what else was decided, or by its layout.
+    /// True if it is not in place whatever else is decided. False if another decision or another layout might change
+    /// that.
     always: bool,
     why: Cow<'static, str>,
 }
 
-/// What no other decision changes.
+/// A reason that no other decision changes.
 fn always(why: &'static str) -> Refused {
     Refused {
         always: true,
@@ -191,7 +195,7 @@ fn always(why: &'static str) -> Refused {
     }
 }
 
-/// What another decision might change.
+/// A reason that another decision might change.
 fn here(why: impl Into<Cow<'static, str>>) -> Refused {
     Refused {
         always: false,
@@ -199,32 +203,32 @@ fn here(why: impl Into<Cow<'static, str>>) -> Refused {
     }
 }
 
-/// There is no such port.
+/// The port does not exist.
 const NO_PORT: &str = "is no value";
-/// It is a result of the function, or an operation that nothing is known of reads it.
+/// The value is a result of the function, or a barrier reads it.
 const WHOLE: &str = "is wanted in a buffer of its own";
-/// Its buffer is not made while the program runs.
+/// The value's buffer is not made while the program runs.
 const KNOWN: &str = "is known when the program is compiled";
-/// No strides say where it is.
+/// No strides describe the part.
 const UNEVEN: &str = "would not lie evenly there";
-/// It has its bytes in a second place.
+/// The value would have its bytes in two places.
 const PLACED: &str = "has its bytes in another value already";
 
 struct Decision<'a, 'f> {
     site: &'a mut Site<'f>,
     target: &'a Target,
-    /// Where each root's buffer lies; `None` where it does not lie evenly.
+    /// The position of each root's buffer; `None` where it has no even strides.
     spread: SideTable<Value, Option<Spread>>,
-    /// Whether a root lies in the result of a reader.
+    /// True for a root that is written into the result of a reader.
     placed: SideTable<Value, bool>,
-    /// Whether a root is written in pieces.
+    /// True for a root that is written in pieces.
     pieces: SideTable<Value, bool>,
-    /// Whether it may be.
+    /// Memoized: true for a root that may be written in pieces.
     may_be_pieces: SideTable<Value, Option<bool>>,
     elided: Elided,
     /// Parts that are copied whatever is decided.
     copied: BTreeSet<(Op, Port)>,
-    /// What is read in pieces.
+    /// The results that are read in pieces.
     gathered: Gathered,
 }
 
@@ -233,7 +237,7 @@ impl<'f> Decision<'_, 'f> {
         self.site.func
     }
 
-    /// Whether the row of an operation takes parts at all.
+    /// Returns whether the row of an operation takes parts at all.
     fn has_parts(&self, op: Op) -> bool {
         self.site.has_parts(self.target, op)
     }
@@ -242,7 +246,7 @@ impl<'f> Decision<'_, 'f> {
         self.elided.in_place.entry(op).or_default().insert(number);
     }
 
-    /// Counts a part that is copied, unless it is so whatever is decided.
+    /// Records a part that stays a copy, and counts its bytes if a decision is the reason.
     fn stays(&mut self, op: Op, part: &Part, refused: Refused) {
         let Refused { always, why } = refused;
         let known = self.elided.stays.entry(op);
@@ -283,7 +287,7 @@ impl<'f> Decision<'_, 'f> {
         self.elided.copying.insert(op);
     }
 
-    /// The operands that are written where the result wants them.
+    /// Places operands directly in the result, where possible.
     fn operands(&mut self, op: Op) {
         let parts = self.site.parts(op);
         let is_operand = |part: &&Part| matches!(part.part, Port::Operand(_));
@@ -350,7 +354,7 @@ impl<'f> Decision<'_, 'f> {
         Ok(())
     }
 
-    /// Whether an operation that computes writes its result there.
+    /// Returns an error if an operation cannot write its result at this position.
     fn writes(&self, op: Op, number: usize, spread: Option<&Spread>) -> Result<(), Refused> {
         let structure = self.site.registry.structure(&self.func().ops[op].name);
         if structure != Structure::Plain && structure != Structure::Convert {
@@ -368,13 +372,13 @@ impl<'f> Decision<'_, 'f> {
         taken.map_err(refused)
     }
 
-    /// What an operation says of a place that it reads or writes.
+    /// The refusal by an operation that would read or write a part.
     fn refused(&self, op: Op, why: &str) -> Refused {
         let data = &self.func().ops[op];
         here(format!("is not taken there by `{}`: {why}", data.name))
     }
 
-    /// Whether all readers of a root take parts of it that have no element in common, and its writer writes pieces.
+    /// Returns whether all readers of a root take disjoint parts of it, and its writer writes pieces.
     fn may_be_pieces(&mut self, root: Value) -> bool {
         if let Some(known) = self.may_be_pieces[root] {
             return known;
@@ -428,12 +432,12 @@ impl<'f> Decision<'_, 'f> {
         })
     }
 
-    /// Whether a result is copied whatever is decided.
+    /// Returns whether a result is copied whatever is decided.
     fn is_copied(&self, op: Op, number: usize) -> bool {
         self.copied.contains(&(op, Port::Result(number)))
     }
 
-    /// Whether the parts of a root are all there is of it, and one reader alone takes each of them once.
+    /// Returns whether the parts of a root make up all of it, and a single reader takes each of them once.
     fn all_go_to(&self, root: Value, by: Op) -> bool {
         let cutters = self.site.uses(root).iter().map(|&(cutter, ..)| cutter);
         let parts = cutters.flat_map(|cutter| &self.site.func.ops[cutter].results);
@@ -454,7 +458,7 @@ impl<'f> Decision<'_, 'f> {
         Some(self.site.layout(value)?.elements())
     }
 
-    /// Every part of a root is where it lies, or where a reader wants it.
+    /// Marks a root as written in pieces: every part of it is in place, or where a reader needs it.
     fn in_pieces(&mut self, root: Value) {
         self.pieces[root] = true;
         for (reader, ..) in self.site.uses(root).to_vec() {
@@ -464,7 +468,7 @@ impl<'f> Decision<'_, 'f> {
         }
     }
 
-    /// The results that are parts of the operand where that lies.
+    /// Makes results parts of the operand in place, where possible.
     fn results(&mut self, op: Op) {
         let parts = self.site.parts(op);
         if !self.has_parts(op) {
@@ -498,7 +502,7 @@ impl<'f> Decision<'_, 'f> {
         if self.placed[result] {
             return match self.pieces[parent] {
                 true => Ok(()),
-                // It is copied there.
+                // The part is copied to its other place.
                 false => Err(here(PLACED)),
             };
         }
@@ -521,5 +525,5 @@ impl<'f> Decision<'_, 'f> {
     }
 }
 
-/// Parts that a value may be cut into and be written in pieces.
+/// The most parts that a value may be cut into to be written in pieces.
 const MOST_PIECES: usize = 64;

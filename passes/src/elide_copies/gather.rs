@@ -1,4 +1,7 @@
-//! Results that have no bytes: their readers read the operands where they lie.
+//! Results without bytes of their own: their readers read the operands in place.
+//!
+//! Example: `%2 = concat(%0, %1); %3 = relu(%2)`. If the relu reads pieces, `%2` has no bytes and the relu reads `%0`
+//! and `%1`.
 
 use indexmap::IndexMap;
 use optc_check::parts::Site;
@@ -9,32 +12,32 @@ use optc_layout::Spread;
 use optc_target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is read in pieces, and where it lies.
+/// The values that are read in pieces, and their positions.
 #[derive(Clone, Default)]
 pub(super) struct Gathered {
-    /// The operations whose result lies in its operands.
+    /// Operations whose result is read from its operands.
     pub(super) ops: BTreeSet<Op>,
-    /// Where the roots lie that are in pieces: results of these operations, and parts of such.
+    /// The positions of roots in pieces: results of these operations, and parts of such results.
     values: IndexMap<Value, Pieces>,
-    /// Of each of these the operation that joins the pieces.
+    /// For each of these roots, the operation that joins the pieces.
     origin: IndexMap<Value, Op>,
-    /// The values whose buffers have pieces.
+    /// The values whose buffers contain pieces.
     bases: BTreeSet<Value>,
 }
 
 impl Gathered {
-    /// Whether a root is in pieces.
+    /// Returns whether a root is in pieces.
     pub(super) fn is_in_pieces(&self, root: Value) -> bool {
         self.values.contains_key(&root)
     }
 
-    /// Whether the buffer of a root has pieces, which stay where they are.
+    /// Returns whether the buffer of a root contains pieces. Such a buffer is not moved.
     pub(super) fn holds(&self, root: Value) -> bool {
         self.bases.contains(&root)
     }
 
-    /// Those of its operations that have pieces in common, themselves or by others, with one that is among these or is joined of, or
-    /// cut into, what they copy.
+    /// Subsets of its operations that share pieces, directly or through others, and that contain an operation related
+    /// to a copy: it is among `copying`, or it joins or is cut into values that `copying` cuts.
     pub(super) fn families(&self, site: &Site<'_>, copying: &BTreeSet<Op>) -> BTreeSet<Op> {
         let mut family: BTreeMap<Op, Op> = self.ops.iter().map(|&op| (op, op)).collect();
         let first = |family: &BTreeMap<Op, Op>, op: Op| {
@@ -76,8 +79,8 @@ impl Gathered {
     }
 }
 
-/// The results that all readers take in pieces, of all operations or of some: the largest set, as each asks what its readers
-/// are.
+/// The results that all readers take in pieces, of all operations or of those in `of`. It is the largest such set,
+/// because each result depends on its readers.
 pub(super) fn gather(site: &mut Site<'_>, target: &Target, of: Option<&BTreeSet<Op>>) -> Gathered {
     let func = site.func;
     let may = |op: &Op| {
@@ -101,10 +104,11 @@ pub(super) fn gather(site: &mut Site<'_>, target: &Target, of: Option<&BTreeSet<
     Gathered::default()
 }
 
-/// How often those are left out that cannot be in pieces, as others are not: in each round all that are found.
+/// The most rounds of leaving out operations that cannot be in pieces. Each round leaves out all that are found,
+/// because their absence may exclude others.
 const MOST_ROUNDS: usize = 64;
 
-/// Where results of these operations lie, and which of them cannot.
+/// Finds the positions of the results of these operations. Returns the operations whose results cannot be in pieces.
 fn attempt(site: &mut Site<'_>, target: &Target, found: &mut Gathered) -> BTreeSet<Op> {
     let func = site.func;
     let mut refused = BTreeSet::new();
@@ -161,7 +165,7 @@ fn attempt(site: &mut Site<'_>, target: &Target, found: &mut Gathered) -> BTreeS
     refused
 }
 
-/// Where a value lies that is a piece: in a buffer of its own, or a part of one.
+/// The position of a piece: in a buffer of its own, or in a part of one.
 fn whole(site: &mut Site<'_>, root: Value) -> Result<Whole, String> {
     let mut parts: Vec<(Op, Part)> = Vec::new();
     let mut base = root;

@@ -1,5 +1,5 @@
-//! Copies that need not be made: a part of a live value is read where it lies, and who computes an operand of a concat or
-//! pad writes it where the result wants it.
+//! Elides copies: a part of a live value is read in place, and an operand of a concat or pad is written directly into
+//! the result.
 //!
 //! ```ir before
 //! func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf32>) -> tensor<4x5xf32> {
@@ -22,30 +22,32 @@
 //! }
 //! ```
 //!
-//! 1. From the last operation to the first, an operand of a concat or pad is written in place where the operation that
-//!    computes it writes parts, nobody wants its buffer whole, and all other readers take the strides that it then has.
-//! 2. What is cut into parts that are read alone, without an element in common, may be written in pieces: a roll, a
-//!    concat of slices, moves nothing.
-//! 3. From the first to the last, a slice, a split, a gather of one index or of evenly spaced ones, and a broadcast are
-//!    parts of their operand where all readers take the strides.
+//! 1. From the last operation to the first: an operand of a concat or pad is written in place if the operation that
+//!    computes it writes parts, no reader needs its buffer whole, and all other readers take the strides that it then
+//!    has.
+//! 2. A value that is cut into disjoint parts, each with one reader, may be written in pieces. Thus a roll, a concat of
+//!    slices, moves nothing.
+//! 3. From the first operation to the last: a slice, a split, a broadcast, and a gather of one index or of evenly
+//!    spaced ones are parts of their operand if all readers take the strides.
+//! 4. If copies are left, the result of a concat may have no bytes. It is `in_pieces`, and its readers read its
+//!    operands in place, through views, slices and other concats. This is tried for all concats that are connected with
+//!    a concat that copies. The checker of parts says whether it holds. It is kept if fewer bytes are copied.
 //!
-//! 4. Where copies are left, a value that is joined may have no bytes: it is `in_pieces`, and its readers, through views,
-//!    slices and other concats, read its operands where they lie. That is tried for all concats that are joined
-//!    of, or to, one that copies; the checker of parts says whether it holds, and it stays where fewer bytes are copied.
+//! Rows state with `parts` which parts operations take, and with `pieces` along which dimensions. A remaining copy is
+//! one operation that reads and writes what it did.
 //!
-//! Rows say with `parts` what operations take, and with `pieces` along which dimensions. What stays a copy stays one operation that reads and writes what it did.
-//!
-//! With `max-live=N` parts are copied all the same, so that at most N bytes are alive at once as `bufferize` shares memory: a
-//! part keeps its parent alive, and what is written in place makes the whole be there before. A remark says which
-//! (`copied-for-memory`); a program of which more are alive whatever is copied, as far as the greedy search sees, is refused
-//! (`max-live`).
+//! With `max-live=N` some parts are copied nevertheless, so that at most N bytes are alive at once, with memory shared
+//! as by `bufferize`. A part keeps its parent alive. An operand that is written in place makes the whole result exist
+//! earlier. A remark names each such copy (`copied-for-memory`). A program is refused (`max-live`) if, as far as the
+//! greedy search sees, more bytes are alive whatever is copied.
 //!
 //! # Not done
-//! A value that several concats want, and that not all readers take in pieces, lies in the last of them. Where a limit asks for copies nothing is in pieces. An operation that may write its result over an operand does
-//! not do so in a part. `scatter` and `dynamic_update_slice` copy.
+//! If several concats need a value and not all readers take it in pieces, it is placed in the last of them. With a
+//! limit that needs copies, nothing is in pieces. An operation that may write its result over an operand does not do so
+//! in a part. `scatter` and `dynamic_update_slice` copy.
 //!
 //! # Cost
-//! Linear in operations and operands, beside pairs of the parts of one value that is written in pieces.
+//! Linear in operations and operands, and quadratic in the parts of one value that is written in pieces.
 //!
 //! # Neighbours
 //! The last step of `view-fold`; by itself it runs on any program, and before `bufferize`.
@@ -97,8 +99,8 @@ impl Pass for ElideCopies {
     }
 }
 
-/// Writes a program as one that copies every part, whatever it says of what lies where; on a machine with tiles, subviews stay.
-/// Says whether it said something.
+/// Turns a program into one that copies every part, ignoring stated placements. On a machine with tiles, subviews stay.
+/// Returns whether any placement was stated.
 pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
     let mut said = false;
     for func in &mut module.funcs {
@@ -117,32 +119,32 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
     said
 }
 
-/// What is left of the copies of a module.
+/// The remaining copies of a module.
 #[derive(Clone, Default)]
 pub(crate) struct Left {
-    /// Whether some went.
+    /// True if some copies were elided.
     pub(crate) changed: bool,
     /// Bytes of copies that another choice might save.
     pub(crate) by_choice: u64,
-    /// Bytes of operands that nobody computes, and that a conversion might write in place.
+    /// Bytes of copies of operands that are not computed. A conversion of such an operand could be written in place.
     pub(crate) given: u64,
-    /// What stays that repeats elements.
+    /// The remaining repetitions of elements.
     pub(crate) repeats: Repeats,
-    /// What was decided, in the order of functions.
+    /// The decisions, in the order of functions.
     all: Vec<Elided>,
 }
 
 impl Left {
-    /// Why an operation of a function copies, in words, where it might have read or written a part.
+    /// The reason why an operation of a function copies, in words, if it might have read or written a part.
     pub(crate) fn why(&self, func: usize, op: Op) -> Option<String> {
         self.all.get(func)?.why(op)
     }
 }
 
-/// Lets copies of a module go that need not be made, so that at most `limit` bytes are alive at once where there is one.
+/// Elides copies of a module. With a limit, at most `limit` bytes are alive at once.
 ///
 /// # Errors
-/// More are, whatever is copied.
+/// More bytes are alive than the limit, whatever is copied.
 pub(crate) fn run_on(
     module: &mut Module,
     limit: Option<u64>,
@@ -159,7 +161,7 @@ pub(crate) fn run_on(
     Ok(left_of(free(module, cx)))
 }
 
-/// The copies that went of each function.
+/// Elides copies without a limit. Returns the decisions for each function.
 fn free(module: &mut Module, cx: &PassContext) -> Vec<Elided> {
     let elided: Vec<Elided> = {
         let effects = Effects::of_module(module, &cx.registry);
@@ -173,14 +175,14 @@ fn free(module: &mut Module, cx: &PassContext) -> Vec<Elided> {
     elided
 }
 
-/// The same without a limit, with the operations that copy or repeat by choice, in the order of functions.
+/// [`run_on`] without a limit. Also returns the operations that copy or repeat by choice, in the order of functions.
 pub(crate) fn without_limit(module: &mut Module, cx: &PassContext) -> (Left, Vec<Op>) {
     let elided = free(module, cx);
     let ops = elided.iter().flat_map(Elided::by_choice).collect();
     (left_of(elided), ops)
 }
 
-/// What is left, over all functions.
+/// The remaining copies, over all functions.
 fn left_of(elided: Vec<Elided>) -> Left {
     let mut left = Left::default();
     for one in &elided {

@@ -1,12 +1,15 @@
-//! Copies that are made all the same, so that fewer bytes are alive at once.
+//! Copies that are made nevertheless, so that fewer bytes are alive at once.
 //!
-//! A part that is read where it lies keeps all of its parent alive, and an operand that is written in place makes the whole
-//! be there from then on. While more bytes are alive than there may be, parts are copied: each time, of the sets of parts in one
-//! buffer that is alive at the peak, the one that lowers what is too much by most for each byte that it copies. What turns
-//! out not to be needed lies in place again, the largest first.
+//! A part that is read in place keeps all of its parent alive. An operand that is written in place makes the whole
+//! result exist from then on. While more bytes are alive than the limit, parts are copied. Candidates are sets of parts
+//! in one buffer that is alive at the peak. In each step the set with the largest decrease of the excess for each byte
+//! copied is chosen. Copies that turn out not to be needed are undone, the largest first.
 //!
-//! This is a greedy search: it may copy more than the least that would do, and does not see that several buffers must go at
-//! once.
+//! Example: a value of 100 MB of which only a slice of 1 MB is read late stays alive until then. A copy of the slice
+//! lets the 100 MB go.
+//!
+//! This is a greedy search. It may copy more than necessary, and it does not see that several buffers must be dealt
+//! with at once.
 
 use super::decide::{Elided, elide, elide_stored};
 use crate::bufferize::{above_limit, memory_of};
@@ -26,45 +29,45 @@ use optc_ops::Subview;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
-/// A part: the number of the function, the operation, its result or operand.
+/// A part: the number of the function, the operation, and its result or operand.
 type Place = (usize, Op, Port);
 
-/// Sets of parts that are tried.
+/// The most sets of parts that are tried.
 const MOST_TRIALS: usize = 2048;
 
-/// What comes of copying a set of parts.
+/// The outcome of copying a set of parts.
 struct Trial {
     module: Module,
     elided: Vec<Elided>,
     memory: Vec<Memory>,
-    /// Bytes above the limit, summed over all places of all bodies.
+    /// Bytes above the limit, summed over all positions of all bodies.
     excess: u128,
-    /// Bytes read plus written that the parts which lie in place would be as copies.
+    /// Bytes read plus written that copies of all parts in place would cost.
     saved: u64,
 }
 
-/// A program whose copies went, but for some.
+/// A program with its copies elided, except for some.
 pub(super) struct Kept {
     pub(super) module: Module,
     pub(super) elided: Vec<Elided>,
-    /// Bytes of copies in the place of parts that the choice of layouts had.
+    /// Bytes of copies made for parts that the choice of layouts had placed.
     pub(super) undone: u64,
 }
 
 struct Within<'a> {
-    /// The program as it copies; a subview in it is what the choice of layouts made a part.
+    /// The program with all copies. A subview in it is a part that the choice of layouts placed.
     plain: &'a Module,
     cx: &'a PassContext,
     sizes: SizeTable,
     limit: u64,
-    /// Sets of parts that may still be tried.
+    /// The number of sets of parts that may still be tried.
     left: usize,
 }
 
-/// Lets the copies of a program go, but for so many that at most `limit` bytes are alive at once.
+/// Elides the copies of a program, except for those that are needed to keep at most `limit` bytes alive at once.
 ///
 /// # Errors
-/// As far as was searched more are alive whatever is copied.
+/// As far as the search sees, more bytes are alive whatever is copied.
 pub(super) fn keep_within(
     plain: &Module,
     limit: u64,
@@ -77,7 +80,7 @@ pub(super) fn keep_within(
         limit,
         left: MOST_TRIALS,
     };
-    // Where all fits as it is without a limit, it stays so.
+    // If the result without a limit fits, it is kept.
     let unlimited = within.attempt(None)?;
     if unlimited.excess == 0 {
         return Ok(Kept {
@@ -107,15 +110,16 @@ pub(super) fn keep_within(
 }
 
 impl Within<'_> {
-    /// Whether the choice of layouts made it a part.
+    /// Returns whether the choice of layouts made the operation a part.
     fn is_stated(&self, (index, op, _): Place) -> bool {
         &*self.plain.funcs[index].ops[op].name == Subview::NAME
     }
 
-    /// The program in which these parts are copied and every result is in one piece, or that without a limit.
+    /// The program in which these parts are copied and every result is in one piece. For `None`, the program without a
+    /// limit.
     ///
     /// # Errors
-    /// The target takes no copy in the place of a part that the choice of layouts had.
+    /// The target does not take a copy instead of a part that the choice of layouts placed.
     fn attempt(&self, copied: Option<&IndexSet<Place>>) -> Result<Trial, Box<Diagnostic>> {
         let (registry, target) = (&self.cx.registry, &self.cx.target);
         let mut module = self.plain.clone();
@@ -160,7 +164,7 @@ impl Within<'_> {
         })
     }
 
-    /// The parts of a function that lie in place, in the order of its body.
+    /// The parts of a function that are in place, in the order of its body.
     fn parts(&self, module: &Module, index: usize) -> Vec<Place> {
         let func = &module.funcs[index];
         let of = |&op: &Op| {
@@ -170,7 +174,7 @@ impl Within<'_> {
         func.body.iter().flat_map(of).collect()
     }
 
-    /// Bytes read plus written where a part is copied.
+    /// Bytes read plus written if a part is copied.
     fn bytes(&self, (index, op, port): Place) -> u64 {
         let func = &self.plain.funcs[index];
         let ty = port
@@ -180,7 +184,7 @@ impl Within<'_> {
         bytes.unwrap_or(0).saturating_mul(2)
     }
 
-    /// A set of parts whose copies keep the program within the limit, and the program; or what comes nearest.
+    /// A set of parts whose copies keep the program within the limit, and the program; or the nearest found.
     fn search(&mut self, free: &Trial) -> (IndexSet<Place>, Option<Trial>) {
         let mut copied: IndexSet<Place> = IndexSet::new();
         let mut now: Option<Trial> = None;
@@ -226,8 +230,8 @@ impl Within<'_> {
         (copied, now)
     }
 
-    /// Sets of parts in the buffers that are alive at the highest peak: each by itself, those that are why a buffer is there
-    /// at the time, all that lie in it.
+    /// Sets of parts in the buffers that are alive at the highest peak: each part by itself, the parts that keep a
+    /// buffer alive at that time, and all parts in a buffer.
     fn sets(&self, trial: &Trial) -> IndexSet<Vec<Place>> {
         let mut sets = IndexSet::new();
         let peaks = trial.memory.iter().map(|of| most_alive(&of.buffers));
@@ -259,7 +263,7 @@ impl Within<'_> {
         sets
     }
 
-    /// The error of a program that keeps more alive than it may.
+    /// The error for a program that keeps more bytes alive than the limit.
     fn refused(&self, last: &Trial) -> Diagnostic {
         let funcs = last.module.funcs.iter().zip(&last.memory);
         let worst = funcs.max_by_key(|(_, memory)| most_alive(&memory.buffers).0);
@@ -271,7 +275,7 @@ impl Within<'_> {
         diag.note(copied)
     }
 
-    /// Which part is copied, and what it would keep alive.
+    /// A remark on a copied part and the bytes that it would keep alive.
     fn remark(&self, place: Place, free: &Trial) -> Diagnostic {
         let (index, op, port) = place;
         let func = &self.plain.funcs[index];
@@ -295,7 +299,7 @@ impl Within<'_> {
     }
 }
 
-/// Which of two programs gains more for what it copies: less is too much, for each byte; then the one that copies less.
+/// Compares two programs by the decrease of the excess for each byte copied, then by fewer bytes copied.
 fn by_gain(base: &Trial, a: &Trial, b: &Trial) -> Ordering {
     let gain = |trial: &Trial| base.excess.saturating_sub(trial.excess);
     let cost = |trial: &Trial| u128::from(base.saved.saturating_sub(trial.saved));
@@ -306,7 +310,7 @@ fn by_gain(base: &Trial, a: &Trial, b: &Trial) -> Ordering {
     left.cmp(&right).then(cost(b).cmp(&cost(a)))
 }
 
-/// Bytes above a limit, summed over the places of a body.
+/// Bytes above a limit, summed over the positions of a body.
 fn excess(buffers: &[Buffer], limit: u64) -> u128 {
     let steps = steps(buffers);
     let ends = steps.iter().skip(1).map(|&(place, _)| place);
@@ -317,10 +321,10 @@ fn excess(buffers: &[Buffer], limit: u64) -> u128 {
     })
 }
 
-/// When the values of a function are made and read.
+/// The positions at which the values of a function are made and last read.
 struct Lives {
     made: SideTable<Value, usize>,
-    /// The last place that reads a value, or one that lies in its bytes.
+    /// The last position at which the value, or a value in its bytes, is read.
     last: SideTable<Value, usize>,
 }
 

@@ -1,11 +1,11 @@
-//! The layouts that arguments and results declare, for formats that say these and no others.
+//! The declared layouts of arguments and results, for formats that state these layouts and no others.
 
 use optc_ir::{Func, FuncBuilder, NewOp, OpError, Type, Value};
 use optc_layout::Notation;
 use optc_ops::LayoutConvert;
 
-/// Gives the arguments and results of a function that is made row-major the layouts that they had. An argument is read in
-/// its layout, a result that nothing else reads is made in its own, any other one is converted.
+/// Restores the declared layouts of a row-major function's arguments and results. An argument is read in its layout. A
+/// result that nothing else reads is produced in its layout; any other result is converted.
 ///
 /// # Errors
 /// A conversion does not fit its value.
@@ -35,7 +35,7 @@ pub(super) fn keep(b: &mut FuncBuilder<'_>, old: &Func) -> Result<(), OpError> {
     Ok(())
 }
 
-/// The type that a value of the boundary declared, where it is that of the new value with a layout.
+/// The type that a value of the boundary declared, if it is the new value's type with a layout.
 fn declared(old: &Func, before: Value, new: &Func, after: Value) -> Option<Type> {
     let (ty, now) = (old.ty(before).as_tensor()?, new.ty(after).as_tensor()?);
     let laid = ty.notation != Notation::RowMajor && ty.notation != now.notation;

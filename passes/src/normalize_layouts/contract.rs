@@ -1,5 +1,8 @@
-//! Contractions as products of matrices: what stands before the rows and columns of the result is a batch, whichever
-//! operand has it.
+//! Contractions as products of matrices. Dimensions before the rows and columns of the result are a batch, whichever
+//! operand has them.
+//!
+//! Example: a result with the memory order `b m n` is written as a batched matmul. With the memory order `b n m` the
+//! operands are exchanged.
 
 use super::digits::{dims, is_row_major};
 use super::memory::Memory;
@@ -8,7 +11,7 @@ use optc_ir::{DType, Dim, Freedom, LaidPort, OpError, OpRef, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul, ints};
 
-/// Which operands have a label.
+/// The operands and result that have a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Batch,
@@ -17,7 +20,7 @@ enum Role {
     K,
 }
 
-/// A contraction whose digits are cut alike everywhere.
+/// A contraction whose digits are cut alike at all ports.
 struct Product {
     left: Vec<Digit>,
     right: Vec<Digit>,
@@ -25,7 +28,7 @@ struct Product {
     roles: Vec<Option<Role>>,
 }
 
-/// How the digits of a product lie where it is one of matrices: `batch` is before `rows` and `columns` in the result.
+/// The order of digits of a product of matrices: in the result, `batch` stands before `rows` and `columns`.
 struct Split {
     batch: Vec<Digit>,
     rows: Vec<Digit>,
@@ -33,7 +36,7 @@ struct Split {
     k: Vec<Digit>,
 }
 
-/// Writes a contraction: its result in memory. Nothing where it is no product of two operands.
+/// Writes a contraction. Returns the memory of its result; `None` where it is no product of two operands.
 pub(super) fn write(
     memory: &mut Memory<'_>,
     op: &OpRef<'_>,
@@ -86,7 +89,7 @@ pub(super) fn write(
     memory.arrange(made, &order, &result.digits)
 }
 
-/// A linear layer that stays one: weights and columns lie as they are declared. Nothing where they do not.
+/// Writes a linear layer as a linear layer, if weights and columns are in their declared order; else returns `None`.
 fn linear(
     memory: &mut Memory<'_>,
     split: &Split,
@@ -113,7 +116,7 @@ fn linear(
     let x = rows(memory, x, declared_shape(port, digits, &wanted), matrix)?;
     let mut given = operands.to_vec();
     given[0] = x;
-    // Weights and bias in their own shapes.
+    // Weights and bias keep their own shapes.
     let shapes = [volume(&split.columns), volume(&split.k)];
     let shape = dims(shapes, &memory.numbers);
     given[1] = memory.reshape(given[1], &shape)?;
@@ -123,7 +126,7 @@ fn linear(
     memory.b.one(&Linear { to }, &given).map(Some)
 }
 
-/// A bias over the axes of a product.
+/// A bias broadcast over the axes of a product.
 fn spread(
     memory: &mut Memory<'_>,
     bias: Value,
@@ -149,7 +152,7 @@ fn spread(
     memory.reshape(bias, &wanted).map(Some)
 }
 
-/// Digits of a batch that are one dimension.
+/// Digits of a batch that form one dimension.
 struct Batch {
     first: Digit,
     /// The divisor of the last of them.
@@ -160,7 +163,7 @@ struct Batch {
 }
 
 impl Split {
-    /// The batch, digits that follow one another in one label as one.
+    /// The batch, with adjacent digits of one label joined.
     fn batches(&self, sides: [&LaidPort; 2]) -> Vec<Batch> {
         let mut out: Vec<Batch> = Vec::new();
         for digit in &self.batch {
@@ -184,7 +187,7 @@ impl Split {
     }
 }
 
-/// The product of matrices of two operands, left and right; the result lies over batch, rows and columns.
+/// The product of matrices of a left and a right operand. The result is over batch, rows and columns.
 fn matrices(
     memory: &mut Memory<'_>,
     split: &Split,
@@ -220,7 +223,7 @@ fn matrices(
             None => return Ok(None),
         }
     }
-    // A batch of the left operand alone is rows.
+    // A batch of the left operand alone counts as rows.
     if batches.iter().all(|b| b.left && !b.right) {
         let matrix = [volume(&split.batch).saturating_mul(m), k];
         given[0] = rows(memory, given[0], declared, matrix)?;
@@ -237,7 +240,7 @@ fn matrices(
     sizes[1].extend([k, n]);
     for (value, sizes) in given.iter_mut().zip(sizes) {
         let wanted: Vec<Dim> = dims(sizes, &memory.numbers);
-        // Leading ones say nothing.
+        // Leading ones are dropped.
         let lead = wanted.iter().take(batches.len());
         let ones = lead.take_while(|d| d.is_one()).count();
         *value = memory.reshape(*value, &wanted[ones..])?;
@@ -245,14 +248,14 @@ fn matrices(
     memory.b.one(&Matmul { to }, &given).map(Some)
 }
 
-/// Whether both operands have the batch (`true`) or the left one alone; nothing where that differs.
+/// Returns `true` if both operands have the whole batch, `false` if the left one alone has it, `None` otherwise.
 fn shared(batches: &[Batch]) -> Option<bool> {
     let both = batches.iter().all(|b| b.left && b.right);
     let left = batches.iter().all(|b| b.left && !b.right);
     (both || left).then_some(both)
 }
 
-/// The product by its dimension numbers: each operand has its rows before K, or K before them, as it lies.
+/// The product with dimension numbers: each operand keeps its order, with its rows before or behind K.
 fn numbered(
     memory: &mut Memory<'_>,
     split: &Split,
@@ -305,9 +308,9 @@ fn numbered(
     memory.b.one(&product, &given).map(Some)
 }
 
-/// A left operand as rows of K: in the shape that the operation declares, else in the one that it has where that ends in K.
+/// A left operand as rows of K. It gets the declared shape, or keeps its own shape if that ends in K.
 ///
-/// Fusions of runtimes depend on the rank of a product, so that the rank stays.
+/// The rank stays, because fusions of runtimes depend on the rank of a product.
 fn rows(
     memory: &mut Memory<'_>,
     value: Value,
@@ -327,7 +330,7 @@ fn rows(
     memory.reshape(value, &wanted)
 }
 
-/// The shape of an operand that lies as it is declared, and is wanted so.
+/// The declared shape of an operand, if the operand has its declared order and is needed in it.
 fn declared_shape<'p>(port: &'p LaidPort, digits: &[Digit], wanted: &[Digit]) -> Option<&'p [u64]> {
     (port.is_natural() && digits == wanted).then_some(&port.shape)
 }
@@ -362,11 +365,12 @@ impl Product {
         self.roles.get(digit.of).copied().flatten() == Some(role)
     }
 
-    /// The digits as batch, rows, columns, and whether the operands are exchanged: as the result lies, where that
-    /// ends in rows and columns; else as the operands lie. K lies as the left operand has it, or the right one where the
-    /// left is a constant, or has K elsewhere than last.
-    /// With `numbers` one operand is never repeated as a batch of the other: what the result has in front of rows and columns
-    /// both operands have, or the one that has the rows.
+    /// Splits the digits into batch, rows, columns and K. Also returns whether the operands are exchanged.
+    ///
+    /// The order is that of the result if the result ends in rows and columns, else that of the operands. K has the
+    /// order of the left operand. It has the order of the right one if the left one is a constant, or has K elsewhere
+    /// than last. With `numbers` one operand is never repeated as a batch of the other: the dimensions in front of rows
+    /// and columns in the result belong to both operands, or to the one with the rows.
     fn split(&self, constants: [bool; 2], numbers: bool) -> (Split, bool) {
         let has = |role: Role| self.result.iter().any(|d| self.is(d, role));
         let exchanged = self.result.last().is_some_and(|d| self.is(d, Role::M)) && has(Role::N);

@@ -1,22 +1,22 @@
-//! The digits of types in memory, numbers in place of unknown sizes.
+//! The digits of types in memory, with numbers in place of unknown sizes.
 
 use optc_ir::{Dim, StandIns, TensorType};
 use optc_layout::{Digit, Layout};
 
-/// The extents of a type, numbers in place of unknown sizes.
+/// The extents of a type, with numbers in place of unknown sizes.
 pub(super) fn shape(ty: &TensorType, numbers: &mut StandIns) -> Option<Vec<u64>> {
     ty.dims.iter().map(|d| numbers.number(d)).collect()
 }
 
-/// The digits of a type in memory, major to minor, by dimension; nothing where positions hold no element, or the layout
-/// is no order of digits.
+/// The digits of a type in memory, major to minor, by dimension. `None` where some positions hold no element, or the
+/// layout is no order of digits.
 pub(super) fn of_type(ty: &TensorType, numbers: &mut StandIns) -> Option<Vec<Digit>> {
     let shape = shape(ty, numbers)?;
     let layout = Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok()?;
     Digit::all(&shape, &layout)
 }
 
-/// Whether the digits are those of the dimensions in their order, each whole.
+/// Returns whether the digits are in the order of the dimensions, each dimension whole.
 pub(super) fn is_row_major(digits: &[Digit]) -> bool {
     let mut last: Option<(usize, u64)> = None;
     digits.iter().all(|d| {
@@ -28,7 +28,7 @@ pub(super) fn is_row_major(digits: &[Digit]) -> bool {
     })
 }
 
-/// The sizes that numbers stand for.
+/// The sizes that these numbers stand for.
 pub(super) fn dims(extents: impl IntoIterator<Item = u64>, numbers: &StandIns) -> Vec<Dim> {
     extents.into_iter().map(|n| numbers.dim(n)).collect()
 }

@@ -1,4 +1,4 @@
-//! Values as they lie in memory: row-major, in any shape that has as many elements.
+//! The memory of values: row-major tensors of any shape with the same number of elements.
 
 use super::digits::dims;
 use optc_ir::entity::SideTable;
@@ -7,18 +7,18 @@ use optc_layout::{Cuts, Digit, runs};
 use optc_ops::{Reshape, Transpose};
 use rustc_hash::FxHashMap;
 
-/// A function that is being written: every value in it is row-major.
+/// A function under construction; every value in it is row-major.
 pub(super) struct Memory<'r> {
     pub(super) b: FuncBuilder<'r>,
-    /// Sizes that are not known, as numbers.
+    /// Numbers in place of unknown sizes.
     pub(super) numbers: StandIns,
-    /// Whether products have dimension numbers, so that they take their operands as they lie.
+    /// True if products have dimension numbers, so that they take operands in any order.
     pub(super) dimension_numbers: bool,
-    /// A view of each value of the old function that has one.
+    /// One view of each value of the old function that has views.
     pub(super) views: FxHashMap<Value, Op>,
-    /// What each value of the old function lies in: the elements of its memory, in order.
+    /// The memory of each value of the old function: its elements in memory order.
     values: SideTable<Value, Option<Value>>,
-    /// What a reshape was made of.
+    /// The source of each reshape.
     sources: FxHashMap<Value, Value>,
     reshaped: FxHashMap<(Value, Vec<Dim>), Value>,
 }
@@ -50,7 +50,7 @@ impl<'r> Memory<'r> {
         ty.map_or_else(Vec::new, |ty| ty.dims.clone())
     }
 
-    /// Whether a value is computed from constants alone by rearrangements.
+    /// Returns whether a value is computed from constants by rearrangements alone.
     pub(super) fn is_constant(&self, mut value: Value) -> bool {
         let func = &self.b.func;
         while let Some(op) = func.def_op(value) {
@@ -82,8 +82,8 @@ impl<'r> Memory<'r> {
         Ok(made)
     }
 
-    /// The elements of a value, whose digits lie as `from`, in the order `to`: the same digits, cut in any way.
-    /// The shape is that of the runs that stay together. Nothing where the cuts do not fit.
+    /// The elements of a value with the digits `from`, in the order `to`. Both are the same digits, possibly cut
+    /// differently. The shape has a dimension for each run that stays together. `None` where the cuts do not nest.
     pub(super) fn arrange(
         &mut self,
         value: Value,
@@ -112,7 +112,7 @@ impl<'r> Memory<'r> {
         let extents: Vec<u64> = runs.iter().map(extent).collect();
         let mut order: Vec<usize> = (0..runs.len()).collect();
         order.sort_by_key(|&i| places[runs[i].start]);
-        // In the shape that the value has, where no dimension of it is cut.
+        // The value keeps its shape if no dimension of it is cut.
         let (split, parts) = match self.parts(value, &extents) {
             Some(parts) => (value, parts),
             None => {
@@ -125,7 +125,7 @@ impl<'r> Memory<'r> {
         self.b.one(&Transpose::of_perm(&perm), &[split]).map(Some)
     }
 
-    /// Which dimensions of a value have so many elements together, in order.
+    /// The ranges of a value's dimensions that have these numbers of elements, in order.
     fn parts(&mut self, value: Value, extents: &[u64]) -> Option<Vec<std::ops::Range<usize>>> {
         let dims = self.dims(value);
         let known = |d: &Dim| *d != Dim::Unknown;
@@ -147,14 +147,14 @@ impl<'r> Memory<'r> {
             }
             parts.push(start..at);
         }
-        // What is left has one element.
+        // The remaining dimensions have one element.
         let last = parts.last_mut()?;
         last.end = sizes.len();
         let rest = sizes.get(at..)?;
         rest.iter().all(|&n| n == 1).then_some(parts)
     }
 
-    /// A value of a type as it lies, made of its elements in row-major order.
+    /// The memory of a value, from its elements in row-major order.
     pub(super) fn stored(
         &mut self,
         value: Value,

@@ -1,4 +1,4 @@
-//! Every value row-major, in the shape of its digits: for formats that have no layouts.
+//! Makes every value row-major, in the shape of its digits: for formats that have no layouts.
 //!
 //! ```ir before
 //! %0 = "hbir.relu"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32, {order = [1, 0]}>
@@ -12,17 +12,17 @@
 //! ```
 //!
 //! # Soundness
-//! 1. Of each value the new program has the memory, in order: as a row-major tensor whose dimensions are runs of its
-//!    digits. A view is that memory again, a conversion a transpose of its digits.
-//! 2. An operation runs over the axes in which the digits of its ports lie, its attributes about these axes; where it
-//!    has no such form, over its own dimensions, its operands and results transposed.
-//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed, and with
-//!    `keep-boundary` keeps its layout, so that this is no movement. What an operation shares
-//!    with a function that it alone runs is handed on as it lies, where both have it in one layout.
+//! 1. For each value the new program has its memory, in order: a row-major tensor whose dimensions are runs of the
+//!    value's digits. A view is the same memory. A conversion is a transpose of digits.
+//! 2. An operation runs over the axes of its ports in memory, with its attributes adjusted to these axes. If it has no
+//!    such form, it runs over its own dimensions, with its operands and results transposed.
+//! 3. Arguments and results have their own dimensions. A port with a declared layout is transposed. With
+//!    `keep-boundary` it keeps its layout, so that there is no movement. A value that an operation shares with a
+//!    function that it alone runs is handed on in memory order, if both have it in one layout.
 //!
 //! # Not done
-//! Layouts that are no order of digits (tiles with padding, overlapping strides) are refused. Windows run over their own
-//! dimensions.
+//! Layouts that are no order of digits (tiles with padding, overlapping strides) are refused. Windows run over their
+//! own dimensions.
 //!
 //! # Cost
 //! Linear in operations and digits.
@@ -197,7 +197,7 @@ fn plain(ty: &Type) -> Type {
     }
 }
 
-/// Why a value cannot be written.
+/// A result, or the reason why a value cannot be written.
 type Outcomes<T> = Result<T, String>;
 
 fn words(error: &OpError) -> String {
@@ -206,12 +206,12 @@ fn words(error: &OpError) -> String {
 
 const NO_DIGITS: &str = "its layout is no order of digits";
 
-/// A tensor type whose memory is its elements in row-major order, whatever the sizes.
+/// Returns whether the memory of a tensor type is its elements in row-major order, whatever the sizes.
 fn is_plain(ty: &TensorType) -> bool {
     ty.notation == Notation::RowMajor || ty.dims.iter().any(|d| d.fixed() == Some(0))
 }
 
-/// The memory of a value of the old function, made of its elements in row-major order.
+/// The memory of a value of the old function, from its elements in row-major order.
 fn stored(memory: &mut Memory<'_>, func: &Func, mut old: Value, mut new: Value) -> Outcomes<Value> {
     loop {
         let Some(ty) = func.ty(old).as_tensor().filter(|ty| !is_plain(ty)) else {
@@ -221,14 +221,14 @@ fn stored(memory: &mut Memory<'_>, func: &Func, mut old: Value, mut new: Value) 
             let stored = memory.stored(new, &digits).map_err(|e| words(&e))?;
             return stored.ok_or_else(|| NO_DIGITS.into());
         }
-        // Views have the memory of what they are of.
+        // Views have the memory of their operand.
         let &view = memory.views.get(&old).ok_or(NO_DIGITS)?;
         new = viewed(memory, func, view, new)?;
         old = func.ops[view].results[0];
     }
 }
 
-/// The result of a view in its own dimensions, made of the operand in its own.
+/// The result of a view in its own dimensions, from the operand in its own dimensions.
 fn viewed(memory: &mut Memory<'_>, func: &Func, op: Op, mut value: Value) -> Outcomes<Value> {
     let of_error = |e: OpError| words(&e);
     let made = memory.b.registry().rearrangement(&func.op_ref(op));
@@ -243,13 +243,13 @@ fn viewed(memory: &mut Memory<'_>, func: &Func, op: Op, mut value: Value) -> Out
     memory.reshape(value, dims).map_err(of_error)
 }
 
-/// The type of a value as it lies, where a port hands it on so.
+/// The type of a value in memory order, if a port hands it on in that order.
 fn lies(memory: &mut Memory<'_>, func: &Func, old: Value, handed: bool) -> Option<Type> {
     let ty = func.ty(old).as_tensor().filter(|_| handed)?;
     as_it_lies(ty, &mut memory.numbers).map(Type::from)
 }
 
-/// A value of the old function as a port hands it on: as it lies, or in its own dimensions.
+/// A value of the old function as a port hands it on: in memory order, or in its own dimensions.
 fn handed(memory: &mut Memory<'_>, func: &Func, old: Value, handed: bool) -> Outcomes<Value> {
     let Some(Type::Tensor(ty)) = lies(memory, func, old, handed) else {
         return logical(memory, func, old);
@@ -276,8 +276,8 @@ fn logical(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> 
     }
 }
 
-/// A value in its own dimensions whose layout is no order of their digits: views made it of one that is, and are made
-/// of that again, in its own dimensions.
+/// A value in its own dimensions whose layout is no order of their digits. It is a view, possibly through other views,
+/// of a value whose layout is one. The views are applied again, to that value in its own dimensions.
 fn through_views(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> {
     let mut views = Vec::new();
     let mut root = old;
@@ -380,7 +380,7 @@ fn converted(
     stored(memory, func, to, value)
 }
 
-/// An operation over the axes of its ports; nothing where it has no such form.
+/// Writes an operation over the axes of its ports in memory; `None` where it has no such form.
 fn over_axes(
     memory: &mut Memory<'_>,
     op: &OpRef<'_>,
@@ -401,7 +401,7 @@ fn over_axes(
         | FreedomClass::Source
         | FreedomClass::Barrier => Ok(None),
     };
-    // Sizes without names have no such shape: then it runs over its own dimensions.
+    // With nameless sizes there is no such shape. The operation then runs over its own dimensions.
     match made {
         Err(_)
             if op
@@ -416,7 +416,7 @@ fn over_axes(
     }
 }
 
-/// Whether a type has sizes that are not known and have no name.
+/// Returns whether a type has unknown sizes without names.
 fn nameless(ty: &TensorType) -> bool {
     ty.dims.contains(&optc_ir::Dim::Unknown)
 }

@@ -1,4 +1,7 @@
-//! Operations that are themselves over other axes: they run over the axes in which the digits of their ports lie.
+//! Operations that are the same operation over permuted axes: they run over the axes of their ports in memory.
+//!
+//! Example: a softmax along dimension 0 of a value in the order `[1, 0]` becomes a softmax along dimension 1 of its
+//! memory.
 
 use super::memory::Memory;
 
@@ -11,23 +14,23 @@ use optc_layout::Digit;
 /// An operation over axes.
 struct Form {
     props: AttrDict,
-    /// Which of its operands each is, and how it lies.
+    /// The index of each operand, and its order.
     operands: Vec<(usize, Lies)>,
     results: Vec<Lies>,
-    /// Whether leading dimensions of one element may be left out.
+    /// True if leading dimensions of one element may be left out.
     broadcasts: bool,
-    /// The bits that are transposed, operands that are constants left out.
+    /// The bits that are transposed, without operands that are constants.
     transposed: u128,
 }
 
-/// How a port lies over axes: its digits, major to minor, and its dimensions.
+/// The order of a port over axes: its digits, major to minor, and its dimensions.
 struct Lies {
     digits: Vec<Digit>,
     dims: Vec<Dim>,
 }
 
-/// Writes an operation over the axes for which the fewest bits are transposed: its results in memory. Nothing where it has no such
-/// form, or transposes less in its own dimensions.
+/// Writes an operation over the axes for which the fewest bits are transposed. Returns the memory of its results.
+/// `None` where it has no such form, or transposes less in its own dimensions.
 pub(super) fn write(
     memory: &mut Memory<'_>,
     op: &OpRef<'_>,
@@ -104,7 +107,7 @@ pub(super) fn write(
         }
     }
     let mut new = NewOp::new(op.name, &given, form.props);
-    // The results of an operator of another format are what its types say.
+    // An operator of another format has the results that its types state.
     if decl.structure() == Structure::Opaque {
         let results = form.results.iter().zip(&op.results);
         let typed = results.map(|(lies, ty)| {
@@ -132,7 +135,7 @@ pub(super) fn write(
     Ok(Some(out))
 }
 
-/// The operands and results as they lie; nothing where a layout is no order of digits.
+/// The operands and results in memory; `None` where a layout is no order of digits.
 pub(super) fn ports(
     memory: &mut Memory<'_>,
     op: &OpRef<'_>,
@@ -159,14 +162,15 @@ fn arranged(
     }
 }
 
-/// True if values in the dimensions that they have broadcast over the axes: counted from the last dimension, each axis is the same
-/// dimension of all that have it. Where dimensions of one element stand is for what made the values: runtimes fuse what has none between.
+/// Returns whether values broadcast over the axes in their present dimensions: counted from the last dimension, each
+/// axis is the same dimension in all values that have it. The positions of dimensions of one element are left to the
+/// producers of the values, because runtimes fuse operations with no reshape between them.
 fn broadcast_so(memory: &Memory<'_>, values: &[Value], wanted: &[(usize, Lies)]) -> bool {
     let long = |dims: &[Dim]| -> Vec<(usize, Dim)> {
         let dims = dims.iter().enumerate().filter(|(_, d)| !d.is_one());
         dims.map(|(at, d)| (at, d.clone())).collect()
     };
-    // From the last dimension on, the axis that each is.
+    // The axis of each dimension, counted from the last.
     let mut axes: Vec<Option<usize>> = Vec::new();
     for (&value, (_, lies)) in values.iter().zip(wanted) {
         let dims = memory.dims(value);
@@ -190,7 +194,7 @@ fn broadcast_so(memory: &Memory<'_>, values: &[Value], wanted: &[(usize, Lies)])
     known.is_sorted_by(|a, b| a < b)
 }
 
-/// A value over all axes, but for those of one element before the first that is longer.
+/// A value over all axes, without leading axes of one element.
 fn over_all(memory: &mut Memory<'_>, value: Value, wanted: &[Dim]) -> Result<Value, OpError> {
     let ones = |dims: &[Dim]| dims.iter().take_while(|d| d.is_one()).count();
     let has = memory.dims(value);

@@ -1,4 +1,4 @@
-//! What operations share with the functions that they run: both take and give it as it lies, in one shape.
+//! Values that operations share with the functions that they run: both hand them on in memory order, in one shape.
 
 use super::digits;
 use optc_ir::{
@@ -8,28 +8,28 @@ use optc_layout::Notation;
 use optc_ops::with_slices;
 use rustc_hash::FxHashMap;
 
-/// Which ports of a function, or of an operation, hand on values as they lie.
+/// The ports of a function, or of an operation, that hand on values in memory order.
 #[derive(Clone, Default)]
 pub(super) struct Ports {
     given: Vec<bool>,
     taken: Vec<bool>,
-    /// The attributes of an operation whose rounds follow one another along other dimensions of the memory.
+    /// New attributes of an operation whose rounds are along other dimensions of the memory.
     pub(super) props: Option<AttrDict>,
 }
 
 impl Ports {
-    /// Whether an argument or operand does.
+    /// Returns whether an argument or operand is in memory order.
     pub(super) fn gives(&self, at: usize) -> bool {
         self.given.get(at).copied().unwrap_or(false)
     }
 
-    /// Whether a result does.
+    /// Returns whether a result is in memory order.
     pub(super) fn takes(&self, at: usize) -> bool {
         self.taken.get(at).copied().unwrap_or(false)
     }
 }
 
-/// The functions and operations of a module that hand on values as they lie.
+/// The functions and operations of a module that hand on values in memory order.
 #[derive(Default)]
 pub(super) struct Shared {
     functions: FxHashMap<String, Ports>,
@@ -115,7 +115,8 @@ impl Shared {
     }
 }
 
-/// Whether ports that hold one value lie in one way that is no row-major order, so that all may be in the shape of it.
+/// Returns whether ports that hold one value have one order other than row-major, so that all can have the shape of
+/// that order.
 fn lies_as_one(site: &Site<'_>, class: &[Joint]) -> bool {
     let types = class.iter().map(|joint| site.tensor(joint.place));
     let Some(types) = types.collect::<Option<Vec<&TensorType>>>() else {
@@ -136,7 +137,7 @@ fn lies_as_one(site: &Site<'_>, class: &[Joint]) -> bool {
     let parts = |(joint, ty): (&Joint, &&TensorType)| -> Option<(Vec<Dim>, Vec<usize>)> {
         let (mut dims, order) = (ty.dims.clone(), ty.notation.order(ty.rank())?);
         if let Some(axis) = joint.axis {
-            // Only a scan says along which dimension its rounds are.
+            // Only a scan can state a dimension for its rounds.
             let anywhere = !matches!(site.control, Control::Rounds { .. });
             let fits = axis < dims.len() && (anywhere || order.first() == Some(&axis));
             fits.then(|| dims.remove(axis))?;
@@ -150,8 +151,8 @@ fn lies_as_one(site: &Site<'_>, class: &[Joint]) -> bool {
     known(&first.0) && all.all(|other| other.as_ref() == Some(&first))
 }
 
-/// A type as it lies: row-major, in the order of its dimensions in memory, or else in the shape of its digits; nothing where its
-/// layout is no order of digits.
+/// A type in memory order: row-major, with its dimensions in the order of memory, or else in the shape of its digits.
+/// `None` where the layout is no order of digits.
 pub(super) fn as_it_lies(ty: &TensorType, numbers: &mut StandIns) -> Option<TensorType> {
     let dims = match ty.notation.order(ty.rank()) {
         Some(order) => order.iter().map(|&dim| ty.dims[dim].clone()).collect(),

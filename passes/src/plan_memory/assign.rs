@@ -1,41 +1,44 @@
-//! Offsets for buffers with lives: several orders, the smallest arena.
+//! Assigns offsets to buffers with lives: several orders are tried, and the smallest arena wins.
+//!
+//! Example: buffers of 8, 4 and 4 bytes with the lives 0..1, 1..2 and 2..3 need 12 bytes. The third one reuses the
+//! bytes of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A buffer and when it is needed.
+/// A buffer and its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
     /// Its size in bytes, a multiple of the alignment.
     pub(super) bytes: u64,
-    /// The place in the body of the operation that writes it first.
+    /// The position in the body of the operation that writes it first.
     pub(super) first: usize,
-    /// The place of the last operation that needs it, itself included.
+    /// The position of the last operation that needs it, inclusive.
     pub(super) last: usize,
 }
 
 impl Buffer {
-    /// The operations during which it is needed.
+    /// The number of operations in its life.
     fn life(&self) -> u64 {
         (self.last - self.first + 1) as u64
     }
 }
 
-/// Where the buffers lie.
+/// The positions of the buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assignment {
     /// The offset of each buffer.
     pub(super) offsets: Vec<u64>,
-    /// The end of the last one.
+    /// The end of the last buffer.
     pub(super) bytes: u64,
-    /// What it was found by.
+    /// The name of the order that found the assignment.
     pub(super) order: &'static str,
 }
 
-/// How often the order is mended around the highest point.
+/// The most repairs of an order around the highest point.
 const REPAIRS: usize = 64;
 
-/// The smallest assignment that is found; `effort` pairs of buffers that are alive together are looked at for each
-/// buffer. Deterministic: equal buffers keep the order of the program.
+/// The smallest assignment found. Each buffer may cost `effort` looks at pairs of buffers that are alive together.
+/// Deterministic: equal buffers keep the order of the program.
 pub(super) fn assign(buffers: &[Buffer], effort: u64) -> Assignment {
     let least = most_alive(buffers);
     let mut best = as_it_runs(buffers);
@@ -70,8 +73,8 @@ pub(super) fn assign(buffers: &[Buffer], effort: u64) -> Assignment {
     best
 }
 
-/// The same of buffers of which some are one after another, in blocks: each with its block and where it begins in that. What is not in
-/// a block may lie where a part of one is not written yet.
+/// [`assign`] for buffers of which some must be adjacent, in blocks. Each buffer has its block and its offset in it. A
+/// buffer outside a block may lie in a part of the block that is not written yet.
 pub(super) fn assign_blocks(
     buffers: &[Buffer],
     (places, blocks): (&[(usize, u64)], &[Buffer]),
@@ -116,17 +119,17 @@ pub(super) fn assign_blocks(
     best
 }
 
-/// How the buffers of an order are placed.
+/// The way in which the buffers of an order are placed.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    /// The height that the arena should have. Buffers then go to its ends, the bottom first, so that what is free
-    /// between them stays in one piece: values that follow one another, as the sums along a residual network do, would
-    /// else come to lie above what is largest.
+    /// The intended height of the arena. Buffers then go to its ends, the bottom first, so that the free space between
+    /// them stays in one piece. Otherwise values in a sequence, such as the sums along a residual network, would come
+    /// to lie above the largest values.
     ceiling: Option<u64>,
 }
 
-/// What buffers are ordered by, the greatest first.
+/// The key that buffers are ordered by, the greatest first.
 type Key = fn(&Buffer) -> u64;
 
 /// The orders, and whether buffers go to both ends.
@@ -149,7 +152,7 @@ fn sorted(buffers: &[Buffer], key: Key) -> Vec<usize> {
     order
 }
 
-/// The most bytes that are alive at once: no assignment needs less.
+/// The most bytes that are alive at once: a lower bound of every assignment.
 pub(super) fn most_alive(buffers: &[Buffer]) -> u64 {
     let mut steps: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for buffer in buffers {
@@ -185,7 +188,8 @@ impl Free {
         self.by_size.remove(&(bytes, offset));
     }
 
-    /// The smallest range that is large enough, or else the end, what is free there included.
+    /// Takes the smallest range that is large enough. If there is none, takes bytes at the end, including a free range
+    /// there.
     fn take(&mut self, bytes: u64) -> u64 {
         if let Some(&(size, offset)) = self.by_size.range((bytes, 0)..).next() {
             self.remove(offset, size);
@@ -206,7 +210,7 @@ impl Free {
         offset
     }
 
-    /// Gives a range back and joins it with its neighbours.
+    /// Frees a range and joins it with adjacent free ranges.
     fn give(&mut self, mut offset: u64, mut bytes: u64) {
         let before = self.by_offset.range(..offset).next_back();
         if let Some((&at, &size)) = before.filter(|&(&at, &size)| at + size == offset) {
@@ -247,12 +251,11 @@ fn as_it_runs(buffers: &[Buffer]) -> Assignment {
     }
 }
 
-/// The buffers by the halves of time that their lives fall into: those that meet a life are found without looking at
-/// the others.
+/// A segment tree over time: the buffers whose lives meet a given life are found without looking at the others.
 struct Lives {
-    /// The leaves of the tree: a power of two.
+    /// The number of leaves of the tree, a power of two.
     leaves: usize,
-    /// The place of each moment at which a life begins, among all of them.
+    /// The moments at which lives begin, sorted.
     moments: Vec<usize>,
 }
 
@@ -267,14 +270,14 @@ impl Lives {
         }
     }
 
-    /// The moments at which a buffer is alive, as numbers.
+    /// The range of moment numbers at which a buffer is alive.
     fn span(&self, buffer: &Buffer) -> (usize, usize) {
         let from = self.moments.partition_point(|&m| m < buffer.first);
         let to = self.moments.partition_point(|&m| m <= buffer.last);
         (from, to.max(from + 1))
     }
 
-    /// The nodes that a span is made of.
+    /// Calls `each` with the tree nodes that make up a span.
     fn cover(&self, span: (usize, usize), mut each: impl FnMut(usize)) {
         let (mut from, mut to) = (span.0 + self.leaves, span.1 + self.leaves);
         while from < to {
@@ -291,11 +294,11 @@ impl Lives {
     }
 }
 
-/// The buffers that are placed, each at the nodes of its span and marked at the nodes above.
+/// The placed buffers, each at the nodes of its span. The nodes above are marked.
 struct Placed<'a> {
     lives: &'a Lives,
     at: Vec<Vec<usize>>,
-    /// Whether something is placed below a node.
+    /// True if a buffer is placed below the node.
     below: Vec<bool>,
 }
 
@@ -320,7 +323,7 @@ impl<'a> Placed<'a> {
         });
     }
 
-    /// Calls with every buffer that is alive in a span, some of them more than once.
+    /// Collects every placed buffer that is alive in a span, each once.
     fn meeting(&self, span: (usize, usize), found: &mut Vec<usize>) {
         let mut stack = Vec::new();
         self.lives.cover(span, |node| {
@@ -342,8 +345,8 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// Places each buffer, in this order, into the smallest gap between those placed before it that are alive with it, the first of which have
-/// offsets; `None` where that takes more looks than are left.
+/// Places the buffers in this order. Each goes into the smallest gap between the placed buffers that are alive with it.
+/// The buffers in `fixed` are placed first, at given offsets. `None` if that takes more looks than are left.
 fn in_order(
     buffers: &[Buffer],
     (fixed, order): (&[(usize, u64)], &[usize]),
@@ -382,8 +385,8 @@ fn in_order(
     })
 }
 
-/// The offset of the smallest gap between buffers, sorted by offset, that has so many bytes; else behind them all. With
-/// a ceiling its two ends are better than any gap.
+/// The offset of the smallest gap between buffers, sorted by offset, that has at least `bytes`; else the offset behind
+/// all of them. With a ceiling, its two ends are preferred to any gap.
 fn best_gap(
     buffers: &[Buffer],
     offsets: &[u64],
@@ -410,8 +413,8 @@ fn best_gap(
     }
 }
 
-/// Puts the buffers that reach highest first in the order, with those that are alive with them, and places all again,
-/// as long as looks are left and the arena is larger than it must be.
+/// Moves the buffer that reaches highest forward in the order and places all buffers again, as long as looks are left
+/// and the arena is larger than the lower bound.
 fn repair(
     buffers: &[Buffer],
     (mut order, way): (Vec<usize>, Way),
@@ -434,7 +437,7 @@ fn repair(
         let Some(place) = order.iter().position(|&i| i == highest) else {
             return;
         };
-        // Halfway to the front: it goes before half of those that it came after.
+        // Halfway to the front: it now goes before half of the buffers that it came after.
         order.remove(place);
         order.insert(place / 2, highest);
         if place == 0 {
@@ -458,7 +461,7 @@ mod tests {
         Buffer { bytes, first, last }
     }
 
-    /// No two buffers that are alive together have a byte in common, and the arena holds all.
+    /// Checks that no two buffers that are alive together share a byte, and that the arena holds all of them.
     #[track_caller]
     fn is_sound(buffers: &[Buffer], found: &Assignment) {
         for (i, a) in buffers.iter().enumerate() {
@@ -472,7 +475,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look random.
+    /// Pseudo-random numbers.
     fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         move |below| {
@@ -513,7 +516,7 @@ mod tests {
     fn blocks_stay_together() {
         for seed in 1..200 {
             let mut next = numbers(seed);
-            // Of each block the members follow one another and live to its end.
+            // The members of each block are adjacent and live to the end of the block.
             let (mut buffers, mut places, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..12 {
                 let (mut first, last) = (next(50) as usize, 50 + next(20) as usize);
@@ -542,7 +545,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_yet_is_free() {
-        // Behind the first member of a block lies what is dead before the second one is written.
+        // The third buffer is dead before the second member of the block is written, so it lies in that member's bytes.
         let buffers = [buffer(64, 0, 9), buffer(256, 5, 9), buffer(256, 1, 4)];
         let blocks = [buffer(320, 0, 9), buffer(256, 1, 4)];
         let found = assign_blocks(&buffers, (&[(0, 0), (0, 64), (1, 0)], &blocks), 1000);
@@ -564,7 +567,7 @@ mod tests {
         assert_eq!(assign(&[], 1000).bytes, 0);
     }
 
-    /// Each of the long ones is alive with the next while the large ones come and go.
+    /// Each of the long-lived buffers is alive together with the next one, while the large ones come and go.
     #[test]
     fn residuals_leave_the_middle_free() {
         let mut buffers = Vec::new();

@@ -1,4 +1,4 @@
-//! An offset in one arena for every value that needs memory of its own.
+//! Assigns an offset in one arena to every value that needs memory of its own.
 //!
 //! ```ir before
 //! module attributes {hbir.memory = "bufferized"} {
@@ -23,28 +23,32 @@
 //! }
 //! ```
 //!
-//! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it;
-//!    one that a group reads, to the last operation of the group; one that a sum of products reads which is only added to something, inside
-//!    another value, to the addition; one that a convolution reads which is only normalized by means that are known, to the norm; and one that a sum, a
-//!    softmax or a norm reads of which element-wise operations alone make smaller elements, to the last of these, and so what element-wise
-//!    operations made its larger elements of: all can be one step then.
-//! 2. Buffers that have pieces of one value are one block, each of which lives until the last of them dies: in the order in which the
-//!    program runs, so that an operation that reads pieces writes behind them.
-//! 3. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
-//!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
-//!    highest point go first and the order is tried again.
+//! 1. A buffer lives from the first operation that writes it, or a part of it, to the last one that reads it, or a part
+//!    of it. Its life is prolonged where several operations can be one step:
+//!    - A buffer that a group reads lives to the last operation of the group.
+//!    - A sum of products may only be added to something, inside another value. A buffer that the sum reads then lives to
+//!      the addition.
+//!    - A convolution may only be normalized with known means. A buffer that it reads then lives to the norm.
+//!    - Element-wise operations alone may make smaller elements of the result of a sum, a softmax or a norm. A buffer that
+//!      the sum, softmax or norm reads then lives to the last of these operations. So does a value that element-wise
+//!      operations widened into such a buffer.
+//! 2. Buffers that hold pieces of one value form one block, each of which lives until the last of them dies. In a block
+//!    they stand in the order in which the program runs, so that an operation that reads pieces writes behind them.
+//! 3. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life, and
+//!    by life. The smallest arena is taken. If it is larger than the bytes that are alive at once, buffers around the
+//!    highest point are moved forward and the order is tried again.
 //!
 //! # Soundness
-//! Buffers that are alive at one operation have no byte in common: an operation reads its operands while it writes its
-//! results. `memory-overlap` of the checker decides that anew.
+//! Buffers that are alive at one operation share no byte: an operation reads its operands while it writes its results.
+//! The checker decides this independently (`memory-overlap`).
 //!
 //! # Not done
-//! Operations keep their order, though another may need less memory. A value of unknown size stays in memory of its own,
-//! remark `memory-unplanned`.
+//! Operations keep their order, though another order may need less memory. A value of unknown size stays in memory of
+//! its own (remark `memory-unplanned`).
 //!
 //! # Cost
-//! The order of the program takes n log n in the number of buffers. The others look at the buffers that are alive
-//! together, and stop at `effort` of these looks for each buffer.
+//! The order of the program takes n log n in the number of buffers. The other orders look at pairs of buffers that are
+//! alive together, and stop after `effort` such looks for each buffer.
 //!
 //! # Neighbours
 //! Run after `bufferize`.
@@ -94,7 +98,7 @@ impl Pass for PlanMemory {
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let effort = cx.options.number(&INFO, "effort")?;
-        // What a file says about its memory has been checked; what a user of the library built has not.
+        // Statements of a file about memory have been checked. Those of a module that a library user built have not.
         if let Some(diag) = check_memory(module, &cx.registry).into_iter().next() {
             return Err(Box::new(diag));
         }
@@ -122,12 +126,12 @@ fn unplanned(func: &Func, count: usize) -> Diagnostic {
     remark.at(func.span, "this function")
 }
 
-/// The buffers of a function and where they lie.
+/// The buffers of a function and their positions.
 struct Planned {
-    /// The value that each buffer is made for: the result of this number of an operation.
+    /// The value that each buffer is made for: an operation and the number of its result.
     owners: Vec<(Op, usize)>,
     assignment: Assignment,
-    /// Values that need memory, of a size that is not known.
+    /// The number of values of unknown size that need memory.
     unknown: usize,
     report: ArenaReport,
 }
@@ -136,7 +140,7 @@ impl Planned {
     fn of(func: &Func, registry: &Registry, effort: u64) -> Planned {
         let (mut owners, mut buffers) = (Vec::new(), Vec::new());
         let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
-        // Buffers of which one is with another one, by the pieces of some value.
+        // Pairs of buffers that hold pieces of one value.
         let mut together: Vec<[usize; 2]> = Vec::new();
         let mut unknown = 0;
         for (place, &op) in func.body.iter().enumerate() {
@@ -198,7 +202,7 @@ impl Planned {
                 buffer.last = buffer.last.max(place);
             }
         }
-        // Every program of a group reads until the last operation of it has run.
+        // Every program of a group reads until the last operation of the group has run.
         let groups = groups(func);
         let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
         for (place, op) in func.body.iter().enumerate() {
@@ -221,7 +225,8 @@ impl Planned {
         }
         let blocks = Blocks::of(&buffers, &together);
         for (buffer, &(block, _)) in buffers.iter_mut().zip(&blocks.places) {
-            // What lies between pieces that are read is not written, whoever still needs it.
+            // Bytes between pieces must not be written while any piece is read, so all pieces live as long as the
+            // block.
             buffer.last = blocks.buffers[block].last;
         }
         let whole = (&blocks.places[..], &blocks.buffers[..]);
@@ -241,7 +246,7 @@ impl Planned {
         }
     }
 
-    /// Writes the offsets; whether anything is other than it was.
+    /// Writes the offsets. Returns whether anything changed.
     fn write(&self, func: &mut Func) -> Result<bool, Box<Diagnostic>> {
         if i64::try_from(self.assignment.bytes).is_err() {
             let message = format!("the values of @{} need 2^63 bytes or more", func.name);
@@ -267,16 +272,16 @@ impl Planned {
     }
 }
 
-/// Buffers of which some are one after another, as pieces of one value are.
+/// Blocks of buffers that must be adjacent, such as the pieces of one value.
 struct Blocks {
     buffers: Vec<Buffer>,
-    /// Of each of the buffers that were, the block and where it begins in that.
+    /// For each of the original buffers, its block and its offset in it.
     places: Vec<(usize, u64)>,
 }
 
 impl Blocks {
-    /// Blocks of the buffers that are together, directly or by others. In a block they come in the order in which their owners
-    /// run: who reads pieces writes behind all of them, or into another block.
+    /// Makes blocks of the buffers that belong together, directly or through others. In a block they stand in the order
+    /// in which their owners run. An operation that reads pieces thus writes behind all of them, or into another block.
     fn of(buffers: &[Buffer], together: &[[usize; 2]]) -> Blocks {
         let mut first: Vec<usize> = (0..buffers.len()).collect();
         let root = |first: &[usize], buffer: usize| {
@@ -312,8 +317,8 @@ impl Blocks {
     }
 }
 
-/// Operands of sums of products that are alone read by an addition which writes inside another value, and where that is: both are one
-/// step if the operands are still there.
+/// Operands of sums of products whose only reader is an addition that writes inside another value, with the position of
+/// the addition. Both operations are one step if the operands are still alive.
 fn read_by_sums(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
     let uses = Uses::of(func);
     let mut all = Vec::new();
@@ -336,12 +341,14 @@ fn read_by_sums(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
     all
 }
 
-/// The most operations that make smaller elements of what one computes.
+/// The most element-wise operations between a result and the narrower value made of it.
 const MOST_NARROWING: usize = 8;
 
-/// Operands of operations that compute along dimensions and of whose results element-wise operations alone make elements of fewer bits, and
-/// where the last of these is; and those of convolutions that are normalized by means of their own, and where that is: all are one step if
-/// the operands are still there.
+/// Operands that must stay alive so that several operations can be one step, with the position of the last of these
+/// operations.
+///
+/// The first case: an operation computes along dimensions, and element-wise operations alone make elements of fewer
+/// bits of its result. The second case: a convolution is normalized with known means.
 fn read_by_narrowed(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
     let uses = Uses::of(func);
     let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
@@ -374,7 +381,7 @@ fn read_by_narrowed(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
         let (Some(&last), true) = (data.results.first(), by_element(op)) else {
             continue;
         };
-        // Back along what alone is read by the next one.
+        // Walks back through values that only the next operation reads.
         let mut value = data.operands.first().copied();
         for _ in 0..MOST_NARROWING {
             let Some((own, before)) = value.filter(alone).and_then(|v| Some((v, func.def_op(v)?)))
@@ -396,7 +403,8 @@ fn read_by_narrowed(func: &Func, registry: &Registry) -> Vec<(Value, usize)> {
     all
 }
 
-/// What the operands of a sum of products are made of by element-wise operations, where that has elements of fewer bits: the sum may read these.
+/// The narrower values that element-wise operations widened into operands of a sum of products: the sum may read these
+/// instead.
 fn sources(func: &Func, sum: Op, by_element: &impl Fn(Op) -> bool) -> impl Iterator<Item = Value> {
     let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
     let operands = func.ops[sum].operands.iter();
@@ -413,14 +421,14 @@ fn sources(func: &Func, sum: Op, by_element: &impl Fn(Op) -> bool) -> impl Itera
     })
 }
 
-/// The places of the results of an operation.
+/// The positions in memory of an operation's results.
 fn places(func: &Func, op: Op) -> Vec<Place> {
     let data = &func.ops[op];
     let places = memory::places(data).ok().flatten();
     places.unwrap_or_else(|| vec![Place::Own; data.results.len()])
 }
 
-/// The bytes of a value in memory, padding included; `None` where a size is not known or it is no tensor.
+/// The bytes of a value in memory, padding included. `None` where a size is unknown or the value is no tensor.
 fn bytes(func: &Func, value: Value) -> Option<u64> {
     let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
     Some(layout.bytes())

@@ -1,6 +1,6 @@
-//! What a run of the pass did, in figures.
+//! The figures of a run of the pass.
 
-/// What a run of the pass did, function by function.
+/// The report of a run of the pass, function by function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
     /// The functions, in the order of the module.
@@ -12,11 +12,11 @@ pub struct MemoryReport {
 pub struct ArenaReport {
     /// The function.
     pub func: String,
-    /// The values that have memory of their own in it.
+    /// The number of values that have memory of their own.
     pub buffers: usize,
-    /// Its size in bytes.
+    /// The size of the arena in bytes.
     pub arena_bytes: u64,
-    /// The bytes that are alive at once, each buffer rounded up to a line.
+    /// The most bytes that are alive at once, each buffer rounded up to a line.
     pub live_bytes: u64,
     /// The order in which the buffers were placed.
     pub order: &'static str,

@@ -1,4 +1,5 @@
-//! The least that a group can move: what it needs of each input once, and what leaves it once.
+//! Lower bound of the bytes that a group moves: the needed part of each input once, and each result that leaves the
+//! group once.
 
 use crate::tile_propagate::carry::{Carried, Given, carry};
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
@@ -8,8 +9,8 @@ use optc_tile::Tiling;
 use optc_tile::{Steps, Tile};
 use std::collections::BTreeMap;
 
-/// The bytes that a group moves at least, however it is tiled: those that it needs of each input, and those
-/// of each result that leaves it. `whole` is the group without tiles, if there is such a plan.
+/// A lower bound of the bytes that a group moves with any tiles: the needed bytes of each input and the bytes of each
+/// result that leaves the group. `whole` is the group without tiles, if there is such a plan.
 pub(crate) fn lower_bound(local: &Local, whole: Option<&Carried>) -> u64 {
     let inputs = match whole {
         Some(carried) => needed_inputs(local, carried),
@@ -23,7 +24,7 @@ pub(crate) fn lower_bound(local: &Local, whole: Option<&Carried>) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// A group without tiles: each result that leaves it is asked for as a whole.
+/// A group without tiles: each result that leaves it is demanded as a whole.
 pub(crate) fn whole(local: &Local) -> Option<(Vec<Given>, Carried)> {
     let whole = |op: &LocalOp| {
         let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
@@ -37,10 +38,10 @@ pub(crate) fn whole(local: &Local) -> Option<(Vec<Given>, Carried)> {
     Some((given, carried))
 }
 
-/// The bytes that a group needs of each input, however it is tiled.
+/// A lower bound of the bytes that a group needs of each input, with any tiles.
 ///
-/// What is counted is never more than what is needed: of what several operations read in ways that are not
-/// followed, the largest part counts alone.
+/// Several operations may read an input in ways that are not followed. Then only the largest part that one of them
+/// reads is counted.
 fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
     let results = local
         .ops
@@ -51,8 +52,7 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
     for (at, op) in local.ops.iter().enumerate().rev() {
         let domain = &op.kind.domain;
         let pieces = &carried.steps[at];
-        // The largest share that is needed of what the steps make of a result: of the operands as large a
-        // share is.
+        // The largest share of an operation's results that is needed. At least this share of its operands is needed.
         let mut share = (0u64, 1u64);
         for (r, shape) in op.kind.results.iter().enumerate() {
             let made = pieces.iter().map(|steps| {
@@ -85,7 +85,7 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
     pairs.map(bytes).collect()
 }
 
-/// The elements of a tile without a grid that lie in a value of this shape.
+/// The elements of a tile, without a grid, that are inside a value of this shape.
 fn inside(tile: &Tile, shape: &[u64]) -> u64 {
     let spans = tile.0.iter().zip(shape);
     let lengths = spans
@@ -94,20 +94,20 @@ fn inside(tile: &Tile, shape: &[u64]) -> u64 {
     lengths.fold(1, u64::saturating_mul)
 }
 
-/// Elements of a dimension: the first, the number and the distance.
+/// Elements of a dimension: the first one, their number and their distance.
 type Elements = (i64, u64, i64);
 
-/// What an operation needs of an operand.
+/// The need of an operation for an operand.
 #[derive(Clone)]
 struct Read {
-    /// The elements that are needed.
+    /// The number of needed elements.
     needed: u64,
-    /// Per dimension the elements that are needed; none where it is no product of such sets.
+    /// Per dimension the needed elements; `None` where they are no product of such sets.
     sets: Option<Vec<Elements>>,
 }
 
 impl Read {
-    /// What the steps read, of which a share is needed.
+    /// The elements that the steps read, scaled by the needed share.
     fn of(
         domain: &IterationDomain,
         operand: usize,
@@ -153,7 +153,7 @@ impl Read {
     }
 }
 
-/// Those of some elements that a dimension of this size has.
+/// The elements that are inside a dimension of this size.
 fn clipped((first, count, distance): Elements, size: u64) -> Elements {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     let before = first.min(0).saturating_neg();
@@ -168,12 +168,12 @@ fn clipped((first, count, distance): Elements, size: u64) -> Elements {
     (first, (count - skipped).min(room), distance)
 }
 
-/// The most reads of a value, and the greatest extent of it, of which the elements are counted together.
+/// The most reads of a value, and its greatest extent, with which elements are counted together.
 const MAX_READS: usize = 32;
 const MAX_COUNTED: u64 = 1 << 16;
 
-/// The elements that some of these reads need: exact where they are products of sets, else those of the
-/// largest one.
+/// The number of elements that any of these reads needs: exact where the reads are products of sets, else the number
+/// for the largest read.
 fn union(reads: &[Read], shape: &[u64]) -> u64 {
     let most = reads.iter().map(|r| r.needed).max().unwrap_or(0);
     let sets: Option<Vec<&Vec<Elements>>> = reads.iter().map(|r| r.sets.as_ref()).collect();
@@ -181,7 +181,7 @@ fn union(reads: &[Read], shape: &[u64]) -> u64 {
     let Some(sets) = sets.filter(|_| few && 1 < reads.len()) else {
         return most;
     };
-    // The number of elements of the dimensions so far by the reads that they are in.
+    // The number of elements of the dimensions so far, by the set of reads that contain them.
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     counts.insert(u32::MAX, 1);
     for (d, &size) in shape.iter().enumerate() {

@@ -1,45 +1,48 @@
 //! Carries tiles through a group: from results to operands, and from operands to results.
+//!
+//! Example: a tile of rows `8i..8i+8` of `relu(matmul(a, b))` demands the same rows of the matmul, these rows of `a`,
+//! and all of `b`.
 
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
 use optc_tile::Tiling;
 use optc_tile::{Span, Steps, Tile};
 use std::cell::Cell;
 
-/// What is given of one operation.
+/// The given constraints of one operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     /// The tiles of the results, part by part, if they are fixed.
     pub(crate) results: Option<Vec<Vec<Tile>>>,
-    /// The parts of the reductions; empty: none is cut.
+    /// The parts of the reductions; empty if none is cut.
     pub(crate) reduce: Vec<Span>,
     /// Per part and operand the block that is fetched, if it is fixed.
     pub(crate) reads: Vec<Vec<Option<Tile>>>,
 }
 
-/// What each operation of a group does.
+/// The tiles and steps of each operation of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     /// Per operation, part by part, the tile of each result.
     pub(crate) results: Vec<Vec<Vec<Tile>>>,
     /// Per operation, part by part, the steps of its loops.
     pub(crate) steps: Vec<Vec<Steps>>,
-    /// Per value from memory the parts that are read.
+    /// Per input from memory, the parts that are read.
     pub(crate) inputs: Vec<Vec<Tile>>,
-    /// Whether parts that lie side by side were joined.
+    /// True if adjacent parts were joined.
     pub(crate) joined: bool,
 }
 
-/// The most parts of one value that are kept apart.
+/// The most parts of one value that stay separate.
 const MAX_PIECES: usize = 8;
-/// An operation of more results makes what is wanted of them together: each part of its own has a tile of every
-/// result.
+/// The most results of an operation whose needed tiles are made as separate parts. An operation with more results makes
+/// them together, because each part has a tile of every result.
 const MAX_RESULTS: usize = 64;
 
-/// The most indices of the grid that stand in the start of a tile. Each cut that does not divide those before it
-/// doubles them, as a quotient and a remainder: beyond this a chain of such cuts is no group.
+/// The most axes in the start of a tile. Each cut that does not divide the previous ones doubles their number, as a
+/// quotient and a remainder. A chain of cuts beyond this limit is no group.
 pub(crate) const MAX_TERMS: usize = 64;
 
-/// How often an index of the grid stands in the start of a span of a tile, at most.
+/// The greatest number of axes in the start of a span of a tile.
 fn terms(tile: &Tile) -> usize {
     let of = |span: &Span| {
         let mut count = 0;
@@ -49,9 +52,8 @@ fn terms(tile: &Tile) -> usize {
     tile.0.iter().map(of).max().unwrap_or(0)
 }
 
-/// Adds a part that is read to those of a value that are read already: parts that overlap so that one
-/// box has fewer elements than they have apart become one, and with `beside` those that lie side by
-/// side, too. Returns whether there were such.
+/// Adds a part that is read to the parts of a value that are read already. Parts are merged into one box if that has
+/// fewer elements than the two parts together, or with `beside` no more. Returns whether adjacent parts were joined.
 fn join(parts: &mut Vec<Tile>, part: Tile, shape: &[u64], grid: &[u64], beside: bool) -> bool {
     let mut part = part;
     let mut joined = false;
@@ -77,28 +79,28 @@ fn join(parts: &mut Vec<Tile>, part: Tile, shape: &[u64], grid: &[u64], beside: 
     }
 }
 
-/// The elements of a tile; of a block that is longer than its dimension those that the dimension has.
+/// The elements of a tile. A block longer than its dimension counts as the dimension.
 fn held(tile: &Tile, shape: &[u64]) -> u64 {
     let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
     extents.fold(1, u64::saturating_mul)
 }
 
-/// Why tiles cannot be carried: the operation by its place in the group, and the reason.
+/// The reason why tiles cannot be carried, with the operation's index in the group.
 #[derive(Clone, Debug)]
 pub(crate) struct Stuck {
     pub(crate) op: usize,
-    /// The operation that asks for something else, if one does.
+    /// The operation that demands something else, if one does.
     pub(crate) by: Option<usize>,
     pub(crate) reason: String,
-    /// Whether a tile would start at a sum of too many terms.
+    /// True if a tile would start at a sum of too many terms.
     pub(crate) long: bool,
 }
 
-/// Tiles for all operations from those that are given; with `beside` what several readers want of a value
-/// is one part where their parts lie side by side, which may be no box before a reshape.
+/// Tiles for all operations, carried from the given ones. With `beside`, adjacent parts of a value that several readers
+/// demand are joined. A joined part may be no box before a reshape.
 ///
 /// # Errors
-/// An operation cannot make what is asked of it, or nothing is asked of it.
+/// An operation cannot make the demanded tile, or nothing is demanded of it.
 pub(crate) fn carry(
     local: &Local,
     given: &[Given],
@@ -106,8 +108,8 @@ pub(crate) fn carry(
     beside: bool,
 ) -> Result<Carried, Stuck> {
     let mut asked: Vec<Given> = given.to_vec();
-    // What is given alone, then what follows for the users of it; then everything again, and what
-    // still follows from nothing is made whole.
+    // Rounds: the given tiles alone; then with tiles that follow for users; then everything again, with operations that
+    // still have no tile made whole.
     let mut rounds = 0;
     loop {
         let mut walk = Walk::new(local, grid, beside);
@@ -138,23 +140,23 @@ struct Walk<'a> {
     joined: Cell<bool>,
     results: Vec<Option<Vec<Vec<Tile>>>>,
     steps: Vec<Option<Vec<Steps>>>,
-    /// What the users of each result need of it.
+    /// The needs of the users of each result.
     needs: Vec<Vec<Need>>,
     inputs: Vec<Vec<Tile>>,
 }
 
-/// What the users of a result need of it.
+/// The need of the users of a result.
 #[derive(Clone, Default)]
 struct Need {
     parts: Vec<Tile>,
-    /// What is asked for and holds no element.
+    /// A demanded tile without elements.
     outside: Option<Tile>,
     /// The last of the users.
     by: Option<usize>,
 }
 
 impl Need {
-    /// The parts; one without elements where nothing else is asked for.
+    /// The parts; if there are none, the demanded tile without elements, if any.
     fn tiles(&self) -> &[Tile] {
         match &self.outside {
             Some(outside) if self.parts.is_empty() => std::slice::from_ref(outside),
@@ -180,7 +182,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// From the last operation to the first: each makes what is given or what its users need.
+    /// From the last operation to the first: each makes the given tiles, or those that its users need.
     fn back(&mut self, given: &[Given]) -> Result<(), Stuck> {
         for at in (0..self.local.ops.len()).rev() {
             let op = &self.local.ops[at];
@@ -195,7 +197,7 @@ impl<'a> Walk<'a> {
             for (number, mut piece) in pieces.into_iter().enumerate() {
                 let mut steps = kind.domain.steps(&piece, reduce, &shapes, self.grid);
                 if steps.is_err() && given[at].results.is_none() {
-                    // More than is asked for: what cannot be cut so.
+                    // If the demanded tile cannot be cut out, a larger one is made.
                     piece = kind.domain.around(&piece, &shapes, self.grid);
                     steps = kind.domain.steps(&piece, reduce, &shapes, self.grid);
                 }
@@ -223,10 +225,10 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds what one part of an operation reads to what is needed of its operands.
+    /// Adds the reads of one part of an operation to the needs for its operands.
     ///
     /// # Errors
-    /// A tile that would start at a sum of more than [`MAX_TERMS`].
+    /// A tile would start at a sum of more than [`MAX_TERMS`] terms.
     fn ask(
         &mut self,
         at: usize,
@@ -276,7 +278,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The tiles of the results of one operation, part by part; none while nothing is known.
+    /// The tiles of one operation's results, part by part; `None` while nothing is known.
     fn asked(&self, at: usize, given: &Given) -> Result<Option<Vec<Vec<Tile>>>, Stuck> {
         let op = &self.local.ops[at];
         let needs = &self.needs[at];
@@ -312,8 +314,8 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// A part for each tile that is needed; none where they leave something out that leaves the group,
-    /// or cannot be made one by one.
+    /// One part for each needed tile. `None` where the parts do not cover a result that leaves the group, or cannot be
+    /// made one by one.
     fn parts(&self, op: &LocalOp, needs: &[Need]) -> Option<Vec<Vec<Tile>>> {
         let shapes: Vec<&[u64]> = op.kind.results.iter().map(|s| s.dims.as_slice()).collect();
         if MAX_RESULTS < shapes.len() {
@@ -353,7 +355,7 @@ impl<'a> Walk<'a> {
         Some(parts)
     }
 
-    /// Whether several results are made together in no more steps than part by part.
+    /// Returns whether several results are made together in no more steps than part by part.
     fn is_one(&self, op: &LocalOp, needs: &[Need], parts: &[Vec<Tile>], shapes: &[&[u64]]) -> bool {
         if parts.len() < 2 || shapes.len() < 2 || !self.beside {
             return false;
@@ -372,10 +374,10 @@ impl<'a> Walk<'a> {
         one
     }
 
-    /// One part that holds all that is needed.
+    /// One part that holds everything that is needed.
     ///
-    /// A result that nothing in the group reads is made whole, and so is one that leaves it along
-    /// the dimensions that the programs together do not have otherwise.
+    /// A result that nothing in the group reads is made whole. A result that leaves the group is made whole along the
+    /// dimensions that the programs together would not cover otherwise.
     fn joint(&self, op: &LocalOp, needs: &[Need]) -> Vec<Tile> {
         let all = needs.iter().zip(&op.kind.results).enumerate();
         let tile = |(r, (need, shape)): (usize, (&Need, &Shape))| {
@@ -395,8 +397,8 @@ impl<'a> Walk<'a> {
         all.map(tile).collect()
     }
 
-    /// From the first operation to the last: what an operation can make of the tiles of its operands
-    /// is given for it, where nothing else is known.
+    /// From the first operation to the last: an operation without a known tile gets the tile that it can make from the
+    /// tiles of its operands.
     fn forward(&self, asked: &mut [Given]) {
         let mut known = self.results.clone();
         for (at, op) in self.local.ops.iter().enumerate() {
@@ -406,7 +408,7 @@ impl<'a> Walk<'a> {
             let Some(pieces) = self.makeable(op, &known) else {
                 continue;
             };
-            // What others of the group read is asked of it by them.
+            // The tiles of a result that others in the group read come from their demands.
             if !op.used.iter().any(|&used| used) {
                 asked[at].results = Some(self.covering(op, pieces.clone()));
             }
@@ -414,8 +416,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The parts that the tiles of the operands suffice for; where there are none, what the first
-    /// operand alone suffices for.
+    /// The parts for which the tiles of the operands suffice. If there are none, the part for which the first operand
+    /// alone suffices.
     fn makeable(&self, op: &LocalOp, known: &[Option<Vec<Vec<Tile>>>]) -> Option<Vec<Vec<Tile>>> {
         let kind = &op.kind;
         let shapes: Vec<&[u64]> = kind.results.iter().map(|s| s.dims.as_slice()).collect();
@@ -447,7 +449,7 @@ impl<'a> Walk<'a> {
         if found.is_empty() {
             found.extend(first);
         }
-        // What another part holds is no part of its own.
+        // A part that another part contains is dropped.
         let holds = |a: usize, b: usize| {
             let mut pairs = found[a].iter().zip(&found[b]).zip(&shapes);
             pairs.all(|((a, b), shape)| a.holds(b, shape, self.grid))
@@ -462,7 +464,7 @@ impl<'a> Walk<'a> {
         (!kept.is_empty()).then_some(kept)
     }
 
-    /// Whether the tiles that are known hold what these steps read of the group.
+    /// Returns whether the known tiles hold what these steps read from the group.
     fn suffices(&self, op: &LocalOp, steps: &Steps, known: &[Option<Vec<Vec<Tile>>>]) -> bool {
         let all = op.operands.iter().zip(&op.kind.operands).enumerate();
         let mut held = all.map(|(i, (source, shape))| {
@@ -477,7 +479,7 @@ impl<'a> Walk<'a> {
             if needed.is_outside(&shape.dims, self.grid) {
                 return true;
             }
-            // What is not known is asked for.
+            // A tile that is not known can be demanded.
             let Some(pieces) = &known[from] else {
                 return true;
             };
@@ -487,7 +489,7 @@ impl<'a> Walk<'a> {
         held.all(|held| held)
     }
 
-    /// The parts as they are, if they have all of each result that leaves the group; else one part.
+    /// The parts as they are, if they cover each result that leaves the group; else one part.
     fn covering(&self, op: &LocalOp, pieces: Vec<Vec<Tile>>) -> Vec<Vec<Tile>> {
         let shapes = op.kind.results.iter().zip(&op.live_out).enumerate();
         let mut leaving = shapes.filter(|(_, (_, leaves))| **leaves);
@@ -513,7 +515,7 @@ impl<'a> Walk<'a> {
         vec![one.collect()]
     }
 
-    /// What nothing in the group reads, and nothing is known of, is made whole.
+    /// Makes operations whole of which nothing is known and nothing in the group reads the results.
     fn rest(&self, asked: &mut [Given]) {
         for (at, op) in self.local.ops.iter().enumerate() {
             if self.results[at].is_none() && !op.used.iter().any(|&used| used) {
@@ -550,15 +552,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether the tiles of all programs together are all of a value; a `false` may be wrong where two
-/// dimensions depend on one axis.
+/// Returns whether the tiles of all programs together cover a value. `false` may be wrong where two dimensions depend
+/// on one axis.
 pub(crate) fn covers(tiles: &[&Tile], shape: &[u64], grid: &[u64]) -> bool {
     match tiles {
         [] => return false,
         [tile] => return covering(tile, shape, grid) == **tile,
         _ => {}
     }
-    // All combinations of the parts of each dimension are there, and those of each leave nothing out.
+    // All combinations of the parts of each dimension must exist, and the parts of each dimension must cover it.
     let mut seen = vec![false; grid.len()];
     let mut combinations = 1usize;
     for (d, &size) in shape.iter().enumerate() {
@@ -586,8 +588,8 @@ pub(crate) fn covers(tiles: &[&Tile], shape: &[u64], grid: &[u64]) -> bool {
     different.len() == combinations
 }
 
-/// The tile, but all of a dimension that its programs together do not have, or that depends on an
-/// axis on which another one depends.
+/// The tile, made whole along dimensions that its programs together do not cover, and along those that depend on an
+/// axis that another dimension depends on.
 pub(crate) fn covering(tile: &Tile, shape: &[u64], grid: &[u64]) -> Tile {
     let mut seen = vec![false; grid.len()];
     let mut out = tile.clone();
@@ -608,7 +610,7 @@ pub(crate) fn covering(tile: &Tile, shape: &[u64], grid: &[u64]) -> Tile {
     out
 }
 
-/// Whether the parts of one dimension, over these axes, leave nothing out.
+/// Returns whether the parts of one dimension, over these axes, cover it.
 fn span_all(spans: &[&Span], size: u64, axes: &[usize], grid: &[u64]) -> bool {
     let volume = axes
         .iter()
@@ -643,5 +645,5 @@ fn span_all(spans: &[&Span], size: u64, axes: &[usize], grid: &[u64]) -> bool {
     number(size) <= end
 }
 
-/// The most tiles of one dimension that are looked at one by one.
+/// The most tiles of one dimension that are checked one by one.
 const MAX_STARTS: u64 = 1 << 16;

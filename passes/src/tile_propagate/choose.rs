@@ -1,5 +1,8 @@
-//! Chooses the grid of one group: which dimensions of its last result and which sums are cut, into blocks
-//! of what size, and in which order the programs run.
+//! Chooses the grid of one group: the dimensions of its last result and the sums that are cut, the block sizes, and the
+//! order in which the programs run.
+//!
+//! Example: for a matmul of 1024 x 1024 x 1024 the candidate places are the two dimensions of the result and the sum. A
+//! plan may cut the result into 256 x 256 blocks and the sum into blocks of 512, with the axis of the sum innermost.
 
 use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
@@ -22,7 +25,7 @@ pub(crate) struct LocalPlan {
     pub(crate) cost: Cost,
 }
 
-/// One place where a group may be cut.
+/// A place where a group may be cut.
 #[derive(Clone, Debug)]
 struct Place {
     op: usize,
@@ -30,9 +33,9 @@ struct Place {
     which: Which,
     /// The number of steps.
     extent: u64,
-    /// The sizes of a block that are tried first, ascending; the last one is all.
+    /// Block sizes that are tried first, ascending. The last one is the whole extent.
     sizes: Vec<u64>,
-    /// More of them, ascending, for a plan that is not kept whole.
+    /// More block sizes, ascending, for a group that cannot be kept whole.
     fine: Vec<u64>,
     /// The operation that is computed online along the same part: a softmax that the sum reads.
     online: Option<usize>,
@@ -46,37 +49,37 @@ enum Which {
 
 /// The most combinations of block sizes that are all tried.
 const MAX_COMBINATIONS: usize = 64;
-/// Rounds of changing one block size at a time.
+/// The most rounds of changing one block size at a time.
 const ROUNDS: usize = 3;
 /// The most sizes of a block that are tried along one dimension.
 const MAX_SIZES: usize = 10;
-/// Sizes on each side of the best one that are tried at the end.
+/// The number of sizes on each side of the best one that are tried at the end.
 const REFINED: usize = 3;
 /// The most sums of a group that may be cut.
 const MAX_SUMS: usize = 2;
-/// A sum is cut into at most so many parts.
+/// The most parts that a sum is cut into.
 const MOST_PARTS: u64 = 1 << 12;
-/// A sum of fewer steps is not cut.
+/// The fewest steps of a sum that is cut.
 const LEAST_SUM: u64 = 2;
 
-/// The most operations of a group whose tiles the others are carried from.
+/// The most operations of a group that tiles are carried from, one after another.
 const MAX_ROOTS: usize = 3;
 
-/// What the search for plans takes, in counts that are the same on every machine.
+/// The effort of the search for plans, in counts that are the same on every machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effort {
-    /// Block sizes that were evaluated.
+    /// The number of combinations of block sizes that were evaluated.
     pub(crate) candidates: Cell<u64>,
-    /// Dimensions of operands and results whose tiles were carried for them.
+    /// The number of dimensions of operands and results whose tiles were carried for them.
     pub(crate) carried: Cell<u64>,
-    /// What is carried in all when a search ends.
+    /// The value of `carried` at which a search ends.
     end: Cell<u64>,
-    /// Whether a tile would have started at a sum of too many terms, since this was last set.
+    /// True if a tile would have started at a sum of too many terms, since this was last reset.
     pub(crate) long: Cell<bool>,
 }
 
 impl Effort {
-    /// Lets the searches from here on carry so many dimensions together.
+    /// Lets the following searches carry this many dimensions together.
     pub(crate) fn allow(&self, dimensions: u64) {
         self.end.set(self.carried.get().saturating_add(dimensions));
     }
@@ -90,7 +93,7 @@ impl Effort {
     }
 }
 
-/// The dimensions of the operands and results of a group: what is looked at to carry its tiles once.
+/// The number of dimensions of a group's operands and results: the effort to carry its tiles once.
 fn dimensions(local: &Local) -> u64 {
     let shapes = local
         .ops
@@ -100,10 +103,10 @@ fn dimensions(local: &Local) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// The best plan found for a group; none if no block size fits.
+/// The best plan found for a group; `None` if no block size fits.
 ///
-/// Without `thorough` a plan that moves no more than must be is taken as it is: while groups grow
-/// bytes alone decide.
+/// Without `thorough`, a plan that reaches the lower bound of bytes is taken as it is: while groups grow, bytes alone
+/// decide.
 pub(crate) fn choose(
     local: &Local,
     limits: &Limits,
@@ -117,7 +120,7 @@ pub(crate) fn choose(
     let aims = Aims {
         work: work_untiled(local),
         bound: lower_bound(local, whole.as_ref().map(|(_, carried)| carried)),
-        // While groups grow bytes alone decide, and what is as good otherwise is found in fewer steps.
+        // While groups grow, bytes alone decide. Among plans of equal bytes one is found in fewer steps.
         enough: match thorough {
             true => limits.enough,
             false => limits.enough.max(ENOUGH_PARALLEL),
@@ -138,27 +141,27 @@ pub(crate) fn choose(
     best.filter(|(score, _)| score.fits()).map(|(_, plan)| plan)
 }
 
-/// What a search is for.
+/// The goals of a search.
 #[derive(Clone, Copy)]
 struct Aims {
-    /// The steps without tiles.
+    /// The number of steps without tiles.
     work: u64,
-    /// No plan moves fewer bytes.
+    /// Lower bound of the bytes of every plan.
     bound: u64,
-    /// More programs at the same time are no better.
+    /// A number of parallel programs above which more are no better.
     enough: u64,
     thorough: bool,
 }
 
 impl Aims {
-    /// Whether nothing better is looked for.
+    /// Returns whether the search may stop.
     fn reached(&self, score: &Score) -> bool {
         !self.thorough && score.fits() && !score.wasteful && score.bytes <= self.bound
     }
 }
 
-/// The operations whose result several others read a part of each, the last first: tiles of what they
-/// read may be no boxes of one tile, as of a value that is rolled.
+/// The operations of whose result several others each read a part, the last one first. Tiles of what they read may not
+/// be boxes of one tile, for example of a rolled value.
 fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
     let mut readers = vec![0usize; local.ops.len()];
     for op in &local.ops {
@@ -179,10 +182,10 @@ fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
     (0..readers.len()).rev().filter(move |&at| 1 < readers[at])
 }
 
-/// The most operands that are looked at for all block sizes of a group together.
+/// The most operands that are looked at, over all combinations of a group's block sizes.
 const MAX_LOOKED_AT: usize = 1 << 20;
 
-/// Leaves out block sizes of a group with very many operands.
+/// Drops block sizes of a group with very many operands.
 fn thin(places: &mut [Place], operands: usize) {
     let combinations = |places: &[Place]| {
         let sizes = places.iter().map(|p| p.sizes.len());
@@ -200,7 +203,7 @@ fn thin(places: &mut [Place], operands: usize) {
         if most.sizes.len() < 3 {
             return;
         }
-        // The smallest and the largest stay.
+        // The smallest and the largest size stay.
         let last = most.sizes.len() - 1;
         let mut at = 0;
         most.sizes.retain(|_| {
@@ -213,7 +216,7 @@ fn thin(places: &mut [Place], operands: usize) {
     }
 }
 
-/// The best plan whose tiles are carried from those of one operation.
+/// The best plan with tiles carried from those of one operation.
 fn search(
     local: &Local,
     limits: &Limits,
@@ -244,7 +247,7 @@ fn search(
     Some((best.score, plan))
 }
 
-/// Less is better, from the first number on.
+/// The score of a plan. Less is better, compared from the first number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
     excess: u64,
@@ -261,14 +264,14 @@ impl Score {
     }
 }
 
-/// Block sizes that were evaluated.
+/// An evaluated combination of block sizes.
 #[derive(Clone, Debug)]
 struct Tried {
     score: Score,
     sizes: Vec<u64>,
     /// The places that are cut, in the order of their axes.
     order: Vec<usize>,
-    /// Whether parts that lie side by side are joined.
+    /// True if adjacent parts are joined.
     beside: bool,
 }
 
@@ -279,12 +282,12 @@ struct Search<'a> {
     places: &'a [Place],
     aims: Aims,
     effort: &'a Effort,
-    /// What one evaluation carries.
+    /// The number of dimensions that one evaluation carries.
     dimensions: u64,
-    /// The best of the walk that is under way.
+    /// The best combination of the current walk.
     here: Option<Tried>,
     best: Option<Tried>,
-    /// By block sizes that were evaluated what was found; none if they cannot be carried.
+    /// Results by block sizes; `None` if tiles cannot be carried.
     known: FastMap<Vec<u64>, Option<Tried>>,
 }
 
@@ -302,7 +305,7 @@ impl Search<'_> {
             self.all(&mut whole.clone(), 0);
         } else {
             self.descend(!fits);
-            // What is not kept whole may be cut in one place alone: each is tried as the first one.
+            // A group that does not fit whole may need a cut in one place alone: each place is tried as the first one.
             let starts = if fits { 0 } else { self.places.len() };
             for at in 0..starts {
                 if self.reached() {
@@ -321,7 +324,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether nothing better is looked for.
+    /// Returns whether the search may stop.
     fn reached(&self) -> bool {
         self.best
             .as_ref()
@@ -343,7 +346,7 @@ impl Search<'_> {
         }
     }
 
-    /// Changes one block size of the best plan of the walk at a time; with `trade` also one for another.
+    /// Changes one block size of the walk's best plan at a time. With `trade` it also trades one size for another.
     fn descend(&mut self, trade: bool) {
         let places = self.places;
         self.rounds(|search| {
@@ -365,7 +368,7 @@ impl Search<'_> {
         });
     }
 
-    /// Changes block sizes of the best plan of the walk by little.
+    /// Changes block sizes of the walk's best plan by small amounts.
     fn refine(&mut self) {
         let places = self.places;
         self.rounds(|search| {
@@ -388,7 +391,7 @@ impl Search<'_> {
         });
     }
 
-    /// Takes rounds of steps while the best of the walk gets better, at most [`ROUNDS`].
+    /// Repeats `round` while the best of the walk improves, at most [`ROUNDS`] times.
     fn rounds(&mut self, mut round: impl FnMut(&mut Self)) {
         for _ in 0..ROUNDS {
             let before = self.here.as_ref().map(|b| b.score);
@@ -399,8 +402,8 @@ impl Search<'_> {
         }
     }
 
-    /// Makes the block larger in one place, by up to `far` sizes, and in another as small as it then must be: where what is on chip
-    /// is full, a change of one of them alone leads nowhere.
+    /// Makes the block larger in one place, by up to `far` sizes, and smaller in another as far as needed. If the
+    /// memory on chip is full, a change of one size alone leads nowhere.
     fn trade(&mut self, list: impl Fn(&Place) -> &[u64], far: usize) {
         let places = self.places;
         for (a, larger) in places.iter().enumerate() {
@@ -453,12 +456,12 @@ impl Search<'_> {
         }
     }
 
-    /// Whether no more block sizes are evaluated: what is found is taken, and something is found first.
+    /// Returns whether no more block sizes are evaluated. At least one result is found first.
     fn spent(&self) -> bool {
         self.best.is_some() && self.effort.is_spent()
     }
 
-    /// No plan of these block sizes has a better score.
+    /// An upper bound of the quality: no plan with these block sizes has a better score.
     fn at_best(&self, sizes: &[u64]) -> Score {
         let extents = self.places.iter().zip(sizes);
         let mut parallel = 1u64;
@@ -480,7 +483,7 @@ impl Search<'_> {
         }
     }
 
-    /// The axes that cut these places into blocks of these sizes, and what they give.
+    /// The axes that cut these places into blocks of these sizes, and the given tiles.
     fn lay(&self, sizes: &[u64], order: &[usize]) -> (Vec<Axis>, Vec<Given>) {
         let mut axes = Vec::with_capacity(order.len());
         let mut given = vec![Given::default(); self.local.ops.len()];
@@ -494,7 +497,7 @@ impl Search<'_> {
             let span = Span::new(Expr::axis(axes.len()).times(stride), block);
             let order = match place.which {
                 Which::Dim(dim) => {
-                    // Results of one shape are cut alike.
+                    // Results of one shape are cut in the same way.
                     for result in &mut results {
                         result.0[dim] = span.clone();
                     }
@@ -521,7 +524,8 @@ impl Search<'_> {
         (axes, given)
     }
 
-    /// What block sizes cost, in the best order of the parallel axes that brings another one innermost.
+    /// The score of block sizes, in the best order of the parallel axes. The orders are rotations, so that each axis is
+    /// innermost once.
     fn evaluate(&self, sizes: &[u64]) -> Option<Tried> {
         let cut = |(at, &size): (usize, &u64)| (size < self.places[at].extent).then_some(at);
         let cuts: Vec<usize> = sizes.iter().enumerate().filter_map(cut).collect();
@@ -544,7 +548,8 @@ impl Search<'_> {
         let one = carried.ok();
         let one = one.and_then(|c| self.weigh(c, &given, &axes, dims.len()));
         let one = one.map(|found| tried(true, found));
-        // One program has no parts that could be no boxes, and apart they move no less than must be.
+        // A single program has no parts that might not be boxes. If the bound of bytes is reached, separate parts
+        // cannot move less.
         let least = |one: &Tried| {
             one.score.fits() && !one.score.wasteful && one.score.bytes <= self.aims.bound
         };
@@ -572,8 +577,8 @@ impl Search<'_> {
         carried
     }
 
-    /// What a carried plan costs, if it is one, and the axes in the order in which it costs that, the
-    /// outermost first: the first ones of them, which no sum runs along, in turn.
+    /// The score of a carried plan, if it is legal, and the order of axes with that score, the outermost first. The
+    /// first `dims` axes, along which no sum runs, are rotated.
     fn weigh(
         &self,
         mut carried: Carried,
@@ -607,7 +612,7 @@ impl Search<'_> {
         let untiled = self.aims.work;
         Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
-            // A quarter more work than without tiles is the most that is worth fewer bytes.
+            // Fewer bytes are worth at most a quarter more work than without tiles.
             wasteful: untiled.saturating_add(untiled / 4) < cost.work,
             bytes: cost.bytes,
             serial: std::cmp::Reverse(cost.parallel.min(self.aims.enough)),
@@ -616,7 +621,7 @@ impl Search<'_> {
         }
     }
 
-    /// The plan of block sizes that were evaluated.
+    /// The plan with block sizes that were evaluated.
     fn plan(&self, tried: &Tried) -> Option<LocalPlan> {
         let (local, limits) = (self.local, self.limits);
         let (mut axes, given) = self.lay(&tried.sizes, &tried.order);
@@ -631,8 +636,8 @@ impl Search<'_> {
     }
 }
 
-/// The tiles of a carried plan as they are written down, in group 0; of an operand the block that is
-/// fetched where it is not what the operation by itself needs.
+/// The tiles of a carried plan in written form, in group 0. For an operand, the fetched block is included where it
+/// differs from the operation's own need.
 pub(crate) fn op_tiles(
     local: &Local,
     carried: Carried,
@@ -672,8 +677,8 @@ pub(crate) fn op_tiles(
     tiles
 }
 
-/// Along an axis on which a result that leaves the group does not depend, its programs write the same
-/// block: they run one after the other.
+/// Marks axes as sequential along which programs write the same block: axes on which a result that leaves the group
+/// does not depend.
 fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
     for (op, pieces) in local.ops.iter().zip(&carried.results) {
         for (r, _) in op
@@ -691,7 +696,7 @@ fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
     }
 }
 
-/// Where the group may be cut.
+/// The places where the group may be cut.
 fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     let mut places = Vec::new();
     let op = &local.ops[root];
@@ -739,8 +744,8 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     places
 }
 
-/// The softmax that a sum reads alone, along the axis that it accumulates over: it can be computed online,
-/// along the parts of the sum.
+/// The softmax that a sum alone reads, along the axis that the sum accumulates over. It can be computed online, along
+/// the parts of the sum.
 fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
     let domain = &local.ops[at].kind.domain;
     let sources = local.ops[at].operands.iter().enumerate();
@@ -763,9 +768,11 @@ fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
         .map(|(_, from)| from)
 }
 
-/// The divisors that are multiples of the unit, and powers of two times the unit, evenly thinned; ascending,
-/// all of the extent last. Second all of them, and for small numbers of steps the least block that takes so
-/// many.
+/// Block sizes, ascending, in two lists.
+///
+/// The first has the divisors of the extent that are multiples of the unit, and powers of two times the unit, evenly
+/// thinned, with the whole extent last. The second has all of them, and for each small number of steps the smallest
+/// block that needs no more steps.
 fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> (Vec<u64>, Vec<u64>) {
     let mut sizes = Vec::new();
     let mut n = 1u64;
@@ -791,7 +798,7 @@ fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> (Vec<u64>, Vec<u64>) 
     fine.extend((2..MAX_FINE).map(|n| extent.div_ceil(n).next_multiple_of(unit.max(1))));
     tidy(&mut fine);
     fine.push(extent);
-    // The smallest and the largest stay.
+    // The smallest and the largest size stay.
     if MAX_SIZES <= sizes.len() {
         let last = sizes.len() - 1;
         let kept = (0..MAX_SIZES - 1).map(|i| sizes[i * last / (MAX_SIZES - 2)]);
@@ -801,7 +808,7 @@ fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> (Vec<u64>, Vec<u64>) 
     (sizes, fine)
 }
 
-/// The next larger or smaller one of some sizes, ascending.
+/// The next larger or smaller size in an ascending list.
 fn beside(sizes: &[u64], size: u64, larger: bool) -> Option<u64> {
     match larger {
         true => sizes.iter().copied().find(|&s| size < s),
@@ -809,8 +816,8 @@ fn beside(sizes: &[u64], size: u64, larger: bool) -> Option<u64> {
     }
 }
 
-/// Numbers of steps along a dimension up to this one have a block size of their own.
+/// Numbers of steps along a dimension below this limit have a block size of their own.
 const MAX_FINE: u64 = 33;
 
-/// Divisors above this number and their complements are not looked for.
+/// Divisors are searched below this number, with their complements.
 const MAX_DIVISOR: u64 = 1 << 12;

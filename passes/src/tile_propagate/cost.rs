@@ -1,4 +1,7 @@
-//! What a carried plan costs: bytes that move, bytes on chip, programs at a time and steps.
+//! The cost of a carried plan: bytes moved, bytes on chip, parallel programs and steps.
+//!
+//! Example: with a grid of 4 x 8 blocks whose second axis is innermost, a tile that depends on the first axis alone is
+//! fetched 4 times. A tile that depends on the second is fetched 32 times.
 
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
@@ -7,7 +10,7 @@ use crate::tile_propagate::stored::bytes_of;
 use optc_ir::op::iteration_domain::Loop;
 use optc_tile::{Axis, Order, Span, Steps, Tile};
 
-/// What a plan costs.
+/// The cost of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Bytes read from and written to memory.
@@ -29,8 +32,8 @@ pub(crate) fn work_untiled(local: &Local) -> u64 {
     local.ops.iter().map(loops).fold(0, u64::saturating_add)
 }
 
-/// How often a tile is brought in or out: each time that it changes while the programs run in order, at
-/// least 1; programs that share nothing bring it in each for itself. `run` has the axes, the outermost first.
+/// How many times a tile is fetched or written: each time that it changes while the programs run in order, at least
+/// once. Programs that share nothing fetch it separately. `run` has the axes, the outermost first.
 fn fetches(tile: &Tile, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
     let apart = axes.iter().filter(|a| !limits.shares(a));
     let apart = apart.fold(1u64, |n, a| n.saturating_mul(a.extent));
@@ -44,7 +47,7 @@ fn fetches(tile: &Tile, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
     };
     let outer = shared[..last].iter();
     let outer = outer.fold(apart, |n, &a| n.saturating_mul(axes[a].extent));
-    // Along the innermost axis that it depends on, a quotient changes less often than the index.
+    // Along the innermost axis that the tile depends on, a quotient changes less often than the index.
     let (axis, steps) = (shared[last], axes[shared[last]].extent);
     let every = |s: &Span| s.start.depends_on(axis) && s.start.is_plain();
     if MAX_STEPS < steps || tile.0.iter().any(every) {
@@ -64,11 +67,10 @@ fn fetches(tile: &Tile, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
     outer.saturating_mul(changes)
 }
 
-/// The most steps along one axis that are looked at one by one.
+/// The most steps along one axis that are evaluated one by one.
 const MAX_STEPS: u64 = 1 << 12;
 
-/// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
-/// of the value.
+/// The bytes that move for a tile: all of it at each change, without elements outside of the value.
 fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
     let (shape, bits) = (shape.dims.as_slice(), shape.bits);
@@ -85,8 +87,8 @@ fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], run: &[usize], limits: &Limi
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// How many elements of a dimension the steps along the one axis that moves a span have together, what
-/// is clipped at the ends left out, and the number of steps; none where several axes move it.
+/// The number of elements of a dimension that a span covers over all steps of the one axis that moves it, clipped to
+/// the dimension, and the number of steps. `None` where several axes move the span.
 fn inside(span: &Span, size: u64, grid: &[u64]) -> Option<(u128, u128)> {
     let (low, high) = span.start.range(grid);
     let end = i128::from(high) + i128::from(span.extent);
@@ -116,14 +118,14 @@ fn inside(span: &Span, size: u64, grid: &[u64]) -> Option<(u128, u128)> {
     Some((count, u128::from(steps)))
 }
 
-/// The elements of a dimension that a span has in one program.
+/// The elements of a dimension that a span covers in one program.
 fn clipped(span: &Span, index: &[i64], size: u64) -> u128 {
     let part = span.clipped(index, size);
     u128::from(part.end - part.start)
 }
 
-/// The elements that the steps along an axis have together, of a span that starts the same distance
-/// further at each: only those at the ends of the dimension are looked at one by one.
+/// The number of elements that a span covers over all steps of an axis, if it advances by the same distance in each
+/// step. Only steps at the ends of the dimension are evaluated one by one.
 fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let mut index = vec![0i64; grid.len()];
@@ -155,7 +157,7 @@ fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
     full + sum(start..=from - 1) + sum(to + 1..=end)
 }
 
-/// The steps of all loops that the programs of a grid run, those outside of the loops left out.
+/// The steps of all loops that the programs of a grid run, clipped to the loops.
 fn work_of(steps: &Steps, loops: &[Loop], grid: &[u64]) -> u64 {
     let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
     let all = steps.spans.iter().map(|s| s.extent);
@@ -169,7 +171,7 @@ fn work_of(steps: &Steps, loops: &[Loop], grid: &[u64]) -> u64 {
     u64::try_from(work).unwrap_or(u64::MAX)
 }
 
-/// The bytes that a carried plan moves; `run` has the axes, the outermost first.
+/// The bytes that a carried plan moves. `run` has the axes, the outermost first.
 pub(crate) fn bytes_moved(
     local: &Local,
     carried: &Carried,
@@ -196,7 +198,7 @@ pub(crate) fn bytes_moved(
     read.chain(written).fold(0, u64::saturating_add)
 }
 
-/// What a carried plan costs; `run` has the axes, the outermost first.
+/// The cost of a carried plan. `run` has the axes, the outermost first.
 pub(crate) fn cost(
     local: &Local,
     carried: &Carried,
@@ -220,8 +222,8 @@ pub(crate) fn cost(
     out
 }
 
-/// The most bytes that a program has on chip at once: the blocks of what it reads and writes, sums that are
-/// not complete, what is computed online, and what the group makes for itself, until its last use.
+/// The most bytes that a program has on chip at once: blocks that it reads and writes, incomplete sums, state of online
+/// computations, and intermediate values until their last use.
 fn footprint(
     local: &Local,
     carried: &Carried,
@@ -229,7 +231,7 @@ fn footprint(
     grid: &[u64],
     limits: &Limits,
 ) -> u64 {
-    // Two buffers for what changes while a chip runs: the next one is on its way.
+    // A tile that changes while a chip runs has two buffers, because the next one is prefetched.
     let changes = |tile: &Tile| {
         let moves = |(a, axis): (usize, &Axis)| limits.shares(axis) && tile.depends_on(a);
         axes.iter().enumerate().any(moves)
@@ -268,8 +270,8 @@ fn footprint(
                     };
                     own = own.saturating_add(bytes(tile, bits));
                 }
-                // A sum of parts stays from program to program until it is complete, and so do the greatest
-                // and the sum of each row of what is computed online.
+                // An incomplete sum stays on chip from program to program. So do the maximum and the sum of each row of
+                // an online computation.
                 if accumulates(op, steps) {
                     standing = standing.saturating_add(bytes(tile, shape.wide));
                 }
@@ -288,7 +290,7 @@ fn footprint(
     standing.saturating_add(peak)
 }
 
-/// Whether a program has a part alone of a sum that the operation is.
+/// Returns whether a program computes only a part of the operation's sum.
 fn accumulates(op: &LocalOp, steps: &Steps) -> bool {
     let mut sums = op.kind.domain.reductions();
     sums.any(|(id, size, _)| !steps.spans[id].is_whole(size))
@@ -301,7 +303,8 @@ fn online_dim(op: &LocalOp, steps: &Steps) -> Option<usize> {
     (!steps.spans[id].is_whole(size)).then_some(dim)
 }
 
-/// The place of the last operation that needs what each one makes: a name for an operand keeps the operand.
+/// The index of the last operation that needs each operation's result. A result that is a name for an operand keeps the
+/// operand alive.
 fn last_uses(local: &Local) -> Vec<usize> {
     let mut last = vec![0usize; local.ops.len()];
     for (at, op) in local.ops.iter().enumerate() {
@@ -324,7 +327,7 @@ fn last_uses(local: &Local) -> Vec<usize> {
     last
 }
 
-/// The axes of a written plan as its programs run: the first one is the outermost.
+/// The axes of a written plan in the order in which its programs run: the first one is the outermost.
 pub(crate) fn in_turn(axes: &[Axis]) -> Vec<usize> {
     (0..axes.len()).collect()
 }

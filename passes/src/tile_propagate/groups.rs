@@ -1,5 +1,7 @@
-//! Grows groups over the operations in order: an operation joins those that make its operands if the
-//! group that results fits and moves fewer bytes.
+//! Grows groups over the operations in order. An operation joins the groups that make its operands if the resulting
+//! group fits and moves fewer bytes.
+//!
+//! Example: a relu joins the group of the matmul that it reads: the matmul's result then needs no memory.
 
 use crate::tile_propagate::choose::{Effort, LocalPlan, choose};
 use crate::tile_propagate::limits::Limits;
@@ -12,37 +14,37 @@ type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
 /// The most operations of a group.
 const MAX_OPS: usize = 48;
-/// The most dimensions of operands and results whose tiles are carried to place one operation, and to join groups
-/// with one: what the greatest of exported models take is a third less.
+/// The most dimensions of operands and results whose tiles are carried to place one operation, and to join groups with
+/// one. The largest exported models need two thirds of this.
 const MAX_CARRIED: u64 = 1 << 20;
-/// The most of them for each operation of a group that is planned with all that may be tried.
+/// The most of these dimensions for each operation of a group in its final, thorough planning.
 const MAX_SETTLED: u64 = 1 << 15;
-/// The most groups that are joined with one at the end.
+/// The most groups that are joined with one group at the end.
 const MAX_MERGES: usize = 4;
-/// The most groups that are tried one by one to join what reads them.
+/// The most groups that are tried one by one as partners of their reader.
 const MAX_TRIES: usize = 16;
-/// A group that was refused so often by what reads it is not tried again: a split of thousands has as many readers.
+/// The number of refusals after which a group is not tried again: a split of thousands has as many readers.
 const MAX_REFUSED: u32 = 64;
-/// The most operations that are visited to see whether a group would wait for itself.
+/// The most operations that are visited to see whether a group would depend on itself.
 const MAX_VISITS: usize = 512;
 
-/// One group: places in the body, ascending, and its plan.
+/// A group: positions in the body, ascending, and its plan.
 pub(crate) struct Grown {
     pub(crate) places: Vec<usize>,
     pub(crate) plan: Rc<LocalPlan>,
-    /// Whether the first of them was refused by what it reads because tiles would start at sums of too many
-    /// terms.
+    /// True if the first operation was refused by the groups that it reads because tiles would start at sums of too
+    /// many terms.
     pub(crate) apart: bool,
 }
 
-/// The plan of a group, if it has one, and whether tiles would start at sums of too many terms.
+/// The plan of a group, if it has one; `long` if tiles would start at sums of too many terms.
 #[derive(Clone)]
 struct Planned {
     plan: Option<Rc<LocalPlan>>,
     long: bool,
 }
 
-/// Grows groups and plans each spelling of a group once.
+/// Grows groups. Each distinct spelling of a group is planned once.
 pub(crate) struct Grow<'a> {
     func: &'a Func,
     kinds: &'a Kinds,
@@ -51,7 +53,7 @@ pub(crate) struct Grow<'a> {
     /// The group of each operation of the body.
     of: Vec<Option<usize>>,
     groups: Vec<Option<Grown>>,
-    /// Of each group how often it was planned together with others in vain, and what was carried for it.
+    /// For each group, how many times it was planned together with others in vain, and the effort of that.
     refused: Vec<(u32, u64)>,
     known: FastMap<Vec<u32>, Planned>,
     /// Operations that were refused because tiles would start at sums of too many terms.
@@ -80,7 +82,7 @@ impl<'a> Grow<'a> {
         }
     }
 
-    /// The groups in order of their first operation; `taken` operations are left alone.
+    /// The groups in the order of their first operations. Operations in `taken` are left alone.
     pub(crate) fn run(&mut self, taken: &[bool]) -> Vec<Grown> {
         for (at, &taken) in taken.iter().enumerate() {
             if self.kinds.of[at].fits && !taken {
@@ -88,8 +90,8 @@ impl<'a> Grow<'a> {
                 self.place(at);
             }
         }
-        // What one operation by itself does not gain two groups may: a softmax that is only cut
-        // where the product that reads it is there, with the product that it reads.
+        // Two groups may gain where one operation by itself does not. Example: a softmax is cut only together with the
+        // product that reads it; it then can join the product that it reads.
         for id in 0..self.groups.len() {
             self.effort.allow(MAX_CARRIED);
             self.merge(id);
@@ -106,8 +108,7 @@ impl<'a> Grow<'a> {
         groups
     }
 
-    /// Joins a group with those that make what it reads, one after the other, while that moves fewer
-    /// bytes.
+    /// Joins a group with the groups that it reads, one after the other, while that moves fewer bytes.
     fn merge(&mut self, id: usize) {
         let mut id = id;
         for _ in 0..MAX_MERGES {
@@ -192,8 +193,8 @@ impl<'a> Grow<'a> {
         operands.iter().filter_map(maker)
     }
 
-    /// Some operations and groups as one, if that moves fewer bytes: `apart` are those of the
-    /// operations by themselves.
+    /// Joins operations and groups into one group, if that moves fewer bytes. `apart` is the bytes of the operations by
+    /// themselves.
     fn join(&mut self, ops: &[usize], parts: &[usize], apart: u64) -> Option<Grown> {
         let mut places = ops.to_vec();
         let mut apart = apart;
@@ -232,13 +233,14 @@ impl<'a> Grow<'a> {
         })
     }
 
-    /// Whether an operation outside of these needs one of them and is needed by another.
+    /// Returns whether an operation outside of these would read one of them and be read by another, so that the group
+    /// would depend on itself.
     fn waits_for_itself(&self, places: &[usize]) -> bool {
         let first = places[0];
         let inside = |at: usize| places.binary_search(&at).is_ok();
         let mut seen: FastMap<usize, ()> = FastMap::default();
         let mut open: Vec<usize> = Vec::new();
-        // What runs as one group is needed as one.
+        // Operations of one group run together, so a dependence on one is a dependence on all.
         let mut enter = |at: usize, open: &mut Vec<usize>| {
             if first < at && !inside(at) && seen.insert(at, ()).is_none() {
                 open.push(at);
@@ -280,7 +282,7 @@ impl<'a> Grow<'a> {
         planned
     }
 
-    /// Plans each group that is left with all that may be tried.
+    /// Plans each remaining group thoroughly.
     fn settle(&mut self) {
         let mut known: FastMap<Vec<u32>, Option<Rc<LocalPlan>>> = FastMap::default();
         for group in self.groups.iter_mut().flatten() {

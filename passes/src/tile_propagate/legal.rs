@@ -1,4 +1,4 @@
-//! Whether a carried plan is one that a target takes, and what is read so that it is.
+//! Whether a target takes a carried plan, and larger reads that make a plan legal.
 
 use crate::tile_propagate::carry::{Carried, Given, covers};
 use crate::tile_propagate::limits::Limits;
@@ -6,8 +6,8 @@ use crate::tile_propagate::local::{Local, Source};
 use optc_tile::block::Backend;
 use optc_tile::{Axis, Order, Span, Sum, Tile};
 
-/// Reads more of a value from memory where the part that is needed is no block that the target takes:
-/// the next larger block, then all of its last two dimensions.
+/// Enlarges reads from memory where the needed part is no legal block of the target: first to the next larger block
+/// size, then to all of the last two dimensions.
 pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: &Limits) {
     for (parts, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
         let rank = shape.dims.len();
@@ -35,8 +35,8 @@ pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: 
     }
 }
 
-/// Whether a carried plan is one: what leaves the group is covered, sums are complete where they are
-/// read, and blocks keep the rules. The first operation or input that breaks it, in words.
+/// Checks that a carried plan is legal: results that leave the group are covered, sums are complete where they are
+/// read, and blocks keep the target's rules. The error names the first operation or input that breaks a rule.
 pub(crate) fn check(
     local: &Local,
     carried: &Carried,
@@ -96,8 +96,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The sum of an operation, and the completion axes of its operands and of its results: these are whole at the
-/// last step of these axes alone.
+/// The sum of an operation, and the completion axes of its operands and of its results: the values are complete only at
+/// the last step of these axes.
 struct Completion {
     operands: Vec<usize>,
     sum: Sum,
@@ -123,20 +123,20 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
     all
 }
 
-/// Whether the operation is computed online, part by part of its axis.
+/// Returns whether the operation is computed online, part by part of its axis.
 fn is_online(local: &Local, given: &[Given], at: usize) -> bool {
     local.ops[at].kind.domain.online().is_some() && !given[at].reduce.is_empty()
 }
 
-/// Whether it reads what is computed online.
+/// Returns whether the operation reads a result that is computed online.
 fn reads_online(local: &Local, given: &[Given], at: usize) -> bool {
     let mut sources = local.ops[at].operands.iter();
     sources.any(|s| matches!(*s, Source::Inside(from, _) if is_online(local, given, from)))
 }
 
-/// Whether programs that write one block run directly after one another, and nothing runs faster than a sum
-/// but the steps that it waits for; the first operation for which that is not so, in words. `run` has the
-/// axes, the outermost first.
+/// Checks that programs that write one block run directly after one another, and that no axis runs inside of a sum's
+/// axis except those that the sum waits for. The error names the first operation that breaks this. `run` has the axes,
+/// the outermost first.
 pub(crate) fn check_order(
     local: &Local,
     carried: &Carried,
@@ -162,7 +162,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Whether a block that a program writes is written by others only directly after one another.
+/// Checks that programs that write the same block run directly after one another.
 fn revisits(
     tile: &Tile,
     axes: &[Axis],
@@ -172,7 +172,7 @@ fn revisits(
     let moves = run.iter().rposition(|&a| tile.depends_on(a));
     let again = |a: &usize| 1 < axes[*a].extent && !tile.depends_on(*a);
     let sums = |a: &usize| again(a) && axes[*a].order == Order::Arbitrary;
-    // The steps of a sum that an output waits for come after those that move the output.
+    // The steps of a sum that an output waits for must run inside of the steps that move the output.
     if let (Some(moves), Some(early)) = (moves, run.iter().position(sums))
         && early < moves
     {

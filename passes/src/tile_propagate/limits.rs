@@ -1,4 +1,4 @@
-//! What a target says about tiles: memory on chip, and the rules for blocks of values in memory.
+//! The limits of a target for tiles: memory on chip, and rules for blocks of values in memory.
 
 use crate::tile_propagate::local::Shape;
 use crate::tile_propagate::stored::bytes_on_chip;
@@ -7,30 +7,30 @@ use optc_tile::block::{Backend, BlockDim, BlockSpec, RankOne};
 use optc_tile::{Axis, Order, Span, Tile};
 use std::sync::Arc;
 
-/// What a target says about tiles.
+/// The limits of a target for tiles.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Bytes on chip.
     pub(crate) memory: u64,
-    /// The rules for blocks, if it has some.
+    /// The rules for blocks, if the target has some.
     pub(crate) backend: Option<Backend>,
-    /// The rows and lanes of a large tile on chip: block sizes are multiples of them.
+    /// The rows and lanes of a large tile on chip. Block sizes are multiples of them.
     pub(crate) padding: (u64, u64),
-    /// Whether programs run at the same time and share nothing on chip.
+    /// True if programs run at the same time and share nothing on chip.
     pub(crate) concurrent: bool,
-    /// More programs at the same time than this are no better.
+    /// A number of parallel programs above which more are no better.
     pub(crate) enough: u64,
     target: Arc<Target>,
 }
 
-/// Bytes on chip of a target that does not say.
+/// Bytes on chip, for a target that does not state them.
 const DEFAULT_MEMORY: u64 = 1 << 20;
 
-/// Programs that run at the same time of a target that does not say.
+/// Parallel programs, for a target that does not state its cores.
 pub(crate) const ENOUGH_PARALLEL: u64 = 256;
 
 impl Limits {
-    /// `rank_one`: whether the documented rule for vectors holds in place of the present one.
+    /// `documented` selects the documented rule for vectors instead of the current one.
     pub(crate) fn of(target: &Arc<Target>, documented: bool) -> Limits {
         let memory = target.memory.iter().rev().find_map(|m| m.bytes);
         let rank_one = if documented {
@@ -58,14 +58,14 @@ impl Limits {
         }
     }
 
-    /// Whether what one program has on chip may be there for the next step along an axis: programs
-    /// that run at the same time share nothing, the steps of a sum are one program.
+    /// Returns whether data on chip may be kept for the next step along an axis. Programs that run at the same time
+    /// share nothing. The steps of a sum are one program.
     pub(crate) fn shares(&self, axis: &Axis) -> bool {
         !self.concurrent || axis.order == Order::Arbitrary
     }
 
-    /// The extent of a block that holds so many elements along a dimension: some targets have blocks of
-    /// a power of two alone, which reach over the end.
+    /// The extent of a block that holds this many elements along a dimension. Some targets only have blocks of a power
+    /// of two, which may reach over the end.
     pub(crate) fn rounded(&self, extent: u64) -> u64 {
         match self.backend {
             Some(Backend::Triton) => extent.checked_next_power_of_two().unwrap_or(extent),
@@ -79,13 +79,13 @@ impl Limits {
         Tile(shape.iter().map(span).collect())
     }
 
-    /// The bytes of a tile of a value on chip, in elements of this width: as the value is stored, padded as
-    /// the target pads.
+    /// The bytes of a tile of a value on chip, in elements of this width, in the value's order and with the target's
+    /// padding.
     pub(crate) fn bytes(&self, shape: &Shape, tile: &Tile, bits: u32, grid: &[u64]) -> u64 {
         bytes_on_chip(&self.target, &shape.stored, tile, bits, grid)
     }
 
-    /// Whether a block of a value in memory keeps the target's rules; the reason if not.
+    /// Checks that a block of a value in memory keeps the target's rules. The error is the reason.
     pub(crate) fn legal(&self, tile: &Tile, shape: &[u64], bits: u32) -> Result<(), String> {
         let Some(backend) = self.backend else {
             return Ok(());

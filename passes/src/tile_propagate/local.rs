@@ -1,4 +1,4 @@
-//! A group by itself: its operations in order, where their operands come from, and its live-outs.
+//! A group by itself: its operations in order, the sources of their operands, and its live-outs.
 
 use crate::tile_propagate::stored::{Stored, bytes_of};
 use optc_ir::analysis::{self, Order};
@@ -10,38 +10,37 @@ use std::rc::Rc;
 
 type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
-/// What the planner knows of an operation: everything that operations of one spelling share.
+/// The planner's knowledge of an operation: everything that operations of one spelling share.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// A number of its own for each spelling.
+    /// A number for each spelling.
     pub(crate) id: u32,
     pub(crate) domain: IterationDomain,
     pub(crate) operands: Vec<Shape>,
     pub(crate) results: Vec<Shape>,
-    /// Whether it moves nothing by itself: its result is the operand under another name.
+    /// True if it moves nothing by itself: its result is the operand under another name.
     pub(crate) free: bool,
-    /// Whether it changes a layout and nothing else.
+    /// True if it changes a layout and nothing else.
     pub(crate) converts: bool,
-    /// Whether it does more than give data, or call what is counted by itself.
+    /// True if it computes: it is neither a source of data nor a call, whose callee is counted by itself.
     pub(crate) computes: bool,
-    /// Whether its results lie in memory before the program starts.
+    /// True if its results are in memory before the program starts.
     pub(crate) stored_data: bool,
-    /// Whether it may be in a group.
+    /// True if it may be in a group.
     pub(crate) fits: bool,
 }
 
-/// The extents and the element width of a value, and how it is stored.
+/// The extents and the element width of a value, and its order in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) dims: Vec<u64>,
     pub(crate) bits: u32,
-    /// The width of an element of a sum that is not complete.
+    /// The width of an element of an incomplete sum.
     pub(crate) wide: u32,
     pub(crate) stored: Stored,
 }
 
-/// Sums of narrower floating-point numbers are held in elements of this width, and so is what is kept of
-/// each row of an online softmax.
+/// The element width of sums of narrower floating-point numbers, and of the state of each row of an online softmax.
 pub(crate) const WIDE: u32 = 32;
 
 impl Shape {
@@ -123,12 +122,12 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
     }
 }
 
-/// Where an operand comes from.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The result of an operation of the group: its place in the group, and which result.
+    /// The result of an operation of the group: the operation's index in the group, and the result's number.
     Inside(usize, usize),
-    /// A value that lies in memory, by number.
+    /// A value in memory, by number.
     Outside(usize),
 }
 
@@ -144,9 +143,9 @@ pub(crate) struct Local {
 pub(crate) struct LocalOp {
     pub(crate) kind: Rc<Kind>,
     pub(crate) operands: Vec<Source>,
-    /// Of each result whether it is used outside of the group.
+    /// For each result, whether it is used outside of the group.
     pub(crate) live_out: Vec<bool>,
-    /// Of each result whether it is used in the group.
+    /// For each result, whether it is used in the group.
     pub(crate) used: Vec<bool>,
 }
 
@@ -158,7 +157,7 @@ impl LocalOp {
     }
 }
 
-/// Makers and readers of the values of a function, by their places in the body.
+/// Producers and readers of the values of a function, by their positions in the body.
 pub(crate) struct Uses {
     order: Order,
     uses: analysis::Uses,
@@ -172,12 +171,13 @@ impl Uses {
         }
     }
 
-    /// The place in the body of the operation that makes a value, and which of its results that is.
+    /// The position of the operation that makes a value, and the number of the result.
     pub(crate) fn maker(&self, func: &Func, value: Value) -> Option<(usize, usize)> {
         self.order.definition(func, value)
     }
 
-    /// Whether something outside of these places uses a value, and whether something there does.
+    /// Returns whether an operation outside of these positions, or the caller, uses a value, and whether an operation
+    /// at one of them does.
     fn outside_and_inside(&self, value: Value, places: &[usize]) -> (bool, bool) {
         let readers = self.uses.readers(value);
         let inside = |op: &&Op| {
@@ -191,7 +191,8 @@ impl Uses {
 }
 
 impl Local {
-    /// The operations at these places of the body, ascending, and the key of what it looks like.
+    /// The group of the operations at these ascending positions of the body, and a key that is equal for groups that
+    /// look alike.
     pub(crate) fn new(
         func: &Func,
         kinds: &Kinds,

@@ -1,4 +1,4 @@
-//! Gives each operation of each group that is kept on chip a tile of its own.
+//! Gives each operation of each group that is kept on chip a tile.
 //!
 //! ```ir before
 //! func.func @main(%x: tensor<5x8x3xf32>) -> tensor<8x5x3xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
@@ -15,38 +15,38 @@
 //! }
 //! ```
 //!
-//! 1. Operations are grown into groups over the dataflow (`groups`): one joins those that make its operands
-//!    if the group fits on chip and moves fewer bytes.
-//! 2. For each group a grid is chosen (`choose`): which dimensions of its last result and which sums are
-//!    cut, into what blocks, in which order, by what the plan costs (`cost`) where the target takes it
-//!    (`legal`, `limits`).
-//! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back,
-//!    by the loops that the operations declare ([`optc_ir::op::iteration_domain::IterationDomain`]).
-//! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that
-//!    every tile starts at a sum.
+//! 1. Operations are grown into groups along the dataflow (`groups`). An operation joins the groups that make its
+//!    operands if the result fits on chip and moves fewer bytes.
+//! 2. For each group a grid is chosen (`choose`): the dimensions of its last result and the sums that are cut, the
+//!    block sizes, and their order. Plans are compared by cost (`cost`). A plan must be legal on the target (`legal`,
+//!    `limits`).
+//! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back, by the
+//!    loops that the operations declare ([`optc_ir::op::iteration_domain::IterationDomain`]).
+//! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that every tile
+//!    starts at a sum.
 //! 5. The plan is written as attributes ([`optc_tile::plan`]).
 //!
-//! A program may bring a plan of its own: groups whose grid is given are kept as they are, and
-//! operations of them without a tile get the one that follows.
+//! A program may have a plan of its own. Groups with a given grid are kept. Operations in them without a tile get the
+//! tile that follows from the others.
 //!
 //! # Soundness
-//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_tile::Tiling::steps`]).
-//! 2. What leaves a group is covered by the tiles of its programs, and a sum is read when it is complete;
-//!    the verifier checks the second by itself.
-//! 3. A group waits for nothing that waits for it.
+//! 1. A tile of an operand holds everything that the tiles of its users read ([`optc_tile::Tiling::steps`]).
+//! 2. Results that leave a group are covered by the tiles of its programs, and a sum is read only when it is complete.
+//!    The verifier checks the second independently.
+//! 3. A group never depends on a value that depends on the group.
 //!
 //! # Not done
-//! The rows of a norm stay whole, and those of a softmax that anything but one product reads.
-//! An operation whose sizes are unknown, and one without declared loops, stays outside of groups.
+//! The rows of a norm stay whole. The rows of a softmax stay whole unless a single product alone reads it. An operation
+//! with unknown sizes, or without declared loops, stays outside of groups.
 //!
 //! # Cost
-//! Linear in operations: a group has a limit, each spelling of a group is planned once, and what is carried to
-//! place an operation, to join groups and to plan a group at the end is bounded in dimensions of operands and
-//! results. A chain of cuts that do not divide one another ends a group where the start of a tile would be a
-//! sum of too many terms: its remark says so.
+//! Linear in operations. A group has a limited size. Each spelling of a group is planned once. The effort to place an
+//! operation, to join groups, and to plan a group at the end is bounded in dimensions of operands and results. A chain
+//! of cuts that do not divide one another ends a group where the start of a tile would be a sum of too many terms; the
+//! group's remark says so.
 //!
 //! # Neighbours
-//! Run `view-fold` before: a tile of a view is a view.
+//! Run `view-fold` before: the tile of a view is a view.
 
 use crate::codes;
 mod bound;
@@ -144,7 +144,7 @@ fn limits(cx: &PassContext) -> Result<Limits, Box<Diagnostic>> {
     Ok(limits)
 }
 
-/// The plan of a function: the groups that it has, completed, then those that are grown.
+/// The plan of a function: the given groups, completed, then those that are grown.
 fn plan(
     func: &Func,
     registry: &Registry,
@@ -212,13 +212,11 @@ fn plan(
     Ok(plan)
 }
 
-/// Gives every operation of a group with a grid its tile.
+/// Completes the plan of one group that the program gives in part: every operation gets its tile.
 ///
-/// Completes the plan of one group that the program gives in part.
-///
-/// What is given constrains, what is not is propagated from it; a conflict is the user's to solve, so it is
-/// reported with both places, and nothing that was given is changed. The order of the steps is that in which
-/// a message is of most use: an operation without loops first, then tiles that conflict, then what is too large.
+/// Given tiles are constraints; the others are propagated from them. A conflict is the user's to resolve, so it is
+/// reported with both places, and no given tile is changed. The order of the checks gives the most useful message: an
+/// operation without loops first, then conflicting tiles, then excessive size.
 #[expect(
     clippy::too_many_arguments,
     reason = "what a function and its plan are"
@@ -307,8 +305,8 @@ fn complete(
     Ok(())
 }
 
-/// Splits each axis whose quotients and remainders stand in tiles into two nested ones, until no
-/// axis of a number of steps that they divide is left.
+/// Splits each axis whose quotients and remainders occur in tiles into two nested axes, until no axis is left whose
+/// number of steps they divide.
 fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
     loop {
         let mut split: Option<(usize, u64)> = None;

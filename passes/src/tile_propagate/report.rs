@@ -1,4 +1,4 @@
-//! What a plan moves, before and after.
+//! The bytes that a plan moves, and those without it.
 
 use crate::codes;
 use crate::tile_propagate::bound::{lower_bound, whole};
@@ -12,37 +12,37 @@ use optc_ir::{Diagnostic, Func, Value};
 use optc_tile::{Axis, Plan};
 use std::collections::BTreeSet;
 
-/// What the groups of a program move, in bytes read from and written to memory.
+/// The bytes that the groups of a program read from and write to memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TileReport {
     /// The groups, in order.
     pub groups: Vec<GroupReport>,
-    /// Every operation for itself reads its operands and writes its results.
+    /// Bytes if each operation by itself reads its operands and writes its results.
     pub unfused_bytes: u64,
-    /// The groups without tiles, in one program: a group that does not fit on chip so moves what its
-    /// operations move.
+    /// Bytes of the groups without tiles, each in one program. A group that does not fit on chip this way counts as its
+    /// separate operations.
     pub untiled_bytes: u64,
-    /// The groups with their tiles.
+    /// Bytes of the groups with their tiles.
     pub tiled_bytes: u64,
-    /// Every group reads once what it needs of each input and writes each output once.
+    /// Lower bound: every group reads the needed part of each input once and writes each output once.
     pub lower_bound_bytes: u64,
     /// See [`GroupReport::conversion_bytes`].
     pub conversion_bytes: u64,
     /// See [`GroupReport::conversion_bytes_at_edges`].
     pub conversion_bytes_at_edges: u64,
-    /// Operations that compute and are in no group: they read their operands and write their results.
+    /// The number of operations that compute and are in no group. They read their operands and write their results.
     pub ungrouped: u64,
-    /// What these move; part of the sums above, but of those of the conversions.
+    /// The bytes that these operations move. They are part of the sums above, except for those of conversions.
     pub ungrouped_bytes: u64,
-    /// The arguments and constants of the program that something reads, and its results, once each.
+    /// Bytes of the program's arguments and constants that are read, and of its results, once each.
     pub program_bytes: u64,
-    /// Block sizes that were evaluated, over all groups that were tried.
+    /// The number of combinations of block sizes that were evaluated, over all tried groups.
     pub candidates: u64,
-    /// Dimensions of operands and results whose tiles were carried for them.
+    /// The number of dimensions of operands and results whose tiles were carried for them.
     pub carried: u64,
 }
 
-/// What one group moves.
+/// The bytes that one group moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupReport {
     /// The name of its last operation.
@@ -63,26 +63,25 @@ pub struct GroupReport {
     pub footprint: u64,
     /// The programs that may run at the same time.
     pub parallel: u64,
-    /// The steps of all loops of all programs: what is computed more than once counts so often.
+    /// The steps of all loops of all programs. A value that is computed several times counts as often.
     pub steps: u64,
     /// The steps of all loops without tiles.
     pub untiled_steps: u64,
-    /// The layout conversions among its operations.
+    /// The number of layout conversions among its operations.
     pub conversions: u64,
-    /// The bytes that these read and write where each is run by itself, through memory.
+    /// The bytes that these conversions read and write if each runs by itself, through memory.
     pub conversion_bytes: u64,
-    /// The bytes of their operands and results that come from memory or leave the group; the rest is
-    /// converted on chip.
+    /// The bytes of their operands and results that come from memory or leave the group. The rest is converted on chip.
     pub conversion_bytes_at_edges: u64,
-    /// Whether its first operation is in no group with what it reads because tiles through both would start
-    /// at sums of too many terms.
+    /// True if its first operation is in no group with its producers because tiles through both would start at sums of
+    /// too many terms.
     pub apart: bool,
     span: optc_ir::Span,
 }
 
 impl TileReport {
-    /// Adds a group with its figures beside those of its alternatives: each operation apart, all in one program,
-    /// and the bound. They are computed here and not by the search, which prices only what it looks at.
+    /// Adds a group, with its figures beside those of its alternatives: each operation by itself, all in one program,
+    /// and the lower bound. They are computed here, because the search prices only the plans that it looks at.
     #[expect(
         clippy::too_many_arguments,
         reason = "what a group is, and how it was found"
@@ -150,7 +149,7 @@ impl TileReport {
         self.groups.push(group);
     }
 
-    /// Counts what is in no group, and what the program reads and writes at its ends.
+    /// Counts operations in no group, and the bytes that the program reads and writes at its boundary.
     pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, plan: &Plan) {
         debug_assert_eq!(kinds.of.len(), func.body.len(), "one entry an operation");
         for (kind, &op) in kinds.of.iter().zip(&func.body) {
@@ -174,7 +173,7 @@ impl TileReport {
         self.program_bytes = self.program_bytes.saturating_add(ends(func, kinds));
     }
 
-    /// One remark a group, then the sums.
+    /// One remark a group.
     pub(super) fn remarks(&self) -> Vec<Diagnostic> {
         let mut remarks = Vec::with_capacity(self.groups.len() + 1);
         for (number, group) in self.groups.iter().enumerate() {
@@ -213,13 +212,13 @@ impl TileReport {
     }
 }
 
-/// The bytes of a value of known size.
+/// The bytes of a value; 0 where its size is unknown.
 fn bytes_at(func: &Func, value: Value) -> u64 {
     Shape::of(func.ty(value)).map_or(0, |shape| shape.bytes())
 }
 
-/// The bytes of what comes into a function and is read, and of what it returns, each value once. What a
-/// private function is given and gives back its caller counts.
+/// The bytes of the values that come into a function and are read, and of its results, each value once. Arguments and
+/// results of a private function are counted at its callers.
 fn ends(func: &Func, kinds: &Kinds) -> u64 {
     let outer = func.attrs.str("sym_visibility") != Some("private");
     let mut sources: BTreeSet<Value> = BTreeSet::new();
@@ -239,7 +238,7 @@ fn ends(func: &Func, kinds: &Kinds) -> u64 {
     read.chain(written).fold(0, u64::saturating_add)
 }
 
-/// The bytes that a group moves in one program, if it has one and that fits on chip.
+/// The bytes that a group moves in one program; `None` if there is no such plan or it does not fit on chip.
 fn one_program(
     local: &Local,
     given: &[Given],

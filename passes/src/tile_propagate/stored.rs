@@ -1,4 +1,7 @@
-//! How a tile lies on chip: in the order of its value's layout, padded as the target pads.
+//! The form of a tile on chip: in the order of its value's layout, with the target's padding.
+//!
+//! Example: a tile of 5 rows and 100 columns of a row-major value takes 8 x 128 positions on a machine with tiles of 8
+//! x 128.
 
 use optc_ir::TensorType;
 use optc_layout::{Mode, Notation};
@@ -6,7 +9,7 @@ use optc_target::Target;
 use optc_tile::{Span, Tile};
 use std::rc::Rc;
 
-/// The positions of a value, major to minor, without the tiles of a machine.
+/// The order of a value's positions, major to minor, without the tiles of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stored {
     digits: Rc<[Digit]>,
@@ -17,14 +20,14 @@ pub(crate) struct Stored {
 struct Digit {
     dim: usize,
     div: u64,
-    /// The values it takes; none of the outermost digit of its dimension, which a tile may exceed.
+    /// The number of its values. `None` for the outermost digit of its dimension, which a tile may exceed.
     count: Option<u64>,
-    /// The positions it takes where the tile has all its values, padding included.
+    /// The number of its positions if the tile has all its values, padding included.
     extent: u64,
 }
 
 impl Stored {
-    /// The order of a value of known extents; row-major where its layout is no order of digits.
+    /// The order of a value with known extents; row-major where its layout is no order of digits.
     pub(crate) fn of(tensor: &TensorType) -> Stored {
         let digits = match &tensor.notation {
             Notation::Block(block) if block.levels().iter().all(Vec::is_empty) => {
@@ -43,7 +46,7 @@ impl Stored {
         }
     }
 
-    /// The positions that a tile takes, major to minor.
+    /// The extents of a tile in positions, major to minor.
     fn extents(&self, tile: &Tile, grid: &[u64]) -> Vec<u64> {
         let mut out = vec![1; self.digits.len()];
         for (d, span) in tile.0.iter().enumerate() {
@@ -70,7 +73,8 @@ impl Stored {
         out
     }
 
-    /// A padded digit with others between itself and the lanes pads their run: these are one extent.
+    /// A padded digit that is not adjacent to the lanes is merged with the next digit: their run is padded as one
+    /// extent.
     fn merge_padded(&self, out: &mut [u64]) {
         let last = self.digits.len().saturating_sub(1);
         for (at, digit) in self.digits.iter().enumerate() {
@@ -108,9 +112,9 @@ fn cut(modes: &[Mode]) -> Vec<Digit> {
     used.map(digit).collect()
 }
 
-/// The bytes of a tile on chip: the tiles of the target for elements of this width and the extents in the
-/// order of the value's layout, padding included; saturates. A width for which the target has no tiles is
-/// padded as 32 bits are, if these have some.
+/// The bytes of a tile on chip, padding included: the extents in the order of the value's layout, in the target's tiles
+/// for elements of this width. Saturates. A width without tiles is padded as 32 bits are, if there are tiles for 32
+/// bits.
 pub(crate) fn bytes_on_chip(
     target: &Target,
     stored: &Stored,
@@ -137,7 +141,7 @@ pub(crate) fn bytes_on_chip(
     bytes_of(&extents, bits)
 }
 
-/// The bytes of so many elements.
+/// The bytes of an array with these dimensions.
 pub(crate) fn bytes_of(dims: &[u64], bits: u32) -> u64 {
     let elements = dims.iter().fold(1u64, |a, &n| a.saturating_mul(n));
     elements.saturating_mul(u64::from(bits)).div_ceil(8)

@@ -3,7 +3,8 @@
 //! For each signature one small e-graph is saturated. Operations that look alike share it. Its terms:
 //!
 //! - `(as P L)`: the value at port `P`, in layout `L`. The e-class is typed by its port.
-//! - `(only P L)`: the same in a form that must not be widened by what `(as P L)` is joined with.
+//! - `(only P L)`: the value at port `P`, in layout `L` and no other, though `(as P L)` may be joined with other
+//!   layouts.
 //! - `(any P K)`: the value at port `P`, in any layout that the operation takes equally well in its form `K`.
 //!   Membership is a union with `(as P L)`.
 //! - `(run K p0 p1 …)`: the operation in form `K` with each port as given. All such terms are in the e-class `op`: they

@@ -8,7 +8,7 @@
 //! Example: a slice of columns is a copy if its reader wants its operand in one run. With the sliced value transposed,
 //! the slice is one run and is read in place.
 //!
-//!  # Cost
+//! # Cost
 //! [`MOST_TRIALS`] choices in each of [`MOST_ROUNDS`] rounds, for a function of at most [`MOST_GROUPS`] groups that
 //! copies something by choice. Nothing for any other function.
 

@@ -256,7 +256,7 @@ impl Instead {
     }
 }
 
-/// Which values are computed once more, and for which readers.
+/// The values that are computed once more, and their readers.
 struct Plan<'a> {
     folded: &'a Attempt,
     ways: FastMap<Key, Way>,
@@ -549,7 +549,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What is converted for these operands; nothing where that is too much to say.
+    /// The groups to convert for these operands; `None` if there are too many.
     fn sources(&self, wanted: &Wanted) -> Option<Sources> {
         let mut all: Sources = Vec::new();
         for (_, operand) in wanted {

@@ -15,7 +15,7 @@ use crate::view_fold::tiled;
 use indexmap::IndexMap;
 use optc_target::Accept;
 
-/// Whether an alternative of a row takes a layout at a port.
+/// Returns whether an alternative of a row takes a layout at a port.
 fn takes(
     sig: &Signature,
     layouts: &mut Layouts,
