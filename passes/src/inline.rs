@@ -35,8 +35,8 @@
 //!
 //! # Cost
 //! Linear in the operations of the result. A function that is called once is moved. A function that is called several
-//! times is copied as long as the module stays within `limit`, and as long as the number of followed calls does not
-//! exceed the number of copied operations by much.
+//! times is copied if the module stays within `limit`, and if the copies take no more steps than the larger one of
+//! `limit` and the module's size plus 20,000. Calls that leave no operations behind are steps, too.
 //!
 //! # Neighbours
 //! Run before `canonicalize`, which removes dead and duplicate operations at the seams.

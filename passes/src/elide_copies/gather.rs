@@ -36,8 +36,9 @@ impl Gathered {
         self.bases.contains(&root)
     }
 
-    /// Subsets of its operations that share pieces, directly or through others, and that contain an operation related
-    /// to a copy: it is among `copying`, or it joins or is cut into values that `copying` cuts.
+    /// The operations in families with a copy. A family is a set of its operations that share buffers of pieces,
+    /// directly or through others. It has a copy if one of its operations is in `copying`, joins a part that an
+    /// operation in `copying` cuts, or has a result that an operation in `copying` cuts.
     pub(super) fn families(&self, site: &Site<'_>, copying: &BTreeSet<Op>) -> BTreeSet<Op> {
         let mut family: BTreeMap<Op, Op> = self.ops.iter().map(|&op| (op, op)).collect();
         let first = |family: &BTreeMap<Op, Op>, op: Op| {

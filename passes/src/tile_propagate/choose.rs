@@ -461,7 +461,7 @@ impl Search<'_> {
         self.best.is_some() && self.effort.is_spent()
     }
 
-    /// An upper bound of the quality: no plan with these block sizes has a better score.
+    /// The best score that a plan with these block sizes could have.
     fn at_best(&self, sizes: &[u64]) -> Score {
         let extents = self.places.iter().zip(sizes);
         let mut parallel = 1u64;

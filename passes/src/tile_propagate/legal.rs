@@ -1,4 +1,4 @@
-//! Whether a target takes a carried plan, and larger reads that make a plan legal.
+//! Rules that a carried plan must keep on a target, and larger reads that make a plan legal.
 
 use crate::tile_propagate::carry::{Carried, Given, covers};
 use crate::tile_propagate::limits::Limits;

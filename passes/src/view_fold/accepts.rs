@@ -1,4 +1,7 @@
 //! Layouts that the target allows at a port of an operation, the other ports left aside.
+//!
+//! Example: at the left operand of a matmul on `cpu`, the orders `m k` and `k m` are allowed. The order `k0 m k1` is
+//! allowed only if the innermost run `k1` is long enough, because K is in two runs.
 
 use super::ends;
 use super::layouts::{LayoutId, Layouts};

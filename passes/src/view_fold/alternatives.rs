@@ -1,5 +1,7 @@
 //! Alternatives to a chosen form or layout, and the cost of the function with each: for `--explain` of one name.
 //!
+//! Example of a line: `other layout, root in row-major, its default: 480 bytes, 240 more`.
+//!
 //! A form or layout is held fixed, and all else is chosen again. The rules named for a form are those without which
 //! saturation does not find the layouts that the operation has at its ports. Where several rules find them
 //! independently, each of those is named.

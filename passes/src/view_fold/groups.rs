@@ -4,8 +4,8 @@
 //! logical maps. A layout of the group is a layout of its root. The layout of a member follows from it, or provably
 //! does not exist.
 //!
-//! Example: of `%0 = matmul`, `%1 = reshape(%0)` and `%2 = transpose(%1)`, `%0` is the root, and `%1` and `%2` are
-//! members with one and two maps.
+//! Example: of `%0 = matmul`, `%1 = reshape(%0)` and `%2 = transpose(%1)`, `%0` is the root. `%1` and `%2` are members
+//! with one map each: the reshape, and the reshape joined with the transpose.
 
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};

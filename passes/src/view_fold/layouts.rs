@@ -1,4 +1,6 @@
 //! Interned layouts: equal functions have equal ids, and answers about them are memoized.
+//!
+//! Example: the order `[0, 1]` of `tensor<4x6xf32>` and the digits `4:d0 6:d1` are both row-major, so they have one id.
 
 use super::maps::FastMap;
 use super::notation::spell;

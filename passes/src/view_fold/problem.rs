@@ -243,7 +243,7 @@ pub(crate) struct Limits {
     /// Entries of the largest table that elimination may make.
     pub(crate) table: usize,
     /// Entries of all tables that one elimination may make, for each variable of the problem. In all at least sixteen
-    /// times [`Self::table`] are allowed.
+    /// times [`Limits::table`] are allowed.
     pub(crate) work: usize,
     /// Entries of the largest table in the elimination before an integer programme. The columns of the programme are
     /// table entries.

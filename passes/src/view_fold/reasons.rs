@@ -1,5 +1,8 @@
 //! Finds the reasons why conversions stay, by trying changes that may remove them.
 //!
+//! Example: an argument `x` is pinned row-major and its only reader needs it transposed. With `x` free the conversion
+//! disappears, so the remark names `--free-boundary=x`.
+//!
 //! A conversion whose order comes from a pinned port may disappear when the port is free. It may also only move
 //! elsewhere. So the function is searched again with each remedy. A remedy is named if the conversion disappears and
 //! the function converts fewer bytes. Trials are made only where remarks are printed, and with tables of their own, so

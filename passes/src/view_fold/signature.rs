@@ -2,6 +2,9 @@
 //!
 //! A signature is the layout freedom that an operation declares, the rule of the target for its family, and the shapes
 //! at its ports.
+//!
+//! Example: `relu` and `exp` of `tensor<4x6xf32>` are both of the family `elementwise`, with the same freedom and the
+//! same shapes. They have one signature, so their forms are found once.
 
 use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;

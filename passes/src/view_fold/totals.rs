@@ -156,8 +156,8 @@ impl Totals {
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
             .min(costs);
-        // A converted value might be written in place of a copy of a given one. Both are counted only where nothing is
-        // converted.
+        // A conversion of a given operand could write it in place and so save its copy. Such copies are therefore part
+        // of the bound only where nothing is converted.
         let given = if self.bound == 0 {
             0
         } else {

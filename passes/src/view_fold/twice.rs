@@ -1,7 +1,7 @@
 //! Computes cheap values once for each order that they are read in, where that moves fewer bytes than converting them.
 //!
-//! Example: `y = exp(x)` is read row-major and transposed, and `x` is available in both orders (it is a constant, say).
-//! Instead of a conversion of `y`, a second `exp` of the transposed `x` is computed.
+//! Example: `y = cast(x)` widens `bf16` to `f32` and is read row-major and transposed. Instead of a conversion of `y`,
+//! `x` is converted, which moves half the bytes, and a second cast is computed from the result.
 //!
 //! A conversion that stays may convert the result of a cheap operation: element-wise or a broadcast. The operation can
 //! be computed once more in the wanted order. Each operand is then either available in that order at no cost, or

@@ -1,6 +1,10 @@
 //! Layouts of values that operations share with the functions that they run: loops, branches and scans, of HLO text and
 //! of ONNX.
 //!
+//! Example: a loop carries `x`, and its body needs `x` transposed in every round. The operand, the argument, the result
+//! of a round and the result of the loop become transposed together. One conversion before the loop replaces one in
+//! each round.
+//!
 //! Several ports hold one value and have one layout: an operand, the argument that it becomes, the value that a round
 //! hands to the next one, and the result. A value that is taken apart or stacked round by round has the order of its
 //! parts. The dimension of the rounds is anywhere in that order, or outermost where the operation stacks so.

@@ -5,7 +5,7 @@
 //! a round hands to the next one, the result) goes through sums, whose operands and results have one layout. A part of
 //! a value that has all rounds is gathered from it.
 //!
-//! Example: a loop with the body `f(x)` becomes `a = x + x; b = f(a); result = b + b`.
+//! Example: a loop with the body `f(x)` becomes `a = x + x; b = f(a); result = a + a + b`.
 
 use super::super::folded::Folded;
 use super::super::function::fold;
