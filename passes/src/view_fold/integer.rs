@@ -221,8 +221,8 @@ fn step(index: &mut [usize], sizes: &[usize]) {
     }
 }
 
-/// For each state of the variable at a position: the number of the first that the table does not
-/// tell from it, counted anew.
+/// For each state of the variable at a position, the number of its class. States that the table does not distinguish
+/// are in one class.
 fn classes<W: Word>(
     (factor, units): (&Factor<W>, W::Units),
     sizes: &[usize],

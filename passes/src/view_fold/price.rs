@@ -51,7 +51,7 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
             least = Some(least.map_or(price, |known| known.min(price)));
         }
     }
-    // If no alternative is known to take them, the price is at most the largest one.
+    // No alternative is known to take these layouts. One that does has at most the largest price.
     least.unwrap_or_else(|| {
         let all = sig
             .tiles
@@ -157,7 +157,7 @@ fn runs_of(digits: impl Iterator<Item = bool>) -> usize {
 }
 
 /// An order with a lower price at a port than the default: some dimension moved innermost, the others unchanged. Among
-/// orders of the least price the one that moves the last dimension is chosen.
+/// orders of the least price, the one that moves the latest dimension is chosen.
 pub(crate) fn cheaper_order(
     sig: &Signature,
     layouts: &mut Layouts,

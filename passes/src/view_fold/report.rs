@@ -35,17 +35,17 @@ impl Proof {
 /// The report of a run of the pass.
 #[derive(Clone, Debug)]
 pub struct FoldReport {
-    /// Movement, copy and padding bytes of the program lowered naively on the target.
+    /// Bytes of the program lowered naively on the target: movement, copies, padding, and prices of slower orders.
     pub bytes_before: u64,
     /// The part of them that is padding.
     pub padding_before: u64,
-    /// Movement, copy and padding bytes of the result.
+    /// Bytes of the result: movement, copies, padding, and prices of slower orders.
     pub bytes_after: u64,
-    /// Lower bound of the bytes that any choice of layouts admitted by the target moves and copies. The boundaries of
-    /// called functions are as declared. Each value is computed once, or as often as in the result.
+    /// Lower bound of `bytes_after` over all choices of layouts that the target admits. The boundaries of called
+    /// functions are as declared. Each value is computed once, or as often as in the result.
     pub lower_bound_bytes: u64,
-    /// The three figures above as polynomials in the program's unknown sizes, by name; `None` where a
-    /// layout has no polynomial.
+    /// `bytes_before`, `bytes_after` and `lower_bound_bytes` as polynomials in the program's unknown sizes, by name;
+    /// `None` where a layout has no polynomial.
     pub polynomials: [(&'static str, Option<Size>); 3],
     /// How sure the result is.
     pub proof: Proof,

@@ -168,7 +168,8 @@ impl<'a> Search<'a> {
             for (port, data) in node.ports.iter().enumerate() {
                 let layout = self.default_at(node, port);
                 self.offer_at(data.value, layout, true);
-                // A layout that no layout of the root gives is converted from some view that exists.
+                // A layout that no layout of the root gives is made by a conversion of some view, so one layout with a
+                // view must be a candidate.
                 if graph.at_root(self.layouts, data.value, layout).is_none() {
                     let natural = self.row_major_of(data.value);
                     self.offer_at(data.value, natural, true);
