@@ -26,8 +26,8 @@
 //! 1. `constant`, if it is known at compile time;
 //! 2. `alias`, if it lies in the bytes of its operand: it only renames the elements (a view, a reshape, or a conversion
 //!    that moves nothing), or it is a part or a repetition of them (a `subview`, or a result that is `in_place`);
-//! 3. `over`, if its operation is element-wise, reads an operand of the same size for the last time, and no other value
-//!    needs that memory; among several such operands the one with the oldest memory;
+//! 3. `over`, if its operation is element-wise, reads an operand with the same layout and element width for the last
+//!    time, and no other value needs that memory; among several such operands the one with the oldest memory;
 //! 4. `inside`, if a later operation needs it in its own result, as `elide-copies` found: it is written there directly,
 //!    with the strides that this takes, and so are its aliases;
 //! 5. `pieces`, if its operation is `in_pieces`: its readers read the operands, which live as long as it does;

@@ -1,4 +1,4 @@
-//! Runs pipelines. The manager checks, logs, prints and counts around every pass, so that no pass does.
+//! Runs pipelines. The manager checks, logs, prints and counts around every pass; passes do none of this.
 
 use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};

@@ -80,8 +80,8 @@ impl Gathered {
     }
 }
 
-/// The results that all readers take in pieces, of all operations or of those in `of`. It is the largest such set,
-/// because each result depends on its readers.
+/// The results that all readers take in pieces, of all operations or of those in `of`. It is the largest such set: a
+/// result can be in pieces only if the results of its readers are, or the readers read pieces.
 pub(super) fn gather(site: &mut Site<'_>, target: &Target, of: Option<&BTreeSet<Op>>) -> Gathered {
     let func = site.func;
     let may = |op: &Op| {

@@ -1,4 +1,4 @@
-//! Assigns offsets to buffers with lives: several orders are tried, and the smallest arena wins.
+//! Assigns offsets to buffers with lives: several orders are tried, and the smallest arena is taken.
 //!
 //! Example: buffers of 8, 4 and 4 bytes with the lives 0..1, 1..2 and 2..3 need 12 bytes. The third one reuses the
 //! bytes of the first.
@@ -34,11 +34,11 @@ pub(super) struct Assignment {
     pub(super) order: &'static str,
 }
 
-/// The most repairs of an order around the highest point.
+/// The most repairs of an order: each moves the buffer that reaches highest forward.
 const REPAIRS: usize = 64;
 
-/// The smallest assignment found. Each buffer may cost `effort` looks at pairs of buffers that are alive together.
-/// Deterministic: equal buffers keep the order of the program.
+/// The smallest assignment found. The budget is `effort` looks at pairs of buffers that are alive together, for each
+/// buffer. Deterministic: equal buffers keep the order of the program.
 pub(super) fn assign(buffers: &[Buffer], effort: u64) -> Assignment {
     let least = most_alive(buffers);
     let mut best = as_it_runs(buffers);

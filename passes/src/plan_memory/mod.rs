@@ -35,8 +35,8 @@
 //! 2. Buffers that hold pieces of one value form one block, each of which lives until the last of them dies. In a block
 //!    they stand in the order in which the program runs, so that an operation that reads pieces writes behind them.
 //! 3. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life, and
-//!    by life. The smallest arena is taken. If it is larger than the bytes that are alive at once, buffers around the
-//!    highest point are moved forward and the order is tried again.
+//!    by life. The smallest arena is taken. If it is larger than the bytes that are alive at once, the buffer that
+//!    reaches highest is moved forward and the order is tried again.
 //!
 //! # Soundness
 //! Buffers that are alive at one operation share no byte: an operation reads its operands while it writes its results.

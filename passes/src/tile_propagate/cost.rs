@@ -145,7 +145,7 @@ fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
     }
     let floor = |n: i64| n.div_euclid(distance);
     let ceil = |n: i64| n.saturating_neg().div_euclid(distance).saturating_neg();
-    // The steps that have something, and those of them that are not clipped.
+    // Steps whose span overlaps the dimension, and among them those with a span that is not clipped.
     let some = floor((-extent).saturating_sub(first)) + 1..=ceil(size_i.saturating_sub(first)) - 1;
     let (start, end) = (*some.start().max(&0), *some.end().min(&last));
     let from = ceil(first.saturating_neg()).max(start);

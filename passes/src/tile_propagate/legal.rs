@@ -7,7 +7,7 @@ use optc_tile::block::Backend;
 use optc_tile::{Axis, Order, Span, Sum, Tile};
 
 /// Enlarges reads from memory where the needed part is no legal block of the target: first to the next larger block
-/// size, then to all of the last two dimensions.
+/// size, then to all of the last dimension, then to all of the last two.
 pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: &Limits) {
     for (parts, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
         let rank = shape.dims.len();
