@@ -1,4 +1,7 @@
 //! The interface of a pass, and the list of all passes.
+//!
+//! Example: the text `canonicalize,view-fold{max-layouts=8}` is a pipeline of two [`Stage`]s, the second with an
+//! option.
 
 use crate::boundary::Boundary;
 use crate::codes;

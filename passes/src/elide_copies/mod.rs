@@ -22,9 +22,9 @@
 //! }
 //! ```
 //!
-//! 1. From the last operation to the first: an operand of a concat or pad is written in place if the operation that
-//!    computes it writes parts, no reader needs its buffer whole, and all other readers take the strides that it then
-//!    has.
+//! 1. From the last operation to the first: an operand of a concat or pad is written in place. The operation that
+//!    computes it must write parts. No reader may need its buffer whole. All other readers must take the strides that
+//!    it then has.
 //! 2. A value that is cut into disjoint parts, each with one reader, may be written in pieces. Thus a roll, a concat of
 //!    slices, moves nothing.
 //! 3. From the first operation to the last: a slice, a split, a broadcast, and a gather of one index or of evenly

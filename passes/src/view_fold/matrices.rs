@@ -1,7 +1,7 @@
 //! The forms of a contraction as products of matrices. They follow from the end of one port's order.
 //!
-//! Example: if the result has the order `batch m n`, the forms have the left operand in `batch m k` or `batch k m` and
-//! the right one in `batch k n` or `batch n k`, as far as the row lists these ends.
+//! Example: the result has the order `batch m n`. The forms then have the left operand in `batch m k` or `batch k m`,
+//! and the right one in `batch k n` or `batch n k`, as far as the row lists these ends.
 
 use super::ends::{Parts, accepts, parts};
 use super::label_order::label_order;

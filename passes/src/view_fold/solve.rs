@@ -1,7 +1,7 @@
 //! Exact choice: variable elimination over a sum of small cost tables, then an integer programme.
 //!
-//! Example: in a chain of variables `a - b - c` with a table for each pair, elimination of `a` leaves a table over `b`,
-//! elimination of `b` a table over `c`, and the minimum of that is the answer.
+//! Example: a chain of variables `a - b - c` has a table for each pair. Elimination of `a` leaves a table over `b`, and
+//! elimination of `b` a table over `c`. The minimum of that table is the answer.
 //!
 //! The next variable to be eliminated is the one whose elimination makes the smallest table. The result is a minimum
 //! over all assignments. The order depends on no cost, so whether all tables fit is known before one is made.

@@ -1,4 +1,8 @@
 //! Variables of ports: the states that each may take, and the constraints between them.
+//!
+//! Example: the operand of a barrier takes row-major alone. If its group has the candidates row-major and transposed,
+//! the port's only state is row-major. Where the group is produced transposed, without a row-major copy, the port pays
+//! a conversion.
 
 use super::classes::may_be;
 use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};

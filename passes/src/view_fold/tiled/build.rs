@@ -1,7 +1,7 @@
 //! Layouts that a row takes: defaults, layouts that fit one at another port, and layouts of least padding.
 //!
-//! Example: at the left operand of a matmul of shape (12, 128, 64), with roles batch, M and K, the default form has K
-//! in the lanes, M in the rows and the batch in the grid.
+//! Example: the left operand of a matmul has the shape (12, 128, 64), with the roles batch, M and K. Its default form
+//! has K in the lanes, M in the rows and the batch in the grid.
 
 use super::size_of;
 use super::takes::{accepts, role_order, takes};
