@@ -37,8 +37,8 @@ pub(crate) struct Digit {
 /// Tiles in the order of application, extents major to minor.
 pub(crate) type Tiles = Arc<[Vec<u64>]>;
 
-/// Digits major to minor: those of the grid, then those in the rows, then those in the lanes. No digit has the extent
-/// 1. On a machine with plain values, a form with all digits in the grid is a plain value.
+/// Digits major to minor: those of the grid, then those in the rows, then those in the lanes. Every extent is above 1.
+/// On a machine with plain values, a form with all digits in the grid is a plain value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Physical {
     pub(crate) digits: Vec<Digit>,
