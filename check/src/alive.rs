@@ -1,32 +1,32 @@
-//! Which memory is occupied while a body is followed.
+//! Memory that is occupied at each operation of a body.
 
 use optc_ir::Value;
 use optc_ir::entity::SideTable;
 use std::collections::BTreeMap;
 
-/// Memory of a value's own, with the operations of the body that it is occupied at.
+/// The memory of one value, with the range of operations of the body during which it is occupied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// The value that it is made for; others may lie in it.
+    /// The value that the buffer is made for; others may lie in it.
     pub value: Value,
     /// Its size, padding included.
     pub bytes: u64,
-    /// The place in the body of the operation that is the first to write into it.
+    /// The position in the body of the first operation that writes into it.
     pub first: usize,
-    /// The place of the last one that reads something in it; the number of operations where the function returns it.
+    /// The position of the last operation that reads from it; the number of operations if the function returns it.
     pub last: usize,
 }
 
-/// The memory of their own that the values of a function have.
+/// The buffers that the values of a function need.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// All of it, in the order in which it is needed.
+    /// All buffers, in the order in which they are needed.
     pub buffers: Vec<Buffer>,
-    /// The number of the buffer that a value lies in; `None` of what lies in an argument, a constant or a result.
+    /// The number of the buffer that a value lies in; `None` for a value in an argument, a constant or a result.
     pub of: SideTable<Value, Option<usize>>,
 }
 
-/// How many bytes of buffers are occupied from a place of the body on, wherever that changes.
+/// The number of occupied bytes from each position of the body on at which it changes.
 #[must_use]
 pub fn steps(buffers: &[Buffer]) -> Vec<(usize, u64)> {
     let mut changes: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
@@ -44,7 +44,7 @@ pub fn steps(buffers: &[Buffer]) -> Vec<(usize, u64)> {
     changes.into_iter().map(step).collect()
 }
 
-/// The most bytes of buffers that are occupied at once, and the first place of the body where they are.
+/// The most bytes of buffers that are occupied at once, and the first position of the body where they are.
 #[must_use]
 pub fn most_alive(buffers: &[Buffer]) -> (u64, usize) {
     let mut most = (0, 0);
@@ -56,10 +56,10 @@ pub fn most_alive(buffers: &[Buffer]) -> (u64, usize) {
     most
 }
 
-/// Bytes that are occupied, of an arena or of memory of their own.
+/// Counts occupied bytes, in an arena or in separate buffers.
 #[derive(Default)]
 pub(crate) struct Alive {
-    /// By their first byte in the arena, the end and the storage.
+    /// Ranges in the arena, by their first byte: the end and the storage.
     ranges: BTreeMap<u64, (u64, usize)>,
     /// The range of a storage.
     at: BTreeMap<usize, u64>,
@@ -70,7 +70,7 @@ pub(crate) struct Alive {
 }
 
 impl Alive {
-    /// Occupies bytes of the arena; the storage that has some of them already is an error.
+    /// Occupies bytes of the arena. The error is the storage that occupies some of them already.
     pub(crate) fn take(&mut self, storage: usize, offset: u64, bytes: u64) -> Result<(), usize> {
         if bytes == 0 {
             return Ok(());

@@ -5,13 +5,13 @@ use optc_ir::{StandIns, TensorType};
 use optc_layout::{Layout, Notation};
 use optc_target::Price;
 
-/// A number of bytes: a polynomial where there is one, else a number at given sizes.
+/// A number of bytes: a polynomial if there is one, else a number at given sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// For all sizes.
+    /// A polynomial for all sizes.
     Exact(Size),
-    /// At the sizes that costs are compared at alone: a layout of it has no polynomial, or the
-    /// polynomial would be too large.
+    /// A number that holds only at the sizes at which costs are compared: a layout has no polynomial, or the polynomial
+    /// would be too large.
     At(u64),
 }
 
@@ -27,7 +27,7 @@ impl From<Size> for Amount {
     }
 }
 
-/// The polynomial, or where there is none the number at the sizes that costs are compared at.
+/// The polynomial, or `at` if there is none, the number at the sizes at which costs are compared.
 pub fn amount(polynomial: Option<Size>, at: u64) -> Amount {
     polynomial.map_or(Amount::At(at), Amount::Exact)
 }
@@ -41,7 +41,7 @@ impl Amount {
         }
     }
 
-    /// As a polynomial, where it has one.
+    /// The polynomial, if the amount has one.
     #[must_use]
     pub fn polynomial(self) -> Option<Size> {
         match self {
@@ -50,7 +50,7 @@ impl Amount {
         }
     }
 
-    /// Adds bytes; what has no polynomial is a number at `sizes` from then on.
+    /// Adds bytes. A sum without a polynomial becomes a number at `sizes`.
     pub fn add(&mut self, other: &Amount, sizes: &SizeTable) {
         let sum = match (&*self, other) {
             (Amount::Exact(a), Amount::Exact(b)) => a.plus(b),
@@ -62,7 +62,7 @@ impl Amount {
         };
     }
 
-    /// What is left of it without these bytes.
+    /// Subtracts bytes.
     #[must_use]
     pub fn minus(&self, other: &Amount, sizes: &SizeTable) -> Amount {
         let difference = match (self, other) {
@@ -75,7 +75,7 @@ impl Amount {
         }
     }
 
-    /// What a price asks for so many bytes, a fraction of a byte left out.
+    /// The bytes times a price, fractions of a byte dropped.
     #[must_use]
     pub fn priced(&self, price: Price, sizes: &SizeTable) -> Amount {
         let exact = match self {
@@ -88,7 +88,7 @@ impl Amount {
         exact.map_or_else(|| Amount::At(price.of(self.at(sizes))), Amount::Exact)
     }
 
-    /// In words: `24 bytes`, or with the polynomial in front, `12*B bytes, 24 at B=2`.
+    /// The amount in words: `24 bytes`, or with the polynomial in front, `12*B bytes, 24 at B=2`.
     pub fn words(&self, sizes: &SizeTable) -> String {
         match self {
             Amount::Exact(size) if size.as_constant().is_none() => {
@@ -121,7 +121,7 @@ pub fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
     }
 }
 
-/// The positions of a layout; `None` where they are no polynomial in the extents and their
+/// The number of positions of a layout, padding included; `None` if it is not a polynomial in the extents and their
 /// quotients.
 fn padded(notation: &Notation, dims: &[Size]) -> Option<Size> {
     match notation {
@@ -132,7 +132,7 @@ fn padded(notation: &Notation, dims: &[Size]) -> Option<Size> {
                 let extent = extents.get_mut(factor.dim)?;
                 *extent = extent.checked_mul(factor.extent)?;
             }
-            // One block of the grid, with what its own levels pad.
+            // One block of the grid, with the padding of its own levels.
             let one = Layout::new(notation.clone(), &extents, 8).ok()?.positions();
             let blocks = dims.iter().zip(&extents);
             let blocks: Option<Vec<Size>> = blocks

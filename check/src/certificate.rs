@@ -1,4 +1,4 @@
-//! The file that a fold leaves for whoever does not trust it.
+//! The file by which a reader who does not trust a fold can check it.
 
 use crate::codes;
 use crate::digest::Digest;
@@ -6,7 +6,7 @@ use crate::witness::Witness;
 use optc_ir::{Diagnostic, Module};
 use std::fmt::Write as _;
 
-/// What a pass states of a fold: the programs, the target, what the result moves, and a witness by which
+/// A pass's statement of a fold: the programs, the target, the bytes that the result moves, and a witness by which
 /// [`validate`](crate::validate()) proves that both programs compute the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
@@ -14,11 +14,11 @@ pub struct Certificate {
     pub target: String,
     /// Movement bytes of the result.
     pub movement_bytes: u64,
-    /// The program that was folded.
+    /// The program before the fold.
     pub original: Digest,
-    /// The program that it became.
+    /// The program after the fold.
     pub folded: Digest,
-    /// Where the values of the one are in the other.
+    /// The places of the original's values in the folded program.
     pub witness: Witness,
 }
 
@@ -57,7 +57,7 @@ impl Certificate {
     /// Reads a certificate file.
     ///
     /// # Errors
-    /// It is no certificate.
+    /// The text is not a certificate.
     pub fn from_text(text: &str) -> Result<Certificate, Box<Diagnostic>> {
         let bad = |found: &str, wanted: &str| {
             let message = format!("found `{found}`, wanted {wanted}");

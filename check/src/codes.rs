@@ -1,4 +1,4 @@
-//! What the checker of a fold refuses.
+//! Codes of the checker's refusals.
 
 use optc_ir::{Code, codes};
 

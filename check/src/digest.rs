@@ -1,11 +1,11 @@
-//! Digests by which a certificate names the programs that it is about.
+//! Digests by which a certificate names its programs.
 
 use optc_ir::{Module, text};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// The SHA-256 of a program's printed text: comments, locations and the order of attributes in a file do not
-/// matter, the names of values do.
+/// The SHA-256 of a program's printed text. Comments, locations and the order of attributes in a file do not matter;
+/// the names of values do.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 

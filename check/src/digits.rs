@@ -1,8 +1,8 @@
-//! The digits of a layout that say where elements lie.
+//! The digits of a layout by which positions are computed.
 
 use optc_layout::{Layout, Mode};
 
-/// Positions of one label's digits: the distance in memory of neighbours along it.
+/// The digits of a layout as modes: for each, the distance in memory of adjacent indices.
 pub(crate) fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
     let shape = layout.shape().to_vec();
     let all = layout

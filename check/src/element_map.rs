@@ -1,9 +1,9 @@
-//! Which element of another value each element of a value is, as a function.
+//! Element maps: for each element of a value, the element of another value that it is.
 
 use optc_layout::{Layout, ViewMap};
 
-/// Which element of a source each element of a value is: a layout function of the source's row-major
-/// numbers, then the steps after it that no layout function can follow, neighbours joined.
+/// A map from each element of a value to an element of a source: a layout function that gives the source's row-major
+/// numbers, then the steps after it that no layout function can express, adjacent steps joined.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementMap {
     start: Layout,
@@ -11,7 +11,7 @@ pub(crate) struct ElementMap {
 }
 
 impl ElementMap {
-    /// More steps than this are not followed: joining looks at the last alone, comparing at all.
+    /// The most steps that are followed. Joining looks only at the last step, comparing at all of them.
     const STEPS: usize = 16;
 
     pub(crate) fn identity(shape: &[u64], bits: u32) -> ElementMap {
@@ -28,7 +28,7 @@ impl ElementMap {
         }
     }
 
-    /// `None` where the step does not fit, or the steps become too many.
+    /// Appends a step; `None` if the step does not fit, or if there are too many steps.
     pub(crate) fn then(mut self, step: ViewMap) -> Option<ElementMap> {
         step.check(self.shape()).ok()?;
         let mut step = step;
@@ -51,8 +51,8 @@ impl ElementMap {
         (self.steps.len() <= Self::STEPS).then_some(self)
     }
 
-    /// Whether the two are one function: the other's steps undone, the other's start is left. Where the
-    /// steps begin does not matter.
+    /// Returns whether the two are one function: undoing the other's steps must leave the other's start. The steps need
+    /// not begin at the same place.
     pub(crate) fn same(&self, other: &ElementMap) -> bool {
         if self.shape() != other.shape() {
             return false;

@@ -1,4 +1,4 @@
-//! Whether the digits of ports end in the runs that a row of the target lists.
+//! Checks that the digits of ports end in the runs that a row of the target lists.
 
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
@@ -8,7 +8,7 @@ use optc_ir::{Freedom, Func, Op, Role, Value};
 use optc_layout::Layout;
 use optc_target::{Alternative, PortRole, Row, When};
 
-/// The digits of a port by label; nothing of a port without elements, or of unknown sizes.
+/// The digits of a port by label; `None` for a port without elements or with unknown sizes.
 type Order = Option<Vec<Run>>;
 
 fn orders(
@@ -43,14 +43,14 @@ fn orders(
     Ok(all)
 }
 
-/// The alternatives of a row that say how ports end.
+/// The alternatives of a row that state the ends of ports.
 fn with_ends(row: Option<&Row>) -> Vec<&Alternative> {
     let all = row.into_iter().flat_map(Row::taken);
     all.filter(|a| !a.ends.is_empty() || a.ends_by_port())
         .collect()
 }
 
-/// The ports of one common order end in the runs that the row lists, or all are row-major.
+/// Checks that the ports of one common order end in the runs that the row lists, or that all are row-major.
 pub(crate) fn common(
     func: &Func,
     op: Op,
@@ -74,11 +74,11 @@ pub(crate) fn common(
     Ok(())
 }
 
-/// Whether an order ends as an alternative of one order at all ports lists it.
+/// Returns whether an order ends as an alternative with one order at all ports lists it.
 fn ends_so(rule: &Alternative, freedom: &Freedom, order: &[Run]) -> bool {
     let is_axis = |label: usize| freedom.labels.get(label).map(|l| l.role) == Some(Role::Axis);
     rule.ends.iter().any(|end| {
-        // Of a common order the dimensions that are worked along are told from the others alone.
+        // In a common order only axes and other dimensions are distinguished.
         let end: Vec<bool> = end.iter().map(|role| *role == PortRole::Axis).collect();
         let first = order.iter().position(|d| is_axis(d.label));
         let run = &order[first.unwrap_or(order.len())..];
@@ -88,8 +88,8 @@ fn ends_so(rule: &Alternative, freedom: &Freedom, order: &[Run]) -> bool {
     })
 }
 
-/// What an operation with one order at all ports costs by itself, at these sizes: the least price of an alternative that
-/// takes its orders.
+/// The cost of an operation with one order at all ports, at these sizes: the least price of an alternative that takes
+/// its orders.
 pub(crate) fn price(
     func: &Func,
     op: Op,
@@ -118,7 +118,8 @@ pub(crate) fn price(
         .unwrap_or_default()
 }
 
-/// A contraction whose ports end as some alternative of the row lists it, what stands before in one sequence.
+/// Checks that the ports of a contraction end as some alternative of the row lists, and that the digits before these
+/// ends are in one sequence.
 pub(crate) fn matrices(
     func: &Func,
     op: Op,
@@ -158,7 +159,7 @@ pub(crate) fn matrices(
     Err("the ports are no matrices with one batch before them".to_owned())
 }
 
-/// Which port has which label.
+/// The labels of the ports of a contraction.
 struct Contraction<'a> {
     labels: [&'a Vec<Option<usize>>; 3],
 }
@@ -207,7 +208,7 @@ impl Contraction<'_> {
             return false;
         }
         (0..2).all(|port| {
-            // The matrix of an operand has one of the two runs; in the result each stands behind the batch.
+            // The matrix of an operand has one of the two runs; in the result each of the two follows the batch.
             let here = |role: PortRole| {
                 let own = |d: &&Run| {
                     let of = self.role(d.label);
@@ -221,7 +222,7 @@ impl Contraction<'_> {
         })
     }
 
-    /// What stands before the runs of an end, and these; nothing where the order ends otherwise.
+    /// The digits before the runs of an end, and these runs; `None` if the order ends otherwise.
     #[expect(clippy::type_complexity, reason = "a pair that two lines take apart")]
     fn split(
         &self,
@@ -249,7 +250,7 @@ impl Contraction<'_> {
     }
 }
 
-/// Label and divisor of digits, those that follow one another in one label as one.
+/// Label and divisor of digits; digits that follow one another in one label count as one.
 fn sequence(digits: &[Run]) -> Vec<(usize, u64)> {
     let runs = joined(digits.iter().copied());
     runs.iter().map(|d| (d.label, d.div)).collect()

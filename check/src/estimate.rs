@@ -1,4 +1,4 @@
-//! How long a program takes by a roofline: modelled from a target's rates and bandwidth, never measured.
+//! Models the time of a program by a roofline from a target's rates and bandwidth. Nothing is measured.
 //!
 //! See `docs/stats.md` for the model in words.
 
@@ -20,25 +20,25 @@ use optc_target::{Accept, MemoryLevel, Target, Unit};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// What a program is priced with.
+/// The parameters of a price.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices<'a> {
-    /// Its rates and its outermost memory are those that count.
+    /// The target whose rates and outermost memory count.
     pub target: &'a Target,
     /// The sizes of names.
     pub sizes: &'a SizeTable,
-    /// The element type that every value of floats is priced as; as it is where there is none.
+    /// The element type in which every float value is priced; `None` for its own.
     pub cast: Option<DType>,
 }
 
 /// The modelled time of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// What takes time, in the order of the program.
+    /// The operations and chains that take time, in the order of the program.
     pub items: Vec<Item>,
-    /// Bytes a second of the outermost memory.
+    /// Bandwidth of the outermost memory in bytes a second.
     pub bandwidth: f64,
-    /// The bytes of all values as they are priced, by those as they are.
+    /// The ratio of the bytes of all values as they are priced to their bytes as they are.
     scale: f64,
 }
 
@@ -47,23 +47,23 @@ pub struct Estimate {
 pub struct Item {
     /// The function.
     pub func: Arc<str>,
-    /// The full names of the operations; none where the target forces conversions of no operation.
+    /// The full names of the operations; empty for conversions that the target forces and that no operation stands for.
     pub ops: Vec<Arc<str>>,
-    /// The unit that runs the first operation; `None` where its family has no row.
+    /// The unit that runs the first operation; `None` if its family has no row.
     pub unit: Option<String>,
-    /// Operations on elements; a product and a sum are two.
+    /// Arithmetic operations on elements; a product and a sum are two.
     pub work: u64,
     /// Bytes read plus written.
     pub bytes: u64,
-    /// Seconds that the work takes.
+    /// Seconds for the work.
     pub compute_seconds: f64,
-    /// Seconds that the bytes take.
+    /// Seconds for the bytes.
     pub memory_seconds: f64,
-    /// Whether a unit states no rate for the type of some work, which then takes no time.
+    /// True if a unit states no rate for the type of some work; such work takes no time.
     pub unrated: bool,
 }
 
-/// What the time of an item is bound by.
+/// The bound of an item's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The rate of its unit.
@@ -73,7 +73,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// As `optc stats --json` prints it.
+    /// The name in `optc stats --json`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -84,13 +84,13 @@ impl Limit {
 }
 
 impl Item {
-    /// The modelled time in seconds: work and bytes overlap.
+    /// The modelled time in seconds. Work and bytes overlap, so this is the larger of both times.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.compute_seconds.max(self.memory_seconds)
     }
 
-    /// Which of both it is.
+    /// The larger of both times.
     #[must_use]
     pub fn limit(&self) -> Limit {
         if self.memory_seconds < self.compute_seconds {
@@ -102,8 +102,7 @@ impl Item {
 }
 
 impl Estimate {
-    /// The time of every operation that a result depends on, each function once; `None` where the target
-    /// states no memory.
+    /// The time of every operation that a result depends on, each function once; `None` if the target states no memory.
     #[must_use]
     pub fn of(module: &Module, registry: &Registry, prices: &Prices<'_>) -> Option<Estimate> {
         let bandwidth = outermost(prices.target)?.bandwidth;
@@ -128,7 +127,7 @@ impl Estimate {
         })
     }
 
-    /// Adds conversions that no operation of the program stands for, of this many bytes of values as they are.
+    /// Adds conversions that no operation of the program stands for, of this many bytes in the values' own types.
     pub fn add_conversions(&mut self, bytes: u64) {
         let priced = to_float(bytes) * self.scale;
         if 0 < bytes {
@@ -151,14 +150,14 @@ impl Estimate {
         self.seconds_at(1.0)
     }
 
-    /// The same if every unit computed this many times as fast.
+    /// The modelled time if every unit computed `speed` times as fast.
     #[must_use]
     pub fn seconds_at(&self, speed: f64) -> f64 {
         let time = |item: &Item| (item.compute_seconds / speed).max(item.memory_seconds);
         self.items.iter().map(time).sum()
     }
 
-    /// Operations on elements of all items.
+    /// Arithmetic operations of all items.
     #[must_use]
     pub fn work(&self) -> u64 {
         let all = self.items.iter().map(|item| item.work);
@@ -172,20 +171,20 @@ impl Estimate {
         all.fold(0, u64::saturating_add)
     }
 
-    /// How many items have work that no rate is stated for.
+    /// The number of items with work for which no rate is stated.
     #[must_use]
     pub fn unrated(&self) -> usize {
         self.items.iter().filter(|item| item.unrated).count()
     }
 }
 
-/// The memory that programs are priced with.
+/// The memory whose bandwidth prices programs.
 #[must_use]
 pub fn outermost(target: &Target) -> Option<&MemoryLevel> {
     target.memory.first()
 }
 
-/// Whether a module has values of floats, which [`Prices::cast`] is about.
+/// Returns whether a module has float values, to which [`Prices::cast`] applies.
 #[must_use]
 pub fn has_floats(module: &Module) -> bool {
     let float = |ty: &Type| ty.as_tensor().is_some_and(|t| t.dtype.is_float());
@@ -195,9 +194,9 @@ pub fn has_floats(module: &Module) -> bool {
 
 /// The types of a function's values.
 struct Values {
-    /// With numbers for unknown sizes.
+    /// Types with numbers for unknown sizes.
     bound: SideTable<Value, Type>,
-    /// With the element type that they are priced as too.
+    /// The same types with the element type in which they are priced.
     priced: SideTable<Value, Type>,
 }
 
@@ -241,15 +240,15 @@ fn op_ref<'a>(func: &'a Func, op: Op, types: &'a SideTable<Value, Type>) -> OpRe
 #[derive(Clone)]
 struct Timed {
     traffic: Traffic,
-    /// Whether it may be part of a chain.
+    /// True if the operation may be part of a chain.
     chains: bool,
-    /// How many times what it depends on leaves chains, or enters them.
+    /// The number of times that a path to this operation leaves or enters a chain.
     phase: u32,
-    /// The first operation of its chain; itself where it has none.
+    /// The first operation of its chain; itself if it is in none.
     chain: Op,
 }
 
-/// The times of one function.
+/// Computes the times of one function.
 struct Pricer<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -257,7 +256,7 @@ struct Pricer<'a> {
     bandwidth: f64,
     values: Values,
     timed: SideTable<Op, Option<Timed>>,
-    /// The value whose storage a value is in that an operation renames.
+    /// The value whose storage a value uses if an operation only renames it.
     renames: SideTable<Value, Option<Value>>,
     /// The operations that read a root.
     readers: IndexMap<Value, Vec<Op>>,
@@ -298,7 +297,7 @@ impl<'a> Pricer<'a> {
         pricer
     }
 
-    /// Notes an operation, those before it being noted.
+    /// Adds an operation; all operations before it must have been added.
     fn enter(&mut self, op: Op) {
         let data = &self.func.ops[op];
         let decl = self.registry.get(&data.name);
@@ -333,7 +332,7 @@ impl<'a> Pricer<'a> {
                 before.push((timed.phase, producer));
             }
         }
-        // What left a chain and comes back by another way is of a later phase, so that no chain waits for
+        // A value that left a chain and returns by another path is in a later phase, so that no chain depends on
         // itself.
         let near = before.iter().filter(|(at, _)| *at == phase);
         let joined: Vec<Op> = near.map(|&(_, p)| self.chain(p)).collect();
@@ -351,7 +350,7 @@ impl<'a> Pricer<'a> {
         });
     }
 
-    /// What an operation moves, as it is priced.
+    /// The traffic of an operation for pricing.
     fn traffic(&self, op: Op, decl: Option<&dyn OpDecl>) -> Traffic {
         match decl {
             Some(_) if permuted_operand(self.func, op, self.registry).is_some() => {
@@ -362,12 +361,12 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    /// The value whose storage a value is in.
+    /// The value whose storage a value uses.
     fn root(&self, value: Value) -> Value {
         self.renames[value].unwrap_or(value)
     }
 
-    /// What stands for the chain of an operation.
+    /// The representative of an operation's chain.
     fn chain(&self, op: Op) -> Op {
         let mut at = op;
         while let Some(timed) = &self.timed[at] {
@@ -379,7 +378,7 @@ impl<'a> Pricer<'a> {
         at
     }
 
-    /// Whether what an operation gives is written to memory.
+    /// Returns whether a result of an operation is written to memory.
     fn is_stored(&self, op: Op, value: Value) -> bool {
         let chain = self.chain(op);
         let readers = self.readers.get(&value);
@@ -429,7 +428,7 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    /// Bytes that an operation reads and writes; `read` has what its chain has read.
+    /// Bytes that an operation reads and writes. `read` holds the values that its chain has read already.
     fn moved(&self, op: Op, read: &mut IndexSet<Value>) -> u64 {
         let data = &self.func.ops[op];
         let sizes = self.prices.sizes;
@@ -462,8 +461,8 @@ impl<'a> Pricer<'a> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Bytes of a value as an operation reads or writes it: one without a layout is padded along its last
-    /// dimension as the row of the operation's family wants it.
+    /// Bytes of a value as an operation reads or writes it. A value without a layout is padded along its last dimension
+    /// as the row of the operation's family wants it.
     fn at_port(&self, op: Op, value: Value) -> u64 {
         let ty = &self.values.priced[value];
         let sizes = self.prices.sizes;
@@ -502,7 +501,7 @@ impl<'a> Pricer<'a> {
         Some((name.as_str(), self.prices.target.units.get(name)?))
     }
 
-    /// Operations on elements of a type.
+    /// Arithmetic operations, and the element type that they work on.
     fn work(&self, op: Op) -> (u64, Option<DType>) {
         let data = &self.func.ops[op];
         let nothing = (0, None);
@@ -547,10 +546,10 @@ impl<'a> Pricer<'a> {
     }
 }
 
-/// Families that one kernel runs without storing what is between them.
+/// Families that one kernel runs without storing the values between them.
 const CHAINED: [&str; 4] = ["broadcast", "elementwise", "norm", "reduce"];
 
-/// Operations for each element of the larger of first operand and result.
+/// Arithmetic operations for each element of the larger of first operand and result.
 fn operations(family: &str) -> u64 {
     match family {
         "elementwise" | "reduce" | "pool" | "barrier" => 1,
@@ -569,7 +568,7 @@ fn elements(op: &OpRef<'_>) -> u64 {
     count(op.operands.first()).max(count(op.results.first()))
 }
 
-/// Two operations for each step of all loops, the extents of rows, columns and sums rounded up to blocks.
+/// Two arithmetic operations for each step of all loops, the extents of rows, columns and sums rounded up to blocks.
 fn contraction_work(
     domain: &IterationDomain,
     op: &OpRef<'_>,
@@ -583,7 +582,7 @@ fn contraction_work(
         };
         side.is_some_and(|dims| dims.iter().any(reads))
     };
-    // Of batches, rows, columns and sums.
+    // Extents of batches, rows, columns and sums.
     let mut extents = [1u64; 4];
     for (id, l) in domain.loops.iter().enumerate() {
         let left = uses(domain.operands.first(), id);
@@ -596,8 +595,8 @@ fn contraction_work(
         };
         extents[kind] = extents[kind].saturating_mul(l.extent);
     }
-    // Of dimensions that no loop addresses, those of the first operand are windows that lie over the result and
-    // those of the second are summed, as a transposed convolution has them.
+    // Dimensions that no loop addresses belong to a transposed convolution: those of the first operand are windows that
+    // lie over the result, and those of the second are summed.
     for (side, kind) in [(0, 1), (1, 3)] {
         let tensor = op.operands.get(side).and_then(|ty| ty.as_tensor());
         let indices = domain.operands.get(side);
@@ -622,7 +621,7 @@ fn bytes(ty: &Type, sizes: &SizeTable) -> u64 {
     ty.as_tensor().map_or(0, |ty| bytes_of(ty, sizes).at(sizes))
 }
 
-/// A count as a number to compute times of.
+/// Converts a count to a float for the computation of times.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a model needs no more digits than a float has"
@@ -631,7 +630,7 @@ fn to_float(n: u64) -> f64 {
     n as f64
 }
 
-/// The whole number nearest to a count that is not negative.
+/// Rounds a non-negative float to the nearest count.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What each operation and argument of a program adds to its statistics.
+//! The share of each operation and argument in the statistics of a program.
 
 use crate::stats::{CostClass, counted, known_values, padded, prices};
 use indexmap::IndexMap;
@@ -7,7 +7,7 @@ use optc_ir::size::SizeTable;
 use optc_ir::{Module, Op, Registry, Value, ValueDef, named_sizes};
 use optc_target::Target;
 
-/// Where bytes come from.
+/// The source of bytes in the statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Source {
     /// An operation, the padding of its results included.
@@ -16,27 +16,28 @@ pub enum Source {
     Arg(Value),
 }
 
-/// What one operation or argument adds to the figures of [`Stats`](crate::Stats).
+/// The share of one operation or argument in the figures of [`Stats`](crate::Stats).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// The number of its function.
+    /// The number of the function.
     pub func: usize,
     /// The operation or argument.
     pub of: Source,
-    /// The class that it counts in.
+    /// The class of statistics.
     pub class: CostClass,
-    /// Bytes that it reads plus writes, in this class.
+    /// Bytes read plus written, in this class.
     pub bytes: u64,
-    /// Bytes of movement besides: the price of its alternative, on a machine with tiles.
+    /// Further bytes of movement: the price of the operation's alternative, on a machine with tiles.
     pub priced: u64,
-    /// What it takes longer in these orders, in bytes, on a machine without tiles.
+    /// The extra time in these orders, in bytes, on a machine without tiles.
     pub slower: u64,
-    /// Padding of what it gives.
+    /// Padding of the results.
     pub padding: u64,
 }
 
-/// All that adds bytes to the figures of a module at these sizes of names, in the order of the text: what they sum up
-/// to is [`Stats::on`](crate::Stats::on), or [`Stats::at`](crate::Stats::at) where no target chose the layouts.
+/// All operations and arguments that add bytes to the figures of a module at these sizes of names, in the order of the
+/// text. Their sum is [`Stats::on`](crate::Stats::on), or [`Stats::at`](crate::Stats::at) if no target chose the
+/// layouts.
 #[must_use]
 pub fn items(
     module: &Module,

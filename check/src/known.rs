@@ -1,10 +1,10 @@
-//! What is known before a program runs.
+//! Values that are known before a program runs.
 
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::{FreedomClass, Func, Registry, Value};
 
-/// Which values are known at compile time: sources, and what is computed of nothing else.
+/// Marks the values known at compile time: sources, and values computed from these alone.
 #[must_use]
 pub fn known_values(
     func: &Func,

@@ -1,4 +1,4 @@
-//! The labels of an operation at its ports, and what they are.
+//! The labels of an operation at its ports, and their roles.
 
 use crate::ports::some_size;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
@@ -13,7 +13,7 @@ pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
     at.map_or(&[], Vec::as_slice)
 }
 
-/// The extent of a label at a port; 1 where it has none.
+/// The extent of a label at a port; 1 if the port does not have the label.
 pub(crate) fn extent(
     func: &Func,
     values: &[Value],
@@ -41,8 +41,8 @@ pub(crate) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Op
         .collect()
 }
 
-/// The groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image stays. Nothing for
-/// any other operation.
+/// The number of groups of a convolution that only mixes channels: every extent of the kernel is 1 and the image keeps
+/// its size. `None` for any other operation.
 pub(crate) fn pointwise_groups(func: &Func, op: Op, freedom: &Freedom) -> Option<u64> {
     let [x, w, y] = convolved(func, op, freedom)?;
     let groups = x[1].checked_div(w[1]).filter(|&groups| groups != 0)?;
@@ -51,8 +51,8 @@ pub(crate) fn pointwise_groups(func: &Func, op: Op, freedom: &Freedom) -> Option
     (same_image && whole).then_some(groups)
 }
 
-/// The shapes of the data, the weights and the result of a convolution that is not transposed, each of two dimensions at
-/// least, with one size in the place of those that are unknown.
+/// The shapes of the data, the weights and the result of a convolution that is not transposed and has at least two
+/// dimensions. A stand-in replaces each unknown size.
 fn convolved(func: &Func, op: Op, freedom: &Freedom) -> Option<[Vec<u64>; 3]> {
     let data = &func.ops[op];
     let values = [
@@ -65,15 +65,15 @@ fn convolved(func: &Func, op: Op, freedom: &Freedom) -> Option<[Vec<u64>; 3]> {
         return None;
     };
     let ranked = [&x, &w, &y].iter().all(|shape| 2 <= shape.len());
-    // Transposed, the first dimension of the weights is the input's.
+    // In a transposed convolution the first dimension of the weights is that of the input.
     let output = freedom.results.first().and_then(|l| l.get(1));
     let straight = output.is_some() && freedom.operands[1].first() == output;
     let found = freedom.class == FreedomClass::Window && ranked && straight;
     found.then_some([x, w, y])
 }
 
-/// Whether this is a convolution of one group that reads each position of its data once: the extents of the data are those
-/// of the result times those of the kernel.
+/// Returns whether the operation is a convolution of one group that reads each position of its data once: the extents
+/// of the data are those of the result times those of the kernel.
 pub(crate) fn reads_once(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let Some([x, w, y]) = convolved(func, op, freedom) else {
         return false;
@@ -84,7 +84,7 @@ pub(crate) fn reads_once(func: &Func, op: Op, freedom: &Freedom) -> bool {
     ranked && x[1] == w[1] && y[1] == w[0] && (2..rank).all(once)
 }
 
-/// What a label is, as rows speak of it.
+/// The role of a label in the words of target rows.
 pub(crate) fn role(freedom: &Freedom, label: usize, n_operands: usize) -> PortRole {
     let has = |port: usize| labels_of(freedom, port).contains(&Some(label));
     let (left, right, result) = (has(0), 1 < n_operands && has(1), has(n_operands));

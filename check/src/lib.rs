@@ -1,13 +1,16 @@
-//! Judges what the passes made: whether a fold computes what the original does, whether a target accepts it,
-//! and what it still moves.
+//! Judges the output of the passes: whether a fold computes what the original does, whether a target accepts the
+//! layouts, and how many bytes the program still moves.
 //!
-//! Nothing here is shared with the search; `passes` depends on this crate, and this crate on no pass.
+//! Nothing here is shared with the search: `passes` depends on this crate, and this crate depends on no pass.
 //!
 //! # Files
-//! - `validate.rs` proves by the witness of a fold that both programs compute the same; `certificate.rs` and `witness.rs` are the file of a fold.
-//! - `target.rs` says whether a target accepts layouts, `tiles` where it has tiles. `parts.rs` and `pieces.rs` say who reads and writes in place.
-//! - `stats.rs` counts what a program still moves, `items.rs` for each operation, `padding.rs` what stored values pad, `estimate.rs` models time.
-//! - `memory.rs` follows which bytes are written and read, `alive.rs` how many are alive at once.
+//! - `validate.rs` proves by the witness of a fold that both programs compute the same. `certificate.rs` and
+//!   `witness.rs` define the file that a fold leaves.
+//! - `target.rs` decides whether a target accepts layouts, and `tiles` does so for targets with tiles. `parts.rs` and
+//!   `pieces.rs` check the readers and writers of values that lie in the bytes of others.
+//! - `stats.rs` counts the bytes that a program still moves, `items.rs` splits them by operation, `padding.rs` counts
+//!   the padding of stored values, and `estimate.rs` models time.
+//! - `memory.rs` follows the writes and reads of every buffer, and `alive.rs` counts the bytes that are alive at once.
 
 mod alive;
 pub mod amount;

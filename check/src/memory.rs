@@ -1,9 +1,10 @@
-//! Whether a program's memory is what its values need: the judge of `bufferize` and `plan-memory`.
+//! Judges `bufferize` and `plan-memory`: checks that every value still has its elements when it is read.
 //!
-//! The body is followed operation by operation. Each value has a storage (an argument's, a constant's, a result's of the
-//! function, or one that is made for it) and the number of the write that gave it its elements; a value whose storage was
-//! written since then is lost, and reading it is refused. Storages in the arena occupy their bytes from the first write to
-//! the last read. What lies inside another value has the storage of that, which is there from the first of them on.
+//! The body is followed operation by operation. Each value has a storage and the number of the write that gave it its
+//! elements. The storage is an argument's, a constant's, that of a result of the function, or one that is made for the
+//! value. A value whose storage was written since then is lost, and reading it is refused. Storages in the arena occupy
+//! their bytes from the first write to the last read. A value inside another one has the storage of that one, which
+//! exists from the first write into it on.
 
 use crate::alive::{Alive, Buffer, Memory};
 use crate::amount::bytes_of;
@@ -22,7 +23,7 @@ use optc_layout::{Layout, Notation, ViewMap, is_view};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Everything that is wrong with the memory of a module; nothing where nothing is decided about it.
+/// All errors in the memory of a module; none if its memory is not decided.
 #[must_use]
 pub fn check_memory(module: &Module, registry: &Registry) -> Vec<Diagnostic> {
     let Some(state) = State::of(module) else {
@@ -48,25 +49,25 @@ pub fn check_memory(module: &Module, registry: &Registry) -> Vec<Diagnostic> {
     diags
 }
 
-/// What the memory of a module comes to.
+/// Totals of a module's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes of the largest arena of a function.
     pub arena_bytes: u64,
     /// The bytes that are alive at once in that function: no arena is smaller.
     pub live_bytes: u64,
-    /// What all values would need without sharing.
+    /// The bytes that all values would need without sharing.
     pub unshared_bytes: u64,
     /// Values in an arena.
     pub arena_values: u64,
     /// Values that lie in the bytes of another.
     pub aliases: u64,
-    /// Values that are written over another.
+    /// Values that are written over another one.
     pub in_place: u64,
 }
 
 impl MemoryUse {
-    /// Counts a module; `None` where nothing is planned, or what is planned is refused.
+    /// Counts a module; `None` if its memory is not planned, or the plan is refused.
     #[must_use]
     pub fn of(module: &Module, registry: &Registry) -> Option<MemoryUse> {
         if State::of(module) != Some(State::Planned) {
@@ -111,11 +112,11 @@ impl MemoryUse {
     }
 }
 
-/// The memory of their own that values of each function have, at these sizes of names; nothing of arguments, constants
-/// and what is written as a result of the function.
+/// The buffers that the values of each function need, at these sizes of names. Arguments, constants and values that are
+/// written as a result of the function need none.
 ///
 /// # Errors
-/// Nothing is decided about memory, or what is decided is refused.
+/// The module's memory is not decided, or is refused.
 pub fn memory_of(
     module: &Module,
     registry: &Registry,
@@ -134,12 +135,12 @@ pub fn memory_of(
     module.funcs.iter().map(of).collect()
 }
 
-/// What kind of memory a storage is.
+/// The kind of a storage's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// An argument or a constant: never written.
     Fixed,
-    /// The function's own, or the caller's for a result.
+    /// Memory of the function, or of the caller for a result.
     Own,
 }
 
@@ -147,25 +148,25 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Storage {
     kind: Kind,
-    /// How often it was written.
+    /// The number of writes so far.
     writes: usize,
-    /// The value that it was made for, where it is neither an argument's nor a constant's nor the caller's.
+    /// The value that the storage was made for; `None` for the storage of an argument, a constant or a result.
     of: Option<Value>,
-    /// The operations of the body from which and to which it is needed.
+    /// The positions of the first and the last operation that need it.
     lives: [usize; 2],
 }
 
-/// Where a value lies.
+/// The place of a value.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     storage: usize,
     /// The write that gave it its elements.
     write: usize,
-    /// Whether it is a part of the storage.
+    /// True if the value is only a part of the storage.
     part: bool,
 }
 
-/// One function, followed operation by operation.
+/// The walk over one function, operation by operation.
 struct Walk<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -173,27 +174,27 @@ struct Walk<'a> {
     state: State,
     storages: Vec<Storage>,
     held: SideTable<Value, Option<Held>>,
-    /// Where those lie that are in pieces.
+    /// The places of the values that are in pieces.
     pieces: SideTable<Value, Vec<Held>>,
     /// The bytes of storages in the arena.
     ranges: IndexMap<usize, Range<u64>>,
     /// Values that are known before the program runs.
     constant: SideTable<Value, bool>,
-    /// The value whose bytes one has that lies inside it.
+    /// The whole of each value that lies inside another one.
     wholes: IndexMap<Value, Value>,
     /// The operation that wants a value inside its result.
     homes: IndexMap<Value, Op>,
-    /// The storages of wholes that something was written inside of.
+    /// The storages of wholes into which something was written already.
     begun: IndexMap<Value, usize>,
-    /// The storages that are written for results of the function, by their numbers.
+    /// The storages that are written for results of the function, by the results' numbers.
     results: BTreeMap<usize, usize>,
-    /// Values that are read for the last time at an operation.
+    /// Values whose last reader is the operation.
     dying: Vec<Vec<Value>>,
-    /// How many values that are still read lie in a storage.
+    /// The number of values in a storage that still have readers.
     needed: Vec<usize>,
     alive: Alive,
     counted: MemoryUse,
-    /// How many operations of the body are done.
+    /// The number of operations of the body that are done.
     at: usize,
 }
 
@@ -256,14 +257,14 @@ impl<'a> Walk<'a> {
         self.storages.len() - 1
     }
 
-    /// Memory of a value's own.
+    /// Makes a storage for a value.
     fn own(&mut self, value: Value) -> usize {
         let storage = self.storage(Kind::Own);
         self.storages[storage].of = Some(value);
         storage
     }
 
-    /// What was made for values, at these sizes of names.
+    /// The buffers that were made for values, at these sizes of names.
     fn memory(&self, sizes: &SizeTable) -> Memory {
         let mut memory = Memory {
             buffers: Vec::new(),
@@ -295,7 +296,7 @@ impl<'a> Walk<'a> {
         self.needed[held.storage] += 1;
     }
 
-    /// Where the elements of a value lie: in one storage, or in those of its pieces.
+    /// The place of a value: one storage, or those of its pieces.
     fn holds(&self, value: Value) -> impl Iterator<Item = Held> {
         let pieces = self.pieces[value].iter();
         self.held[value].into_iter().chain(pieces.copied())
@@ -321,7 +322,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The function says how large its arena is exactly where offsets are decided.
+    /// Checks that the function states the size of its arena exactly if offsets are decided.
     fn arena(&self) -> Outcome<()> {
         let size = self.func.attrs.get(ARENA);
         let wanted = match (self.state, size) {
@@ -338,7 +339,7 @@ impl<'a> Walk<'a> {
         Err(Box::new(diag.at(self.func.span, "this function")))
     }
 
-    /// What an operation reads is still there.
+    /// Checks that the operands of an operation still have their elements.
     fn operands(&self, op: Op) -> Outcome<()> {
         for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
             let lost = |held: Held| self.storages[held.storage].writes != held.write;
@@ -382,7 +383,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The pieces that a result lies in, if it does: those of all operands, or of the one that it is a view or a part of.
+    /// The pieces that a result lies in, if it is in pieces: those of all operands, or of the operand that it is a view
+    /// or a part of.
     fn in_pieces(&self, op: Op, place: Place, part: bool) -> Outcome<Option<Vec<Held>>> {
         let data = &self.func.ops[op];
         let refused = |why: &str| self.refuse(op, codes::MEMORY_ALIAS, why.to_owned());
@@ -414,7 +416,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A result is not written between the first and the last byte of an operand that lies in pieces.
+    /// Checks that a result is not written between the first and the last byte of an operand that lies in pieces.
     fn beside_pieces(&self, op: Op, held: Held) -> Outcome<()> {
         let Some(own) = self.ranges.get(&held.storage) else {
             return Ok(());
@@ -437,7 +439,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Where a result lies; `part` says whether it is a part of the operand.
+    /// The place of a result. `part` is true if the result is a part of the operand.
     fn place(&mut self, op: Op, result: Value, place: Place, part: bool) -> Outcome<Held> {
         let bytes = bytes(self.func, result);
         let counted = &mut self.counted;
@@ -468,7 +470,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// In the storage of the whole, which is made where nothing was written inside of it before.
+    /// The place of a result in the storage of its whole. The storage is made at the first write into the whole.
     fn inside(&mut self, op: Op, result: Value) -> Outcome<Held> {
         let whole = self.wholes.get(&result).copied();
         let listed = self.homes.contains_key(&result);
@@ -519,7 +521,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Whether an operation wants the memory of a value inside its result.
+    /// Returns whether an operation wants the memory of a value inside its result.
     fn is_home(&self, value: Value, op: Op) -> bool {
         let path = in_place::path(self.func, value);
         path.last().and_then(|v| self.homes.get(v)) == Some(&op)
@@ -595,7 +597,7 @@ impl<'a> Walk<'a> {
         Ok(first(storage))
     }
 
-    /// The storage of an operand that a result shares.
+    /// The operand whose storage a result shares, and its place.
     fn shared(&self, op: Op, operand: usize) -> Outcome<(Value, Held)> {
         let value = self.func.ops[op].operands.get(operand).copied();
         let held = value.and_then(|v| Some((v, self.held[v]?)));
@@ -622,7 +624,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Whether the elements of the result lie where those of the operand do.
+    /// Returns whether the elements of the result are at the positions of the operand's.
     fn moves_nothing(&self, op: Op) -> bool {
         let data = &self.func.ops[op];
         let structure = self.registry.structure(&data.name);
@@ -709,7 +711,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Whether an element-wise operation reads, for each element, that of the operand which lies in the same bytes.
+    /// Returns whether an element-wise operation computes each element from the element of the operand in the same
+    /// bytes.
     fn same_element(&self, op: Op, number: usize) -> bool {
         let data = &self.func.ops[op];
         let Some(decl) = self.registry.get(&data.name) else {
@@ -739,7 +742,7 @@ impl<'a> Walk<'a> {
         together && a.dims == b.dims && a.dtype.bits() == b.dtype.bits()
     }
 
-    /// Nobody reads a value any more.
+    /// Releases a value after its last reader.
     fn release(&mut self, value: Value) {
         for held in self.holds(value).collect::<Vec<_>>() {
             let needed = &mut self.needed[held.storage];
@@ -751,7 +754,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A result of the function is there, and what was written for it is it.
+    /// Checks that a result of the function still has its elements, and lies in the storage written for it.
     fn returned(&self, number: usize, value: Value) -> Outcome<()> {
         let meant = self.results.get(&number);
         let fine = |held: Held| {

@@ -1,25 +1,25 @@
-//! Bytes that hold no element, of the values that are stored.
+//! Padding: bytes of stored values that hold no element.
 //!
-//! A value is stored where an operation writes it to be read by others; between operations that stream (see
-//! [`STREAMING`]) nothing is, nor between one of [`FUSING`] and the element-wise operation that alone reads it, its
-//! epilogue; and what a conversion reads and writes counts as movement, padding included. The
-//! padding of a stored value counts once where it is written and once for what reads it.
+//! A value is stored if an operation writes it for others to read. Nothing is stored between operations that stream
+//! (see [`STREAMING`]), nor between an operation of [`FUSING`] and its epilogue, the element-wise operation that is its
+//! only reader. Operands and results of a conversion count as movement, padding included. The padding of a stored value
+//! counts once for the write and once for the readers.
 
 use optc_ir::entity::SideTable;
 use optc_ir::{FreedomClass, Func, Op, Operation, Registry, Structure, Value};
 use optc_ops::Subview;
 
-/// Families whose operations work element by element of one common order: between them nothing is stored.
+/// Families whose operations work element by element in one common order. Values between them are not stored.
 pub const STREAMING: &[&str] = &["elementwise", "softmax", "norm", "reduce", "broadcast"];
 
-/// Families whose results an element-wise operation takes as they are made, where nothing else reads them: one result
-/// for each such operation, that of its first such operand.
+/// Families whose results an element-wise operation takes as an epilogue if nothing else reads them. Each element-wise
+/// operation takes one such result, that of its first operand of such a family.
 pub const FUSING: &[&str] = &["matmul", "conv"];
 
-/// What is known of the readers of one buffer.
+/// Properties of the readers of one buffer.
 #[derive(Clone, Copy, Default)]
 struct Readers {
-    /// How many operands it is.
+    /// The number of operands that read it.
     reads: u64,
     /// An operation that is no conversion reads it.
     computes: bool,
@@ -27,8 +27,8 @@ struct Readers {
     stored: bool,
 }
 
-/// Padding of each stored value of a function that has some, in bytes; unknown sizes and what is known at compile time
-/// left out. `moves` says of each live operation whether it only moves.
+/// Padding in bytes of each stored value of a function that has some. Values with unknown sizes and values known at
+/// compile time are left out. `moves` tells whether a live operation only moves.
 #[must_use]
 pub fn padding(
     func: &Func,
@@ -91,7 +91,7 @@ pub fn padding(
             if !stored && (epilogue[result] || streams(func, op, registry)) {
                 continue;
             }
-            // A part of another value is nowhere written.
+            // A part of another value is written nowhere.
             let written = !moves(op) && &*func.ops[op].name != Subview::NAME;
             let times = u64::from(written) + u64::from(computes);
             found.push((result, bytes_of_padding(func, result).saturating_mul(times)));
@@ -101,13 +101,13 @@ pub fn padding(
     found
 }
 
-/// Whether nothing is stored between an operation and others of its kind.
+/// Returns whether no value between an operation and others of its kind is stored.
 fn streams(func: &Func, op: Op, registry: &Registry) -> bool {
     let decl = registry.get(&func.ops[op].name);
     decl.is_some_and(|decl| STREAMING.contains(&decl.family()))
 }
 
-/// Whether an operation gives its operand's buffer under another shape or notation.
+/// Returns whether the result of an operation is its operand's buffer under another shape or notation.
 fn is_view(func: &Func, op: Op, registry: &Registry) -> bool {
     let data = &func.ops[op];
     let Some(decl) = registry.get(&data.name) else {

@@ -1,8 +1,10 @@
-//! Values that lie in the bytes of others: parts of a live value, and what is written where a concat or pad wants it.
+//! Judges values that lie in the bytes of others: parts of a live value, and operands that are written straight into
+//! the result of a concat or pad.
 //!
-//! What an operation lists in `in_place`, and the result of a `subview`, has no buffer of its own. Where it lies follows
-//! from its whole ([`Spread`]), and whoever reads or writes it has strides instead of a compact buffer. [`Site`] finds
-//! who that is; [`takes`] says whether the row of a target lets it.
+//! A value that an operation lists in `in_place`, and the result of a `subview`, has no buffer of its own. Its place
+//! follows from the place of its whole ([`Spread`]). Its readers and writers therefore step by strides instead of
+//! walking a compact buffer. [`Site`] finds these readers and writers; [`takes`] says whether the row of a target lets
+//! them do so.
 
 use crate::codes;
 use crate::pieces::{Pieces, Whole, takes_pieces};
@@ -18,10 +20,10 @@ use optc_layout::{Spread, Stride};
 use optc_ops::Subview;
 use optc_target::{Parts, Target};
 
-/// Whether the row of a target lets an operation read or write a buffer that is spread out in another one.
+/// Checks that the row of a target lets an operation read or write a buffer that is spread out in another one.
 ///
 /// # Errors
-/// It does not; the text says why.
+/// The row does not let it; the text says why.
 pub fn takes(
     site: &Site<'_>,
     target: &Target,
@@ -55,27 +57,27 @@ pub fn takes(
     }
 }
 
-/// Where the buffers of a function lie that says of its parts where they are, and whether all may.
+/// The places of a function's buffers, as its attributes state them, and the check that all these places are allowed.
 struct Judge<'a> {
     site: Site<'a>,
-    /// Whose rows decide who takes what; `None` where only the places are asked for.
+    /// The target whose rows decide which operation takes which strides. `None` if only the places are wanted.
     target: Option<&'a Target>,
-    /// Where each root's buffer lies; `None` in pieces.
+    /// The place of each root's buffer; `None` for a root in pieces.
     spread: SideTable<Value, Option<Spread>>,
     /// The operation in whose result the root lies.
     home: SideTable<Value, Option<Op>>,
-    /// Whether a root lies in another one's buffer.
+    /// True if the root lies in another root's buffer.
     inside: SideTable<Value, bool>,
-    /// Whether a root is written in several pieces.
+    /// True if the root is written in several pieces.
     pieces: SideTable<Value, bool>,
-    /// Where a root lies that is read in several pieces.
+    /// The place of a root that is read in several pieces.
     gathered: SideTable<Value, Option<Pieces>>,
-    /// The operations and the numbers of their operands that lie in the result.
+    /// The operands, as operation and number, that lie in the operation's result.
     placed: IndexSet<(Op, usize)>,
 }
 
-/// Checks that what lies in the bytes of others may, on a target: one writer a byte, and readers and writers that take
-/// the strides.
+/// Checks that the values that lie in the bytes of others are allowed to on a target: each byte has one writer, and all
+/// readers and writers take the strides.
 #[must_use]
 pub fn check_parts(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let effects = Effects::of_module(module, registry);
@@ -83,7 +85,7 @@ pub fn check_parts(module: &Module, registry: &Registry, target: &Target) -> Vec
     module.funcs.iter().filter_map(of).collect()
 }
 
-/// The same of one function.
+/// Checks one function as [`check_parts`] does.
 #[must_use]
 pub fn check_func(
     func: &Func,
@@ -112,9 +114,9 @@ pub fn check_func(
 
 type Refused = (Op, String);
 
-/// The values that lie where another one wants them, as a function says, each with the operation that wants it there;
-/// what lies in several pieces too. Views of them are not among them. Nothing where what the function says of its parts
-/// cannot be, whatever machine it is.
+/// The values that lie inside another value by the attributes of a function, each with the operation that wants it
+/// there. Values in several pieces are included; views of these values are not. The map is empty if the attributes are
+/// contradictory, whatever the target.
 #[must_use]
 pub fn homes(func: &Func, registry: &Registry, effects: &Effects<'_>) -> IndexMap<Value, Op> {
     let mut homes = IndexMap::new();
@@ -203,7 +205,7 @@ impl Judge<'_> {
         numbers.iter().map(of_number).collect()
     }
 
-    /// The operands that lie in the result.
+    /// Places the operands that lie in the result.
     fn operands(&mut self, op: Op) -> Result<(), Refused> {
         for part in self.listed(op)? {
             let data = &self.site.func.ops[op];
@@ -226,7 +228,7 @@ impl Judge<'_> {
             let base = whole.and_then(|w| self.spread[w].clone());
             let spread = base.and_then(|base| self.site.spread(op, &part, &base));
             if let Some(parent) = self.site.parent(root) {
-                // The whole of the part that lies here lies in pieces.
+                // The whole of the part that lies here is written in pieces.
                 self.pieces[parent] = true;
             } else {
                 self.writes(writer, number, spread.as_ref())
@@ -240,7 +242,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether an operation writes its result where it lies.
+    /// Checks that an operation can write its result at the place given.
     fn writes(&self, op: Op, number: usize, spread: Option<&Spread>) -> Result<(), String> {
         let data = &self.site.func.ops[op];
         if self.site.wants_whole(op) {
@@ -255,7 +257,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The results that are parts of the operand.
+    /// Places the results that are parts of the operand.
     fn results(&mut self, op: Op) -> Result<(), Refused> {
         for part in self.listed(op)? {
             let data = &self.site.func.ops[op];
@@ -284,7 +286,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Where the result of an operation lies that is in pieces.
+    /// Places the result of an operation that is in pieces.
     fn gathers(&mut self, op: Op) -> Result<(), String> {
         let data = &self.site.func.ops[op];
         let has_parts = |target| self.site.has_parts(target, op);
@@ -321,7 +323,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether all readers of a root take the pieces that it lies in.
+    /// Checks that all readers of a root in pieces take these pieces.
     fn readers_of_pieces(&mut self, op: Op, root: Value, pieces: &Pieces) -> Result<(), Refused> {
         if self.site.is_wanted_whole(root) || self.site.is_known(root) {
             return Err((op, "is in pieces, and wanted whole".to_owned()));
@@ -346,7 +348,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether all readers of a root take it where it lies.
+    /// Checks that all readers of a root take the strides with which it lies.
     fn readers(&mut self, op: Op, root: Value) -> Result<(), Refused> {
         let uses = self.site.uses(root).to_vec();
         if self.pieces[root] {
@@ -386,7 +388,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether all readers take parts that lie in one place, have no elements in common, and are all there is.
+    /// Checks that all readers take parts that lie in one value, have no elements in common, and together are the whole
+    /// root.
     fn all_apart(&mut self, op: Op, root: Value, uses: &[Use]) -> Result<(), Refused> {
         let mut all: Vec<(Op, Part)> = Vec::new();
         let one_view = uses.iter().all(|&(.., v)| v == uses[0].2);
@@ -429,10 +432,10 @@ impl Judge<'_> {
     }
 }
 
-/// Whether an operation writes a result that lies in several pieces.
+/// Checks that an operation can write a result that lies in several pieces.
 ///
 /// # Errors
-/// It does not.
+/// It cannot; the text says why.
 pub fn writes_pieces(site: &Site<'_>, target: &Target, op: Op) -> Result<(), String> {
     let data = &site.func.ops[op];
     if site.registry.structure(&data.name) == Structure::Convert {

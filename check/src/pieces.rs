@@ -1,10 +1,11 @@
-//! Values without bytes: they lie in those of others, one after another along one dimension, as an operation that is
-//! `in_pieces` says of its operands.
+//! Values in pieces: they have no bytes of their own and lie in those of other values, one after another along one
+//! dimension, as an `in_pieces` operation states of its operands.
 //!
-//! Along that dimension elements lie anywhere; beside it all pieces have the same digits with the same strides. What is joined
-//! of pieces again, along another dimension, lies anywhere along both, and so does what a view makes of these, so that where an
-//! element lies is what all its indices along such dimensions together give, and what each digit beside them adds. A part
-//! of a value in pieces is in pieces, too. Sizes and strides decide; no element is enumerated.
+//! Along that dimension the positions of elements are arbitrary. In the other dimensions all pieces have the same
+//! digits with the same strides. Pieces that are joined again along another dimension are arbitrary along both, and so
+//! are the dimensions that a view makes of these. The position of an element is then the sum of two terms: one for all
+//! its indices along such dimensions together, and one for each digit of the other dimensions. A part of a value in
+//! pieces is in pieces, too. Sizes and strides decide; no element is enumerated.
 
 use crate::reader::Reader;
 use crate::site::Site;
@@ -15,30 +16,30 @@ use optc_target::{Parts, PortRole, Target};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Where a value lies that is in pieces.
+/// The place of a value in pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
-    /// The dimensions along which elements lie anywhere.
+    /// The dimensions along which positions are arbitrary.
     pub dims: BTreeSet<usize>,
     /// The digits of the other dimensions, the same in all pieces, major to minor.
     pub beside: Vec<Stride>,
-    /// Elements that are neighbours along one of the dimensions.
+    /// The elements that are adjacent along one of the dimensions.
     pub run: Option<Run>,
-    /// The values whose buffers the pieces are in, in the order in which they come first.
+    /// The values whose buffers the pieces are in, in order of first appearance.
     pub bases: Vec<Value>,
 }
 
-/// From each multiple of a number of elements on, as many are neighbours.
+/// Aligned runs: from each multiple of `elements` on, that many elements are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The dimension along which they are.
+    /// The dimension of the run.
     pub dim: usize,
-    /// How many, at least 2.
+    /// The length of the run, at least 2.
     pub elements: u64,
 }
 
 impl Run {
-    /// With at most as many elements as divide this number.
+    /// The longest run whose length divides both the length of this one and `n`.
     fn within(self, n: u64) -> Option<Run> {
         let elements = gcd(self.elements, n);
         (1 < elements).then_some(Run { elements, ..self })
@@ -48,20 +49,20 @@ impl Run {
 /// The most buffers that one value lies in.
 const MOST_BASES: usize = 1024;
 
-/// The fewest bits of a run of elements where no digit beside the pieces is one.
+/// The fewest bits of a run of elements if no digit of the other dimensions has stride 1.
 const LEAST_RUN: u64 = 256;
 
-/// Of a piece that has bytes: where it lies, and the value whose buffer that is.
+/// A piece that has bytes: its place, and the value that owns the buffer.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// Where the root of the piece lies.
+    /// The place of the piece's root.
     pub spread: Spread,
     /// The value with the buffer.
     pub base: Value,
 }
 
 impl Pieces {
-    /// A value by itself, as a piece of what is joined along a dimension.
+    /// A value by itself, as one piece of a join along a dimension.
     fn of(strides: Vec<Stride>, dim: usize, base: Value) -> Pieces {
         let unit = |s: &&Stride| s.dim == dim && s.stride == 1 && s.div == 1;
         let run = strides.iter().find(unit).map(|s| Run {
@@ -76,14 +77,14 @@ impl Pieces {
         }
     }
 
-    /// The same with more dimensions along which elements lie anywhere.
+    /// Adds dimensions along which positions are arbitrary.
     fn along(mut self, dims: &BTreeSet<usize>) -> Pieces {
         self.dims.extend(dims);
         self.beside.retain(|s| !dims.contains(&s.dim));
         self
     }
 
-    /// The dimensions that others cut otherwise, or in which they lie with other strides.
+    /// The dimensions that the other one cuts differently, or that have other strides there.
     fn differing(&self, other: &Pieces) -> BTreeSet<usize> {
         let digits = |pieces: &Pieces| -> BTreeSet<(usize, u64, u64, i64)> {
             let digit = |s: &Stride| (s.dim, s.div, s.count, s.stride);
@@ -94,7 +95,7 @@ impl Pieces {
         dims.chain(self.dims.union(&other.dims).copied()).collect()
     }
 
-    /// The same seen through a reshape: dimensions that are cut or joined lie anywhere where one of them did.
+    /// The pieces seen through a reshape. Dimensions that are cut or joined are arbitrary if one of the old ones was.
     fn reshaped(self, from: &[u64], to: &[u64]) -> Option<Pieces> {
         let mut pieces = Pieces {
             dims: BTreeSet::new(),
@@ -131,7 +132,7 @@ impl Pieces {
         Some(pieces)
     }
 
-    /// The same with dimension `perm[i]` at place `i`.
+    /// The pieces with dimension `perm[i]` at place `i`.
     fn transposed(mut self, perm: &[usize]) -> Option<Pieces> {
         let place = |d: usize| perm.iter().position(|&from| from == d);
         self.dims = self
@@ -148,14 +149,14 @@ impl Pieces {
         Some(self)
     }
 
-    /// Seen through a reshape, a transpose and a reshape.
+    /// The pieces seen through a reshape, a transpose and a reshape.
     fn through(&self, from: &[u64], middle: &[u64], perm: &[usize], to: &[u64]) -> Option<Pieces> {
         let turned: Option<Vec<u64>> = perm.iter().map(|&d| middle.get(d).copied()).collect();
         let pieces = self.clone().reshaped(from, middle)?.transposed(perm)?;
         pieces.reshaped(&turned?, to)
     }
 
-    /// The part that has some indices along each dimension.
+    /// The part with the picked indices along each dimension.
     fn cut(&self, picks: &[Pick], whole: &[u64], part: &[u64]) -> Option<Pieces> {
         let mut run = None;
         let (mut dims, mut beside) = (BTreeSet::new(), Vec::new());
@@ -204,8 +205,8 @@ impl Pieces {
     }
 }
 
-/// The least ranges of dimensions of two shapes, one after another, that have as many elements; `None` without elements, or
-/// where the shapes have not as many.
+/// Pairs of ranges of dimensions of two shapes that have the same number of elements, each as small as possible, in
+/// order. `None` if a shape has no elements, or if the numbers of elements differ.
 fn blocks(from: &[u64], to: &[u64]) -> Option<Vec<(Range<usize>, Range<usize>)>> {
     if from.contains(&0) || to.contains(&0) {
         return None;
@@ -236,13 +237,14 @@ fn blocks(from: &[u64], to: &[u64]) -> Option<Vec<(Range<usize>, Range<usize>)>>
     Some(blocks)
 }
 
-/// The digits of some dimensions as those of others with as many elements; `None` where one would have to be cut unevenly.
+/// The digits of some dimensions as digits of others with the same number of elements; `None` if a digit would have to
+/// be cut unevenly.
 fn recut(
     digits: &[&Stride],
     (from, old): (&[u64], Range<usize>),
     (to, new): (&[u64], Range<usize>),
 ) -> Option<Vec<Stride>> {
-    // The digits as they count the elements, minor to major.
+    // The digits in terms of element numbers, minor to major.
     let mut all: Vec<Stride> = Vec::with_capacity(digits.len());
     for d in old.rev() {
         let mut own: Vec<Stride> = digits.iter().filter(|s| s.dim == d).map(|s| **s).collect();
@@ -293,7 +295,7 @@ fn recut(
 }
 
 impl Site<'_> {
-    /// The dimension along which all operands of an operation are its result, one after another.
+    /// The dimension along which the operands of an operation, one after another, make up its result.
     #[must_use]
     pub fn joins(&self, op: Op) -> Option<usize> {
         let data = &self.func.ops[op];
@@ -305,7 +307,7 @@ impl Site<'_> {
             return None;
         }
         let layout = self.layout(*result)?;
-        // What has named sizes is in no arena; elements of some bits are read from bytes of their own.
+        // Values with named sizes are in no arena; elements that are not whole bytes need bytes of their own.
         if !self.is_sized(*result) || !layout.elem_bits().is_multiple_of(8) {
             return None;
         }
@@ -344,17 +346,17 @@ impl Site<'_> {
         axis.filter(|&d| whole[d] == before)
     }
 
-    /// Whether the size of a value is a number.
+    /// Returns whether all sizes of a value are numbers.
     fn is_sized(&self, value: Value) -> bool {
         let ty = self.func.ty(value).as_tensor();
         ty.is_some_and(|ty| ty.shape().is_some())
     }
 
-    /// Where the result of an operation lies whose operands follow one another along a dimension and stay where they are.
-    /// `known` has where those lie that are in pieces themselves, `whole` where others do.
+    /// The place of the result of an operation whose operands follow one another along a dimension and stay where they
+    /// are. `known` gives the place of operands that are in pieces themselves, `whole` that of the others.
     ///
     /// # Errors
-    /// It cannot lie so; the text says why.
+    /// The result cannot lie so; the text says why.
     pub fn gathered(
         &mut self,
         op: Op,
@@ -417,7 +419,7 @@ impl Site<'_> {
         }
     }
 
-    /// Where a view lies, given where its root does.
+    /// The place of a view, given that of its root.
     pub fn viewed(&mut self, value: Value, root: &Pieces) -> Option<Pieces> {
         if self.root(value) == value {
             return Some(root.clone());
@@ -438,7 +440,7 @@ impl Site<'_> {
         from.through(&ends.0, &middle, &dims.perm, &ends.1)
     }
 
-    /// Where a part lies whose whole, or the root of that, is in pieces.
+    /// The place of a part whose whole, or the root of its whole, is in pieces.
     pub fn cut(&mut self, op: Op, part: &Part, root: &Pieces) -> Option<Pieces> {
         let data = &self.func.ops[op];
         let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
@@ -449,10 +451,10 @@ impl Site<'_> {
     }
 }
 
-/// Whether the row of a target lets an operation read an operand that lies in pieces.
+/// Checks that the row of a target lets an operation read an operand that lies in pieces.
 ///
 /// # Errors
-/// It does not; the text says why.
+/// The row does not let it; the text says why.
 pub fn takes_pieces(
     site: &Site<'_>,
     target: &Target,
@@ -590,7 +592,7 @@ mod tests {
             half(2, 1, 3, 1, 1),
         ];
         assert_eq!(seen, Some(with(&[0], &cut)));
-        // No digit of 6 is one of 8 and more.
+        // No digit of 6 is a digit of 8.
         let seen = own.clone().reshaped(&[3, 4, 6], &[3, 3, 8]);
         assert_eq!(seen, Some(with(&[0, 1, 2], &[])));
         assert_eq!(own.reshaped(&[3, 4, 6], &[3, 4, 0]), None);
@@ -666,7 +668,7 @@ mod tests {
             },
         ];
         assert_eq!(cut, Some(with(&[1], &steps)));
-        // What is cut of several digits lies anywhere.
+        // A dimension that is cut and has several digits becomes arbitrary.
         let digits = [
             Stride {
                 div: 5,
@@ -682,7 +684,7 @@ mod tests {
         assert_eq!(cut, Some(with(&[1, 2], &[])));
         let cut = own.cut(&[all(0), pick(None, 3, 1), all(1)], &[2, 6, 5], &[2, 5]);
         assert_eq!(cut, Some(with(&[], &[digit(0, 2, 900), digit(1, 5, 1)])));
-        // A dimension of the part that no dimension of the whole comes from repeats it.
+        // A dimension of the part that comes from no dimension of the whole repeats it.
         let cut = own.cut(&[all(0), all(1), all(2)], &[2, 6, 5], &[2, 6, 5, 3]);
         assert_eq!(cut, None);
     }

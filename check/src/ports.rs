@@ -38,14 +38,14 @@ pub(crate) fn encoding(func: &Func, value: Value) -> String {
     }
 }
 
-/// The layout of a value that has elements: without any there is nothing that could lie wrong.
+/// The layout of a value with elements; `None` for a value without any, which cannot lie wrong.
 pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
     let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
     (layout.elements() != 0).then_some(layout)
 }
 
-/// The type of a value with one size in the place of those that are unknown: which digits a layout has in
-/// the others does not depend on it.
+/// The type of a value with the size 2 for every unknown size. Which digits a layout has in the other dimensions does
+/// not depend on these sizes.
 pub(crate) fn some_size(func: &Func, value: Value) -> Option<TensorType> {
     const SOME: u64 = 2;
     let mut ty = func.ty(value).as_tensor()?.clone();
@@ -59,7 +59,8 @@ pub(crate) fn some_layout(func: &Func, value: Value) -> Option<Layout> {
     some_size(func, value)?.layout()?.ok()
 }
 
-/// Neighbouring digits of one label: how many indices share a value of it, and how many values it takes.
+/// A run of adjacent digits of one label: the number of indices that share one value of it, and the number of its
+/// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) label: usize,
@@ -67,8 +68,7 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-/// Digits that follow one another in one label count as one, as where a label between them is
-/// broadcast.
+/// Joins digits that follow one another in one label into one, as happens if a label between them is broadcast.
 pub(crate) fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! What the row of a target lets an operation read or write that is spread out in a larger buffer.
+//! The accesses that the row of a target allows an operation to a buffer that is spread out in a larger one.
 
 use crate::labels;
 use crate::site::{Site, one_run};
@@ -6,18 +6,18 @@ use optc_ir::{Freedom, FreedomClass, Label, Op, Role, Structure};
 use optc_layout::Stride;
 use optc_target::{Parts, PortRole, Row, Target};
 
-/// What an operation takes at a port of what is spread out in another buffer.
+/// The accesses that an operation allows at one port to a spread out buffer.
 pub(crate) struct Reader<'t> {
     pub(crate) row: &'t Row,
     pub(crate) parts: Parts,
     freedom: Freedom,
     at: usize,
-    /// Of an element of the first operand.
+    /// Bits of an element of the first operand.
     bits: u32,
 }
 
 impl<'t> Reader<'t> {
-    /// Of an operation whose row takes parts; `None` of a conversion, which takes all.
+    /// The reader of an operation whose row takes parts; `None` for a conversion, which takes all.
     pub(crate) fn of(
         site: &Site<'_>,
         target: &'t Target,
@@ -59,7 +59,7 @@ impl<'t> Reader<'t> {
         self.label(dim).map(|label| self.freedom.labels[label].role)
     }
 
-    /// What a dimension of the port is to the rows of targets.
+    /// The role of a dimension of the port in the words of target rows.
     pub(crate) fn role(&self, dim: usize) -> Option<PortRole> {
         let n_operands = self.freedom.operands.len();
         let label = self.label(dim)?;
@@ -71,14 +71,15 @@ impl<'t> Reader<'t> {
         self.row.take.iter().flat_map(|a| &a.one_run).copied()
     }
 
-    /// Whether each element of the result is made of those at its place.
+    /// Returns whether each element of the result is computed from the elements at the same indices.
     pub(crate) fn is_elementwise(&self) -> bool {
         let parallel = |label: &Label| label.role == Role::Parallel;
         self.freedom.class == FreedomClass::Ordered && self.freedom.labels.iter().all(parallel)
     }
 
-    /// Whether what is read has a line for each index of the other dimensions together, which are the first of the result as well: a
-    /// product whose left operand lies so, and that is not repeated over a batch.
+    /// Returns whether the operand has one line of elements for each combination of its other dimensions, and these are
+    /// the first dimensions of the result, too. This holds for the left operand of a product that is not repeated over
+    /// a batch.
     pub(crate) fn reads_lines(&self, site: &Site<'_>, op: Op) -> bool {
         let (Some(own), Some(result)) = (
             self.freedom.operands.get(self.at),
@@ -108,7 +109,8 @@ impl<'t> Reader<'t> {
             && !lines.iter().enumerate().any(repeats)
     }
 
-    /// Whether digits end in a run of one role that is long enough for others to be in several.
+    /// Returns whether digits end in a run of one role that is long enough for the other dimensions to be in several
+    /// runs.
     fn ends_in_run(&self, digits: &[Stride]) -> bool {
         let several = |row: &Row| row.contraction(self.bits)?.several_runs;
         let Some(least) = several(self.row) else {
@@ -128,10 +130,10 @@ impl<'t> Reader<'t> {
         least.saturating_mul(8) <= bits
     }
 
-    /// Whether digits are the runs that the row wants.
+    /// Checks that digits are the runs that the row wants.
     ///
     /// # Errors
-    /// The text says which dimension is none.
+    /// The text names the dimension that is not a run.
     pub(crate) fn finds_runs(&self, digits: &[Stride]) -> Result<(), String> {
         if self.ends_in_run(digits) {
             return Ok(());

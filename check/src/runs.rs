@@ -1,14 +1,14 @@
-//! Whether the ports of a contraction end in the runs of bytes that a row asks for, on a machine without tiles.
+//! Checks that the ports of a contraction end in the runs of bytes that a row wants, on a machine without tiles.
 
 use crate::digits::digits;
 use crate::ports::{layout_of, ports};
 use optc_ir::{Freedom, Func, Op, Value};
 use optc_target::{Alternative, PortRole, PortRule, Row};
 
-/// Looks at each port of a contraction by itself.
+/// Checks each port of a contraction by itself.
 ///
 /// # Errors
-/// The port and what it ends in, in words.
+/// The port and the digits that it ends in, in words.
 pub(crate) fn check(func: &Func, op: Op, freedom: &Freedom, row: &Row) -> Result<(), String> {
     let values = ports(func, op);
     let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
@@ -26,7 +26,7 @@ pub(crate) fn check(func: &Func, op: Op, freedom: &Freedom, row: &Row) -> Result
             continue;
         };
         let role = |dim: usize| role_of(freedom, port, dim);
-        // Digits from the minor end, and all that the port has, as roles and extents.
+        // The digits of the port from the minor end, and of these the extents longer than 1, as roles.
         let all = digits(&layout)?;
         let long = all.iter().rev().filter(|p| 1 < p.count);
         let minor: Vec<(PortRole, u64)> = long.map(|p| (role(p.dim), p.count)).collect();
@@ -41,7 +41,7 @@ pub(crate) fn check(func: &Func, op: Op, freedom: &Freedom, row: &Row) -> Result
     Ok(())
 }
 
-/// Whether digits from the minor end are as a port takes them.
+/// Returns whether digits, from the minor end, end as the port takes them.
 fn ends(
     minor: &[(PortRole, u64)],
     bits: u32,
@@ -73,7 +73,7 @@ fn ends(
     if long_enough(run, is_all(last)) {
         return Ok(());
     }
-    // Only where the sizes have such a run is it asked for.
+    // A run is wanted only if the sizes of the port allow one.
     let possible = minor.iter().any(|&(role, _)| {
         let own = minor.iter().filter(|(other, _)| *other == role);
         may_end(role) && long_enough(product(&mut own.map(|(_, n)| *n)), is_all(role))
@@ -87,7 +87,7 @@ fn ends(
     }
 }
 
-/// What a dimension of a port is in a contraction.
+/// The role of a dimension of a port in a contraction.
 fn role_of(freedom: &Freedom, port: usize, dim: usize) -> PortRole {
     let n_operands = freedom.operands.len();
     let labels = match port.checked_sub(n_operands) {

@@ -1,4 +1,4 @@
-//! Who reads and writes the buffers of a function, and in which layouts.
+//! Readers, writers and layouts of the buffers of a function.
 
 use crate::known::known_values;
 use optc_ir::analysis::live_ops;
@@ -14,28 +14,28 @@ use std::rc::Rc;
 /// A reader of a value: the operation, the number of its operand, and the view that it reads.
 pub type Use = (Op, usize, Value);
 
-/// Who reads and writes the buffers of one function, and in which layouts.
+/// The readers, writers and layouts of the buffers of one function.
 pub struct Site<'a> {
     /// The function.
     pub func: &'a Func,
-    /// What its operations are.
+    /// The declarations of its operations.
     pub registry: &'a Registry,
-    /// The value whose buffer a view looks at; other values are their own.
+    /// The value whose buffer a view reads; the value itself if it is not a view.
     roots: SideTable<Value, Value>,
-    /// The readers of each buffer that are no views.
+    /// The readers of each buffer, views excluded.
     uses: SideTable<Value, Vec<Use>>,
-    /// Whether something wants the buffer of a value for itself.
+    /// True if some user wants the value's buffer to itself.
     whole: SideTable<Value, bool>,
     known: SideTable<Value, bool>,
     layouts: SideTable<Value, Option<Rc<Layout>>>,
     parts: SideTable<Op, Rc<[Part]>>,
-    /// The root that a result is a part of, by a split or its like.
+    /// The root that a result is a part of, by a split or a similar operation.
     parents: SideTable<Value, Option<Value>>,
     numbers: Option<StandIns>,
 }
 
 impl<'a> Site<'a> {
-    /// Of a function whose operations have these effects.
+    /// Collects the readers and layouts of a function whose operations have these effects.
     #[must_use]
     pub fn new(func: &'a Func, registry: &'a Registry, effects: &Effects<'_>) -> Site<'a> {
         let open = |v: Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
@@ -125,7 +125,7 @@ impl<'a> Site<'a> {
         self.layouts[value] = layout.map(Rc::new);
     }
 
-    /// Whether an operation wants its operands in buffers of their own: nothing is known of it, or it runs functions.
+    /// Returns whether an operation wants its operands in buffers of their own: it is a barrier, or runs functions.
     pub(crate) fn wants_whole(&self, op: Op) -> bool {
         let data = &self.func.ops[op];
         let decl = self.registry.get(&data.name);
@@ -135,7 +135,7 @@ impl<'a> Site<'a> {
             || (!converts && matches!(class, None | Some(FreedomClass::Barrier)))
     }
 
-    /// The value whose buffer this one looks at.
+    /// The value whose buffer this one reads.
     #[must_use]
     pub fn root(&self, value: Value) -> Value {
         self.roots[value]
@@ -147,25 +147,25 @@ impl<'a> Site<'a> {
         &self.uses[root]
     }
 
-    /// Whether the caller, a function that is run or an operation of which nothing is known wants the buffer of a root.
+    /// Returns whether the caller, a function that is run, or a barrier wants the buffer of a root.
     #[must_use]
     pub fn is_wanted_whole(&self, root: Value) -> bool {
         self.whole[root]
     }
 
-    /// Whether a value is a constant, or computed of these alone.
+    /// Returns whether a value is a constant or computed from constants alone.
     #[must_use]
     pub fn is_known(&self, value: Value) -> bool {
         self.known[value]
     }
 
-    /// The layout of a value; a number stands for each of its sizes that has only a name.
+    /// The layout of a value; a stand-in replaces each size that has only a name.
     #[must_use]
     pub fn layout(&self, value: Value) -> Option<&Layout> {
         self.layouts[value].as_deref()
     }
 
-    /// The buffer of a root where it has one of its own.
+    /// The buffer of a root if it has one of its own.
     #[must_use]
     pub fn own(&self, root: Value) -> Option<Spread> {
         Some(Spread::of(self.layout(root)?.positions()))
@@ -180,7 +180,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether the row of an operation takes parts at all.
+    /// Returns whether the row of an operation takes parts at all.
     #[must_use]
     pub fn has_parts(&self, target: &Target, op: Op) -> bool {
         let decl = self.registry.get(&self.func.ops[op].name);
@@ -194,13 +194,13 @@ impl<'a> Site<'a> {
         Rc::clone(&self.parts[op])
     }
 
-    /// The root that a value is a part of, by a split or its like.
+    /// The root that a value is a part of, by a split or a similar operation.
     #[must_use]
     pub fn parent(&self, value: Value) -> Option<Value> {
         self.parents[value]
     }
 
-    /// Where the compact buffer of the part at a port lies, given where the whole's does.
+    /// The place of the compact buffer of the part at a port, given the place of the whole.
     pub fn spread(&mut self, op: Op, part: &Part, whole: &Spread) -> Option<Spread> {
         let data = &self.func.ops[op];
         let (small, large) = (part.part.value(data)?, part.whole.value(data)?);
@@ -212,7 +212,7 @@ impl<'a> Site<'a> {
             .flatten()
     }
 
-    /// A number for a size.
+    /// A stand-in for a size.
     pub(crate) fn number(&mut self, dim: &Dim) -> Option<u64> {
         self.numbers.as_mut()?.number(dim)
     }
@@ -233,7 +233,8 @@ impl<'a> Site<'a> {
         part.dims.iter().map(pick).collect()
     }
 
-    /// Whether two parts of one whole have no element in common: along some dimension they are apart.
+    /// Returns whether two parts of one whole have no element in common: their ranges are disjoint along some
+    /// dimension.
     pub fn apart(&mut self, a: (Op, &Part), b: (Op, &Part)) -> bool {
         let (Some(p), Some(q)) = (self.box_of(a.0, a.1), self.box_of(b.0, b.1)) else {
             return false;
@@ -243,7 +244,7 @@ impl<'a> Site<'a> {
         p.len() == q.len() && p.iter().zip(&q).any(beside)
     }
 
-    /// The first and last index in each dimension of the whole.
+    /// The first and last index of a part in each dimension of the whole.
     fn box_of(&mut self, op: Op, part: &Part) -> Option<Vec<(u64, u64)>> {
         let small = part.part.value(&self.func.ops[op])?;
         let shape = self.layout(small)?.shape().to_vec();
@@ -258,7 +259,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Whether digits, major to minor, are one stretch of even steps.
+/// Returns whether digits, major to minor, step evenly as one run.
 pub(crate) fn one_run<'s>(digits: impl Iterator<Item = &'s Stride>) -> bool {
     let digits: Vec<&Stride> = digits.collect();
     digits.windows(2).all(|pair| {

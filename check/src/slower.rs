@@ -1,4 +1,4 @@
-//! What an operation costs by which dimensions are innermost at its ports, on a machine without tiles.
+//! The cost of an operation by the innermost dimensions of its ports, on a machine without tiles.
 
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
@@ -8,7 +8,7 @@ use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, FreedomClass, Func, Op};
 use optc_target::{Row, When};
 
-/// The sum of what the row says of the ports, at these sizes.
+/// The sum of the prices that the row states for the ports, at these sizes.
 pub(crate) fn price(
     func: &Func,
     op: Op,

@@ -1,4 +1,4 @@
-//! What a program still moves, in the exclusive classes of the statistics.
+//! Statistics of a program: the bytes that it still moves, in exclusive classes.
 
 use crate::amount::{Amount, bytes_of};
 pub use crate::known::known_values;
@@ -18,7 +18,7 @@ use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use optc_target::Target;
 use std::sync::Arc;
 
-/// Counts and bytes; see `docs/stats.md` for what counts as what.
+/// Counts and bytes; `docs/stats.md` defines the classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Live operations, constants left out.
@@ -33,18 +33,18 @@ pub struct Stats {
     pub layout_convert: u64,
     /// Operations that only rearrange and are no view.
     pub movement_ops: u64,
-    /// Bytes they read plus write, padding included, and [`priced_bytes`](Stats::priced_bytes).
+    /// Bytes that these operations read plus write, padding included, plus [`priced_bytes`](Stats::priced_bytes).
     pub movement_bytes: u64,
-    /// Bytes that operations move by themselves, by the prices of the target's alternatives that take their layouts.
+    /// Bytes that operations move by themselves: the prices of the target's alternatives that take their layouts.
     pub priced_bytes: u64,
-    /// On a machine without tiles: what operations take longer in the orders of their ports, in bytes of a conversion that
-    /// takes as long, by the prices of the target's alternatives that take them. Nothing moves.
+    /// On a machine without tiles: the extra time of operations in the orders of their ports, by the prices of the
+    /// target's alternatives that take them. The unit is bytes of a conversion that takes as long; nothing moves.
     pub slower_bytes: u64,
     /// Split, slice, concat, pad, gather and scatter that move data.
     pub copy_ops: u64,
-    /// Bytes they read plus write of what is really touched.
+    /// Bytes that these operations read plus write, of the elements that they touch.
     pub copy_bytes: u64,
-    /// Expand and tile that really repeat.
+    /// Expand and tile that repeat elements.
     pub expand_ops: u64,
     /// Bytes they read plus write.
     pub expand_bytes: u64,
@@ -52,21 +52,21 @@ pub struct Stats {
     pub constant_movement_ops: u64,
     /// Bytes moved at compile time.
     pub constant_movement_bytes: u64,
-    /// Bytes without elements of stored values, see [`padding`](crate::padding).
+    /// Bytes of stored values that hold no element, see [`padding`](crate::padding).
     pub padding_bytes: u64,
-    /// The figures in bytes as polynomials in the program's unknown sizes: those above are their
-    /// numbers at the bound sizes.
+    /// The figures in bytes as polynomials in the program's unknown sizes. The figures above are their values at the
+    /// bound sizes.
     pub polynomials: Polynomials,
 }
 
-/// The figures in bytes of [`Stats`], as polynomials; `None` where a layout has none.
+/// The figures in bytes of [`Stats`], as polynomials; `None` if a layout has none.
 ///
-/// What moves only where a size is more than 1 has the factor `min(1,n-1)`.
+/// Bytes that move only if a size `n` is more than 1 have the factor `min(1,n-1)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Polynomials {
     /// Of `movement_bytes`.
     pub movement: Option<Size>,
-    /// Of `priced_bytes`, which are in `movement_bytes`.
+    /// Of `priced_bytes`, which are part of `movement_bytes`.
     pub priced: Option<Size>,
     /// Of `slower_bytes`.
     pub slower: Option<Size>,
@@ -107,8 +107,8 @@ impl Polynomials {
     }
 }
 
-/// The names of a module's unknown sizes and the sizes they have where costs are compared, in order of
-/// appearance; sizes without a name are [`NAMELESS`].
+/// The names of a module's unknown sizes, in order of appearance, and the numbers at which costs are compared. Sizes
+/// without a name are [`NAMELESS`].
 #[must_use]
 pub fn bound_sizes(module: &Module, sizes: &SizeTable) -> IndexMap<Arc<str>, u64> {
     let mut found = IndexMap::new();
@@ -130,14 +130,14 @@ pub fn bound_sizes(module: &Module, sizes: &SizeTable) -> IndexMap<Arc<str>, u64
 }
 
 impl Stats {
-    /// Counts a module, every unknown size being [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING).
-    /// Values nothing uses do not count.
+    /// Counts a module, every unknown size being [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING). Values without
+    /// users do not count.
     #[must_use]
     pub fn of(module: &Module, registry: &Registry) -> Stats {
         Stats::at(module, registry, &SizeTable::default())
     }
 
-    /// Counts a module at these sizes of names. Values nothing uses do not count.
+    /// Counts a module at these sizes of names. Values without users do not count.
     #[must_use]
     pub fn at(module: &Module, registry: &Registry, sizes: &SizeTable) -> Stats {
         let module = &*named_sizes(module, registry);
@@ -162,7 +162,7 @@ impl Stats {
         counter.finish()
     }
 
-    /// Counts a module whose layouts this target chose, if it did: what the alternatives of its rows cost too.
+    /// Counts a module with the prices of this target's alternatives added, if this target chose the layouts.
     #[must_use]
     pub fn on(module: &Module, registry: &Registry, sizes: &SizeTable, target: &Target) -> Stats {
         let mut stats = Stats::at(module, registry, sizes);
@@ -184,7 +184,7 @@ impl Stats {
         stats
     }
 
-    /// What a choice of layouts costs but for copies: what is moved, padded, and takes longer, in bytes.
+    /// The cost of a choice of layouts without copies, in bytes: movement, padding and slower orders.
     #[must_use]
     pub fn layout_bytes(&self) -> u64 {
         let moved = self.movement_bytes.saturating_add(self.padding_bytes);
@@ -215,8 +215,8 @@ impl Stats {
     }
 }
 
-/// What operations cost by the prices of the target that chose a module's layouts: the number of the function, the
-/// operation, its bytes. None where another target chose them.
+/// The cost of each operation by the prices of the target that chose a module's layouts: number of the function,
+/// operation, bytes. Empty if another target chose them.
 pub(crate) fn prices(
     module: &Module,
     registry: &Registry,
@@ -242,7 +242,7 @@ pub(crate) fn prices(
     found
 }
 
-/// Padding of each stored value of a function, given what its operations move.
+/// Padding of each stored value of a function, given the bytes that its operations move.
 pub(crate) fn padded(
     func: &Func,
     registry: &Registry,
@@ -259,7 +259,7 @@ pub(crate) fn padded(
 struct Counter<'a> {
     stats: Stats,
     sizes: &'a SizeTable,
-    /// Of movement, copies, expansions and constants.
+    /// Bytes of movement, copies, expansions and constants.
     bytes: [Amount; 4],
 }
 
@@ -304,7 +304,7 @@ impl Counter<'_> {
     }
 }
 
-/// The class that a live operation counts in.
+/// The class of statistics that a live operation belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostClass {
     /// It computes, or is free.
@@ -319,18 +319,18 @@ pub enum CostClass {
     Constant,
 }
 
-/// What one live operation moves.
+/// The bytes that one live operation moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpCost {
     /// The class it counts in.
     pub class: CostClass,
     /// Bytes it reads plus writes, padding included; 0 in the class [`CostClass::Free`].
     pub bytes: u64,
-    /// Whether it is a constant or another source without operands that order matters for.
+    /// True if the operation is a constant or another source without operands whose layout matters.
     pub source: bool,
 }
 
-/// As [`OpCost`], with the bytes for all sizes.
+/// An [`OpCost`] with the bytes for all sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) class: CostClass,
@@ -338,8 +338,8 @@ pub(crate) struct Counted {
     source: bool,
 }
 
-/// What every operation of a function moves, every unknown size being
-/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for those that may go.
+/// The cost of every operation of a function, every unknown size being
+/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for dead operations.
 #[must_use]
 pub fn op_costs(
     func: &Func,
@@ -421,7 +421,7 @@ fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool, sizes: &Siz
     }
 }
 
-/// A constant that a pass laid out otherwise than its file has it is written once more.
+/// The cost of a source: a constant in another layout than that of its file is written once more.
 fn source_cost(func: &Func, op: Op) -> Counted {
     let results = func.ops[op].results.iter();
     let laid = results.filter_map(|&result| {
@@ -441,8 +441,8 @@ fn source_cost(func: &Func, op: Op) -> Counted {
     }
 }
 
-/// The bytes of an operation that moves nothing where certain sizes are 1: times a factor that is then
-/// 0, else 1.
+/// Multiplies the bytes of an operation by a factor that is 0 for the sizes at which it moves nothing (certain sizes
+/// are 1), else 1.
 fn where_it_moves(func: &Func, op: Op, registry: &Registry, amount: Amount) -> Amount {
     let factor = moving(func, op, registry).filter(|f| f.as_constant() != Some(1));
     match (&amount, factor) {
@@ -451,11 +451,11 @@ fn where_it_moves(func: &Func, op: Op, registry: &Registry, amount: Amount) -> A
     }
 }
 
-/// Names whose being 1 is told apart; an operation with more counts as moving always.
+/// The most names whose being 1 is told apart. An operation with more names counts as always moving.
 const MAX_NAMES: usize = 4;
 
-/// 1 where an operation moves something and 0 where it does not, as a polynomial in `min(1,n-1)` of the
-/// names `n` in its types; `None` where there are none, or too many.
+/// The factor of [`where_it_moves`]: 1 if an operation moves something and 0 if not, as a polynomial in `min(1,n-1)` of
+/// the names `n` in its types. `None` if there are no names, or too many.
 fn moving(func: &Func, op: Op, registry: &Registry) -> Option<Size> {
     let data = &func.ops[op];
     let decl = registry.get(&data.name)?;
@@ -495,7 +495,7 @@ fn moving(func: &Func, op: Op, registry: &Registry) -> Option<Size> {
     Some(factor)
 }
 
-/// Whether an operation moves something where these names are 1.
+/// Returns whether an operation moves something if these names are 1.
 fn moves_with(func: &Func, op: Op, decl: &dyn OpDecl, ones: &[&str]) -> Option<bool> {
     let data = &func.ops[op];
     let ty = |&v: &Value| {
@@ -537,7 +537,7 @@ fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
     }
 }
 
-/// What is moved beside the parts that lie where they are wanted.
+/// The traffic of an operation without the parts that lie in place.
 fn beside_parts(func: &Func, op: Op, traffic: Traffic, registry: &Registry) -> Traffic {
     let data = &func.ops[op];
     if in_place::is_in_pieces(data) {
@@ -568,8 +568,8 @@ fn beside_parts(func: &Func, op: Op, traffic: Traffic, registry: &Registry) -> T
     left
 }
 
-/// What the operations that stay in any layouts move: a gather that permutes, a space to depth. Bytes
-/// read plus written, without padding, at these sizes of names.
+/// Bytes that operations move in every layout, as a gather that permutes or a space to depth: bytes read plus written,
+/// without padding, at these sizes of names.
 #[must_use]
 pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -> u64 {
     let mut total = 0u64;
@@ -603,12 +603,12 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
     total
 }
 
-/// Whether an operation is a copy into another memory space, which no choice of layouts saves.
+/// Returns whether an operation is a copy into another memory space, which no choice of layouts saves.
 pub fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
     registry.structure(&func.ops[op].name) == Structure::Convert && leaves_space(func, op)
 }
 
-/// Whether the first result of an operation lies in another memory space than its first operand.
+/// Returns whether the first result of an operation lies in another memory space than its first operand.
 pub fn leaves_space(func: &Func, op: Op) -> bool {
     let data = &func.ops[op];
     let space = |value: Option<&Value>| Some(func.ty(*value?).as_tensor()?.notation.space());
@@ -621,8 +621,8 @@ fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
     ty.map_or(0, |ty| bytes_of(&ty.without_layout(), sizes).at(sizes))
 }
 
-/// The operand that an operation only rearranges, given its other operands that are constants: the other side
-/// of a product with a permutation matrix.
+/// The operand of a product that the operation only rearranges, because the other operand is a constant permutation
+/// matrix.
 pub(crate) fn permuted_operand(func: &Func, op: Op, registry: &Registry) -> Option<Value> {
     let data = &func.ops[op];
     let known = |i: usize| in_place::constant(func, *data.operands.get(i)?);

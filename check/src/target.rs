@@ -1,4 +1,4 @@
-//! Whether a target accepts the layouts of every operation, read off its rows.
+//! Checks by a target's rows that the target accepts the layouts of every operation.
 
 use crate::amount::Amount;
 use crate::codes;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// Checks that the target accepts the layouts of every operation of a module.
 ///
-/// Each diagnostic says which port is how, which row of the target wanted what, and what would help.
+/// Each diagnostic names the port and its layout, the row of the target and what it wants, and a remedy.
 #[must_use]
 pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let mut diags = Vec::new();
@@ -79,7 +79,7 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
     diags
 }
 
-/// The values that are given on by someone who wants them in a buffer of their own, and who that is.
+/// The values that some user wants in a buffer of their own, and this user in words.
 fn wanted_whole(func: &Func, registry: &Registry) -> IndexMap<Value, String> {
     let mut found = IndexMap::new();
     let is_part = |op: &Op| &*func.ops[*op].name == Subview::NAME;
@@ -118,7 +118,7 @@ fn wanted_whole(func: &Func, registry: &Registry) -> IndexMap<Value, String> {
     found
 }
 
-/// A part of a live value is read by operations that step over the rest.
+/// Checks that the readers of a part of a live value can step over the rest.
 fn check_part(
     func: &Func,
     op: Op,
@@ -141,7 +141,7 @@ fn check_part(
     })
 }
 
-/// Whether an operation runs functions of the module, by a call or in its own way.
+/// Returns whether an operation runs functions of the module, by a call or in its own way.
 pub(crate) fn runs_functions(func: &Func, op: Op) -> bool {
     func.ops[op].props.symbols().next().is_some()
 }
@@ -153,7 +153,7 @@ pub(crate) fn same_layout(a: &Func, u: Value, b: &Func, v: Value) -> bool {
     }
 }
 
-/// A call takes and gives what the function that it names declares, on every target.
+/// Checks that a call takes and returns the layouts that the function declares, on every target.
 fn check_call(func: &Func, op: Op, callee: &Func) -> Result<(), String> {
     let declared = callee.args.iter().chain(&callee.results);
     for (i, (v, &port)) in ports(func, op).into_iter().zip(declared).enumerate() {
@@ -168,7 +168,7 @@ fn check_call(func: &Func, op: Op, callee: &Func) -> Result<(), String> {
     Ok(())
 }
 
-/// The row of the target that an operation is looked up in, in words.
+/// The row of the target for an operation, in words.
 fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool) -> String {
     let data = &func.ops[op];
     let decl = registry.get(&data.name);
@@ -223,15 +223,15 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
     }
 }
 
-/// Whether the values of a function lie in the tiles of a target: all of its sizes are known.
+/// Returns whether the values of a function lie in the tiles of a target: all of its sizes must be known.
 pub(crate) fn lies_in_tiles(func: &Func, target: &Target) -> bool {
     target.is_tiled() && tiles::is_known(func)
 }
 
-/// The name of an operation, what it does, and the types of its operands and results.
+/// The name of an operation, its layout freedom, and the types of its operands and results.
 type Alike = (Arc<str>, Freedom, Vec<Type>);
 
-/// What the rows of a target say of operations; those that are alike are looked at once.
+/// Verdicts of a target's rows on operations, memoized by [`Alike`].
 pub(crate) struct Verdicts<'a> {
     registry: &'a Registry,
     target: &'a Target,
@@ -262,8 +262,8 @@ impl<'a> Verdicts<'a> {
         found
     }
 
-    /// What an operation costs by itself, at these sizes: the least price of an alternative that takes its layouts;
-    /// nothing where none does.
+    /// The cost of an operation by itself, at these sizes: the least price of an alternative that takes its layouts; 0
+    /// if none does.
     pub(crate) fn price(&mut self, func: &Func, op: Op, sizes: &SizeTable) -> Amount {
         let decl = self.registry.get(&func.ops[op].name);
         let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
@@ -297,7 +297,7 @@ impl<'a> Verdicts<'a> {
     fn check(&mut self, func: &Func, op: Op, tiled: bool) -> Result<(), String> {
         let data = &func.ops[op];
         let op_ref = func.op_ref(op);
-        // What it hands to its functions no target decides.
+        // No target decides about the values that an operation hands to its functions.
         if runs_functions(func, op) {
             return Ok(());
         }
@@ -352,7 +352,8 @@ impl<'a> Verdicts<'a> {
     }
 }
 
-/// The operation is itself over the axes in which its ports lie, so that a format without layouts can say it.
+/// Checks that the operation itself works along the axes in which its ports lie, so that a format without layouts can
+/// express it.
 fn over_axes(func: &Func, op: Op, decl: &dyn OpDecl, freedom: &Freedom) -> Result<(), String> {
     if freedom.class != FreedomClass::Ordered || all_row_major(func, op).is_ok() {
         return Ok(());
@@ -370,8 +371,8 @@ fn over_axes(func: &Func, op: Op, decl: &dyn OpDecl, freedom: &Freedom) -> Resul
     }
 }
 
-/// All ports order the labels they share alike, cut alike; with `run`, each port (that is no
-/// broadcast operand in its default) ends in a run of that many elements of one dimension.
+/// Checks that all ports have the labels that they share in one order, cut alike. With `run`, each port, except a
+/// broadcast operand in its default, must end in a run of that many elements of one dimension.
 fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
@@ -419,12 +420,12 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         let of_port = labels.get(port).map_or(&[][..], |l| l.as_slice());
         let sizes = of_port.iter().zip(layout.shape());
         let extents = sizes.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
-        // Ports that are alike in this agree with each other.
+        // Ports with the same order and extents agree with each other.
         orders.entry((order, extents)).or_insert(port);
     }
     for (i, ((a, in_a), p)) in orders.iter().enumerate() {
         for ((b, in_b), q) in orders.iter().skip(i + 1) {
-            // A cut at or above the other port's extent does not exist there.
+            // A cut at or above the other port's extent does not exist in that port.
             let shared = |x: &[Run], other: &[(usize, u64)]| -> Vec<(usize, u64)> {
                 let exists = |r: &&Run| {
                     1 < r.count && other.iter().any(|(l, n)| *l == r.label && r.div < *n)
@@ -476,7 +477,7 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> R
                 .ok_or_else(|| {
                     format!("port {port} has the contracted digits in more than one run")
                 })?;
-            // Of one kind are digits of K, of the batch, and of what one operand has by itself.
+            // Three kinds of digits: those of K, those of the batch, and those of one operand alone.
             let kind = |p: &Mode| (is_k(p), is_batch(p));
             let last = modes.last().map(kind);
             let run = modes.iter().rev().take_while(|p| Some(kind(p)) == last);
@@ -509,8 +510,8 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> R
     Ok(())
 }
 
-/// Channels first or last at the data and the result; of patches the result in any order, and the data in one that ends in a run
-/// of a patch.
+/// Checks that the channels are first or last in the data and in the result. With `patches` the result may have any
+/// order, and the data any order that ends in a run of a patch.
 fn channel_orders(func: &Func, op: Op, freedom: &Freedom, patches: bool) -> Result<(), String> {
     let values = ports(func, op);
     let data = [0, freedom.operands.len()];
@@ -558,7 +559,8 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom, patches: bool) -> Resu
     }
 }
 
-/// Whether the data of a convolution has its dimensions in an order, and innermost one of which the kernel has several elements.
+/// Returns whether the data of a convolution has its dimensions in some order, and the kernel has several elements
+/// along the innermost one.
 fn ends_in_patch(func: &Func, op: Op, layout: &Layout) -> bool {
     let data = &func.ops[op];
     let Some(kernel) = data.operands.get(1).and_then(|&w| some_size(func, w)) else {
@@ -586,8 +588,8 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
         && modes.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
 }
 
-/// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run in the data and in
-/// the weights, with the groups as a batch that is not innermost.
+/// Returns whether an operation is a 1x1 convolution that keeps the image: a contraction over the channels of a group.
+/// The channels must be one run in the data and in the weights, and the groups a batch that is not innermost.
 fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let Some(groups) = pointwise_groups(func, op, freedom) else {
         return false;
@@ -601,7 +603,7 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let outside = outside / groups;
     let in_data = channel_cuts(func, data.operands[0], 1, inside);
     let in_result = channel_cuts(func, data.results[0], 1, outside);
-    // The outputs lie in groups as in the result; what is summed lies inside of one.
+    // The outputs lie in groups as in the result; the summed channels lie inside one group.
     let outputs = channel_cuts(func, data.operands[1], 0, outside);
     let summed = channel_cuts(func, data.operands[1], 1, inside);
     match (in_data, summed, outputs, in_result) {
@@ -612,21 +614,21 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     }
 }
 
-/// Where the channels of a group lie.
+/// The digits of the channels of a group.
 struct ChannelCuts {
     /// Divisor and extent of each digit inside a group, major to minor.
     inside: Vec<(u64, u64)>,
     one_run: bool,
 }
 
-/// The digits of a dimension inside groups of `inner`; nothing where a digit lies both inside and
-/// across, the value is padded, or the groups are innermost.
+/// The digits of a dimension inside groups of `inner` elements; `None` if a digit lies both inside and across groups,
+/// the value is padded, or the groups are innermost.
 fn channel_cuts(func: &Func, value: Value, dim: usize, inner: u64) -> Option<ChannelCuts> {
     let modes = digits(&some_layout(func, value)?).ok()?;
     if modes.iter().any(|p| p.extent != p.count) {
         return None;
     }
-    // Per digit: whether it is of the dimension, whether it is across groups, its divisor and its extent.
+    // Per digit: is it of the dimension, is it across groups, its divisor and its extent.
     let mut all: Vec<(bool, bool, u64, u64)> = Vec::new();
     for p in &modes {
         let end = p.div.checked_mul(p.count)?;

@@ -1,19 +1,21 @@
-//! Validates a fold: both programs compute the same, by the witness that the pass gave.
+//! Validates a fold: proves by the pass's witness that both programs compute the same.
 //!
-//! The folded program is walked once, which gives each of its values as an element map of an argument, of a
-//! constant, or of the result of an operation that computes. Then the original is walked, with the witness in
-//! the place of trust:
+//! The folded program is walked once. The walk describes each of its values as an element map of an argument, of a
+//! constant, or of the result of an operation that computes. Then the original is walked, and the witness, which is not
+//! trusted, says which values to compare:
 //!
-//! 1. an argument is the argument of the same number;
-//! 2. an operation that computes stands for the one that the witness names: the same name and attributes, results
-//!    of the same sizes in the same memory spaces, and of each operand the same element map of the same source;
-//! 3. a rearrangement is one more step of a map, a conversion none, and maps are compared as functions;
-//! 4. operations that do more than give results stand for each other one to one and in order; what is pure may
-//!    stand for several, be there several times, or be left out where nothing reads it;
-//! 5. the function returns the same values, and every live value is where the witness says, in that layout.
+//! 1. An argument is the argument of the same number.
+//! 2. An operation that computes corresponds to the one that the witness names: the same name and attributes, results
+//!    of the same sizes in the same memory spaces, and for each operand the same element map of the same source.
+//! 3. A rearrangement is one more step of a map, a conversion is none, and maps are compared as functions.
+//! 4. Operations with effects correspond one to one and in order. A pure operation may correspond to several, be there
+//!    several times, or be left out if nothing reads it.
+//! 5. The function returns the same values, and every live value is where the witness says, in the layout that it
+//!    states.
 //!
-//! Views are legal and shapes agree by [`verify`](optc_ir::verify::verify), which must have accepted both; that the target
-//! accepts the layouts is [`check_target`]'s to say. The search shares none of this: no candidates, no rules, no costs.
+//! [`verify`](optc_ir::verify::verify) must have accepted both programs: it ensures that views are legal and shapes
+//! agree. [`check_target`] decides whether the target accepts the layouts. The search shares none of this: no
+//! candidates, no rules, no costs.
 
 use crate::certificate::Certificate;
 use crate::codes;
@@ -36,8 +38,8 @@ use optc_ops::Subview;
 use optc_target::Target;
 use std::borrow::Cow;
 
-/// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
-/// accepts the result, it moves the bytes that are stated, and the witness proves it.
+/// Accepts or refuses a folded module by its certificate. The digests must be those of the programs, the target must
+/// accept the result, the result must move the stated number of bytes, and the witness must prove the fold.
 ///
 /// # Errors
 /// Every point at which the folded module does not follow the original, the target or the
@@ -94,7 +96,7 @@ pub fn check(
 /// Accepts a folded module if the witness proves that it computes what the original does.
 ///
 /// # Errors
-/// Of each function the first point at which it does not.
+/// The first point at which it does not, for each function.
 pub fn validate(
     original: &Module,
     folded: &Module,
@@ -132,7 +134,7 @@ pub fn validate(
         let proved = Proof::new(a, b, &functions, registry, (&effects.0, &effects.1))
             .and_then(|mut proof| proof.run(stated));
         diags.extend(proved.err().map(|diag| *diag));
-        // The boundary of a function that something names is compared where it is named.
+        // The boundary of a function that an operation names is compared at that operation.
         if !named.contains(&*a.name) {
             diags.extend(boundary(a, b, stated).err().map(|diag| *diag));
         }
@@ -145,7 +147,8 @@ fn space(func: &Func, value: Value) -> Option<u32> {
     func.ty(value).as_tensor().map(|ty| ty.notation.space())
 }
 
-/// Arguments and results keep the layouts and memory spaces that they declare, but for those of which something else is stated.
+/// Checks that arguments and results keep the layouts and memory spaces that they declare, except those of which the
+/// witness states otherwise.
 fn boundary(a: &Func, b: &Func, stated: &FuncWitness) -> Result<(), Box<Diagnostic>> {
     let mut said: IndexMap<End, Option<&str>> = IndexMap::new();
     for (end, layout) in &stated.boundary {
@@ -196,10 +199,10 @@ fn mismatch(message: String) -> Diagnostic {
     Diagnostic::error(codes::CERTIFICATE_MISMATCH, message)
 }
 
-/// Where a value's elements come from.
+/// The source of a value's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// This argument or computed value of the folded function, or one that is proved to be computed alike.
+    /// An argument or computed value of the folded function, or another one that is proved to be computed alike.
     Computed(Value),
     /// The constant with this number in [`Numbers`].
     Constant(usize),
@@ -212,25 +215,25 @@ enum Source {
 struct Seen {
     source: Source,
     map: Option<ElementMap>,
-    /// The steps, for sizes that have no numbers and chains without a map: a number of [`Numbers`].
+    /// The steps, for sizes that have no numbers and for chains without a map: a number in [`Numbers`].
     steps: usize,
 }
 
-/// What a rearrangement is of, its shape and permutation, and the sizes that it gives.
+/// A rearrangement as a key: its source, the source's shape, the permutation, and the resulting sizes.
 type Reshape = (Source, Vec<Dim>, Vec<usize>, Vec<Dim>);
 
-/// What both programs number alike.
+/// Numbers that both programs share.
 struct Numbers {
     /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
     steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
-    /// Constants: they are compared by what they are, not by where they stand.
+    /// Constants, compared by their contents and not by their position.
     constants: IndexSet<String>,
-    /// Rearrangements of which no map is known, with what they are made from and their numbers.
+    /// Rearrangements without a known map, with their operands and numbers.
     reshapes: IndexMap<Reshape, Vec<(Seen, usize)>>,
     reshape_count: usize,
-    /// What stands for sizes; `None` where they are too large.
+    /// Stand-ins for sizes; `None` if the sizes are too large.
     sizes: Option<StandIns>,
-    /// What stands for a `?` of a source.
+    /// Stand-ins for each `?` of a source.
     open: IndexMap<(Source, usize), u64>,
 }
 
@@ -246,7 +249,7 @@ impl Numbers {
         }
     }
 
-    /// The extents of a source's value in numbers.
+    /// The extents of a source's value as numbers.
     fn shape(&mut self, source: Source, dims: &[Dim]) -> Option<Vec<u64>> {
         let sizes = self.sizes.as_mut()?;
         let number = |(at, dim): (usize, &Dim)| match (dim, self.open.get(&(source, at)).copied()) {
@@ -261,7 +264,7 @@ impl Numbers {
         dims.iter().enumerate().map(number).collect()
     }
 
-    /// The map of a rearrangement of a value of this shape; `None` where its sizes do not follow.
+    /// The map of a rearrangement of a value of this shape; `None` if its sizes do not follow.
     fn view(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
         let sizes = self.sizes.as_mut()?;
         let shape = sizes.complete(&view.shape, from)?;
@@ -316,7 +319,7 @@ impl Seen {
     }
 }
 
-/// The values of one function as far as they are known.
+/// The values of one function as far as the walk knows them.
 struct Walk<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -347,7 +350,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// What every operation but those that compute gives.
+    /// Describes the results of an operation that does not compute.
     fn follow(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         match self.kinds.of(op) {
@@ -407,7 +410,8 @@ struct Proof<'a> {
     registry: &'a Registry,
     left: Walk<'a>,
     right: Walk<'a>,
-    /// Of a value of the folded function that is computed more than once, the first one that is proved to be the same.
+    /// For a value of the folded function that is computed more than once: the first value that is proved to be the
+    /// same.
     first: SideTable<Value, Option<Value>>,
     numbers: Numbers,
     effects: (&'a Effects<'a>, &'a Effects<'a>),
@@ -415,7 +419,7 @@ struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Walks the folded function: what its operations compute is new.
+    /// Walks the folded function. Each result of an operation that computes is a new source.
     fn new(
         a: &'a Func,
         b: &'a Func,
@@ -447,8 +451,8 @@ impl<'a> Proof<'a> {
         })
     }
 
-    /// Whether an operation of the folded program and the functions that it runs have one layout for each value that they share,
-    /// and one order where a port has the values of all rounds.
+    /// Returns whether an operation of the folded program and the functions that it runs use one layout for each value
+    /// that they share, and one order if a port holds the values of all rounds.
     fn agrees(&self, op: Op) -> bool {
         let of_name = |name: &str| self.functions.get(name).copied();
         let Some(site) = Site::of(self.right.func, op, self.registry, of_name) else {
@@ -468,7 +472,7 @@ impl<'a> Proof<'a> {
                 if joint.axis.is_none() {
                     return same_layout(func, first, whole, value);
                 }
-                // Rounds read and write their parts; only an order can be another one.
+                // Rounds read and write their parts; only the order can differ.
                 match (&order, order_of(whole, value)) {
                     (Some(order), Some(whole)) => joint.of_one_round(&whole) == *order,
                     _ => true,
@@ -492,7 +496,7 @@ impl<'a> Proof<'a> {
         let pairs = self.pairs(stated)?;
         for &op in &a.body {
             match self.left.kinds.of(op) {
-                // Whatever reads a result of an operation that nothing stands for finds nothing known.
+                // A reader of a result of an operation that nothing corresponds to finds nothing known.
                 Kind::Compute => {
                     for &by in &pairs[op] {
                         self.stands_for(op, by)?;
@@ -506,7 +510,8 @@ impl<'a> Proof<'a> {
         stated.values.iter().try_for_each(|held| self.holds(held))
     }
 
-    /// What operations that compute read and give, and what the function returns: each has a line.
+    /// Checks that each operand and result of an operation that computes, and each value that the function returns, has
+    /// a line in the witness.
     fn every_live_value(
         &self,
         stated: &FuncWitness,
@@ -552,8 +557,8 @@ impl<'a> Proof<'a> {
         Ok(())
     }
 
-    /// Of each operation of the original those that the witness names. What does more than give results is
-    /// in both functions once, in one order.
+    /// The operations that the witness names for each operation of the original. An operation with effects is in both
+    /// functions once, in one order.
     fn pairs(&self, stated: &FuncWitness) -> Result<SideTable<Op, Vec<Op>>, Box<Diagnostic>> {
         let (a, b) = (self.left.func, self.right.func);
         let mut pairs: SideTable<Op, Vec<Op>> = SideTable::new(Vec::new());
@@ -646,7 +651,7 @@ impl<'a> Proof<'a> {
                 return refuse(format!("result {i} of `{}` is of another type", q.name));
             }
             match &self.left.seen[u] {
-                // It is computed once more, of the same operands.
+                // The operation computes the same value again, from the same operands.
                 Some(Seen {
                     source: Source::Computed(first),
                     ..
@@ -668,7 +673,7 @@ impl<'a> Proof<'a> {
         Ok(())
     }
 
-    /// What the witness says of one live value, against the folded function itself.
+    /// Checks the witness's line of one live value against the folded function.
     fn holds(&self, held: &Holder) -> Result<(), Box<Diagnostic>> {
         let (a, b) = (self.left.func, self.right.func);
         let stated = |what: String| {
@@ -717,7 +722,7 @@ impl<'a> Proof<'a> {
             }
     }
 
-    /// What is seen of a value of the folded function, from the first one that is computed so.
+    /// The description of a value of the folded function in terms of the first value that is computed alike.
     fn known<'s>(&self, seen: &'s Seen) -> Cow<'s, Seen> {
         let first = match seen.source {
             Source::Computed(value) => self.first[value],
@@ -733,7 +738,7 @@ impl<'a> Proof<'a> {
     }
 }
 
-/// Whether two values have the same sizes and elements; of what is no tensor, the same type.
+/// Returns whether two values have the same sizes and element type; for values that are not tensors, the same type.
 fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
     match (a.ty(u).as_tensor(), b.ty(v).as_tensor()) {
         (Some(x), Some(y)) => x.dims == y.dims && x.dtype == y.dtype,
@@ -742,7 +747,7 @@ fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
     }
 }
 
-/// The name and the attributes of an operation; of a part that stays where it is, those of the copy of its elements.
+/// The name and the attributes of an operation; for a part that stays in place, those of the copy of its elements.
 fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
     match name {
         Subview::NAME => Subview::as_copy(props.clone()),
@@ -750,8 +755,8 @@ fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
     }
 }
 
-/// Whether two operations have the same attributes: a value that is built and the same value that is
-/// read from text may be kept in two ways, and are written in one.
+/// Returns whether two operations have the same attributes. One value may be kept in two ways, as built and as read
+/// from text, but it is printed in one way only.
 fn same_props(a: &AttrDict, b: &AttrDict) -> bool {
     a == b || props_text(a) == props_text(b)
 }
@@ -761,7 +766,8 @@ fn props_text(props: &AttrDict) -> String {
     props.iter().map(text).collect()
 }
 
-/// The dimensions of a value that are longer than 1, major to minor, where its layout is their order.
+/// The dimensions of a value that are longer than 1, major to minor; `None` if its layout is not an order of
+/// dimensions.
 fn order_of(func: &Func, value: Value) -> Option<Vec<usize>> {
     let ty = func.ty(value).as_tensor()?;
     let mut order = ty.notation.order(ty.rank())?;

@@ -1,4 +1,4 @@
-//! What a pass states about a fold: where each live value of the original is in the folded program.
+//! A pass's statement about a fold: the place of each live value of the original in the folded program.
 
 use crate::codes;
 use crate::stats::leaves_space;
@@ -10,12 +10,12 @@ use optc_ir::{
 use std::fmt;
 use std::fmt::Write as _;
 
-/// A value by its place, since names and numbers of values are no part of what a program computes.
+/// A value named by its place. Names and numbers of values are no part of what a program computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// An argument of the function, counted from 0.
     Arg(usize),
-    /// The operation with this position in the body, and which of its results.
+    /// The result with the second number of the operation at the first position in the body.
     Result(usize, usize),
 }
 
@@ -37,7 +37,7 @@ impl Place {
         Some(Place::Result(op.parse().ok()?, result.parse().ok()?))
     }
 
-    /// The value at this place; `None` where the function has none.
+    /// The value at this place; `None` if the function has none.
     #[must_use]
     pub fn value(self, func: &Func) -> Option<Value> {
         match self {
@@ -64,7 +64,7 @@ impl Places {
         Places { position }
     }
 
-    /// The place of a value; `None` of one whose operation is not in the body.
+    /// The place of a value; `None` if its operation is not in the body.
     pub(crate) fn of(&self, func: &Func, value: Value) -> Option<Place> {
         match func.values[value].def {
             ValueDef::Arg(i) => Some(Place::Arg(i)),
@@ -87,11 +87,11 @@ pub struct Holder {
     pub value: Place,
     /// The value that holds it.
     pub by: Place,
-    /// The layout in which it does, as text.
+    /// The layout of `by`, as text.
     pub layout: String,
-    /// Where the elements come from: an argument, a constant or the result of an operation that computes.
+    /// The source of the elements: an argument, a constant or the result of an operation that computes.
     pub root: Place,
-    /// The rearrangements from there, as text; none where `by` is `root`, or a conversion of it.
+    /// The rearrangements from `root` to `by`, as text; empty if `by` is `root` or a conversion of it.
     pub map: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl End {
         }
     }
 
-    /// The value that a function takes or gives there.
+    /// The value that a function takes or returns at this end.
     #[must_use]
     pub fn value(self, func: &Func) -> Option<Value> {
         match self {
@@ -131,37 +131,37 @@ impl End {
     }
 }
 
-/// What a pass states about one function.
+/// A pass's statement about one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FuncWitness {
-    /// Its name, special characters escaped.
+    /// The name of the function, special characters escaped.
     pub name: String,
-    /// The arguments and results that need not keep the layouts that the original declares: `None` for one that is free, else the
-    /// layout that was asked for, as text.
+    /// The arguments and results that need not keep the layouts that the original declares: `None` for a free one, else
+    /// the layout that was asked for, as text.
     pub boundary: Vec<(End, Option<String>)>,
-    /// Operations that compute, by their positions: of the original, of the folded function.
+    /// Operations that compute, by their positions: in the original, in the folded function.
     pub operations: Vec<(usize, usize)>,
-    /// The live values: what operations that compute read and give, and what the function returns.
+    /// The live values: operands and results of operations that compute, and the values that the function returns.
     pub values: Vec<Holder>,
 }
 
-/// What a pass states about a fold, function by function.
+/// A pass's statement about a fold, function by function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// In the order of the module.
     pub funcs: Vec<FuncWitness>,
 }
 
-/// What an operation is to a proof about where values are.
+/// The kinds of operations that a proof about places distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// It writes the same elements in another layout of the same memory space.
     Convert,
     /// Its result has the elements of its operand at other indices.
     Rearrange,
-    /// It has no operands and gives the same each time.
+    /// It has no operands and gives the same result each time.
     Constant,
-    /// Anything else; a move into another memory space too.
+    /// Anything else, moves into another memory space included.
     Compute,
 }
 
@@ -180,8 +180,8 @@ fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
     }
 }
 
-/// What the operations of one function are: asked of each once, since a split into many parts is asked for
-/// each of them.
+/// The kind of each operation of one function. Each is determined once: a split into many parts is looked up for every
+/// part.
 pub(crate) struct Kinds<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -201,7 +201,7 @@ impl<'a> Kinds<'a> {
         self.of[op]
     }
 
-    /// Where the elements of a value come from, and the rearrangements from there to it.
+    /// The source of a value's elements, and the rearrangements from the source to the value.
     pub(crate) fn origin(&self, value: Value) -> (Value, Vec<String>) {
         let func = self.func;
         let (mut at, mut steps) = (value, Vec::new());
@@ -242,8 +242,8 @@ fn step(func: &Func, op: Op, registry: &Registry) -> String {
 }
 
 impl FuncWitness {
-    /// Of operations that stand for each other, of which those are named that compute, and of values that hold each other,
-    /// in any order.
+    /// The witness for pairs of operations and of values, in any order. Of the operations only those that compute are
+    /// stated.
     #[must_use]
     pub fn of(
         original: &Func,
@@ -290,8 +290,8 @@ impl FuncWitness {
         }
     }
 
-    /// The same with what is said about arguments and results: whether each is free. One that is not keeps its layout, or has the one
-    /// that was asked for.
+    /// Adds statements about arguments and results, each with whether it is free. An end that is not free keeps its
+    /// layout, or has the layout that was asked for.
     #[must_use]
     pub fn with_boundary(mut self, original: &Func, folded: &Func, ends: &[(End, bool)]) -> Self {
         let state = |&(end, free): &(End, bool)| {
@@ -307,7 +307,8 @@ impl FuncWitness {
         self
     }
 
-    /// Of two functions with the same operations that compute in the same order: what a fold leaves in its place.
+    /// The witness of two functions whose operations that compute are the same in the same order, as after a fold that
+    /// leaves them in place.
     #[must_use]
     pub fn in_step(original: &Func, folded: &Func, registry: &Registry) -> FuncWitness {
         let computing = |func: &Func| -> Vec<Op> {
@@ -386,11 +387,11 @@ impl FuncWitness {
     }
 }
 
-/// What is written of an argument or result that may have any layout.
+/// The word in place of a layout for an argument or result that may have any layout.
 const FREE: &str = "free";
 
 impl Witness {
-    /// [`FuncWitness::in_step`] of the functions of two modules.
+    /// The witness of two modules, function by function, see [`FuncWitness::in_step`].
     #[must_use]
     pub fn in_step(original: &Module, folded: &Module, registry: &Registry) -> Witness {
         let both = original.funcs.iter().zip(&folded.funcs);
@@ -401,7 +402,7 @@ impl Witness {
         }
     }
 
-    /// The lines of a certificate.
+    /// Prints the lines of a certificate.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -412,7 +413,7 @@ impl Witness {
     /// Reads the lines of a certificate.
     ///
     /// # Errors
-    /// A line is none of a witness.
+    /// A line is not a line of a witness.
     pub fn from_text<'t>(lines: impl Iterator<Item = &'t str>) -> Result<Witness, Box<Diagnostic>> {
         let mut witness = Witness::default();
         for line in lines {

@@ -1,10 +1,10 @@
-//! Operations of one order at all ports: these number their tiles alike.
+//! Checks operations with one order at all ports: the ports must number their tiles alike.
 
 use super::port::{Port, changing};
 use crate::labels::{extent, labelled, labels_of};
 use optc_ir::{Freedom, Func, Value};
 
-/// Ports that have the same labels number their tiles alike, and have the same labels in lanes and rows.
+/// Checks that ports with the same labels number their tiles alike and have the same labels in lanes and rows.
 pub(super) fn common(
     func: &Func,
     values: &[Value],
@@ -28,7 +28,7 @@ pub(super) fn common(
             .map(|l| (l, extent(func, values, freedom, i, l)))
             .collect();
         let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
-            // Of a slice, a pad or a concat the extents of what is worked along differ.
+            // At a slice, a pad or a concat the extents of the dimension worked along differ.
             let same = |(_, other): &&(_, usize)| {
                 labels_of(freedom, *other) == labels_of(freedom, i) && !long(*other).is_empty()
             };
@@ -110,8 +110,8 @@ pub(super) fn common(
     Ok(())
 }
 
-/// Whether two ports of other extents have the labels of both in one order: in the lanes, in the rows and behind them.
-/// Of a part, with the labels that it cuts, also whether its tiles are tiles of the whole.
+/// Checks that two ports with different extents have their common labels in one order: in the lanes, in the rows and
+/// behind them. For a part, with the labels that it cuts, also checks that its tiles are tiles of the whole.
 pub(super) fn alike(
     freedom: &Freedom,
     (i, port): (usize, &Port),
@@ -137,7 +137,7 @@ pub(super) fn alike(
             ));
         }
     }
-    // The labels of both, by where the innermost digit of each stands, major to minor.
+    // The common labels by the position of the innermost digit of each, major to minor.
     let order = |at: usize, port: &Port| -> Vec<usize> {
         let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
         let mut all = names(at, &changing(&corners));
@@ -149,7 +149,7 @@ pub(super) fn alike(
         kept.retain(|label| both.contains(label));
         kept
     };
-    // Where a dimension of the tile has one element in the other port, what is behind it moves up.
+    // If a dimension of the tile has one element in the other port, the dimensions behind it move up.
     let moves_up = (0..2).any(|p| {
         let all = [place(i, port, p), place(known, other, p)];
         all.iter().flatten().any(|l| !both.contains(l))
@@ -164,10 +164,10 @@ pub(super) fn alike(
     }
     for (at, name) in [(0, "lanes"), (1, "rows")] {
         let (here, there) = (place(i, port, at), place(known, other, at));
-        // Rows that no text says may end earlier.
+        // Rows that may end earlier, as no text fixes their number.
         let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
         let loose = fewer(port) || fewer(other);
-        // Of merged dimensions the extents say how many are in the first tile; the innermost one always is.
+        // For merged dimensions the extents decide how many are in the first tile; the innermost one always is.
         let same = match part.is_some() {
             true => here == there,
             false => here.last() == there.last(),
@@ -189,7 +189,8 @@ pub(super) fn alike(
         let both = order.iter().filter(|l| than.contains(l));
         both.copied().collect()
     };
-    // A dimension merged with what is cut numbers tiles otherwise; a copy takes that, a part that stays does not.
+    // A dimension merged with a cut one numbers tiles otherwise. A copy takes that; a part that stays in place does
+    // not.
     if part.is_some() && shared(&here, &there) != shared(&there, &here) {
         return Err(format!(
             "ports {known} and {i} number their tiles differently"
@@ -198,7 +199,7 @@ pub(super) fn alike(
     Ok(())
 }
 
-/// Whether the ports of a machine that has values without tiles are row-major, as what nothing is known of is.
+/// Checks that the ports are row-major, on a machine that has values without tiles too. Barriers need that.
 pub(super) fn row_major(ports: &[Option<Port>]) -> Result<(), String> {
     for (i, port) in ports.iter().enumerate() {
         let line = port.as_ref().and_then(|p| p.line.as_ref());

@@ -1,4 +1,4 @@
-//! Machines of lines of lanes: what the positions of a buffer hold, line by line.
+//! Machines with lines of lanes: checks of the elements at the positions of a buffer, line by line.
 
 use super::port::{CORNERS, Port, changing};
 use crate::digits::digits;
@@ -7,7 +7,7 @@ use optc_ir::{Freedom, Func, Value};
 use optc_layout::{Layout, Mode};
 use optc_target::{Alternative, Target};
 
-/// How many positions of a buffer are looked at: some from its start, and some from each of its lines.
+/// The positions of a buffer that are sampled: some from its start, and some from each of its lines.
 pub(super) fn samples(positions: u64) -> Vec<u64> {
     let step = (positions / CORNERS).max(1);
     let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
@@ -20,7 +20,7 @@ pub(super) fn samples(positions: u64) -> Vec<u64> {
     all
 }
 
-/// Ports that have the same labels have the same elements, and the same padding, in the same positions.
+/// Checks that ports with the same labels have the same elements, and the same padding, at the same positions.
 pub(super) fn same_lines(
     func: &Func,
     values: &[Value],
@@ -71,8 +71,8 @@ pub(super) fn same_lines(
     Ok(())
 }
 
-/// On a machine of lines, ports of other sizes have the digits of both in one order; where they have the same labels, as
-/// a slice and what it is cut from have, those of the innermost padded run in the same places.
+/// Checks, on a machine of lines, that ports with different sizes have their common digits in one order. If they have
+/// the same labels, as a slice and its operand have, the digits of the innermost padded run must be at the same places.
 pub(super) fn same_digits(
     func: &Func,
     values: &[Value],
@@ -83,7 +83,7 @@ pub(super) fn same_digits(
     let mut known: Vec<(usize, Vec<(usize, Mode)>)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
         let layout = port.as_ref().and_then(|p| p.line.as_ref());
-        // What cuts across merged dimensions has no digits.
+        // A value that is cut across merged dimensions has no digits.
         let Some(Ok(modes)) = layout.map(digits) else {
             continue;
         };
@@ -99,7 +99,7 @@ pub(super) fn same_digits(
         }) {
             continue;
         }
-        // Of those with the same labels, the first one stands for all.
+        // The first port stands for all those with the same labels.
         let mut seen = false;
         let others = known.iter().filter(|(j, _)| {
             let alike = labels_of(freedom, *j) == labels;
@@ -159,15 +159,16 @@ pub(super) fn same_digits(
     Ok(())
 }
 
-/// Lanes of the target's lines for a value.
+/// The number of lanes of the target's lines for a value.
 pub(super) fn lanes_of(func: &Func, value: Value, target: &Target) -> u64 {
     let bits = func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
     let tiles = target.full_tiles(bits.unwrap_or(32));
     tiles.first().and_then(|t| t.last().copied()).unwrap_or(1)
 }
 
-/// Whether what is left in a part of the innermost run of a whole is the innermost run of the part: `size` gives the
-/// extents of the part. The run ends with the digit that is padded; without one, where whole lines are filled.
+/// Returns whether the innermost run of a whole, restricted to a part, is the innermost run of the part. `size` gives
+/// the extents of the part. The run ends with the padded digit; if none is padded, it ends where whole lines are
+/// filled.
 pub(super) fn same_run_of_part(
     whole: &[(usize, Mode)],
     part: &[(usize, Mode)],
@@ -196,7 +197,7 @@ pub(super) fn same_run_of_part(
             let first =
                 |order: &[(usize, Mode)], at: usize| (order[at].1.count, order[at].1.extent);
             match of_part {
-                // One digit alone may be padded to less than a line.
+                // A single digit may be padded to less than a line.
                 Some((_, true)) if at + 1 == whole.len() => {
                     first(whole, at) == first(part, part.len() - 1)
                 }
@@ -218,7 +219,7 @@ pub(super) fn same_run_of_part(
     }
 }
 
-/// The first positions of the ports that have most labels are a run of one dimension, padding counted.
+/// Checks that the first positions of the ports with the most labels are a run of one dimension, padding counted.
 pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), String> {
     let n = |port: usize| labels_of(freedom, port).iter().flatten().count();
     let most = (0..ports.len()).map(n).max().unwrap_or(0);
@@ -237,8 +238,8 @@ pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> R
     Ok(())
 }
 
-/// Each line of lanes of a port holds elements along one of the roles that the alternative lists there, in the
-/// first line and in others; ports have the same run of a label that both have in their lanes.
+/// Checks that each line of lanes of a port, the first and others, holds elements along one of the roles that the
+/// alternative lists there, and that ports have the same run of a label that both have in their lanes.
 pub(super) fn lines_by_roles(
     func: &Func,
     values: &[Value],
@@ -321,7 +322,7 @@ pub(super) fn lines_by_roles(
     Ok(())
 }
 
-/// Whether the lines of two ports run along the labels that both have there alike.
+/// Returns whether the lines of two ports run alike along the labels that both have there.
 pub(super) fn same_run(
     func: &Func,
     values: &[Value],

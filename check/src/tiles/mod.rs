@@ -1,7 +1,7 @@
-//! Whether a target with tiles accepts the layouts of an operation, read off the tile of each port.
+//! Checks by the tile of each port that a target with tiles accepts the layouts of an operation.
 //!
-//! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
-//! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
+//! The notation of a layout does not matter here. The elements in the first tile of a buffer show which dimensions fill
+//! its lanes and its rows. The elements at the corners of the first tiles show how these tiles are numbered.
 
 mod common;
 mod lines;
@@ -17,16 +17,16 @@ use optc_target::{Alternative, Price, Row, Target, When};
 use port::{Port, port_of};
 use roles::{by_roles, listed};
 
-/// Whether all tensors of an operation have known sizes: where one is unknown, there are no tiles.
+/// Returns whether all tensors of a function have known sizes. With an unknown size there are no tiles.
 pub(crate) fn is_known(func: &Func) -> bool {
     let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
     types.all(|ty| ty.shape().is_some())
 }
 
-/// Checks one operation; what it costs by itself, in bytes.
+/// Checks one operation and returns its cost in bytes.
 ///
 /// # Errors
-/// What is wrong at which port, in words.
+/// The port and the defect, in words.
 pub(crate) fn check(
     func: &Func,
     op: Op,
@@ -53,7 +53,7 @@ pub(crate) fn check(
     let n_operands = freedom.operands.len();
     let mut reason = "no alternative of the row is for it".to_owned();
     let n_results = freedom.results.len();
-    // A part that stays where it is needs an alternative that says so, where the row has one.
+    // A part that stays in place needs an alternative for parts, if the row has one.
     let is_part = &*data.name == Subview::NAME && row.takes_subviews();
     let is_for = |a: &&Alternative| {
         let when = match a.when {
@@ -107,7 +107,7 @@ pub(crate) fn check(
     if let Some(price) = least {
         return Ok(price);
     }
-    // An alternative that is listed to be refused says why.
+    // An alternative that is listed as refused says why.
     for alternative in row.take.iter().filter(is_for) {
         let Some(why) = &alternative.refused else {
             continue;

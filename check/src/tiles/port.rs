@@ -1,35 +1,35 @@
-//! The tile of a value, by the elements that lie in it.
+//! The tile of a value, read from the elements in it.
 
 use optc_ir::TensorType;
 use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
 use optc_target::Target;
 
-/// Tiles whose corners are compared.
+/// The number of tiles whose corners are compared.
 pub(super) const CORNERS: u64 = 256;
 
-/// What one port has in its tile.
+/// The elements in the tile of one port.
 #[derive(Clone)]
 pub(super) struct Port {
-    /// Where the machine has values without tiles too: the layout, which is read as it is.
+    /// The layout, on a machine that also has values without tiles; it is read directly.
     pub(super) line: Option<Layout>,
-    /// Dimensions that fill the lanes, and the rows, in the order in which they change.
+    /// Dimensions that fill the lanes, and the rows, ordered by how fast they change.
     pub(super) places: [Vec<usize>; 2],
-    /// The elements of the lanes, and of the rows, of the first tile.
+    /// The elements in the lanes, and in the rows, of the first tile.
     pub(super) elements: [Vec<Vec<u64>>; 2],
-    /// Its rows if these are fewer, where no text says how many there are.
+    /// The rows for each smaller number of rows, if no text fixes the number.
     pub(super) fewer: Vec<Vec<Vec<u64>>>,
     /// The elements at the corners of the first tiles.
     pub(super) corners: Vec<Option<Vec<u64>>>,
-    /// Whether its rows number tiles as well: one tile is as wide as the value, and nothing is packed.
+    /// True if the rows number tiles as well: one tile is as wide as the value, and nothing is packed.
     pub(super) loose: bool,
-    /// Whether it lies in tiles at all: some element widths have none.
+    /// True if the value lies in tiles; some element widths have none.
     pub(super) tiled: bool,
-    /// The sizes of that tile.
+    /// The sizes of the tile.
     pub(super) sizes: Vec<u64>,
 }
 
 impl Port {
-    /// Positions of a place of the tile, padding counted.
+    /// The number of positions of a place of the tile, padding counted.
     pub(super) fn width(&self, place: usize) -> u64 {
         match (self.sizes.split_last(), place) {
             (Some((&lanes, _)), 0) => lanes,
@@ -39,7 +39,7 @@ impl Port {
     }
 }
 
-/// The tile of a value; nothing where it lies in none.
+/// The tile of a value; `None` if it lies in none.
 pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let layout = ty.layout()?.ok()?;
     if target.plain(layout.elem_bits()).is_some() || layout.elements() == 0 {
@@ -78,7 +78,7 @@ pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
         lane_elements.sort();
     }
     let row_elements = along((0..rows).map(in_row).collect());
-    // Of a tile that no text says the rows may end after fewer of them.
+    // The rows of a tile that no text fixes, as they are if they end earlier.
     let mut fewer = Vec::new();
     let mut n = rows;
     while !certain && pack < n {
@@ -99,7 +99,7 @@ pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     })
 }
 
-/// Whether tiles of one row are the same function.
+/// Returns whether the layout with tiles of one row is the same function.
 pub(super) fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
     let written = match layout.notation() {
         Notation::Xla(_) => None,
@@ -114,7 +114,7 @@ pub(super) fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
     };
     let mut minor = xla.minor_to_major().to_vec();
     if xla.tiles().is_empty() {
-        // Dimensions of extent 1 lie wherever they do no harm.
+        // The order of dimensions of extent 1 is arbitrary; the last place is harmless.
         minor.sort_by_key(|&d| layout.shape()[d] == 1);
     }
     let minor: Vec<String> = minor.iter().map(usize::to_string).collect();
@@ -144,9 +144,9 @@ pub(super) fn changing(elements: &[Vec<u64>]) -> Vec<usize> {
     dims.into_iter().map(|(_, dim)| dim).collect()
 }
 
-/// The tiles of a layout, and whether they are certain: those that its text states, as far as the target has such
-/// tiles; those of the target's format where an order without tiles is the same function; else whole tiles of the
-/// target, which digits fill that no text of one order says.
+/// The tiles of a layout, and whether they are certain. They are the tiles that its text states, as far as the target
+/// has such tiles, or those of the target's format if an order without tiles is the same function. Otherwise they are
+/// whole tiles of the target, filled by digits that no text of one order states.
 pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
     let whole = target.full_tiles(layout.elem_bits());
     let stated = match layout.notation() {
@@ -160,7 +160,7 @@ pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool
                 return (tiles, true);
             }
         }
-        // A text may spell digits by tiles that the machine has not, one inside of the other.
+        // A text may spell digits by nested tiles that the machine does not have.
         Some(tiles)
             if tiles[0].len() == 1 && tiles[0][0].is_multiple_of(lanes(&whole).unwrap_or(1)) =>
         {
@@ -178,7 +178,7 @@ pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool
     (whole, false)
 }
 
-/// The tiles of a text, where none merges dimensions.
+/// The tiles of a text; `None` if one of them merges dimensions.
 pub(super) fn sizes_of(xla: &XlaNotation) -> Option<Vec<Vec<u64>>> {
     let size = |dim: &TileDim| match dim {
         TileDim::Size(n) => Some(*n),
@@ -188,7 +188,7 @@ pub(super) fn sizes_of(xla: &XlaNotation) -> Option<Vec<Vec<u64>>> {
     tiles.map(|tile| tile.iter().map(size).collect()).collect()
 }
 
-/// The tiles of the target's format, where an order of dimensions without tiles is the same function.
+/// The tiles of the target's format, if an order of dimensions without tiles is the same function.
 pub(super) fn of_order(layout: &Layout, target: &Target) -> Option<Vec<Vec<u64>>> {
     let written = layout.convert(NotationKind::Xla).ok()?;
     let Notation::Xla(xla) = written.notation() else {
@@ -197,7 +197,7 @@ pub(super) fn of_order(layout: &Layout, target: &Target) -> Option<Vec<Vec<u64>>
     if !xla.tiles().is_empty() {
         return None;
     }
-    // Dimensions of extent 1 lie wherever they do no harm.
+    // The order of dimensions of extent 1 is arbitrary.
     let order = xla.minor_to_major().iter().rev().copied();
     let is_long = |d: &usize| 1 < layout.shape()[*d];
     let long: Vec<usize> = order.filter(is_long).collect();

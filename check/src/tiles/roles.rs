@@ -1,15 +1,15 @@
-//! Rows that list roles for lanes and rows.
+//! Checks rows of targets that list roles for lanes and rows.
 
 use super::port::{Port, changing};
 use crate::labels::{extent, labelled, labels_of, role};
 use optc_ir::{Freedom, Func, Value};
 use optc_target::{Alternative, PortRole};
 
-/// Ports of an operation up to which all readings of tiles that no text says are tried together.
+/// The most ports of an operation for which all readings of tiles that no text fixes are tried together.
 pub(super) const MOST_READ: usize = 8;
 
-/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them, or what is
-/// cut between whole tiles, where it takes that.
+/// Returns whether lanes and rows of a port hold roles that an alternative with one order at all ports lists for them.
+/// If the alternative takes dimensions that are cut between whole tiles, these are accepted, too.
 pub(super) fn listed(
     freedom: &Freedom,
     (i, port): (usize, &Port),
@@ -41,7 +41,7 @@ pub(super) fn listed(
     Ok(())
 }
 
-/// Whether a place of the first tile is full of one label, element by element.
+/// Returns whether a place of the first tile is full of one label, element by element.
 fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -> bool {
     let dim = labels_of(freedom, i).iter().position(|l| *l == Some(label));
     let mut all = port.elements[place].iter().zip(0u64..);
@@ -53,7 +53,7 @@ fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -
     })
 }
 
-/// Whether lanes and rows of a port are of the roles that the alternative lists.
+/// Checks that lanes and rows of a port are of the roles that the alternative lists.
 pub(super) fn fits_roles(
     func: &Func,
     values: &[Value],
@@ -64,7 +64,7 @@ pub(super) fn fits_roles(
 ) -> Result<(), String> {
     let rule = alternative.port(i, n_operands);
     let mut seen: Vec<PortRole> = Vec::new();
-    // What is in rows that may number tiles, and may not be there.
+    // The role in rows that may number tiles; it may be absent.
     let mut left: Option<(PortRole, bool)> = None;
     let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
     for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
@@ -99,7 +99,7 @@ pub(super) fn fits_roles(
         }
         seen.push(one.kind());
     }
-    // With `distinct` a port of two roles has both of them in its tile.
+    // With `distinct` a port with two roles has both of them in its tile.
     let dims = labels_of(freedom, i).iter().flatten();
     let mut open: Vec<PortRole> = Vec::new();
     for &label in dims.filter(|&&l| 1 < extent(func, values, freedom, i, l)) {
@@ -122,8 +122,8 @@ pub(super) fn fits_roles(
     Ok(())
 }
 
-/// Lanes and rows of each port are of the roles that the alternative lists, and ports agree on the labels that both
-/// have.
+/// Checks that lanes and rows of each port are of the roles that the alternative lists, and that ports agree on the
+/// labels that both have.
 pub(super) fn by_roles(
     func: &Func,
     values: &[Value],
@@ -171,11 +171,11 @@ pub(super) fn by_roles(
         .map_err(|[j, i]| format!("ports {j} and {i} have other digits in their tiles"))
 }
 
-/// Looks whether tiles that no text says end in rows such that all ports agree: one reading of each port, from the first
-/// on.
+/// Searches, for tiles whose number of rows no text fixes, one reading of each port such that all ports agree, by
+/// backtracking from the first port on.
 ///
 /// # Errors
-/// Two ports that differ, of those that were compared the ones that stand furthest behind.
+/// Two ports that differ: of those compared, the pair furthest behind.
 pub(super) fn read_alike(
     readings: &[Vec<Port>],
     agreed: &impl Fn((usize, &Port), (usize, &Port)) -> bool,
@@ -207,7 +207,7 @@ pub(super) fn read_alike(
             next = 0;
             continue;
         }
-        // No reading of this port fits: another one of the port before.
+        // No reading of this port fits: try another one of the port before.
         match read.pop() {
             Some(at) => next = at + 1,
             None => return Err(apart),
@@ -216,7 +216,7 @@ pub(super) fn read_alike(
     Ok(())
 }
 
-/// Whether the dimensions that two ports share stand in their tiles alike: one after the other in the same order.
+/// Returns whether the dimensions that two ports share follow one another in their tiles in the same order.
 pub(super) fn agree(
     func: &Func,
     values: &[Value],
@@ -256,7 +256,7 @@ pub(super) fn agree(
         };
         let mut all = labels.clone();
         all.extend(places[q].iter().filter(|l| !labels.contains(l)));
-        // Of a window the extents differ: there the dimensions are compared alone.
+        // At a window the extents differ; there only the dimensions are compared.
         let same = |l: &usize| {
             extent(func, values, freedom, i, *l) == extent(func, values, freedom, j, *l)
         };
