@@ -1,4 +1,4 @@
-//! The codes of running and comparing programs.
+//! Codes of errors in running and comparing programs.
 
 use optc_ir::{Code, codes};
 

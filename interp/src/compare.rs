@@ -1,21 +1,21 @@
-//! Whether two tensors agree.
+//! Compares two tensors within a tolerance.
 
 use optc_ir::{DType, Data, Tensor};
 use thiserror::Error;
 
-/// How two tensors differ.
+/// The difference between two tensors.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{kind}")]
 pub struct Mismatch {
-    /// What differs.
+    /// The kind of difference.
     pub kind: MismatchKind,
-    /// The row-major number of the worst element, where elements differ.
+    /// The row-major number of the worst element, if elements differ.
     pub element: Option<usize>,
-    /// How many elements differ by more than is allowed.
+    /// The number of elements that differ by more than is allowed.
     pub count: usize,
 }
 
-/// What differs between two tensors.
+/// The kinds of differences between two tensors.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum MismatchKind {
     /// The element types.
@@ -34,7 +34,7 @@ pub enum MismatchKind {
         /// Of the second tensor.
         right: Vec<usize>,
     },
-    /// One of the tensors does not hold as many elements as its shape says.
+    /// The number of elements of one of the tensors is not that of its shape.
     #[error("a tensor does not hold as many elements as its shape says")]
     Malformed,
     /// Float elements.
@@ -43,9 +43,9 @@ pub enum MismatchKind {
          difference {difference:e}, allowed {allowed:e}"
     )]
     Float {
-        /// How many elements differ.
+        /// The number of elements that differ.
         count: usize,
-        /// How many there are.
+        /// The number of all elements.
         total: usize,
         /// The logical index of the worst.
         at: String,
@@ -53,7 +53,7 @@ pub enum MismatchKind {
         left: f64,
         /// Its value in the second tensor.
         right: f64,
-        /// Their distance; infinite if only one is finite or a number.
+        /// Their distance; infinite if only one of them is finite, or only one is NaN.
         difference: f64,
         /// The largest distance allowed.
         allowed: f64,
@@ -61,9 +61,9 @@ pub enum MismatchKind {
     /// Integer elements.
     #[error("{count} of {total} elements differ; the first at {at}: {left} and {right}")]
     Int {
-        /// How many elements differ.
+        /// The number of elements that differ.
         count: usize,
-        /// How many there are.
+        /// The number of all elements.
         total: usize,
         /// The logical index of the first.
         at: String,
@@ -72,12 +72,12 @@ pub enum MismatchKind {
         /// Its value in the second tensor.
         right: i64,
     },
-    /// Elements that are only stored and moved, by their bits.
+    /// Elements of types that are only stored and moved, compared by their bits.
     #[error("{count} of {total} elements differ; the first at {at}: bits {left:#x} and {right:#x}")]
     Bits {
-        /// How many elements differ.
+        /// The number of elements that differ.
         count: usize,
-        /// How many there are.
+        /// The number of all elements.
         total: usize,
         /// The logical index of the first.
         at: String,
@@ -88,8 +88,8 @@ pub enum MismatchKind {
     },
 }
 
-/// How far two elements may be apart, relative to max(1, max|b|) of the whole tensor; 0 for
-/// integers and for types that nothing computes with.
+/// The largest allowed distance of two elements, relative to max(1, max|b|) of the whole tensor. It is 0 for integers
+/// and for types without arithmetic.
 #[must_use]
 pub fn tolerance(dtype: DType) -> f64 {
     match dtype {
@@ -103,11 +103,11 @@ pub fn tolerance(dtype: DType) -> f64 {
 
 /// Compares `a` with the expected `b`: max|a−b| ≤ tolerance · max(1, max|b|), integers exactly.
 ///
-/// The largest |b| is that of its finite elements. NaN agrees with NaN, and an infinity with the same
-/// infinity, only.
+/// max|b| is taken over the finite elements of `b`. NaN agrees only with NaN, and an infinity only with the same
+/// infinity.
 ///
 /// # Errors
-/// Where they differ most and by how much.
+/// The place and the size of the largest difference.
 pub fn compare(a: &Tensor, b: &Tensor) -> Result<(), Mismatch> {
     within(a, b, tolerance(b.dtype))
 }
@@ -115,7 +115,7 @@ pub fn compare(a: &Tensor, b: &Tensor) -> Result<(), Mismatch> {
 /// Compares two tensors that must hold the same numbers: NaN agrees with NaN, and 0 with -0.
 ///
 /// # Errors
-/// Where they differ most and by how much.
+/// The place and the size of the largest difference.
 pub fn compare_exact(a: &Tensor, b: &Tensor) -> Result<(), Mismatch> {
     within(a, b, 0.0)
 }
@@ -154,7 +154,7 @@ fn within(a: &Tensor, b: &Tensor, tolerance: f64) -> Result<(), Mismatch> {
     }
 }
 
-/// The first element that differs, and how many do.
+/// The first element that differs, and the number of elements that differ.
 fn first_difference<T: PartialEq>(a: &[T], b: &[T]) -> Option<(usize, usize)> {
     let differ = |i: &usize| a[*i] != b[*i];
     let first = (0..a.len()).find(differ)?;
@@ -243,7 +243,8 @@ fn floats(
     })
 }
 
-/// The elements in which two tensors of one type and shape differ by more than is allowed; none of tensors of others.
+/// A flag for each element: true if two tensors differ there by more than is allowed. `None` if their types or shapes
+/// differ.
 pub(crate) fn differing(a: &Tensor, b: &Tensor) -> Option<Vec<bool>> {
     if a.dtype != b.dtype || a.shape != b.shape {
         return None;

@@ -6,12 +6,12 @@ use crate::limit::{elements_within_limit, shape_text};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{Attr, AttrDict, Dense, EvalError, Tensor, TensorType};
 
-/// The value that the attributes of a constant give.
+/// The value of a constant by its attributes.
 ///
-/// `shape` is that of the result type, where it is known.
+/// `shape` is that of the result type, if it is known.
 ///
 /// # Errors
-/// The attributes have no value, or one that does not fit; bytes that cannot be read.
+/// The attributes have no value or one that does not fit, or bytes cannot be read.
 pub fn constant(
     props: &AttrDict,
     ty: &TensorType,

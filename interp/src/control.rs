@@ -1,4 +1,4 @@
-//! Loops and branches: operations that run functions of the module, as [`Control`] says.
+//! Loops and branches: operations that run functions of the module, as their [`Control`] states.
 
 use crate::error::OpFailure;
 use crate::frame::{Frame, Memory};
@@ -7,47 +7,47 @@ use optc_ir::{Control, DType, Dim, EvalError, Func, Op, Slices, Tensor, TensorTy
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Who runs functions of a module on tensors, for an operation that runs them.
+/// Runs functions of a module on tensors on behalf of a loop or branch.
 pub trait RunsFunctions {
-    /// Why a run fails.
+    /// The error of a failed run.
     type Error;
 
-    /// How many dimensions each argument of a function has; nothing for one that is no tensor.
+    /// The rank of each argument of a function; `None` for an argument that is not a tensor.
     ///
     /// # Errors
     /// There is no function of this name.
     fn arguments(&self, name: &str) -> Result<Vec<Option<usize>>, Self::Error>;
 
-    /// What a function gives.
+    /// The results of a function.
     ///
     /// # Errors
-    /// It cannot be run on these.
+    /// The function cannot be run on these inputs.
     fn run(&mut self, name: &str, inputs: Vec<Rc<Tensor>>) -> Values<Self::Error>;
 
-    /// Counts a tensor that is held beside the values of functions, in bytes.
+    /// Counts the bytes of a tensor that is held beside the values of functions.
     ///
     /// # Errors
     /// There is no room for it.
     fn hold(&mut self, dtype: DType, shape: &[usize]) -> Result<u64, Self::Error>;
 
-    /// Counts bytes that are held no more.
+    /// Releases bytes that were counted.
     fn release(&mut self, bytes: u64);
 
-    /// A result of which no round gave a part along this dimension.
+    /// The stacked result along this dimension if no round ran.
     ///
     /// # Errors
-    /// It is no tensor.
+    /// The result is not a tensor.
     fn nothing(&self, result: usize, axis: usize) -> Result<Tensor, Self::Error>;
 
-    /// What does not fit.
+    /// An error for operands or results that do not fit.
     fn fault(&self, what: String) -> Self::Error;
 }
 
-/// Tensors, or why there are none.
+/// Tensors, or an error.
 pub type Values<E> = Result<Vec<Rc<Tensor>>, E>;
 
 impl<M: Memory> Frame<'_, M> {
-    /// What an operation runs, unless it is taken for a function that nobody knows.
+    /// The functions that an operation runs; `None` if the operation is treated as an uninterpreted function.
     pub(crate) fn control(&self, op: Op) -> Option<Control> {
         if let Opaque::Functions { loops: false, .. } = self.program.opaque {
             return None;
@@ -104,7 +104,7 @@ impl<M: Memory> RunsFunctions for Here<'_, '_, M> {
         let value = value.ok_or_else(|| self.fault("there is no such result".to_owned()))?;
         let ty = frame.tensor_type(*value)?;
         let size = |(i, dim): (usize, &Dim)| {
-            // Sizes that nothing tells are none.
+            // Unknown sizes count as 0.
             let known = frame.scope.bindings.size(dim).filter(|_| i != axis);
             known.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
         };
@@ -118,7 +118,7 @@ impl<M: Memory> RunsFunctions for Here<'_, '_, M> {
     }
 }
 
-/// How many dimensions each argument of a function has; nothing for one that is no tensor.
+/// The rank of each argument of a function; `None` for an argument that is not a tensor.
 #[must_use]
 pub fn ranks(func: &Func) -> Vec<Option<usize>> {
     let rank = |&arg: &Value| func.ty(arg).as_tensor().map(TensorType::rank);
@@ -137,10 +137,10 @@ pub fn empty(dtype: DType, shape: Vec<usize>) -> Tensor {
     }
 }
 
-/// What an operation of so many results gives that runs functions.
+/// Runs a loop or branch with this number of results.
 ///
 /// # Errors
-/// A function fails, or the operands or what functions give do not fit.
+/// A function fails, or the operands or the results of functions do not fit.
 pub fn run_control<R: RunsFunctions>(
     runs: &mut R,
     control: Control,
@@ -325,7 +325,7 @@ fn run_scan<R: RunsFunctions>(
     join(runs, carried, parts, stacked)
 }
 
-/// Keeps the parts that a round gave.
+/// Keeps the parts that a round returned.
 fn keep<R: RunsFunctions>(
     runs: &mut R,
     parts: &mut Parts,
@@ -350,7 +350,7 @@ fn keep<R: RunsFunctions>(
     }
 }
 
-/// The results: what is carried, then the parts, stacked.
+/// The results: first the carried values, then the parts, stacked.
 fn join<R: RunsFunctions>(
     runs: &mut R,
     carried: Vec<Rc<Tensor>>,
@@ -386,7 +386,7 @@ struct Rounds {
     given: Vec<Rc<Tensor>>,
 }
 
-/// Parts of results, as the rounds gave them, and the bytes that they count for.
+/// Parts of results, as the rounds returned them, and the bytes counted for them.
 struct Parts {
     values: Vec<Vec<Rc<Tensor>>>,
     held: u64,
@@ -401,13 +401,13 @@ impl Parts {
     }
 }
 
-/// Parts follow one another along the first dimension.
+/// The parts follow one another along the first dimension.
 const FIRST: Slices = Slices {
     axis: 0,
     reverse: false,
 };
 
-/// The part of a tensor at a place of a dimension, which the part does not have.
+/// The part of a tensor at one index of a dimension, without that dimension.
 fn part(whole: &Tensor, axis: usize, at: usize) -> Tensor {
     let mut shape = whole.shape.clone();
     let extent = shape.remove(axis);
@@ -415,7 +415,7 @@ fn part(whole: &Tensor, axis: usize, at: usize) -> Tensor {
     whole.gather(shape, |i| (i / inner * extent + at) * inner + i % inner)
 }
 
-/// Parts of one shape in this one, along a new dimension.
+/// Stacks parts of one shape into this shape, along a new dimension.
 fn stack(parts: &[Rc<Tensor>], shape: Vec<usize>, slices: Slices) -> Result<Tensor, EvalError> {
     let outer: usize = shape[..slices.axis].iter().product();
     let inner: usize = shape[slices.axis + 1..].iter().product();
@@ -437,7 +437,7 @@ fn stack(parts: &[Rc<Tensor>], shape: Vec<usize>, slices: Slices) -> Result<Tens
     })
 }
 
-/// The only element of an operand that says how many rounds there are.
+/// The only element of the operand that gives the number of rounds.
 fn number<R: RunsFunctions>(runs: &R, tensor: &Tensor, body: &str) -> Result<i64, R::Error> {
     if is_one(tensor) && tensor.dtype.is_int() {
         return Ok(tensor.i64_at(0));
@@ -446,7 +446,7 @@ fn number<R: RunsFunctions>(runs: &R, tensor: &Tensor, body: &str) -> Result<i64
     Err(fault(runs, &what))
 }
 
-/// The only element of a truth value that says whether a loop goes on.
+/// The only element of the truth value that decides whether a loop goes on.
 fn truth<R: RunsFunctions>(runs: &R, tensor: &Tensor, body: &str) -> Result<bool, R::Error> {
     if is_one(tensor) && tensor.dtype == DType::BOOL {
         return Ok(tensor.i64_at(0) != 0);
@@ -458,7 +458,7 @@ fn fault<R: RunsFunctions>(runs: &R, what: &str) -> R::Error {
     runs.fault(what.to_owned())
 }
 
-/// Whether a tensor has one element.
+/// Returns whether a tensor has exactly one element.
 fn is_one(tensor: &Tensor) -> bool {
     tensor.shape.iter().all(|&n| n == 1)
 }

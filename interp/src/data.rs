@@ -1,4 +1,4 @@
-//! Where the bytes of external constants come from.
+//! Sources of the bytes of external constants.
 
 use indexmap::IndexMap;
 use optc_ir::DType;
@@ -12,7 +12,7 @@ pub trait DataSource {
     /// The `length` bytes of `file` from `offset` on: little-endian, row-major elements of `dtype`.
     ///
     /// # Errors
-    /// The bytes are not there, or may not be read.
+    /// The bytes do not exist, or may not be read.
     fn read(
         &self,
         file: &str,
@@ -22,7 +22,7 @@ pub trait DataSource {
     ) -> Result<Vec<u8>, DataError>;
 }
 
-/// Why external bytes cannot be read.
+/// The reason why external bytes cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DataError {
     /// There is no such file.
@@ -46,7 +46,7 @@ pub enum DataError {
         file: String,
         /// The first byte wanted.
         offset: u64,
-        /// How many are wanted.
+        /// The number of bytes wanted.
         length: u64,
         /// The size of the file.
         found: u64,
@@ -62,7 +62,7 @@ pub enum DataError {
     Io {
         /// The file as the program names it.
         file: String,
-        /// What the system says.
+        /// The message of the system.
         problem: String,
     },
 }
@@ -80,7 +80,7 @@ impl DataSource for NoData {
     }
 }
 
-/// Files below one folder; paths that leave it, also through symbolic links, are refused.
+/// Files below one folder. Paths that leave it, also through symbolic links, are refused.
 #[derive(Clone, Debug)]
 pub struct FolderSource {
     folder: PathBuf,
@@ -145,7 +145,7 @@ impl DataSource for FolderSource {
                 file: file.to_owned(),
             }),
         };
-        // Opening a pipe waits for its other end, so that this is asked before.
+        // The kind of file is asked first, since opening a pipe waits for its other end.
         irregular(&fs::metadata(&path).map_err(io)?)?;
         let mut handle = File::open(path).map_err(io)?;
         let meta = handle.metadata().map_err(io)?;
@@ -174,7 +174,7 @@ impl DataSource for FolderSource {
     }
 }
 
-/// The one file of a folder whose name reads so where it is shown as text that it is not.
+/// The one file of a folder whose name is not valid text and is displayed as `file`.
 fn read_so(folder: &Path, file: &str) -> Option<PathBuf> {
     if !file.contains(char::REPLACEMENT_CHARACTER) {
         return None;
@@ -188,7 +188,7 @@ fn read_so(folder: &Path, file: &str) -> Option<PathBuf> {
     entry.path().canonicalize().ok()
 }
 
-/// Whether a path, by its text alone, names something below the folder it is relative to.
+/// Returns whether a path, by its text alone, names something below the folder that it is relative to.
 fn stays_inside(file: &str) -> bool {
     let bytes = file.as_bytes();
     let drive = bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
@@ -200,7 +200,7 @@ fn stays_inside(file: &str) -> bool {
         .all(|c| matches!(c, Component::Normal(_) | Component::CurDir))
 }
 
-/// Files that are held in memory, by name.
+/// Files in memory, by name.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySource {
     /// The files.

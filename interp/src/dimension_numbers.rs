@@ -1,20 +1,20 @@
-//! Opaque products and convolutions of HLO, whose attributes say which dimension is which: the same whatever the order of
-//! their operands' dimensions.
+//! Brings opaque products and convolutions of HLO, whose attributes name their dimensions, into one canonical order of
+//! dimensions. Two operations that differ only in the order of their operands' dimensions then become the same.
 
 use optc_ir::{Attr, AttrDict, OpRef, Tensor};
 
-/// An operation that names dimensions, with them in one order.
+/// An operation that names its dimensions, with its dimensions in canonical order.
 pub(crate) struct Canonical {
     pub(crate) props: AttrDict,
     pub(crate) inputs: Vec<Tensor>,
     /// The shapes of the results.
     pub(crate) shapes: Vec<Vec<usize>>,
-    /// For each dimension of the result as it is wanted, that of the result that has this shape.
+    /// For each dimension of the wanted result, the dimension of the canonical result.
     back: Vec<usize>,
 }
 
 impl Canonical {
-    /// None of an operation that names no dimensions.
+    /// The canonical operation; `None` for an operation that names no dimensions.
     pub(crate) fn of(
         op: &OpRef<'_>,
         inputs: &[&Tensor],
@@ -30,7 +30,7 @@ impl Canonical {
         }
     }
 
-    /// `bf01_oi01->bf01` with the letters of each side sorted.
+    /// A convolution, `bf01_oi01->bf01`, with the letters of each side sorted.
     fn convolution(op: &OpRef<'_>, inputs: &[&Tensor], shapes: &[Vec<usize>]) -> Option<Canonical> {
         let (read, written) = op.props.str(LABELS)?.split_once("->")?;
         let (left, right) = read.split_once('_')?;
@@ -62,7 +62,7 @@ impl Canonical {
         })
     }
 
-    /// Of each operand first what is one in both, then what is summed over, then the rest.
+    /// A product, with the dimensions of each operand in this order: batch, contracted, the rest.
     fn product(op: &OpRef<'_>, inputs: &[&Tensor], shapes: &[Vec<usize>]) -> Option<Canonical> {
         let mut props = op.props.clone();
         let mut made = Vec::new();
@@ -97,7 +97,7 @@ impl Canonical {
         })
     }
 
-    /// The results as they are wanted.
+    /// The results with their dimensions in the wanted order.
     pub(crate) fn back(&self, results: Vec<Tensor>) -> Vec<Tensor> {
         results.iter().map(|t| t.transposed(&self.back)).collect()
     }
@@ -109,7 +109,7 @@ fn transposed(tensor: &Tensor, order: &[usize]) -> Option<Tensor> {
     permuted(&tensor.shape, order).map(|_| tensor.transposed(order))
 }
 
-/// The extents in this order, where it names each dimension once.
+/// The extents in this order; `None` unless it names each dimension once.
 fn permuted(shape: &[usize], order: &[usize]) -> Option<Vec<usize>> {
     let mut seen = vec![false; shape.len()];
     let once = |&d: &usize| d < shape.len() && !std::mem::replace(&mut seen[d], true);

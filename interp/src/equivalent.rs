@@ -1,4 +1,4 @@
-//! Whether two programs compute the same.
+//! Tests whether two programs compute the same.
 
 use crate::compare::{Mismatch, compare, compare_exact, differing};
 use crate::data::DataSource;
@@ -19,27 +19,27 @@ use optc_ir::{Bindings, Module, Registry, Tensor};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// How two programs are compared.
+/// Options for the comparison of two programs.
 #[derive(Clone, Debug)]
 pub struct EquivalenceOptions {
-    /// The function, in both modules.
+    /// The name of the function, in both modules.
     pub func: String,
-    /// One run on ordinary inputs for each of these.
+    /// The seeds of runs on ordinary inputs.
     pub seeds: Vec<u64>,
-    /// More runs, with these fills, each with the first seed (0 if there is none). One on whose inputs the first program
-    /// does not run is left out.
+    /// The fills of further runs, each with the first seed (0 if there is none). A run on whose inputs the first
+    /// program fails is skipped.
     pub edges: Vec<Fill>,
-    /// Whether both programs are also run on their physical layouts.
+    /// True if both programs are also run on their physical layouts.
     pub naive: bool,
-    /// Whether opaque operations without effects stand for functions of their operands that nobody knows;
-    /// otherwise a program with one cannot be run.
+    /// True if opaque operations without effects stand for unknown functions of their operands. If false, a program
+    /// with such an operation cannot be run.
     pub uninterpreted: bool,
-    /// How messages call the two programs.
+    /// The names of the two programs in messages.
     pub names: Arc<[String; 2]>,
-    /// The sizes of symbols, by the names of the first program. What is not bound gets another size for each name, or the
-    /// same for all where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
-    /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements; and in one more run
-    /// some small ones.
+    /// The sizes of symbols, by the names of the first program. Each unbound name gets a size of its own, or all get
+    /// the same size if the first program does not run otherwise. These sizes go up to
+    /// [`DEFAULT_SIZE`](crate::DEFAULT_SIZE), and all values together have at most
+    /// [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements. One more run has small sizes.
     pub bindings: Bindings,
 }
 
@@ -62,7 +62,7 @@ impl Default for EquivalenceOptions {
     }
 }
 
-/// One of the two programs, run in one of the two ways.
+/// One of the two programs and one of the two interpreters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Execution {
     /// The first program by the reference interpreter.
@@ -76,13 +76,13 @@ pub enum Execution {
 }
 
 impl Execution {
-    /// Whether it is the first program.
+    /// Returns whether this is a run of the first program.
     #[must_use]
     pub fn is_first(self) -> bool {
         matches!(self, Execution::ReferenceA | Execution::NaiveA)
     }
 
-    /// What was run, where the programs are called so.
+    /// The program and interpreter in words, given the names of the programs.
     #[must_use]
     pub fn describe(self, [a, b]: &[String; 2]) -> String {
         match self {
@@ -94,7 +94,7 @@ impl Execution {
     }
 }
 
-/// Why two programs are not seen to be equivalent.
+/// The reason why two programs are not shown to be equivalent.
 #[derive(Debug, Error)]
 pub enum NotEquivalent {
     /// Their arguments or results do not match.
@@ -103,17 +103,17 @@ pub enum NotEquivalent {
     /// One of them cannot be run.
     #[error("{} cannot be run ({fill:?}, seed {seed}{sizes}): {source}", which.describe(names))]
     Run {
-        /// Which program and how.
+        /// The program and interpreter.
         which: Execution,
-        /// How the programs are called.
+        /// The names of the programs in messages.
         names: Arc<[String; 2]>,
-        /// What the inputs held.
+        /// The fill of the inputs.
         fill: Fill,
         /// The seed of the inputs.
         seed: u64,
-        /// The sizes that were chosen, `, B = 128`; empty where all are given.
+        /// The chosen sizes, as `, B = 128`; empty if all are given.
         sizes: String,
-        /// Why.
+        /// The cause.
         source: Box<RunError>,
     },
     /// An output differs.
@@ -124,32 +124,33 @@ pub enum NotEquivalent {
     Differs {
         /// The key of the output, of the first program.
         output: String,
-        /// Which program and how.
+        /// The program and interpreter.
         which: Execution,
-        /// How the programs are called.
+        /// The names of the programs in messages.
         names: Arc<[String; 2]>,
-        /// What it was compared with.
+        /// The program and interpreter that it was compared with.
         wanted: Execution,
-        /// What the inputs held.
+        /// The fill of the inputs.
         fill: Fill,
         /// The seed of the inputs.
         seed: u64,
         /// The sizes that were chosen, as above.
         sizes: String,
-        /// Where and how much.
+        /// The place and size of the difference.
         mismatch: Box<Mismatch>,
     },
 }
 
 /// Tests whether two programs compute the same on seeded inputs and edge values.
 ///
-/// Arguments and results are matched by name if both programs have the same names, by position
-/// otherwise. Named sizes may be called otherwise in the second program, each by one other name. Both programs run by the reference interpreter and must agree within the tolerance of
-/// [`compare`]; with `naive` each also runs on its layouts and must give the numbers of its own
-/// reference run exactly.
+/// Arguments and results are matched by name if both programs have the same names, else by position. Named sizes may
+/// have other names in the second program, one name for each.
+///
+/// Both programs run by the reference interpreter and must agree within the tolerance of [`compare`]. With `naive` each
+/// program also runs on its layouts and must give the numbers of its own reference run exactly.
 ///
 /// # Errors
-/// The first difference, or why one of the programs cannot be run.
+/// The first difference, or the reason why one of the programs cannot be run.
 pub fn equivalent(
     a: &Module,
     b: &Module,
@@ -173,7 +174,7 @@ pub fn equivalent(
     let opaque = [opaque(0), opaque(1)];
     let first = options.seeds.first().copied().unwrap_or(0);
     let choices = Choices::new([(a, func_a), (b, func_b)], &options.bindings);
-    // The sizes that the first program runs with, and what it gives on the first inputs.
+    // The sizes that the first program runs with, and its results on the first inputs.
     let works = |sizes: &Bindings| {
         let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
         let program = program(a, registry, data_a, (opaque[0], None));
@@ -214,7 +215,8 @@ pub fn equivalent(
         let outputs_a = match ran {
             Some(outputs) => outputs,
             None => match trial.run(Execution::ReferenceA, a, &inputs, data_a) {
-                // Numbers that the first program itself refuses, such as infinite positions, say nothing about the second.
+                // Inputs that the first program itself refuses, such as infinite positions, say nothing about the
+                // second.
                 Err(_) if fill != Fill::Normal => continue,
                 outputs => outputs?,
             },
@@ -239,10 +241,10 @@ pub fn equivalent(
     Ok(())
 }
 
-/// What a program gives, by the sizes that it ran with.
+/// The results of a program, by the sizes that it ran with.
 type Known = IndexMap<*const Bindings, IndexMap<String, Tensor>>;
 
-/// The first sizes that a program runs with.
+/// The first sizes with which a program runs.
 fn first_that<'s>(
     all: &'s [Bindings],
     works: &impl Fn(&Bindings) -> Result<IndexMap<String, Tensor>, RunError>,
@@ -276,11 +278,12 @@ fn program<'a>(
     }
 }
 
-/// How many runs near some inputs tell where the first program jumps.
+/// The number of runs on nearby inputs that show where the first program is discontinuous.
 const NEARBY: u64 = 4;
 
-/// Whether two outputs differ only in elements at which the first program itself jumps: where one of several equal numbers is
-/// taken, or a number lies where it is rounded either way, inputs that are off by less than rounding give other elements too.
+/// Returns whether two outputs differ only in elements at which the first program itself is discontinuous. Such an
+/// element depends on which of several equal numbers is taken, or on a number that lies at a rounding boundary. Inputs
+/// that are off by less than rounding then give other elements, too.
 fn undecided<'t>(found: &Tensor, wanted: &Tensor, near: impl Iterator<Item = &'t Tensor>) -> bool {
     let Some(mut differs) = differing(found, wanted) else {
         return false;
@@ -294,7 +297,7 @@ fn undecided<'t>(found: &Tensor, wanted: &Tensor, near: impl Iterator<Item = &'t
     !differs.contains(&true)
 }
 
-/// One set of inputs.
+/// A comparison on one set of inputs.
 struct Trial<'a> {
     registry: &'a Registry,
     options: &'a EquivalenceOptions,
@@ -304,9 +307,9 @@ struct Trial<'a> {
     seed: u64,
     /// The sizes of all names in the arguments.
     sizes: &'a Bindings,
-    /// What opaque operations are, in both programs.
+    /// The meaning of opaque operations, in both programs.
     opaque: [Opaque<'a>; 2],
-    /// What operations gave that take long, for the other runs on these inputs.
+    /// Results of costly operations, kept for the other runs on these inputs.
     memo: Memo,
 }
 
@@ -360,7 +363,7 @@ impl Trial<'_> {
         outputs.map_err(|e| self.failed(which, e))
     }
 
-    /// The second program's outputs against the first one's.
+    /// Compares the second program's outputs with the first one's.
     fn compare(
         &self,
         matching: &Matching,
@@ -386,7 +389,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Outputs of one program run in two ways.
+    /// Compares the outputs of one program run in two ways.
     fn exact(
         &self,
         which: Execution,

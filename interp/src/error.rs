@@ -1,4 +1,4 @@
-//! Why a program cannot be run.
+//! Errors of running a program.
 
 use crate::codes;
 use crate::data::DataError;
@@ -7,7 +7,7 @@ use crate::tiled::TileFault;
 use optc_ir::{CodeName, Diagnostic, EvalError, Loc, OpError, Span};
 use thiserror::Error;
 
-/// Why a function cannot be run on these inputs.
+/// The reason why a function cannot be run on these inputs.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The module has no such function.
@@ -21,12 +21,12 @@ pub enum RunError {
     /// An input does not fit the function's arguments.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Calls of calls add up to more operations than a run executes.
+    /// The operations of nested calls add up to more than a run executes.
     #[error("@{func} executes {found} operations, calls included, wanted at most {limit}")]
     Steps {
         /// The function.
         func: String,
-        /// How many there are; the largest number where there are more.
+        /// The number of operations, saturated.
         found: u64,
         /// The limit.
         limit: u64,
@@ -42,15 +42,15 @@ pub enum RunError {
     /// An operation cannot be executed.
     #[error("`{op}` in @{func}{}: {source}", place(loc))]
     Op {
-        /// The function it stands in.
+        /// The function that contains the operation.
         func: String,
         /// The name of the operation.
         op: String,
-        /// Where the operation came from.
+        /// The origin of the operation.
         loc: Loc,
-        /// Where it stands in the source text.
+        /// The place of the operation in the source text.
         span: Span,
-        /// What went wrong.
+        /// The cause.
         source: Box<OpFailure>,
     },
     /// A returned value or an argument cannot be read or laid out.
@@ -60,7 +60,7 @@ pub enum RunError {
         func: String,
         /// `argument x` or `result y`.
         what: String,
-        /// What went wrong.
+        /// The cause.
         source: Box<OpFailure>,
     },
 }
@@ -78,7 +78,7 @@ impl RunError {
         }
     }
 
-    /// The same as a diagnostic, with a label where the operation stands.
+    /// The error as a diagnostic, with a label at the operation.
     #[must_use]
     pub fn to_diagnostic(&self) -> Diagnostic {
         let diag = Diagnostic::error(self.code(), self.to_string());
@@ -105,7 +105,7 @@ impl RunError {
     }
 }
 
-/// How an input fails to fit the argument it is meant for.
+/// The reason why an input does not fit its argument.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InputError {
     /// An argument has no input.
@@ -131,9 +131,9 @@ pub enum InputError {
     DType {
         /// The key.
         name: String,
-        /// What was given.
+        /// The element type of the input.
         found: String,
-        /// What the argument's type says.
+        /// The element type of the argument.
         wanted: String,
     },
     /// The shapes differ.
@@ -141,9 +141,9 @@ pub enum InputError {
     Shape {
         /// The key.
         name: String,
-        /// What was given.
+        /// The shape of the input.
         found: String,
-        /// What the argument's type says.
+        /// The shape of the argument.
         wanted: String,
     },
     /// A symbol would have two sizes.
@@ -159,20 +159,20 @@ pub enum InputError {
         symbol: String,
         /// The size of this input.
         found: u64,
-        /// The size the symbol has.
+        /// The size that the symbol has already.
         bound: u64,
-        /// What gave the symbol its size.
+        /// The argument or option that gave the symbol its size.
         by: String,
     },
-    /// The tensor does not hold what its own shape and element type say.
+    /// The elements of the tensor do not match its own shape and element type.
     #[error("input `{name}` is not well formed: {problem}")]
     Malformed {
         /// The key.
         name: String,
-        /// What is wrong.
+        /// The defect.
         problem: String,
     },
-    /// The argument is no tensor.
+    /// The argument is not a tensor.
     #[error("argument `{name}` is of type {found}; only tensors can be given")]
     NotTensor {
         /// The key.
@@ -209,18 +209,18 @@ impl InputError {
     }
 }
 
-/// Why one operation cannot be executed.
+/// The reason why one operation cannot be executed.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum OpFailure {
     /// Nothing declares the operation.
     #[error("the operation is not known, so it has no semantics to run")]
     Unknown,
-    /// An operation of another format that is kept as it is.
+    /// An opaque operation: one of another format that is kept unchanged.
     #[error("the operator `{kind}` is opaque: {problem}")]
     Opaque {
         /// Its name in its own format.
         kind: String,
-        /// Why it cannot be run.
+        /// The reason why it cannot be run.
         problem: String,
     },
     /// The operation is not well formed.
@@ -229,43 +229,43 @@ pub enum OpFailure {
     /// The declared semantics refuse these operands.
     #[error("{0}")]
     Eval(#[from] EvalError),
-    /// A result has another shape than its type says.
+    /// The shape of a result differs from that of its type.
     #[error("result {index} has shape {found}, but its type says {wanted}")]
     ResultShape {
-        /// Which result.
+        /// The number of the result.
         index: usize,
         /// The shape computed.
         found: String,
         /// The shape declared.
         wanted: String,
     },
-    /// A result has another element type than its type says.
+    /// The element type of a result differs from that of its type.
     #[error("result {index} has elements of type {found}, but its type says {wanted}")]
     ResultDType {
-        /// Which result.
+        /// The number of the result.
         index: usize,
         /// The element type computed.
         found: String,
         /// The element type declared.
         wanted: String,
     },
-    /// The semantics give another number of results.
+    /// The semantics return another number of results than declared.
     #[error("the operation gives {found} results, but {wanted} are declared")]
     ResultCount {
-        /// How many were computed.
+        /// The number computed.
         found: usize,
-        /// How many are declared.
+        /// The number declared.
         wanted: usize,
     },
-    /// A tensor that does not hold what its own shape and element type say.
+    /// The elements of a result do not match its own shape and element type.
     #[error("result {index} is not well formed: {problem}")]
     Malformed {
-        /// Which result.
+        /// The number of the result.
         index: usize,
-        /// What is wrong.
+        /// The defect.
         problem: String,
     },
-    /// An operand or result is no tensor.
+    /// An operand or result is not a tensor.
     #[error("only tensors can be computed, found the type `{found}`")]
     NotTensor {
         /// The type's text.
@@ -293,7 +293,7 @@ pub enum OpFailure {
         /// The limit.
         limit: u64,
     },
-    /// A loop goes on for too long.
+    /// A loop does not end within the limit of operations.
     #[error("the loop goes on after {limit} operations, as many as a run executes")]
     Steps {
         /// The limit.
@@ -305,7 +305,7 @@ pub enum OpFailure {
         /// The limit.
         limit: usize,
     },
-    /// A loop or a branch does not fit what it runs.
+    /// A loop or a branch does not fit the functions that it runs.
     #[error("{0}")]
     Control(String),
     /// The bytes of a constant cannot be read.
@@ -322,24 +322,24 @@ pub enum OpFailure {
     Call {
         /// The called function.
         callee: String,
-        /// What does not fit.
+        /// The mismatch.
         problem: String,
     },
     /// The called function failed.
     #[error("{text}")]
     Inner {
-        /// The code of what went wrong there.
+        /// The code of the error there.
         code: CodeName,
-        /// What, and where.
+        /// The message and the place.
         text: Box<str>,
     },
-    /// An operand that nothing defined before.
+    /// An operand is not defined before the operation.
     #[error("operand {0} is not defined before this operation")]
     Undefined(usize),
     /// A layout cannot be addressed.
     #[error("{0}")]
     Layout(#[from] IndexError),
-    /// A read of a position that nobody wrote.
+    /// A read of a position that was never written.
     #[error(
         "element {element} of a value in the layout {layout} lies at position {position}, \
          which was never written: the value was stored in another layout"
@@ -347,7 +347,7 @@ pub enum OpFailure {
     Poison {
         /// The logical index.
         element: String,
-        /// The layout it is read in.
+        /// The layout by which it is read.
         layout: String,
         /// The position in the buffer.
         position: usize,

@@ -1,4 +1,4 @@
-//! One call in progress; how values are held is left to a [`Memory`].
+//! One call in progress. A [`Memory`] decides how values are held.
 
 use crate::constant::constant;
 use crate::data::DataSource;
@@ -23,12 +23,12 @@ use std::rc::Rc;
 /// The schedules of functions, by their names.
 pub type Schedules = BTreeMap<String, Schedule>;
 
-/// No function runs tile by tile.
+/// The schedules of a run in which no function runs tile by tile.
 pub(crate) static UNSCHEDULED: Schedules = BTreeMap::new();
 
-/// How one interpreter holds values.
+/// The way in which an interpreter holds values.
 pub(crate) trait Memory {
-    /// A value as it is held.
+    /// The representation of a value.
     type Held: Clone;
 
     /// Puts a logical tensor into memory as its type says.
@@ -37,13 +37,13 @@ pub(crate) trait Memory {
     /// Reads a value as a logical tensor.
     fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
 
-    /// Whether this memory executes operations of this name itself, without the declared semantics.
+    /// Returns whether this memory executes operations of this structure itself, without the declared semantics.
     fn handles(&self, structure: Structure) -> bool;
 
     /// Executes an operation that this memory handles.
     fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
 
-    /// Values that share bytes; none where every value has its own.
+    /// The interface to values that share bytes; `None` if every value has its own.
     fn sharing(&mut self) -> Option<&mut dyn Shares<Held = Self::Held>> {
         None
     }
@@ -51,13 +51,13 @@ pub(crate) trait Memory {
 
 /// A memory in which values may lie in the bytes of others.
 pub(crate) trait Shares {
-    /// A value as it is held.
+    /// The representation of a value.
     type Held: Clone;
 
-    /// A buffer of its own that nobody has written.
+    /// A new buffer that nothing has written yet.
     fn reserve(&mut self, value: &Site) -> Result<Self::Held, OpFailure>;
 
-    /// A part, whose elements have these row-major numbers in the whole; it is held as a value of this shape.
+    /// The part of `whole` whose elements have these row-major numbers in it, held as a value of this shape.
     fn within(
         &mut self,
         whole: (&Self::Held, &Site),
@@ -66,15 +66,15 @@ pub(crate) trait Shares {
         shape: &[usize],
     ) -> Result<Self::Held, OpFailure>;
 
-    /// A value that lies elsewhere where it has these parts, else in a buffer of its own.
+    /// A value that lies elsewhere at these parts, and in a buffer of its own at the rest.
     fn in_pieces(
         &mut self,
         value: &Site,
         parts: &[Piece<Self::Held>],
     ) -> Result<Self::Held, OpFailure>;
 
-    /// Writes a tensor to a value all of whose elements but those of these numbers nobody has written; these have
-    /// been, and stay.
+    /// Writes a tensor to a value. The elements with these numbers were written before and stay; no other element may
+    /// have been written.
     fn write(
         &mut self,
         held: &Self::Held,
@@ -84,7 +84,7 @@ pub(crate) trait Shares {
     ) -> Result<(), OpFailure>;
 }
 
-/// A part that lies elsewhere, and the view of which its elements have these row-major numbers.
+/// A part that lies elsewhere, and the view in which its elements have these row-major numbers.
 pub(crate) type Piece<H> = ((H, Site), (Site, Vec<usize>));
 
 /// The type of a value and its extents.
@@ -93,7 +93,7 @@ pub(crate) struct Site {
     pub(crate) shape: Vec<usize>,
 }
 
-/// What [`Memory::direct`] sees of an operation with one operand and one result.
+/// The operation with one operand and one result that [`Memory::direct`] executes.
 pub(crate) struct Direct<'a, H> {
     pub(crate) structure: Structure,
     pub(crate) operand: &'a H,
@@ -103,17 +103,17 @@ pub(crate) struct Direct<'a, H> {
     pub(crate) shape: Vec<usize>,
 }
 
-/// What stays the same during a run.
+/// The constant data of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) module: &'a Module,
     pub(crate) registry: &'a Registry,
     pub(crate) data: &'a dyn DataSource,
-    /// The schedules of the functions whose groups run tile by tile; of the others every operation runs
-    /// by itself.
+    /// The schedules of the functions whose groups run tile by tile. Functions without a schedule run operation by
+    /// operation.
     pub(crate) schedules: &'a Schedules,
     pub(crate) opaque: Opaque<'a>,
-    /// What costly operations gave before.
+    /// Memoized results of costly operations.
     pub(crate) memo: Option<&'a Memo>,
 }
 
@@ -123,14 +123,14 @@ pub(crate) struct Frame<'a, M: Memory> {
     pub(crate) func: &'a Func,
     pub(crate) memory: &'a mut M,
     pub(crate) values: Vec<Option<M::Held>>,
-    /// What each value counts for in the budget.
+    /// The bytes that each value occupies in the budget.
     pub(crate) counted: Vec<u64>,
     pub(crate) scope: Scope,
     pub(crate) sharing: Sharing,
-    /// Roots that nobody has written whole, where some part of them may have been.
+    /// Roots that were never written as a whole, but of which parts may have been written.
     pub(crate) reserved: IndexMap<Value, M::Held>,
     pub(crate) budget: &'a Budget,
-    /// How many calls, loops and branches this one is in.
+    /// The number of calls, loops and branches around this one.
     pub(crate) depth: usize,
 }
 
@@ -144,7 +144,7 @@ impl<M: Memory> Frame<'_, M> {
         }
     }
 
-    /// What the compiler makes of an operation.
+    /// The structure of an operation.
     pub(crate) fn structure(&self, op: Op) -> Structure {
         self.program.registry.structure(&self.func.ops[op].name)
     }
@@ -157,7 +157,7 @@ impl<M: Memory> Frame<'_, M> {
             .collect()
     }
 
-    /// An operation of one operand and one result that the memory executes itself.
+    /// Executes an operation of one operand and one result if the memory handles it.
     pub(crate) fn direct(&mut self, op: Op) -> Result<Option<M::Held>, OpFailure> {
         let func = self.func;
         let data = &func.ops[op];
@@ -193,7 +193,7 @@ impl<M: Memory> Frame<'_, M> {
             .map(Some)
     }
 
-    /// The shape of a result that its type leaves open: what the declared semantics give.
+    /// The shape of a result that its type leaves open, as the declared semantics compute it.
     fn computed_shape(
         &mut self,
         op: Op,
@@ -210,14 +210,14 @@ impl<M: Memory> Frame<'_, M> {
         Ok(result.shape.clone())
     }
 
-    /// The declaration of an operation that is well formed by it.
+    /// The declaration of an operation, after a check that the operation is well formed.
     pub(crate) fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
         let decl = self
             .program
             .registry
             .get(op.name)
             .ok_or(OpFailure::Unknown)?;
-        // What is opaque may give values that are no tensors.
+        // Opaque operations may return values that are not tensors.
         let tensors = op.results.iter().all(|ty| ty.as_tensor().is_some());
         if tensors || decl.structure() != Structure::Opaque {
             decl.infer(op)?;
@@ -225,7 +225,7 @@ impl<M: Memory> Frame<'_, M> {
         Ok(decl)
     }
 
-    /// The declared semantics, on operands that have the declared shapes.
+    /// Evaluates the declared semantics on operands that have the declared shapes.
     pub(crate) fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
         let op = self.func.op_ref(op);
         let decl = self.declaration(&op)?;
@@ -276,7 +276,8 @@ impl<M: Memory> Frame<'_, M> {
         Ok(outputs)
     }
 
-    /// Attributes in which bytes of a file, such as a graph that is kept as it came in, are told by what they are, wherever they lie.
+    /// The attributes with references to bytes of a file, such as an unparsed graph, replaced by the contents, so that
+    /// the place of the bytes does not matter.
     fn contents<'p>(&self, props: &'p AttrDict) -> Cow<'p, AttrDict> {
         let mut out = Cow::Borrowed(props);
         for (name, attr) in props.iter() {
@@ -370,7 +371,7 @@ impl<M: Memory> Frame<'_, M> {
         Ok(())
     }
 
-    /// Forgets a value.
+    /// Frees a value.
     pub(crate) fn free(&mut self, value: Value) {
         self.values[value.index()] = None;
         let bytes = std::mem::take(&mut self.counted[value.index()]);
@@ -403,12 +404,12 @@ impl<M: Memory> Frame<'_, M> {
         })
     }
 
-    /// Says how a value is held.
+    /// Sets the representation of a value.
     pub(crate) fn set(&mut self, value: Value, held: M::Held) {
         self.values[value.index()] = Some(held);
     }
 
-    /// How a value is held; a constant that was not needed before is read now.
+    /// The representation of a value. A constant is read at its first use.
     pub(crate) fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
         if let Some(held) = &self.values[value.index()] {
             return Ok(held.clone());

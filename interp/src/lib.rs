@@ -1,16 +1,18 @@
-//! The two oracles of optc: programs run slowly and plainly, so that what passes do can be checked.
+//! The two oracles of optc. They run programs slowly and plainly, so that the output of passes can be checked against
+//! them.
 //!
-//! [`run_reference`] computes on logical tensors. [`run_naive`] keeps every value in a flat, poisoned
-//! buffer of its layout's size and addresses it by an index formula of its own, so that an illegal
-//! view shows as a wrong result or as a read of poison. [`equivalent`] runs two programs on the same
-//! seeded inputs with both. Neither shares code with the layout algebra.
+//! [`run_reference`] computes on logical tensors. [`run_naive`] keeps every value in a flat, poisoned buffer of its
+//! layout's size and addresses it by an index formula of its own. An illegal view therefore shows as a wrong result or
+//! as a read of poison. [`equivalent`] runs two programs on the same seeded inputs with both. Neither shares code with
+//! the layout algebra.
 //!
-//! `tiled` runs a plan program by program on parts of values, with poison around them, and takes nothing of a schedule but its form: a wrong
-//! schedule gives wrong numbers.
+//! `tiled` runs a plan program by program on parts of values, with poison around them. It takes only the form of a
+//! schedule for granted, so a wrong schedule gives wrong numbers.
 //!
 //! # Files
-//! - `equivalent.rs` compares two programs. `sizes.rs` finds sizes that they run with, `random.rs` inputs; `same.rs` says which functions compute
-//!   the same; `uninterpreted.rs` is what opaque operations stand for; `memo.rs` keeps costly results for the other program.
+//! - `equivalent.rs` compares two programs: `sizes.rs` finds sizes that they run with, `random.rs` makes inputs,
+//!   `same.rs` finds the functions that compute the same, `uninterpreted.rs` defines the functions that stand for
+//!   opaque operations, and `memo.rs` keeps costly results for the other program.
 
 mod codes;
 mod compare;

@@ -1,22 +1,21 @@
-//! The size that a tensor may have, and what one run may hold and execute.
+//! Limits on the size of a tensor, and on the bytes and operations of one run.
 
 use crate::error::OpFailure;
 use optc_ir::DType;
 use std::cell::Cell;
 
-/// The most elements one tensor may have; a program that declares more is refused before anything
-/// is allocated.
+/// The most elements of one tensor. A program that declares more is refused before anything is allocated.
 pub const MAX_ELEMENTS: u64 = 1 << 31;
 
-/// The most bytes that the values of one run may take at once, as the interpreters hold them; constants are held from their first
-/// use to their last. The inputs count too.
+/// The most bytes that the values of one run, inputs included, may take at once as the interpreters hold them. A
+/// constant counts from its first to its last use.
 pub const MAX_BYTES: u64 = 1 << 31;
 
-/// The most operations that one run executes, those of called functions and of loops counted every time. It is
-/// some forty times what the largest models have, and takes seconds where the tensors are small.
+/// The most operations that one run executes. Operations of called functions and of loops count every time. The limit
+/// is about forty times the count of the largest models; reaching it takes seconds with small tensors.
 pub const MAX_STEPS: u64 = 1 << 22;
 
-/// What is left of both limits during a run.
+/// The rest of both limits during a run.
 pub(crate) struct Budget {
     bytes: Cell<u64>,
     steps: Cell<u64>,
@@ -51,12 +50,12 @@ impl Budget {
         Ok(bytes)
     }
 
-    /// Counts bytes that are held no more.
+    /// Releases bytes that were counted.
     pub(crate) fn release(&self, bytes: u64) {
         self.bytes.set(self.bytes.get() + bytes);
     }
 
-    /// Counts the operations of a function that is about to run; false where there are too many.
+    /// Counts the operations of a function that is about to run; false if the limit is exceeded.
     pub(crate) fn step(&self, operations: usize) -> bool {
         let left = self.steps.get().checked_sub(operations as u64);
         self.steps.set(left.unwrap_or(0));
@@ -64,7 +63,8 @@ impl Budget {
     }
 }
 
-/// The bytes that a tensor takes in memory: not those of its element type, but of what its elements are held as.
+/// The bytes that a tensor takes in memory: the width is that of the Rust type that holds its elements, not that of its
+/// element type.
 pub(crate) fn held_bytes(dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
     let width = match dtype {
         DType::F32 | DType::F16 | DType::BF16 => 4,

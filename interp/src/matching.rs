@@ -1,4 +1,4 @@
-//! Which arguments, results and names of sizes of two programs are the same.
+//! Matches the arguments, results and size names of two programs.
 
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::type_text;
@@ -6,11 +6,11 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Bindings, Dim, Func, Size, Tensor, Type};
 use std::sync::Arc;
 
-/// Checks that two functions have the same arguments and results: as many, of the same element types, and of the same sizes
-/// but for what named sizes are called. Layouts may be others. `names` are what the message calls the two programs.
+/// Checks that two functions have matching arguments and results: equal numbers of them, equal element types, and equal
+/// sizes up to the names of sizes. Layouts may differ. `names` are the names of the two programs in the message.
 ///
 /// # Errors
-/// What does not match, in words.
+/// The mismatch, in words.
 pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), String> {
     let matching = Matching::new(a, b, names)?;
     let keys = result_keys(b);
@@ -30,7 +30,8 @@ pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), Str
     Ok(())
 }
 
-/// Whether two types have one element type and rank, and no size that is a number in both and another one.
+/// Returns whether two types have one element type and rank, and no dimension in which both sizes are numbers and
+/// differ.
 fn may_agree(a: &Type, b: &Type) -> bool {
     let (Some(a), Some(b)) = (a.as_tensor(), b.as_tensor()) else {
         return type_text(a) == type_text(b);
@@ -52,7 +53,7 @@ pub(crate) struct Matching {
 
 impl Matching {
     /// # Errors
-    /// What does not match.
+    /// The mismatch.
     pub(crate) fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, String> {
         let args = pair_keys("argument", argument_keys(a), argument_keys(b), names)?;
         let results = pair_keys("result", result_keys(a), result_keys(b), names)?;
@@ -65,8 +66,8 @@ impl Matching {
         Ok(matching)
     }
 
-    /// The arguments' types must agree but for their layouts and the names of their sizes; where the first has a `?`, the
-    /// second may have a name that no other size of its arguments has.
+    /// Checks that the types of the arguments agree, except for their layouts and the names of their sizes. If the
+    /// first type has a `?`, the second may have a name that no other size of its arguments has.
     fn check_types(
         &mut self,
         a: &Func,
@@ -127,7 +128,7 @@ impl Matching {
             .collect()
     }
 
-    /// Sizes of the first program's names as those of the second one's.
+    /// The sizes of the first program's names, by the names of the second.
     pub(crate) fn renamed(&self, sizes: &Bindings) -> Bindings {
         let mut found = Bindings::default();
         for (name, &size) in &sizes.0 {
@@ -144,18 +145,18 @@ impl Matching {
     }
 }
 
-/// How the first program calls the sizes that the second one names.
+/// The size names of the second program in terms of those of the first.
 #[derive(Default)]
 struct Renaming {
-    /// By the names of the second program; no two have one name.
+    /// The first program's name of each name of the second; the map is one-to-one.
     second: IndexMap<Arc<str>, Arc<str>>,
-    /// Names of the first program that are one of the second one's.
+    /// Names of the first program that have a counterpart in the second.
     first: IndexSet<Arc<str>>,
 }
 
 impl Renaming {
-    /// The names that types of as many dimensions have for the same sizes: those that stand alone, then the one name
-    /// of an expression that is not known yet; what nothing tells has one name in both.
+    /// Derives the names from pairs of types of equal rank: first from names that stand alone, then from expressions
+    /// with exactly one unknown name. A name about which nothing is known is the same in both.
     fn of<'t>(types: impl Iterator<Item = (&'t Type, &'t Type)>) -> Renaming {
         let mut pairs: Vec<[Size; 2]> = Vec::new();
         for (own, other) in types {
@@ -190,7 +191,7 @@ impl Renaming {
         new
     }
 
-    /// Learns the one name of an expression that is not known yet; whether there was one.
+    /// Learns the single unknown name of an expression. Returns whether there was one.
     fn learn(&mut self, [a, b]: &[Size; 2]) -> bool {
         let own: Vec<Arc<str>> = a
             .names()
@@ -205,7 +206,7 @@ impl Renaming {
         }
     }
 
-    /// A size of the second program by the names of the first; none where it has a name that is none of the first's.
+    /// A size of the second program by the names of the first; `None` if one of its names has no counterpart.
     fn renamed(&self, size: &Size) -> Option<Size> {
         let known = size
             .names()

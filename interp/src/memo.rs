@@ -1,4 +1,4 @@
-//! What costly operations gave, for another program that has the same ones of the same operands.
+//! Memoized results of costly operations, for another program with the same operations on the same operands.
 
 use indexmap::IndexMap;
 use optc_ir::text::print_attr;
@@ -6,12 +6,12 @@ use optc_ir::{Data, OpDecl, OpRef, Tensor};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Results by what they were computed from. The reference semantics of an operation are a function of its attributes and of
-/// its operands' elements, so that what they gave once they give again.
+/// Results by what they were computed from. The reference semantics of an operation are a function of its attributes
+/// and of its operands' elements, so the same key always has the same results.
 #[derive(Debug)]
 pub(crate) struct Memo {
     found: RefCell<IndexMap<[u64; 2], Vec<Rc<Tensor>>>>,
-    /// How many more elements may be kept.
+    /// The number of elements that may still be kept.
     room: Cell<usize>,
 }
 
@@ -27,11 +27,12 @@ impl Default for Memo {
 /// The most elements of results that are kept.
 const ROOM: usize = 1 << 26;
 
-/// How many steps an operation takes an element that it reads, at least, so that looking at the elements is worth it.
+/// The fewest steps per element read for which an operation is memoized. Hashing the operands is then cheap in
+/// comparison.
 const STEPS: u64 = 64;
 
 impl Memo {
-    /// The key of an operation that takes long enough.
+    /// The key of an operation; `None` if the operation is too cheap to be memoized.
     pub(crate) fn key(
         op: &OpRef<'_>,
         decl: &dyn OpDecl,
@@ -65,7 +66,7 @@ impl Memo {
         self.found.borrow().get(&key).cloned()
     }
 
-    /// Keeps results, where there is room.
+    /// Keeps results, if there is room.
     pub(crate) fn keep(&self, key: [u64; 2], results: &[Rc<Tensor>]) {
         let size: usize = results.iter().map(|t| t.len()).sum();
         if let Some(room) = self.room.get().checked_sub(size) {
@@ -75,7 +76,7 @@ impl Memo {
     }
 }
 
-/// 128 bits that depend on all that was added, in its order.
+/// A hash of 128 bits over a sequence of numbers.
 struct Key([u64; 2]);
 
 impl Key {

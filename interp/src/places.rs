@@ -1,4 +1,4 @@
-//! Stores values where the program says that they lie: in the bytes of others.
+//! Stores values in the bytes of others, where the program places them.
 
 use crate::error::OpFailure;
 use crate::frame::{Frame, Memory, Site};
@@ -6,7 +6,7 @@ use crate::sharing::{Placed, numbers};
 use optc_ir::{Op, Tensor, Value};
 
 impl<M: Memory> Frame<'_, M> {
-    /// Whether a value lies in the bytes of another one, or others in its.
+    /// Returns whether a value lies in the bytes of another one, or another one in its bytes.
     pub(crate) fn has_a_place(&self, value: Value) -> bool {
         let sharing = &self.sharing;
         sharing.home(value).is_some()
@@ -14,7 +14,7 @@ impl<M: Memory> Frame<'_, M> {
             || !sharing.written(value).is_empty()
     }
 
-    /// Where a value lies that does not have a buffer for itself.
+    /// The place of a value that has no buffer for itself alone.
     pub(crate) fn place(&mut self, value: Value) -> Result<Option<M::Held>, OpFailure> {
         match self.has_a_place(value) {
             true => self.reserve(value).map(Some),
@@ -22,7 +22,7 @@ impl<M: Memory> Frame<'_, M> {
         }
     }
 
-    /// The bytes of a root, wherever they are.
+    /// The bytes of a root, in its own buffer or elsewhere.
     fn reserve(&mut self, root: Value) -> Result<M::Held, OpFailure> {
         if let Some(held) = self.reserved.get(&root) {
             return Ok(held.clone());
@@ -52,7 +52,7 @@ impl<M: Memory> Frame<'_, M> {
         Ok(held)
     }
 
-    /// The part of a whole that is held so, as a value of this shape that looks at it.
+    /// The part of a held whole, as a value of this shape that reads it.
     fn part_of(
         &mut self,
         whole: &M::Held,
@@ -84,7 +84,8 @@ impl<M: Memory> Frame<'_, M> {
         memory.write(held, tensor, &site, &written)
     }
 
-    /// The results of an operation that are parts of its operand, where that lies; whether these are all.
+    /// Stores the results of an operation that are parts of its operand, in place. Returns whether all results are such
+    /// parts.
     pub(crate) fn parts_in_place(&mut self, op: Op) -> Result<bool, OpFailure> {
         let func = self.func;
         let parts = self.sharing.results(op);

@@ -5,7 +5,7 @@ use optc_ir::Func;
 
 /// The keys of a function's arguments, in order: those of [`Func::arg_key`].
 ///
-/// No two are equal: a name that is already taken gets a suffix `_<i>`.
+/// All keys differ: a name that is already taken gets a suffix `_<i>`.
 #[must_use]
 pub fn argument_keys(func: &Func) -> Vec<String> {
     distinct(func.args.len(), |i| func.arg_key(i))
@@ -13,7 +13,7 @@ pub fn argument_keys(func: &Func) -> Vec<String> {
 
 /// The keys of a function's results, in order: those of [`Func::result_key`].
 ///
-/// No two are equal: a name that is already taken gets a suffix `_<i>`.
+/// All keys differ: a name that is already taken gets a suffix `_<i>`.
 #[must_use]
 pub fn result_keys(func: &Func) -> Vec<String> {
     distinct(func.results.len(), |i| func.result_key(i))

@@ -11,7 +11,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
 use optc_ir::{Bindings, Control, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Value};
 
-/// The size of a symbol that is not bound, and of an unknown dimension, where inputs are made up.
+/// The size of an unbound symbol and of an unknown dimension in made-up inputs.
 pub const DEFAULT_SIZE: u64 = 128;
 
 /// The generator SplitMix64 (Steele, Lea and Flood 2014).
@@ -38,8 +38,7 @@ impl SplitMix64 {
 
     /// A number with mean 0 and variance 1, nearly normal, between -6 and 6.
     ///
-    /// It is a sum of twelve uniform numbers of 16 bits, so that it needs no function whose last bit
-    /// depends on the machine.
+    /// It is a sum of twelve uniform numbers of 16 bits, so it needs no function whose last bit depends on the machine.
     pub fn normal(&mut self) -> f64 {
         let mut sum = 0u32;
         for _ in 0..3 {
@@ -58,7 +57,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What inputs are filled with.
+/// The contents of made-up inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
     /// Floats near normal, integers from -8 to 7 (from 0 for unsigned ones), random truth values.
@@ -67,17 +66,17 @@ pub enum Fill {
     Edge,
     /// Normal, with a NaN and both infinities in a few places.
     NonFinite,
-    /// Every element of an input another number, as far as its type can count: the row-major number
-    /// of the element, and where that is too large for the type, this digit of it. Two programs that
-    /// only move data agree if they agree on all digits.
+    /// A different number in every element of an input, as far as its type can count: the row-major number of the
+    /// element, or, if that is too large for the type, this digit of it. Two programs that only move data agree if they
+    /// agree on all digits.
     Unique(u32),
 }
 
 /// Inputs for a function, keyed by [`argument_keys`](crate::argument_keys).
 ///
-/// Symbols get their sizes from `bindings`; what is not bound gets [`DEFAULT_SIZE`]. An integer that
-/// is used as an index, directly or through casts and rearrangements, stays in the range of the axis
-/// it indexes; one that is cast to a float or a truth value is a mask, 0 or 1. The same function, seed and bindings give the same inputs.
+/// Symbols get their sizes from `bindings`; unbound ones get [`DEFAULT_SIZE`]. An integer that is used as an index,
+/// directly or through casts and rearrangements, stays in the range of the axis that it indexes. An integer that is
+/// cast to a float or a truth value is a mask, 0 or 1. The same function, seed and bindings give the same inputs.
 ///
 /// # Errors
 /// There is no such function, or an argument is too large.
@@ -148,8 +147,7 @@ pub fn random_tensor(dtype: DType, shape: Vec<usize>, fill: Fill, rng: &mut Spli
     }
 }
 
-/// The bits of a number of a type that nothing computes with; any bits for the fills that look for
-/// edges.
+/// The bits of an element of a type without arithmetic; any bits for fills with edge values.
 fn stored_bits(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> u128 {
     let any = fill != Fill::Normal && rng.below(2) == 0;
     let Some(part) = dtype.complex_part() else {
@@ -213,7 +211,7 @@ fn small_int(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> i64 {
     wrap_int(signed, dtype)
 }
 
-/// The inputs with their floats a little off: by less than what rounding in a program makes of a difference.
+/// The inputs with their floats changed by less than the rounding errors of a program.
 pub(crate) fn nearby(inputs: &IndexMap<String, Tensor>, seed: u64) -> IndexMap<String, Tensor> {
     let mut rng = SplitMix64::new(mix(seed ^ 0x6E65_6172));
     let near = |(key, tensor): (&String, &Tensor)| {
@@ -229,7 +227,7 @@ pub(crate) fn nearby(inputs: &IndexMap<String, Tensor>, seed: u64) -> IndexMap<S
     inputs.iter().map(near).collect()
 }
 
-/// Whether the number of some element has this digit, so that not all are 0.
+/// Returns whether the number of some element has this digit, so that not all digits are 0.
 pub(crate) fn has_digit(inputs: &IndexMap<String, Tensor>, digit: u32) -> bool {
     inputs.values().any(|tensor| {
         let step = base(tensor.dtype).checked_pow(digit);
@@ -237,7 +235,7 @@ pub(crate) fn has_digit(inputs: &IndexMap<String, Tensor>, digit: u32) -> bool {
     })
 }
 
-/// The numbers that a type can count.
+/// The number of values that a type can count.
 fn base(dtype: DType) -> u64 {
     match dtype {
         DType::F64 => 1 << 52,
@@ -249,7 +247,7 @@ fn base(dtype: DType) -> u64 {
     }
 }
 
-/// Digit `digit` of the row-major number of each element, in the base that the type can count to.
+/// Digit `digit` of the row-major number of each element. The base is the number of values that the type can count.
 fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
     let base = base(dtype);
     let count: usize = shape.iter().product();
@@ -262,14 +260,15 @@ fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
     Tensor::from_i64(dtype, shape, values)
 }
 
-/// Arguments of functions that are asked which numbers they take; bounds the depth of the recursion.
+/// The most arguments of functions that are visited for their bounds; this limits the depth of the recursion.
 const MOST_ASKED: usize = 1024;
 
-/// The number below which an integer argument stays, if its uses ask for one.
+/// The bound below which an integer argument must stay, if its uses need one.
 ///
-/// That is the smallest size that it indexes, directly or through operations that only pass values
-/// on, also in functions that are called or run. Where something that is computed from it is an index, and where it becomes a float or a truth
-/// value, as a mask does, it is 0 or 1. An argument of a function is asked once, however often it is called; `known` has the answers.
+/// It is the smallest size that the argument indexes, directly or through operations that only forward values, also in
+/// functions that are called or run. The bound is 2 (values 0 and 1) if a value computed from the argument is an index,
+/// and if the argument becomes a float or a truth value, as a mask does. `known` memoizes the bounds of arguments, so
+/// that each is computed once.
 fn value_bound<'m>(
     (module, func): (&'m Module, &'m Func),
     arg: Value,
@@ -332,8 +331,8 @@ fn value_bound<'m>(
     bound
 }
 
-/// The functions that an operation runs, each with its first operand that is handed on and the argument that it becomes; those
-/// after it follow.
+/// The functions that an operation runs. Each comes with the first operand that is passed on and the argument that this
+/// operand becomes; the operands and arguments after these correspond in order.
 fn runs<'m>(
     module: &'m Module,
     func: &Func,
@@ -378,7 +377,7 @@ fn runs<'m>(
 /// Masks are 0 or 1.
 const MASK: u64 = 2;
 
-/// Whether an operation that passes its operand on turns wide integers into floats or truth values.
+/// Returns whether an operation that forwards its operand turns wide integers into floats or truth values.
 fn becomes_mask(func: &Func, data: &OpData) -> bool {
     let dtype = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.dtype);
     let wide = matches!(
@@ -389,7 +388,7 @@ fn becomes_mask(func: &Func, data: &OpData) -> bool {
     wide && to.is_some_and(|t| t.is_float() || t.is_bool())
 }
 
-/// The value that an operation takes as indices, and the size that they index.
+/// The operand that an operation uses as indices, and the size that they index.
 fn indexed(func: &Func, op: Op, bindings: &Bindings, registry: &Registry) -> Option<(Value, u64)> {
     let data = &func.ops[op];
     let (at, sizes) = registry.get(&data.name)?.indexed(&func.op_ref(op))?;
@@ -401,14 +400,14 @@ fn indexed(func: &Func, op: Op, bindings: &Bindings, registry: &Registry) -> Opt
 
 /// Made-up weights for programs whose files are absent.
 ///
-/// The bytes depend on the file's name, the position in it and the element type alone, so two
-/// programs that refer to the same bytes get the same numbers. Floats are 0.02 times a nearly normal
-/// number; in short pieces (biases, scales, variances) their absolute value, so that a variance is
-/// none below 0. Integers of 32 and 64 bits and truth values are 0 or 1, others -8 to 7.
+/// The bytes depend only on the file's name, the position in it and the element type, so two programs that refer to the
+/// same bytes get the same numbers. Floats are 0.02 times a nearly normal number. Short pieces (biases, scales,
+/// variances) get absolute values, so that no variance is negative. Integers of 32 and 64 bits and truth values are 0
+/// or 1, others -8 to 7.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomSource;
 
-/// Pieces of at most so many elements get floats that are not negative.
+/// The most elements of a short piece, whose floats are not negative.
 const SHORT_PIECE: u64 = 4096;
 
 impl DataSource for RandomSource {

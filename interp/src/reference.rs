@@ -11,14 +11,13 @@ use std::rc::Rc;
 
 /// Runs a function on logical tensors, by the semantics that the operations declare.
 ///
-/// `inputs` are keyed by [`argument_keys`](crate::argument_keys), the answer by
-/// [`result_keys`](crate::result_keys). Symbols get their sizes from `bindings` and from the inputs'
-/// shapes. Values are freed after their last use; constants are read when they are first used, from
-/// the text or from `data`. The module is assumed to be verified; one that is not gives an error.
+/// `inputs` are keyed by [`argument_keys`](crate::argument_keys), the results by [`result_keys`](crate::result_keys).
+/// Symbols get their sizes from `bindings` and from the inputs' shapes. Values are freed after their last use.
+/// Constants are read at their first use, from the text or from `data`. The module should be verified; an unverified
+/// one gives an error.
 ///
-/// # Errors
-/// Inputs that do not fit, operations without semantics, data that cannot be read, operands outside
-/// an operation's domain; the error names the operation and where it came from.
+/// Inputs that do not fit, operations without semantics, data that cannot be read, operands outside an operation's
+/// domain. The error names the operation and its origin.
 pub fn run_reference(
     module: &Module,
     registry: &Registry,

@@ -1,4 +1,4 @@
-//! What two programs have in common, as far as opaque operations go.
+//! Finds the opaque operations and functions that two programs have in common.
 
 use crate::uninterpreted::{Opaque, named_functions};
 use crate::walk::{MAX_CALL_DEPTH, reachable};
@@ -7,15 +7,15 @@ use optc_ir::text::{print_attr, print_type};
 use optc_ir::{Attr, Effect, Func, Module, Op, Registry, Structure, Type, Value};
 use std::sync::Arc;
 
-/// What two programs have in common.
+/// The common part of two programs.
 pub(crate) struct Same {
-    /// Of each program the functions that opaque operations name and that compute what one of the other program's
-    /// computes, with a number that is the same for those that compute the same.
+    /// For each program, the functions that opaque operations name and that have a counterpart in the other program.
+    /// Functions that compute the same have the same number.
     functions: [IndexMap<Arc<str>, usize>; 2],
-    /// Whether a loop or a branch names another one, or only running it tells the size of a result, so that all of them are run.
-    /// Otherwise none is, however long it takes.
+    /// True if all loops and branches are run. They are if one of them runs a function that the programs do not have in
+    /// common, or if only a run tells the size of a result. Otherwise none is run, as it may take long.
     loops: bool,
-    /// Whether nothing is written, so that what is read is the same in both.
+    /// True if no operation writes outside state, so that reads give the same in both programs.
     reads: bool,
 }
 
@@ -63,7 +63,7 @@ impl Same {
         }
     }
 
-    /// What opaque operations of the first or the second program are.
+    /// The meaning of opaque operations of the first or the second program.
     pub(crate) fn opaque(&self, which: usize) -> Opaque<'_> {
         Opaque::Functions {
             same: &self.functions[which],
@@ -77,12 +77,12 @@ fn ops(func: &Func) -> impl Iterator<Item = Op> {
     func.body.iter().copied()
 }
 
-/// Numbers of values by what computes them. Equal numbers are equal values, in whatever order operations stand, and where a
-/// value is computed twice or for nothing.
+/// Value numbers by how values are computed. Equal numbers are equal values, whatever the order of operations, and also
+/// if a value is computed twice or is dead.
 struct Numbers<'r> {
     registry: &'r Registry,
     all: IndexMap<String, usize>,
-    /// How many functions name the one that is looked at, one another.
+    /// The nesting depth of functions that name one another.
     depth: usize,
 }
 
@@ -92,7 +92,7 @@ impl Numbers<'_> {
         *self.all.entry(what).or_insert(next)
     }
 
-    /// The functions of a module that opaque operations name.
+    /// The numbers of a module's functions that opaque operations name.
     fn named(&mut self, module: &Module) -> IndexMap<Arc<str>, usize> {
         let mut known = IndexMap::new();
         let mut named = IndexMap::new();
@@ -111,7 +111,7 @@ impl Numbers<'_> {
         named
     }
 
-    /// The number of what a function computes; none of one that is not there, or that names itself.
+    /// The number of a function's computation; `None` if the function does not exist or names itself.
     fn function(
         &mut self,
         module: &Module,
@@ -144,7 +144,7 @@ impl Numbers<'_> {
             let number = self.number(format!("argument {i} {}", plain(func.ty(arg))));
             values.insert(arg, number);
         }
-        // What does more than give results happens in an order.
+        // Operations with effects happen in an order.
         let mut events = Vec::new();
         for op in ops(func) {
             let data = &func.ops[op];
@@ -182,7 +182,7 @@ impl Numbers<'_> {
         Some(self.number(format!("function {args:?} {results:?} {events:?}")))
     }
 
-    /// An attribute that names functions by their numbers.
+    /// An attribute with the names of functions replaced by their numbers.
     fn symbols(
         &mut self,
         module: &Module,

@@ -1,4 +1,4 @@
-//! Sizes of symbols, and the check of tensors against types.
+//! Sizes of symbols, and checks of tensors against types.
 
 use crate::error::{InputError, RunError};
 use crate::limit::{MAX_ELEMENTS, elements_within_limit, shape_text};
@@ -12,15 +12,15 @@ use std::sync::Arc;
 /// The sizes that symbols have during one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    /// What operations see.
+    /// The sizes as operations see them.
     pub(crate) bindings: Bindings,
-    /// What gave each symbol its size.
+    /// The origin of each symbol's size.
     origin: IndexMap<Arc<str>, String>,
 }
 
 /// A dimension whose size disagrees with its type.
 pub(crate) enum Clash {
-    /// Another rank or another number.
+    /// Another rank or another extent.
     Shape,
     /// The symbol has another size.
     Symbol {
@@ -54,7 +54,7 @@ impl Scope {
             .collect()
     }
 
-    /// The extents of a type; what is not known yet is `open`, and so is each name without a size in an expression.
+    /// The extents of a type. `open` replaces each unknown size, and each unknown name in an expression.
     pub(crate) fn shape_or(&self, ty: &TensorType, open: usize) -> Vec<usize> {
         let name = |name: &str| Some(self.bindings.0.get(name).copied().unwrap_or(open as u64));
         let size = |dim: &Dim| match dim {
@@ -105,7 +105,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Takes the size of the only name in a dimension that has none yet from what was found there.
+    /// Derives the size of the only unknown name in a dimension from the extent found there.
     fn learn(&mut self, dim: &Dim, found: u64, by: &impl Fn() -> String) {
         let Some(size) = dim.size() else { return };
         let known = |name: &str| self.bindings.0.get(name).copied();
@@ -192,10 +192,10 @@ impl Scope {
     }
 }
 
-/// Checks inputs against the arguments of a function: none missing, none too many, element types
-/// and shapes as declared, every symbol of one size.
+/// Checks inputs against the arguments of a function: none is missing, none is too many, element types and shapes are
+/// as declared, and every symbol has one size.
 ///
-/// Returns the sizes of all symbols: those of `bindings` and those the inputs give.
+/// Returns the sizes of all symbols: those of `bindings` and those that the inputs give.
 ///
 /// # Errors
 /// The first input that does not fit.
@@ -224,7 +224,7 @@ pub(crate) fn bind_inputs(
         });
     }
     let mut scope = Scope::given(bindings);
-    // Names that stand alone first: expressions are of them.
+    // Names that stand alone come first, since expressions consist of them.
     for (key, &value) in keys.iter().zip(&func.args) {
         let dims = func.ty(value).as_tensor().map_or(&[][..], |t| &t.dims);
         let shape = inputs.get(key).map_or(&[][..], |t| &t.shape);
@@ -272,7 +272,7 @@ pub(crate) fn find_func<'m>(module: &'m optc_ir::Module, name: &str) -> Result<&
         })
 }
 
-/// Whether the elements are as many as the shape says, within the limits, and of the right kind.
+/// Checks that the number of elements is that of the shape and within the limits, and that they are of the right kind.
 pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
     let wanted = elements_within_limit(&tensor.shape).map_err(|e| e.to_string())?;
     let (found, fits) = match &tensor.data {
@@ -302,8 +302,7 @@ pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
     Ok(())
 }
 
-/// The sizes of a type for a program that has no inputs yet: unbound symbols and unknown
-/// dimensions get `default`.
+/// The sizes of a type for a program without inputs: unbound symbols and unknown dimensions get `default`.
 pub(crate) fn shape_or_default(
     name: &str,
     ty: &TensorType,

@@ -1,4 +1,5 @@
-//! Who shares bytes in a function, as its text says: which values lie in the result of a reader, and which in pieces.
+//! Shared bytes in a function, as its text states them: the values that lie in the result of a reader, and those in
+//! pieces.
 
 use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
@@ -6,7 +7,7 @@ use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Dim, EvalError, Func, Op, Part, Registry, Structure, Value};
 use std::rc::Rc;
 
-/// A part, and the operation that says that it lies in place.
+/// A part that lies in place.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) part: Part,
@@ -16,23 +17,23 @@ pub(crate) struct Placed {
     pub(crate) whole: Value,
 }
 
-/// Where the values of one function lie that have no buffer of their own.
+/// The places of the values of one function that have no buffer of their own.
 #[derive(Debug)]
 pub(crate) struct Sharing {
-    /// The value whose buffer a view looks at; other values are their own.
+    /// The value whose buffer a view reads; `None` for other values.
     roots: SideTable<Value, Option<Value>>,
-    /// Of a root that lies in the result of a reader, where.
+    /// For a root that lies in the result of a reader: its place there.
     home: SideTable<Value, Option<Placed>>,
-    /// Of a root some of whose parts lie in results of readers, these parts.
+    /// For a root with parts that lie in results of readers: these parts.
     pieces: SideTable<Value, Vec<Placed>>,
-    /// Of a value the parts that others write than the operation that gives it.
+    /// For each value: the parts that are written by other operations than the one that defines it.
     written: SideTable<Value, Rc<[Placed]>>,
-    /// Of an operation its results that are parts of its operand.
+    /// For each operation: the results that are parts of its operand.
     results: SideTable<Op, Rc<[Placed]>>,
 }
 
 impl Sharing {
-    /// What a memory without sharing knows: nothing lies in the bytes of others.
+    /// No sharing: no value lies in the bytes of another.
     pub(crate) fn none() -> Sharing {
         Sharing {
             roots: SideTable::new(None),
@@ -70,7 +71,7 @@ impl Sharing {
                 sharing.results[op] = Rc::from(results);
             }
         }
-        // A part finds its home in a reader, behind the operation that cuts it off.
+        // The home of a part is known only after its reader, which follows the operation that cuts it off.
         for &op in &func.body {
             for placed in sharing.results(op).iter() {
                 if sharing.home[placed.value].is_some() {
@@ -103,7 +104,7 @@ impl Sharing {
     }
 }
 
-/// The parts that an operation says lie in place.
+/// The parts that an operation states to lie in place.
 fn in_place(func: &Func, op: Op, registry: &Registry) -> Vec<Placed> {
     let data = &func.ops[op];
     let placed = |part: Part| {
@@ -117,7 +118,7 @@ fn in_place(func: &Func, op: Op, registry: &Registry) -> Vec<Placed> {
     parts.into_iter().filter_map(placed).collect()
 }
 
-/// The row-major numbers, in a whole of this shape, of the elements of a part of that one.
+/// The row-major numbers of a part's elements in a whole of this shape.
 ///
 /// # Errors
 /// A size is not known, or an element lies outside.

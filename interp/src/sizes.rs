@@ -1,4 +1,4 @@
-//! The sizes of unknown dimensions where two programs are compared.
+//! Sizes for unknown dimensions when two programs are compared.
 
 use crate::walk::reachable;
 use indexmap::IndexSet;
@@ -6,32 +6,34 @@ use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, Dim, Func, Module, Type};
 use std::sync::Arc;
 
-/// The most elements of all values of both programs together at the sizes that are chosen for what is
-/// not bound. Each value is held a few times over, at 4 or 8 bytes an element, so that a comparison
-/// stays within some hundred megabytes.
+/// The most elements of all values of both programs together at the sizes that are chosen for unbound names. Each value
+/// is held a few times, at 4 or 8 bytes an element, so a comparison stays within some hundred megabytes.
 pub const MAX_CHOSEN_ELEMENTS: u64 = 1 << 22;
 
 /// Sizes that are tried, largest first.
 const SCALES: [u64; 9] = [crate::DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
 
-/// The most elements of all values where the sizes within the limit are none that the first program runs with.
+/// The most elements of all values if the first program runs with none of the sizes within the usual limit.
 const MAX_ELEMENTS_AT_LAST: u64 = MAX_CHOSEN_ELEMENTS << 4;
 
-/// Sizes for the names in the arguments of the first program that nobody gave, as it may run with.
+/// Candidates for the sizes of unbound names in the arguments of the first program.
 pub(crate) struct Choices {
-    /// As large as the limit of elements allows, up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them, then larger and
-    /// smaller ones; at least one.
+    /// Large sizes, at least one choice: first those as large as the limit of elements allows, up to
+    /// [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them, then larger and smaller ones.
     pub(crate) large: Vec<Bindings>,
-    /// Small ones; none where all sizes are given.
+    /// Small sizes; none if all sizes are given.
     pub(crate) small: Vec<Bindings>,
 }
 
 impl Choices {
-    /// First each name has another size than the one before it, so that one dimension taken for another shows; the large
-    /// ones differ by an eighth, and so divide alike. Then each has another one than the one after it, for programs in
-    /// which a size is the difference of two. Then one is a multiple of another, for programs that halve them, once with few samples. Then all have the
-    /// same, for programs that run only where two are equal, and at last all are 1, for those that run only where what is
-    /// broadcast is.
+    /// The ways of choosing sizes, in the order in which they are tried:
+    ///
+    /// - Each name has another size than the one before it, so that a mix-up of dimensions shows. The large sizes
+    ///   differ by an eighth, and so have the same divisors.
+    /// - Each name has another size than the one after it, for programs in which a size is the difference of two.
+    /// - One size is a multiple of another, for programs that halve sizes; once with few samples.
+    /// - All sizes are equal, for programs that run only if two sizes are.
+    /// - All sizes are 1, for programs that run only if broadcast dimensions have size 1.
     pub(crate) fn new(programs: [(&Module, &Func); 2], given: &Bindings) -> Choices {
         let names = open_names(programs[0].1, given);
         let last = (names.len() as u64).saturating_sub(1);
@@ -63,7 +65,7 @@ impl Choices {
             },
             &|scale, _| scale,
         ];
-        // With one name the ways are one.
+        // With one name all ways are the same.
         let ways = if names.len() == 1 {
             &ways[..1]
         } else {
@@ -108,7 +110,7 @@ fn leading(func: &Func, names: &IndexSet<Arc<str>>) -> Vec<u64> {
     at.map(|i| i as u64).collect()
 }
 
-/// The names in the types of the arguments that have no size, in order.
+/// The names without a size in the types of the arguments, in order.
 fn open_names(func: &Func, given: &Bindings) -> IndexSet<Arc<str>> {
     let types = func.args.iter().filter_map(|&v| func.ty(v).as_tensor());
     let names = types
@@ -121,8 +123,8 @@ fn open_names(func: &Func, given: &Bindings) -> IndexSet<Arc<str>> {
     names.filter(|name| !given.0.contains_key(name)).collect()
 }
 
-/// The elements of all values of a function and of those it calls, each counted once; a dimension
-/// that only running the program tells counts as `open`.
+/// The number of elements of all values of a function and of those that it calls, each counted once. A dimension that
+/// only a run determines counts as `open`.
 fn elements(module: &Module, func: &Func, sizes: &Bindings, open: u64) -> u64 {
     let dim = |dim: &Dim| match dim {
         Dim::Unknown => sizes.0.get(NAMELESS).copied().unwrap_or(open),

@@ -1,12 +1,12 @@
-//! Opaque operations as functions that nobody knows: enough to compare two programs that have the same ones.
+//! Opaque operations as uninterpreted functions, by which two programs with the same opaque operations can be compared.
 //!
-//! The results are made of the operation (its name, its attributes, the types of its results) and of its
-//! operands, so that one operation gives equal results for equal operands, and other operations, other
-//! attributes or other operands give others. Of floats the results depend continuously: operands that agree
-//! within rounding give results that do.
+//! The results are derived from the operation (its name, its attributes, the types of its results) and from its
+//! operands. One operation gives equal results for equal operands; another operation, other attributes or other
+//! operands give other results. Float results depend continuously on float operands: operands that agree within
+//! rounding give results that agree within rounding.
 //!
-//! An operation that is kept as text names its operands by number, and an operand that it uses twice once or twice. Its
-//! text counts the uses here, each of which is an operand.
+//! An operation that is kept as text names its operands by number. An operand that it uses twice may be listed once or
+//! twice. Here every use in its text counts as an operand.
 
 use crate::dimension_numbers::Canonical;
 use indexmap::IndexMap;
@@ -15,37 +15,37 @@ use optc_ir::{Attr, AttrDict, Bindings, DType, Data, Effect, OpRef, Tensor, Tens
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a run makes of opaque operations.
+/// The treatment of opaque operations in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Opaque<'a> {
-    /// They cannot be run.
+    /// Opaque operations cannot be run.
     Refused,
-    /// Those without effects are functions of their operands.
+    /// Opaque operations without effects are functions of their operands.
     Functions {
-        /// The functions of the program that they may name, each with the number of what it computes.
+        /// The functions of the program that they may name, each with the number of its computation.
         same: &'a IndexMap<Arc<str>, usize>,
-        /// Whether loops and branches run what they name.
+        /// True if loops and branches run the functions that they name.
         loops: bool,
-        /// Whether what they read outside of the program stays as it is.
+        /// True if state outside the program that they read stays unchanged.
         reads: bool,
     },
 }
 
-/// The type of what stands for a value that is no tensor, such as a sequence: as many numbers as tell one from another.
+/// The type that stands for a value that is not a tensor, such as a sequence: enough numbers to tell such values apart.
 pub(crate) fn stand_in() -> TensorType {
     TensorType::fixed(&[8], DType::F32)
 }
 
-/// The size of a dimension that only running an operation would tell: any that is not a usual one.
+/// The size of a dimension that only running an operation would tell: an unusual number.
 pub(crate) const OPEN_SIZE: usize = 5;
 
-/// How many sums over the operands the results are made of.
+/// The number of sums over the operands from which the results are made.
 const SUMS: usize = 4;
 
 /// The results of an opaque operation whose results have these shapes.
 ///
 /// # Errors
-/// Why there are none, in words.
+/// The reason why there are no results, in words.
 pub(crate) fn apply(
     opaque: Opaque<'_>,
     op: &OpRef<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn apply(
     let none = IndexMap::new();
     let (same, reads) = match opaque {
         Opaque::Functions { same, reads, .. } => (same, reads),
-        // A constant whose elements were left out of the program's text has some.
+        // A constant whose elements were left out of the program's text gets made-up ones.
         Opaque::Refused if inputs.is_empty() && op.props.str("elided").is_some() => (&none, false),
         Opaque::Refused => return Err("it has no semantics to run".to_owned()),
     };
@@ -95,7 +95,7 @@ pub(crate) fn apply(
         let count: u64 = shape.iter().map(|&n| n as u64).product();
         let values = (0..count).map(|j| {
             let value = element(mixed(seed.wrapping_add(number)), j, &sums);
-            // A truth value, or an index that is in the range of most axes.
+            // A truth value, or an index in the range of most axes.
             match ty.dtype.is_int() {
                 true => f64::from(0.0 < value),
                 false => value,
@@ -109,7 +109,7 @@ pub(crate) fn apply(
     })
 }
 
-/// The type that a value is held as.
+/// The type as which a value is held.
 pub(crate) fn held_type(ty: &Type) -> Cow<'_, TensorType> {
     match ty.as_tensor() {
         Some(tensor) => Cow::Borrowed(tensor),
@@ -117,7 +117,7 @@ pub(crate) fn held_type(ty: &Type) -> Cow<'_, TensorType> {
     }
 }
 
-/// The attributes of an operation in which functions are called by the numbers of what they compute.
+/// The attributes of an operation with the names of functions replaced by the numbers of their computations.
 fn numbered_functions(attr: &Attr, same: &IndexMap<Arc<str>, usize>) -> Attr {
     match attr {
         Attr::Symbol(name) => match same.get(name) {
@@ -157,11 +157,12 @@ pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
     found
 }
 
-/// Attributes that do not say what an operation computes, and one whose words are none of sizes.
+/// Attributes that do not affect the computation: a place, and a text whose words are no size names.
 const PLACE: &str = "hlo.metadata";
 const TEXT: &str = "hlo.text";
 
-/// A text in which `%{n}`, the operand of this number, is `%{i}` at its use `i`, and the operands in the order of their uses.
+/// The text with `%{n}`, the operand of number n, replaced by `%{i}` at its use `i`, and the operands in the order of
+/// their uses.
 fn uses(text: &str) -> (String, Vec<usize>) {
     let (mut out, mut order) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
@@ -180,7 +181,7 @@ fn uses(text: &str) -> (String, Vec<usize>) {
     (out, order)
 }
 
-/// Operands in the order of their uses, then those that the text does not use.
+/// The operands in the order of their uses, then those without a use in the text.
 fn by_use<'t>(inputs: &[&'t Tensor], order: &[usize]) -> Vec<&'t Tensor> {
     let used = order.iter().filter_map(|&i| inputs.get(i));
     let rest = inputs
@@ -190,8 +191,8 @@ fn by_use<'t>(inputs: &[&'t Tensor], order: &[usize]) -> Vec<&'t Tensor> {
     used.chain(rest.map(|(_, x)| x)).copied().collect()
 }
 
-/// A number for what the operation is, of `text` where it is kept as that, whatever the order of its attributes and the names of
-/// sizes in them: FNV-1a over its text.
+/// A hash of an operation: FNV-1a over its text, with `text` for an operation that is kept as text. It does not depend
+/// on the order of attributes or the names of sizes.
 fn seed_of(
     (op, props): (&OpRef<'_>, &AttrDict),
     text: Option<&str>,
@@ -217,7 +218,7 @@ fn seed_of(
     })
 }
 
-/// A text in which each word that is the name of a size is its number.
+/// The text with each size name replaced by its number.
 fn numbered(text: &str, sizes: &Bindings) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -262,7 +263,8 @@ fn weight(seed: u64, place: u64) -> f64 {
     (bits >> 12) as f64 / (1u64 << 51) as f64 - 1.0
 }
 
-/// Weighted sums over all elements of all operands, each of about the same size whatever their number.
+/// Weighted sums over all elements of all operands, scaled so that their size does not depend on the number of
+/// elements.
 #[expect(clippy::cast_precision_loss, reason = "a count of elements in memory")]
 fn sums(seed: u64, inputs: &[&Tensor]) -> [f64; SUMS] {
     let (mut sums, mut scales) = ([0.0; SUMS], [0.0; SUMS]);
@@ -284,7 +286,7 @@ fn sums(seed: u64, inputs: &[&Tensor]) -> [f64; SUMS] {
     std::array::from_fn(|k| sums[k] * whole + scales[k])
 }
 
-/// The largest finite absolute value of floats; 1 where all are smaller, and of what are no floats.
+/// The largest finite absolute value of floats; 1 if all are smaller, and for other types.
 fn most(data: &Data) -> f64 {
     let largest = |most: f64, x: f64| match x.is_finite() {
         true => most.max(x.abs()),
@@ -297,7 +299,7 @@ fn most(data: &Data) -> f64 {
     }
 }
 
-/// About the logarithm to base 2 of a number of at least 1: exact for powers, straight between them.
+/// Approximately the logarithm to base 2 of a number of at least 1: exact for powers of two, linear between them.
 #[expect(
     clippy::cast_precision_loss,
     reason = "52 bits of a mantissa and 11 of an exponent"
@@ -308,8 +310,8 @@ fn logarithm(x: f64) -> f64 {
     exponent as f64 - 1023.0 + mantissa as f64 / (1u64 << 52) as f64
 }
 
-/// Two numbers between -1 and 1 for each element: one tells small numbers apart, the other those that are
-/// large beside 1, up to `most`. Integers and bits that are no numbers are told apart exactly.
+/// Two numbers between -1 and 1 for each element: one distinguishes small numbers, the other numbers from 1 up to
+/// `most`. Integers, and bits of types without arithmetic, are distinguished exactly.
 fn features(data: &Data, most: f64) -> Box<dyn Iterator<Item = (f64, f64)> + '_> {
     let exact = |x: u64| (weight(x, 0), weight(x, 1));
     let float = move |x: f64| match x {
@@ -329,7 +331,7 @@ fn features(data: &Data, most: f64) -> Box<dyn Iterator<Item = (f64, f64)> + '_>
     }
 }
 
-/// Element `j` of a result: no linear function of the sums.
+/// Element `j` of a result: a non-linear function of the sums.
 fn element(seed: u64, j: u64, sums: &[f64; SUMS]) -> f64 {
     let places = (j * (SUMS as u64 + 1))..;
     let terms = places.clone().skip(1).zip(sums);
@@ -349,7 +351,7 @@ mod tests {
         made(&props, &[operand])
     }
 
-    /// What an operation that is kept as text makes of its operands.
+    /// The results of an operation that is kept as text, on these operands.
     fn kept(text: &str, operands: &[&Tensor]) -> Vec<f64> {
         made(&AttrDict::new().with(TEXT, Attr::str(text)), operands)
     }
@@ -415,7 +417,7 @@ mod tests {
     fn a_kept_text_counts_uses() {
         let (x, y) = (floats_of(&[1.0]), floats_of(&[2.0]));
         let base = kept("pad %{0}, %{1}, %{2} : f32", &[&x, &y, &y]);
-        // One value for two operands that are equal, and operands in another order.
+        // One value for two equal operands, and operands in another order.
         assert_eq!(base, kept("pad %{0}, %{1}, %{1} : f32", &[&x, &y]));
         assert_eq!(base, kept("pad %{1}, %{0}, %{0} : f32", &[&y, &x]));
         let others = [
@@ -427,7 +429,7 @@ mod tests {
         for other in others {
             assert!(distance(&base, &other) > 1e-3, "{other:?}");
         }
-        // Values that are defined inside are no operands, and what is no number stays.
+        // Values that are defined inside are not operands, and a name that is not a number stays.
         assert_eq!(
             uses("a %{=0} %{3} %{x} %{3} %{"),
             ("a %{=0} %{0} %{x} %{1} %{".to_owned(), vec![3, 3])

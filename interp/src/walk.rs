@@ -1,4 +1,4 @@
-//! Executes a function unit by unit; how values are held is left to a [`Memory`].
+//! Executes a function unit by unit. A [`Memory`] decides how values are held.
 
 use crate::error::{OpFailure, RunError};
 use crate::frame::{Frame, Memory, Program};
@@ -15,10 +15,10 @@ use optc_ir::{Attr, Bindings, Func, Module, Op, OpData, Structure, Tensor, Value
 use optc_tile::{Schedule, Unit};
 use std::rc::Rc;
 
-/// How deep `hbir.call` may nest.
+/// The deepest nesting of `hbir.call`.
 pub const MAX_CALL_DEPTH: usize = 64;
 
-/// The operations that entering a function counts for.
+/// The number of operations counted for entering a function.
 const ENTRY_STEPS: usize = 32;
 
 /// Runs a function of the program on named inputs.
@@ -64,7 +64,7 @@ pub(crate) fn run<M: Memory>(
     Ok(result_keys(func).into_iter().zip(results).collect())
 }
 
-/// The functions that a function names: those that it calls, and those of loops, branches and opaque operations.
+/// The functions that a function names: in calls, loops, branches and opaque operations.
 fn named(func: &Func) -> impl Iterator<Item = &str> {
     let ops = func.body.iter().map(|&op| &func.ops[op]);
     ops.flat_map(|op| named_functions(&op.props))
@@ -75,9 +75,9 @@ fn callees(func: &Func) -> impl Iterator<Item = &str> {
     func.body.iter().filter_map(|&op| func.callee(op))
 }
 
-/// A function and all that it calls or names, directly or not; itself first.
+/// A function and all functions that it calls or names, directly or indirectly; itself first.
 pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
-    // Of two with one name the first is meant, as everywhere.
+    // Of two functions with one name the first is meant, as everywhere.
     let funcs = module.funcs.iter().rev();
     let known: IndexMap<&str, &Func> = funcs.map(|f| (&*f.name, f)).collect();
     let mut found = IndexMap::from([(&*func.name, func)]);
@@ -90,8 +90,9 @@ pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func>
     found.into_values().collect()
 }
 
-/// How many operations a run of a function executes, those of loops and branches left out, which only running tells. Calls are counted level by level as deep as they may nest, so that functions which
-/// call themselves have a count too; false where calls nest deeper.
+/// The number of operations that a run of a function executes, without loops and branches, whose counts only a run
+/// tells. Calls are counted level by level down to the deepest allowed nesting, so that recursive functions have a
+/// count, too. The flag is false if calls nest deeper.
 fn count_steps(module: &Module, entry: &Func) -> (u64, bool) {
     let funcs = reachable(module, entry);
     let places: IndexMap<&str, usize> = funcs.iter().map(|f| &*f.name).zip(0..).collect();
@@ -202,7 +203,7 @@ fn ops_of(unit: Unit, schedule: Option<&Schedule>) -> Vec<Op> {
 }
 
 impl<M: Memory> Frame<'_, M> {
-    /// Runs one operation and stores its results. A constant is read when it is first used.
+    /// Runs one operation and stores its results. A constant is read at its first use.
     fn execute(&mut self, op: Op) -> Result<(), OpFailure> {
         let func = self.func;
         let data = &func.ops[op];
@@ -239,7 +240,7 @@ impl<M: Memory> Frame<'_, M> {
         Ok(())
     }
 
-    /// Counts a value that was stored without its tensor being seen.
+    /// Counts a value that was stored without a tensor.
     fn count_type(&mut self, value: Value) -> Result<(), OpFailure> {
         let ty = self.tensor_type(value)?;
         match self.scope.shape(ty) {

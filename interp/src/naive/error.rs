@@ -1,8 +1,8 @@
-//! Why a layout's text gives no index formula.
+//! Errors of layout texts without an index formula.
 
 use thiserror::Error;
 
-/// Why a layout's text gives no index formula.
+/// The reason why a layout's text gives no index formula.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum IndexError {
     /// The text is not of the form `key = value, …`.
@@ -10,9 +10,9 @@ pub enum IndexError {
     Text {
         /// The whole text.
         layout: String,
-        /// Where reading stopped.
+        /// The byte at which reading stopped.
         at: usize,
-        /// What was wanted there.
+        /// The text wanted there.
         wanted: String,
     },
     /// The text can be read, but does not describe a layout of this shape.
@@ -20,7 +20,7 @@ pub enum IndexError {
     Meaning {
         /// The whole text.
         layout: String,
-        /// What does not fit.
+        /// The mismatch.
         problem: String,
     },
 }

@@ -1,8 +1,8 @@
-//! Where each element lies: the index formula of a layout, written from the text of the encoding.
+//! Index formulas of layouts, derived from the text of the encoding: the position of each element in the buffer.
 //!
-//! Every notation is worked off literally, element by element: pad each dimension, cut it into a
-//! pair (outer, inner), move the pieces into their physical order, and number the result row-major.
-//! Nothing here is shared with the layout algebra, so that a wrong composition is not wrong twice.
+//! Every notation is worked off literally, element by element: pad each dimension, cut it into a pair (outer, inner),
+//! move the pieces into their physical order, and number the result row-major. Nothing here is shared with the layout
+//! algebra, so that an error there is not repeated here.
 
 use super::error::IndexError;
 use super::text::{Item, pairs};
@@ -45,7 +45,7 @@ struct Level {
 }
 
 impl Level {
-    /// How many elements of a dimension one block of this level holds.
+    /// The number of elements of a dimension that one block of this level holds.
     fn extent(&self, dim: usize) -> u64 {
         self.factors
             .iter()
@@ -63,7 +63,7 @@ impl Level {
 #[derive(Clone, Debug)]
 struct Digit {
     count: u64,
-    /// The dimensions that are merged, outermost first; none for unused positions.
+    /// The dimensions that are merged, outermost first; empty for unused positions.
     dims: Vec<usize>,
     /// `/a` and `%b`, from left to right.
     steps: Vec<(char, u64)>,
@@ -83,8 +83,7 @@ type Pieces = Vec<(u64, u64)>;
 type Problem = String;
 
 impl Formula {
-    /// The formula that the text of an encoding describes for a tensor of this shape; an empty text
-    /// is row-major.
+    /// The formula of an encoding's text for a tensor of this shape. An empty text is row-major.
     ///
     /// # Errors
     /// The text cannot be read or does not fit the shape.
@@ -127,8 +126,8 @@ impl Formula {
         self.space
     }
 
-    /// The bits that one element of a type of this width takes: what the layout says, else whole bytes in XLA's notation
-    /// and the width in the others.
+    /// The number of bits of one element of a type of this width. The layout may state it; the default is whole bytes
+    /// in XLA's notation, and the width in the others.
     #[must_use]
     pub fn element_bits(&self, type_bits: u32) -> i64 {
         let whole_bytes = matches!(self.rule, Rule::Xla { .. });
@@ -139,7 +138,7 @@ impl Formula {
         self.element_bits.unwrap_or(i64::from(natural))
     }
 
-    /// Whether this is row-major by its text, without padding.
+    /// Returns whether the layout is row-major by its text, without padding.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         matches!(self.rule, Rule::RowMajor) && self.elements() == self.positions
@@ -540,7 +539,7 @@ fn factors(part: &str, axes: Option<&str>, rank: usize) -> Result<Vec<(usize, u6
     found.ok_or_else(|| format!("cannot read `{part}` as factors of {rank} dimensions"))
 }
 
-/// A count and a dimension, again and again; `dim` reads the dimension and says how long it was.
+/// Reads pairs of a count and a dimension. `dim` reads the dimension and returns the length of its text, too.
 fn read_factors(
     part: &str,
     dim: impl Fn(&str) -> Option<(usize, usize)>,
@@ -602,7 +601,7 @@ fn digit(text: &str, shape: &[u64]) -> Option<Digit> {
         steps.push((step, after[..end].parse().ok().filter(|&n| n > 0)?));
         rest = &after[end..];
     }
-    // As many positions as values: every index below the size is one.
+    // There are as many positions as values, so every index below the size is a position.
     let whole = || {
         let mut sizes = dims.iter().map(|&d| shape[d]);
         let size = sizes.try_fold(1u64, |all, n| all.checked_mul(n))?;
@@ -619,7 +618,7 @@ fn digit(text: &str, shape: &[u64]) -> Option<Digit> {
     Some(Digit { count, dims, steps })
 }
 
-/// What an XLA layout's text says.
+/// The parsed text of an XLA layout.
 #[derive(Debug)]
 struct Xla {
     minor_to_major: Vec<usize>,
@@ -667,7 +666,7 @@ impl Xla {
         Ok(xla)
     }
 
-    /// Reads one attribute such as `T(8,128)(2,1)` and gives what follows it.
+    /// Reads one attribute such as `T(8,128)(2,1)` and returns the text after it.
     fn attribute<'a>(&mut self, text: &'a str) -> Option<&'a str> {
         let (key, mut rest) = text.split_at(text.find('(')?);
         let mut groups = Vec::new();

@@ -1,17 +1,18 @@
 //! The naive physical interpreter: every value is a flat, poisoned buffer.
 //!
-//! A value is stored by scattering its elements, one by one, to the positions that the index formula
-//! of its layout gives, and read back in the same way; a read of a position that nobody wrote is an
-//! error that names the operation.
+//! A value is stored by scattering its elements, one by one, to the positions that the index formula of its layout
+//! gives. It is read back in the same way. A read of a position that was never written is an error that names the
+//! operation.
 //!
-//! - `hbir.view` hands its operand's buffer on and does not look at its shape or permutation: an
-//!   illegal view reads poison, reads wrong elements, or changes the size of the buffer.
+//! - `hbir.view` forwards its operand's buffer and does not look at its shape or permutation. An illegal view therefore
+//!   reads poison, reads wrong elements, or changes the size of the buffer.
 //! - `hbir.layout_convert` copies element by element from one layout to the other.
-//! - What the program says lies in the bytes of others does: the result of `hbir.subview` and of a split with
-//!   `in_place` is positions of the operand's buffer, an operand of a concat with `in_place` is written to positions of
-//!   the result's. A position that two operations write, or that is read before one did, is an error.
-//! - Every other operation, a `reshape` or `transpose` that is still there included, gathers its
-//!   operands to logical tensors, computes by its declared semantics and scatters the results.
+//! - Values that the program places in the bytes of others lie there. The result of `hbir.subview`, and of a split with
+//!   `in_place`, is a set of positions of the operand's buffer; an operand of a concat with `in_place` is written to
+//!   positions of the result's buffer. A position that two operations write, or that is read before it is written, is
+//!   an error.
+//! - Every other operation, a remaining `reshape` or `transpose` included, gathers its operands to logical tensors,
+//!   computes by its declared semantics and scatters the results.
 
 pub mod error;
 mod index;
@@ -33,16 +34,16 @@ use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, Tensor
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation gives.
+/// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation returns.
 pub const POISON_F32: u32 = 0x7FC0_DEAD;
 /// The bits of a poisoned `f64`.
 pub const POISON_F64: u64 = 0x7FF8_DEAD_DEAD_DEAD;
 /// A poisoned integer, before it is wrapped into its type.
 pub const POISON_INT: i64 = 0x5AA5_5AA5_5AA5_5AA5;
-/// The same in elements that are held as bits, cut to their width.
+/// A poisoned element of a type that is held as bits, before it is cut to its width.
 const POISON_BITS: u128 = 0x5AA5_5AA5_5AA5_5AA5_5AA5_5AA5_5AA5_5AA5;
 
-/// How many table entries are kept before the cache of index tables starts anew.
+/// The number of table entries at which the cache of index tables is emptied.
 const CACHE_ENTRIES: usize = 1 << 27;
 
 /// Runs a function on physical buffers, each value laid out as its type says.
@@ -86,7 +87,7 @@ struct IndexTable {
     positions: usize,
     /// The memory space.
     space: i64,
-    /// The bits an element takes.
+    /// The bits of an element.
     element_bits: i64,
     map: Map,
 }
@@ -98,7 +99,7 @@ enum Map {
     Table(Vec<u32>),
 }
 
-/// A flat buffer, some positions of which are not written.
+/// A flat buffer with a flag for each position that was written.
 struct Buffer {
     data: Data,
     written: Vec<bool>,
@@ -110,7 +111,8 @@ struct Buffer {
 #[derive(Clone)]
 pub(crate) struct Held {
     buffers: Buffers,
-    /// For each position of a buffer of its own where it is instead; `None` where it has one.
+    /// For each position of a buffer of its own, the spot that replaces it; `None` if the value has a buffer of its
+    /// own.
     at: Option<Rc<Vec<Spot>>>,
     shape: Vec<usize>,
 }
@@ -132,7 +134,7 @@ impl Held {
         }
     }
 
-    /// The positions of a buffer of its own.
+    /// The number of positions that a buffer of its own would have.
     fn positions(&self) -> usize {
         match &self.at {
             Some(at) => at.len(),
@@ -154,7 +156,7 @@ impl Held {
 /// Holds values as buffers.
 #[derive(Default)]
 pub(crate) struct Physical {
-    /// By the text of the layout, the shape, and the width of the element type.
+    /// Index tables by the text of the layout, the shape, and the width of the element type.
     tables: IndexMap<(String, Vec<usize>, u32), Rc<IndexTable>>,
     entries: usize,
 }
@@ -315,7 +317,7 @@ impl Memory for Physical {
 }
 
 impl Physical {
-    /// The operand's buffer as the result's: nothing is read, nothing is written.
+    /// The result of a view: the operand's buffer, which is neither read nor written.
     fn view(&mut self, step: &Direct<'_, Held>) -> Result<Held, OpFailure> {
         if step.from.dtype != step.to.dtype {
             return Err(OpFailure::View(format!(
@@ -386,8 +388,8 @@ impl Exact for i64 {
     }
 }
 
-/// Writes every element to its position in a poisoned buffer; the row-major number of an element
-/// that falls on a different one already written is an error.
+/// Writes every element to its position in a poisoned buffer. The error is the row-major number of an element whose
+/// position already holds a different one.
 fn scatter(tensor: &Tensor, table: &IndexTable, written: &mut [bool]) -> Result<Data, usize> {
     let poison = poison(tensor.dtype);
     Ok(match (&tensor.data, poison) {
@@ -431,8 +433,8 @@ fn scatter_into<T: Exact>(
     Ok(out)
 }
 
-/// Reads every element from its position; the row-major number of an element that lies at a position
-/// that was never written is an error.
+/// Reads every element from its position. The error is the row-major number of an element whose position was never
+/// written.
 fn gather(buffer: &Buffer, table: &IndexTable, shape: &[usize]) -> Result<Data, usize> {
     let count = shape.iter().product();
     Ok(match &buffer.data {

@@ -1,4 +1,4 @@
-//! Values in the bytes of others: each position of a buffer of their own is one of somebody else's.
+//! Values in the bytes of others: each position of their own buffer is replaced by a position of another buffer.
 
 use super::{
     Buffer, Buffers, Exact, Held, IndexTable, NOWHERE, POISON_BITS, POISON_F32, POISON_F64,
@@ -113,7 +113,7 @@ impl Shares for Physical {
     }
 }
 
-/// A buffer that nobody has written.
+/// A buffer that was never written.
 fn poisoned(table: &IndexTable, dtype: DType) -> Buffer {
     let n = table.positions;
     let data = match Tensor::from_i64(dtype, vec![0], []).data {
@@ -135,8 +135,8 @@ fn buffer(buffers: &Buffers, (number, position): Spot) -> Option<(&RefCell<Buffe
     Some((buffer, position as usize))
 }
 
-/// Writes every element to its spot. The row-major number of one is an error whose spot somebody has written, or has
-/// not, of those that stay.
+/// Writes every element to its spot. The error is the row-major number of an element whose spot was written before, or,
+/// for an element that stays, was not.
 fn scatter<T: Exact>(
     source: &[T],
     held: &Held,
@@ -162,7 +162,7 @@ fn scatter<T: Exact>(
     Ok(())
 }
 
-/// Reads every element from its spot; the row-major number of one is an error that nobody has written.
+/// Reads every element from its spot. The error is the row-major number of an element that was never written.
 pub(super) fn gather(held: &Held, table: &IndexTable, dtype: DType) -> Result<Data, usize> {
     let count: usize = held.shape.iter().product();
     let mut data = Tensor::from_i64(dtype, vec![0], []).data;

@@ -1,4 +1,4 @@
-//! Reads the text of an encoding: `key = value` pairs, nothing more.
+//! Reads the text of an encoding, which is a list of `key = value` pairs.
 
 use super::error::IndexError;
 
@@ -10,7 +10,7 @@ pub(super) enum Item {
     List(Vec<Item>),
 }
 
-/// How deep lists may nest.
+/// The deepest nesting of lists.
 const MAX_DEPTH: usize = 4;
 
 /// The pairs of `block = "2W2H", order = [1, 0]`.

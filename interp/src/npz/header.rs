@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::io::Read;
 
-/// What the elements of an array are; widths are in bytes.
+/// The kind of an array's elements; widths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `bool`, one byte.
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Bytes an element takes.
+    /// Bytes of an element.
     #[must_use]
     pub fn width(self) -> usize {
         match self {
@@ -79,13 +79,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What stands before the elements.
+/// The header in front of the elements.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Header {
     pub(super) kind: ArrayKind,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
-    /// Bytes of the header itself, as it was read; 0 for one that was made.
+    /// Bytes of the header as it was read; 0 for a header that was made.
     length: u64,
 }
 
@@ -117,7 +117,7 @@ impl Header {
         Ok(elements * self.kind.width() as u64)
     }
 
-    /// Whether so many bytes after the header are those of the elements.
+    /// Checks that this number of bytes after the header is that of the elements.
     pub(super) fn check_body(&self, found: u64) -> Result<(), String> {
         let wanted = self.body_bytes()?;
         let shape = shape_text(&self.shape);
@@ -132,7 +132,7 @@ impl Header {
         }
     }
 
-    /// Whether a file of so many bytes is this header and its elements.
+    /// Checks that a file of this many bytes consists of this header and its elements.
     pub(super) fn check_size(&self, size: u64) -> Result<(), String> {
         self.check_body(size.saturating_sub(self.length))
     }
@@ -200,7 +200,7 @@ impl Header {
     }
 }
 
-/// `None` if the text is not of the expected form; an inner error for what is refused.
+/// Parses a header. `None` if the text is not of the expected form; an inner error for a header that is refused.
 fn parse(text: &str) -> Option<Result<Header, String>> {
     let mut rest = text.trim().strip_prefix('{')?.trim_start();
     let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -247,7 +247,7 @@ fn parse(text: &str) -> Option<Result<Header, String>> {
     }))
 }
 
-/// A string in single or double quotes without escapes, and what follows it.
+/// Reads a string in single or double quotes without escapes; returns the string and the text after it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     text[1..].split_once(quote)

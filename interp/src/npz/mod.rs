@@ -1,8 +1,9 @@
 //! NumPy archives: `.npz` files, zip archives of `.npy` arrays.
 //!
-//! bf16 travels as `uint16` (its bits), floats of 8 bits or less as `uint8`, integers below 8 bits as `int8` (`ui4` and the like as
-//! `uint8` or `int8`), `i1` as `bool`; the program's types say which. Arrays are little-endian, stored
-//! or deflated, in C or Fortran order; whatever the bytes, a bad file is an error.
+//! Element types without a NumPy counterpart are stored as others: bf16 as `uint16` (its bits), floats of 8 bits or
+//! less as `uint8`, integers below 8 bits as `int8` (`ui4` and the like as `uint8` or `int8`), `i1` as `bool`. The
+//! program's types tell which one is meant. Arrays are little-endian, stored or deflated, in C or Fortran order. A bad
+//! file, whatever its bytes, is an error.
 
 mod header;
 
@@ -23,7 +24,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 /// The most arrays a file may hold.
 const MAX_ARRAYS: usize = 65_536;
 
-/// Why an archive cannot be read or written.
+/// The reason why an archive cannot be read or written.
 #[derive(Debug, Error)]
 pub enum NpzError {
     /// The archive itself is broken.
@@ -34,7 +35,7 @@ pub enum NpzError {
     Array {
         /// The key of the array.
         name: String,
-        /// What is wrong with it.
+        /// The defect.
         problem: String,
     },
     /// An array does not fit its argument.
@@ -45,10 +46,10 @@ pub enum NpzError {
     Write(String),
 }
 
-/// One array as it lies in a file, brought into C order.
+/// One array of a file, in C order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NpzArray {
-    /// What the elements are.
+    /// The kind of the elements.
     pub kind: Kind,
     /// The extents, outermost first.
     pub shape: Vec<usize>,
@@ -60,7 +61,7 @@ impl NpzArray {
     /// The array as a tensor of this element type.
     ///
     /// # Errors
-    /// The file's element type does not stand for `dtype`, or a number is out of its range.
+    /// The file's element type does not represent `dtype`, or a number is out of its range.
     pub fn to_tensor(&self, dtype: DType) -> Result<Tensor, String> {
         self.kind.check(dtype)?;
         let tensor = Tensor::from_bytes(dtype, self.shape.clone(), &self.bytes);
@@ -89,10 +90,10 @@ impl NpzArray {
     }
 }
 
-/// How arrays are packed.
+/// The compression of arrays in an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Packing {
-    /// As they are, like `numpy.savez`.
+    /// Uncompressed, like `numpy.savez`.
     #[default]
     Stored,
     /// Deflated, like `numpy.savez_compressed`.
@@ -113,13 +114,12 @@ pub fn read<R: Read + Seek>(source: R) -> Result<IndexMap<String, NpzArray>, Npz
     Ok(arrays)
 }
 
-/// Reads the inputs of a function: every argument that the file has, by its key, with the element
-/// type that the argument says; arrays that belong to no argument are an error.
+/// Reads the inputs of a function: every argument that the file has, by its key, with the element type of the argument.
+/// Arrays that belong to no argument are an error.
 ///
-/// What an array's header says is compared with the argument's type, at the sizes that `bindings` and
-/// the arrays before give to symbols, before its elements are read: an archive that inflates to more
-/// than the function takes is refused before it does. Whether every argument is there is for
-/// [`check_inputs`](crate::check_inputs).
+/// The shape in an array's header is compared with the argument's type before the elements are read. Symbols have the
+/// sizes that `bindings` and the arrays before give them. An archive that would inflate to more than the function takes
+/// is therefore refused early. [`check_inputs`](crate::check_inputs) checks that no argument is missing.
 ///
 /// # Errors
 /// As for [`read`]; also elements of another type or another shape than the argument's.
@@ -162,7 +162,7 @@ pub fn read_inputs<R: Read + Seek>(
     Ok(inputs)
 }
 
-/// An array of an archive of which the header is read.
+/// An array of an archive after its header was read.
 struct Entry<'a> {
     name: &'a str,
     header: Header,
@@ -180,7 +180,7 @@ impl Entry<'_> {
     }
 }
 
-/// Calls `visit` for every array of an archive; no array is read unless `visit` reads it.
+/// Calls `visit` for every array of an archive. The elements of an array are only read if `visit` reads them.
 fn each_array<R: Read + Seek>(
     source: R,
     mut visit: impl FnMut(&str, Entry<'_>) -> Result<(), NpzError>,
@@ -258,17 +258,17 @@ pub fn write<W: Write + Seek>(
 /// Reads one `.npy` array.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The defect, in words.
 pub fn read_array<R: Read>(source: &mut R) -> Result<NpzArray, String> {
     let header = Header::read(source)?;
     read_body(header, source)
 }
 
-/// Reads the elements that follow a header, and not much more than it says there are.
+/// Reads the elements that follow a header, and at most one byte more.
 fn read_body(header: Header, source: &mut dyn Read) -> Result<NpzArray, String> {
     let wanted = header.body_bytes()?;
     let mut bytes = Vec::new();
-    // What is there may be less than what the header says, so that room is not made for all of it.
+    // The file may hold less than the header says, so no memory is reserved for all of it.
     source
         .take(wanted + 1)
         .read_to_end(&mut bytes)
@@ -307,7 +307,7 @@ fn to_c_order(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     out
 }
 
-/// How an element type travels, in words.
+/// The kinds that may represent an element type, in words.
 fn wanted(dtype: DType) -> String {
     let kind = Kind::of(dtype);
     match dtype {
@@ -320,7 +320,7 @@ fn wanted(dtype: DType) -> String {
 }
 
 impl Kind {
-    /// How an element type is written.
+    /// The kind as which an element type is written.
     #[must_use]
     pub fn of(dtype: DType) -> Kind {
         let width = storage_bytes(dtype);
@@ -341,7 +341,7 @@ impl Kind {
         }
     }
 
-    /// Refuses an array of another kind than one that may stand for this element type.
+    /// Refuses an array whose kind cannot represent this element type.
     fn check(self, dtype: DType) -> Result<(), String> {
         match self.carries(dtype) {
             true => Ok(()),
@@ -349,7 +349,7 @@ impl Kind {
         }
     }
 
-    /// Whether an array of this kind may stand for a tensor of this element type.
+    /// Returns whether an array of this kind may represent a tensor of this element type.
     #[must_use]
     pub fn carries(self, dtype: DType) -> bool {
         let signless = matches!(

@@ -1,11 +1,11 @@
-//! Why a plan cannot be executed.
+//! Errors of executing a plan.
 
 use thiserror::Error;
 
-/// What is illegal or missing in a plan.
+/// The defect of a plan.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TileFault {
-    /// The plan does not hold, whatever the numbers are.
+    /// The plan is invalid for all sizes.
     #[error("{0}")]
     Plan(String),
     /// The operation has no tile of its own yet.
@@ -14,18 +14,18 @@ pub enum TileFault {
         /// The group.
         group: usize,
     },
-    /// A tile without elements.
+    /// The tile has no element.
     #[error(
         "program {program:?}: the tile [{start}, {stop}) of dimension {dim} of result {result} holds no element of {size}"
     )]
     Empty {
         /// The program.
         program: Vec<i64>,
-        /// Which result.
+        /// The number of the result.
         result: usize,
         /// The dimension.
         dim: usize,
-        /// Where the tile starts.
+        /// The first element of the tile.
         start: i64,
         /// One past its end.
         stop: i64,
@@ -39,27 +39,27 @@ pub enum TileFault {
     Missing {
         /// The program.
         program: Vec<i64>,
-        /// Which operand.
+        /// The number of the operand.
         operand: usize,
         /// The dimension.
         dim: usize,
-        /// The first element that is needed.
+        /// The first element needed.
         start: i64,
-        /// One past the last that is needed.
+        /// One past the last element needed.
         stop: i64,
-        /// The first element that is there.
+        /// The first element available.
         from: i64,
-        /// One past the last that is there.
+        /// One past the last element available.
         to: i64,
     },
-    /// A result depends on what no tile of its operands holds.
+    /// A result depends on elements that no tile of its operands holds.
     #[error(
         "program {program:?}: element {element:?} of result {result} needs more than the tiles of its operands hold"
     )]
     Depends {
         /// The program.
         program: Vec<i64>,
-        /// Which result.
+        /// The number of the result.
         result: usize,
         /// The element of the value.
         element: Vec<i64>,
@@ -71,7 +71,7 @@ pub enum TileFault {
     Unwritten {
         /// The group.
         group: usize,
-        /// Which result.
+        /// The number of the result.
         result: usize,
         /// The first such element.
         element: Vec<i64>,
@@ -83,7 +83,7 @@ pub enum TileFault {
     Rewritten {
         /// The program.
         program: Vec<i64>,
-        /// Which result.
+        /// The number of the result.
         result: usize,
         /// The element.
         element: Vec<i64>,
@@ -98,11 +98,11 @@ pub enum TileFault {
     Moves {
         /// The program.
         program: Vec<i64>,
-        /// Which result.
+        /// The number of the result.
         result: usize,
-        /// Where it started.
+        /// The place at which it started.
         from: Vec<i64>,
-        /// Where it is now.
+        /// The place at which it is now.
         to: Vec<i64>,
     },
     /// Too many programs to run one after the other.

@@ -1,4 +1,4 @@
-//! One operation in one program: its tile from the tiles of its operands.
+//! Evaluates one operation in one program: its tile from the tiles of its operands.
 
 use super::error::TileFault;
 use super::fragment::{Fragment, Region, extents, for_each, intersection, is_empty, offset, whole};
@@ -19,11 +19,11 @@ pub(super) struct Step<'a> {
     pub(super) props: &'a AttrDict,
     pub(super) bindings: &'a Bindings,
     pub(super) program: &'a [i64],
-    /// What there is of each operand.
+    /// The available part of each operand.
     pub(super) inputs: &'a [Fragment],
     /// The shape of each operand as a whole.
     pub(super) shapes: &'a [Vec<usize>],
-    /// What to compute of each result.
+    /// The region of each result to compute.
     pub(super) regions: &'a [Region],
     /// The shape and element type of each result as a whole.
     pub(super) results: &'a [(Vec<usize>, DType)],
@@ -40,16 +40,16 @@ fn types<'a>(all: impl IntoIterator<Item = (&'a [usize], DType)>) -> Vec<Type> {
     all.into_iter().map(ty).collect()
 }
 
-/// Operands cut to what a tile needs, and the extents of the results computed from them.
+/// Operands cut to the part that a tile needs, and the extents of the results computed from them.
 pub(super) struct Cut {
     pub(super) operands: Vec<Region>,
-    /// Per operand, per dimension: whether nothing less would do.
+    /// Per operand and dimension: true if no smaller part would do.
     exact: Vec<Vec<bool>>,
     pub(super) results: Vec<Vec<usize>>,
 }
 
 impl Step<'_> {
-    /// The elements of each result's region; those outside of the value are poison.
+    /// Computes the elements of each result's region; those outside the value are poison.
     pub(super) fn compute(&self) -> Result<Vec<Tensor>, OpFailure> {
         if let Some(done) = self.rearranged()? {
             return Ok(vec![done]);
@@ -87,7 +87,7 @@ impl Step<'_> {
         self.regions.iter().zip(self.results).map(clip).collect()
     }
 
-    /// A result of `regions` as one of the regions asked for.
+    /// Fits results of `regions` to the regions that are wanted.
     fn fit(&self, done: Vec<Tensor>, regions: &[Region]) -> Vec<Tensor> {
         let pairs = done.into_iter().zip(regions).zip(self.regions);
         pairs
@@ -182,7 +182,7 @@ impl Step<'_> {
         }
     }
 
-    /// The operation on its whole operands and results.
+    /// The types of the operation's whole operands and results.
     fn whole_types(&self) -> (Vec<Type>, Vec<Type>) {
         let operands = self.shapes.iter().zip(self.inputs);
         let operands = operands.map(|(shape, part)| (&shape[..], part.tensor.dtype));
@@ -196,9 +196,9 @@ impl Step<'_> {
         iteration_domain_of(Some(self.decl), &self.op(&operands, &results, self.props))
     }
 
-    /// The parts of the operands that the regions of the results need, by the labels that the
-    /// operation declares: equal labels are equal elements. `reduced` has a range for each loop that
-    /// reduces. `None` where labels do not say it.
+    /// The parts of the operands that the regions of the results need. They follow from the labels that the operation
+    /// declares: equal labels are equal indices. `reduced` has a range for each reduction loop. `None` if the labels do
+    /// not determine the parts.
     pub(super) fn cut(&self, regions: &[Region], reduced: &[Range<i64>]) -> Option<Cut> {
         let (operands, results) = self.whole_types();
         let freedom = self.decl.freedom(&self.op(&operands, &results, self.props));
@@ -294,8 +294,7 @@ impl Step<'_> {
         }
     }
 
-    /// The declared semantics on these operands; `None` if its results have other extents than
-    /// these.
+    /// Evaluates the declared semantics on these operands; `None` if the results have other extents than `wanted`.
     pub(super) fn evaluate(
         &self,
         inputs: &[Tensor],
@@ -331,7 +330,7 @@ impl Step<'_> {
         Some(self.decl.eval(&op, &inputs, &cx).map_err(OpFailure::from))
     }
 
-    /// The attributes with another `shape`, where one states the extents of the only result.
+    /// The attributes with another `shape`, for an operation that states the extents of its only result there.
     fn said(&self, wanted: &[Vec<usize>]) -> Option<AttrDict> {
         let ([wanted], [(shape, _)]) = (wanted, self.results) else {
             return None;
@@ -344,8 +343,8 @@ impl Step<'_> {
         Some(props)
     }
 
-    /// The operation as a whole on operands that are poison where they are not there; again with
-    /// other poison, to see whether the regions depend on it.
+    /// Evaluates the whole operation with poison for missing elements of operands, then again with other poison, to see
+    /// whether the regions depend on it.
     fn masked(&self) -> Result<Vec<Tensor>, OpFailure> {
         let full = self.inputs.iter().zip(self.shapes);
         let full = full.fold(true, |all, (p, s)| all && p.region == whole(s));
@@ -354,7 +353,7 @@ impl Step<'_> {
             return first;
         }
         let small = self.masked_with(Poison::Small)?;
-        // Not every number may stand in for an operand that is an index.
+        // Not every number can replace an operand that is an index.
         let first = match first {
             Err(OpFailure::Eval(_)) => small.clone(),
             first => first?,
@@ -435,8 +434,8 @@ fn index_of(number: i64, shape: &[usize]) -> Vec<i64> {
     at
 }
 
-/// The label of the dimensions that a loop runs along, an element a step; `None` where it runs along others,
-/// or with another loop.
+/// The label of the dimensions that a loop runs along, one element a step; `None` if the loop runs along other
+/// dimensions, or together with another loop.
 fn label_of(domain: &IterationDomain, id: usize, freedom: &Freedom) -> Option<usize> {
     let mut found = None;
     for (indices, labels) in domain.operands.iter().zip(&freedom.operands) {

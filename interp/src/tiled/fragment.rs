@@ -5,8 +5,7 @@ use optc_ir::Tensor;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A box in the coordinates of a value: per dimension the elements `start..end`, which may lie
-/// outside of the value.
+/// A box in the coordinates of a value: the elements `start..end` of each dimension. They may lie outside the value.
 pub(super) type Region = Vec<Range<i64>>;
 
 /// The extents of a box.
@@ -29,7 +28,7 @@ pub(super) fn intersection(a: &Region, b: &Region) -> Region {
     a.iter().zip(b).map(both).collect()
 }
 
-/// Whether a box has no element.
+/// Returns whether a box has no element.
 pub(super) fn is_empty(region: &Region) -> bool {
     region.iter().any(|r| r.end <= r.start)
 }
@@ -38,7 +37,7 @@ pub(super) fn is_empty(region: &Region) -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
     pub(super) region: Region,
-    /// As large as the region.
+    /// The elements; its shape is that of the region.
     pub(super) tensor: Rc<Tensor>,
 }
 
@@ -51,14 +50,14 @@ impl Fragment {
         }
     }
 
-    /// The elements in `region`; those that the part does not have are poison.
+    /// The elements in `region`; missing ones are poison.
     pub(super) fn crop(&self, region: &Region, poison: Poison) -> Tensor {
         let mut out = poisoned(self.tensor.dtype, &extents(region), poison);
         self.copy_into(&mut out, region);
         out
     }
 
-    /// Copies what the part has of `region` into a tensor of that region.
+    /// Copies the elements of the fragment that lie in `region` into a tensor of that region.
     pub(super) fn copy_into(&self, out: &mut Tensor, region: &Region) {
         let both = intersection(&self.region, region);
         let (from, to) = (self.tensor.strides(), out.strides());
@@ -72,7 +71,7 @@ impl Fragment {
     }
 }
 
-/// Where an element lies in a tensor of a box; the element is in the box.
+/// The offset of an element in a tensor of a box; the element must be in the box.
 pub(super) fn offset(at: &[i64], region: &Region, strides: &[usize]) -> usize {
     let steps = at.iter().zip(region).zip(strides);
     steps.fold(0, |sum, ((i, r), stride)| {

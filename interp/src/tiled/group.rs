@@ -1,4 +1,4 @@
-//! The programs of one group.
+//! Runs the programs of one group.
 
 use super::error::TileFault;
 use super::eval::Step;
@@ -19,13 +19,13 @@ use std::rc::Rc;
 /// The most programs that are run one after the other.
 const MAX_PROGRAMS: u64 = 1 << 22;
 
-/// A value that is used outside of its group, as it is written.
+/// A value that is used outside its group, as far as it is written.
 struct Written {
     tensor: Tensor,
     done: Vec<bool>,
 }
 
-/// One part of an operation of the group, with the sizes that its values have in this run.
+/// One part of an operation of the group, with the sizes of its values in this run.
 struct Member<'s> {
     schedule: &'s OpSchedule,
     /// The number of the part.
@@ -33,21 +33,21 @@ struct Member<'s> {
     part: &'s PartSchedule,
     shapes: Vec<Vec<usize>>,
     results: Vec<(Vec<usize>, DType)>,
-    /// Of each result whether something outside of the group uses it.
+    /// For each result: true if something outside the group uses it.
     live_out: Vec<bool>,
 }
 
-/// What is kept from one program to the next.
+/// State that is kept from one program to the next.
 #[derive(Default)]
 struct Kept {
     partial: BTreeMap<(Op, usize), Partial>,
     online: BTreeMap<Op, Online>,
 }
 
-/// What there is of each value in one program, part by part; of a value in memory part 0.
+/// The available elements of each value in one program, part by part; a value in memory is part 0.
 type Fragments = BTreeMap<(Value, usize), Fragment>;
 
-/// Runs the group of this number and stores the values that are used outside of it.
+/// Runs the group of this number and stores the values that are used outside it.
 pub(crate) fn run_group<M: Memory>(
     frame: &mut Frame<'_, M>,
     schedule: &Schedule,
@@ -101,7 +101,7 @@ pub(crate) fn run_group<M: Memory>(
     Ok(())
 }
 
-/// The programs of a group, if they are few enough to run one after the other.
+/// The programs of a group; an error if there are too many to run one after the other.
 fn grid(group: &GroupSchedule, number: usize) -> Result<Grid, TileFault> {
     if group.programs() > MAX_PROGRAMS {
         return Err(TileFault::Programs {
@@ -165,7 +165,7 @@ fn member<'s, M: Memory>(
     })
 }
 
-/// Whether a part has a tile for each result and a source for each operand, of as many dimensions.
+/// Checks that a part has a tile for each result and a source for each operand, with the right numbers of dimensions.
 fn check_form(
     op: &OpSchedule,
     part: &PartSchedule,
@@ -223,7 +223,7 @@ fn outer_values<M: Memory>(
     Ok(parts)
 }
 
-/// The values of the group that something outside of it uses.
+/// The values of the group that something outside it uses.
 fn live_outs<M: Memory>(
     frame: &Frame<'_, M>,
     members: &[Member<'_>],
@@ -243,16 +243,16 @@ fn live_outs<M: Memory>(
     Ok(written)
 }
 
-/// The elements that a span is in a program, those outside of the value included.
+/// The elements of a span in a program, including those outside the value.
 fn range(span: &Span, program: &[i64]) -> Range<i64> {
     let start = span.start.eval(program);
     start..start.saturating_add(span.extent.cast_signed())
 }
 
-/// The tiles of one operation; `None` where it is not complete yet, or what it needs is not.
+/// The tiles of one operation in a program; `None` if the operation or one of its operands is not complete yet.
 ///
-/// The body goes through the cases in their order: operands that are not there, tiles with nothing of their
-/// values, and the three ways to compute; what they need of each other is too much for functions of their own.
+/// The body handles the cases in order: missing operands, tiles without elements of their values, and the three ways to
+/// compute. These cases share too much state to be functions of their own.
 fn run_member<M: Memory>(
     frame: &Frame<'_, M>,
     group: &GroupSchedule,
@@ -318,7 +318,7 @@ fn run_member<M: Memory>(
     Ok(Some(done.map(part).collect()))
 }
 
-/// What there is of each operand in a program; `None` where one is not complete yet.
+/// The available elements of each operand in a program; `None` if an operand is not complete yet.
 fn inputs(member: &Member<'_>, program: &[i64], parts: &Fragments) -> Option<Vec<Fragment>> {
     let operand = |operand: &OperandSchedule| {
         let number = match operand.source {
@@ -326,7 +326,7 @@ fn inputs(member: &Member<'_>, program: &[i64], parts: &Fragments) -> Option<Vec
             Source::Made { part, .. } => part,
         };
         let part = parts.get(&(operand.value, number))?;
-        // Of a value in memory there is no more than the block that is fetched.
+        // Only the fetched block of a value in memory is available.
         let Some(block) = &operand.fetched else {
             return Some(part.clone());
         };
@@ -338,7 +338,7 @@ fn inputs(member: &Member<'_>, program: &[i64], parts: &Fragments) -> Option<Vec
     member.part.operands.iter().map(operand).collect()
 }
 
-/// One more step of a reduction that is cut; its result at the last one.
+/// Runs one more step of a reduction that is cut. The result comes at the last step.
 fn accumulated(
     group: &GroupSchedule,
     member: &Member<'_>,
@@ -386,8 +386,8 @@ fn accumulated(
     Ok(Some(now.finish(member.results[0].1)))
 }
 
-/// Where the results of an operation lie in a program; each that is written to memory holds an
-/// element of its value.
+/// The regions of an operation's results in a program. Each result that is written to memory must hold an element of
+/// its value.
 fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFault> {
     let mut regions = Vec::with_capacity(member.results.len());
     for (result, (tile, (shape, _))) in member.part.results.iter().zip(&member.results).enumerate()
@@ -395,7 +395,7 @@ fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFaul
         let region: Region = tile.0.iter().map(|s| range(s, program)).collect();
         let whole = whole(shape);
         let empty = is_empty(&intersection(&region, &whole)) && !shape.contains(&0);
-        // Of several parts some may have nothing in a program.
+        // If there are several parts, some may have no element in a program.
         if empty && member.live_out[result] && member.schedule.parts.len() == 1 {
             let none =
                 |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
@@ -446,7 +446,7 @@ fn write(
     }
 }
 
-/// The value, of which every element is written.
+/// The written value, after a check that every element is written.
 fn complete(written: Written, group: usize, result: usize) -> Result<Tensor, TileFault> {
     let Some(hole) = written.done.iter().position(|done| !done) else {
         return Ok(written.tensor);

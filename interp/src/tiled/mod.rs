@@ -1,17 +1,17 @@
-//! Tiled execution: a function with a plan, program by program.
+//! Tiled execution: runs a function with a plan program by program.
 //!
-//! A group runs once a program of its grid, in lexicographic order. In each program every operation
-//! of the group computes its tile, from the tiles of its operands: what their own operation in the
-//! group computed in the same program, or the part of a value in memory that it needs. What lies
-//! outside of a tile is poison, NaN or the least integer, so a tile that is too small shows.
+//! A group runs once per program of its grid, in lexicographic order. In each program every operation of the group
+//! computes its tile from the tiles of its operands. An operand is either the tile that its own operation in the group
+//! computed in the same program, or the part that is needed of a value in memory. Elements outside a tile are poison,
+//! NaN or the least integer, so a tile that is too small shows.
 //!
 //! - A tile that runs past its value is computed whole on poison, and the rest is dropped.
-//! - An operation whose reduction is cut starts anew at the first step, accumulates, and is there for
-//!   others at the last step.
-//! - A softmax whose axis is cut is online: it gives numbers that are right up to a factor a row, and what
-//!   accumulates them is scaled as the factor changes.
-//! - A value that is used outside of its group is written to memory tile by tile; every element
-//!   must be written, and what is written twice must be the same.
+//! - An operation whose reduction is cut starts anew at the first step, accumulates, and is available to others at the
+//!   last step.
+//! - A softmax whose axis is cut is online: its numbers are right up to a factor for each row. The operation that
+//!   accumulates them rescales as the factor changes.
+//! - A value that is used outside its group is written to memory tile by tile. Every element must be written, and
+//!   elements that are written twice must be the same.
 
 mod error;
 mod eval;
@@ -35,12 +35,12 @@ use indexmap::IndexMap;
 use optc_ir::{Bindings, Diagnostic, Func, Module, Registry, Tensor};
 use optc_tile::Schedule;
 
-/// Runs a function as its plan says ([`optc_tile::Plan`]); what no group has runs as in
-/// [`run_reference`](crate::run_reference), and a function without a plan runs so altogether.
+/// Runs a function by its plan ([`optc_tile::Plan`]). Operations outside all groups run as in
+/// [`run_reference`](crate::run_reference), and so does a function without a plan.
 ///
 /// # Errors
-/// As [`run_reference`](crate::run_reference), and for a plan that is incomplete or illegal: the
-/// error names the operation, the program and the elements.
+/// As [`run_reference`](crate::run_reference), and for a plan that is incomplete or illegal. The error names the
+/// operation, the program and the elements.
 pub fn run_tiled(
     module: &Module,
     registry: &Registry,
@@ -57,8 +57,8 @@ pub fn run_tiled(
     run_scheduled(module, registry, func, inputs, data, bindings, &schedules)
 }
 
-/// Runs a function as the schedules say, each that of the function of its name. They are taken as they are: a
-/// wrong one is an error, or gives what the operations give.
+/// Runs functions by the schedules of their names. The schedules are not checked: a wrong one is an error, or gives
+/// wrong numbers.
 ///
 /// # Errors
 /// As [`run_tiled`].
@@ -82,7 +82,7 @@ pub fn run_scheduled(
     run(program, &mut Logical, func, inputs, bindings)
 }
 
-/// A plan that does not resolve: the first reason.
+/// The error of a plan that does not resolve: its first diagnostic.
 fn refused(func: &Func, diags: &[Diagnostic]) -> RunError {
     let text = diags.first().map_or("", |d| &d.message);
     RunError::Boundary {

@@ -1,37 +1,37 @@
-//! A softmax whose axis is cut: with the greatest element and the sum of what was read so far, each
-//! step gives numbers that are right up to a factor. What adds them up is scaled when the greatest
-//! changes, and divided by the sum at the last step.
+//! An online softmax, whose axis is cut. With the greatest element and the sum of the elements read so far, each step
+//! gives numbers that are right up to a factor. The operation that sums these numbers up rescales its sum when the
+//! greatest element changes, and divides by the sum of exponentials at the last step.
 
 use super::error::TileFault;
 use super::fragment::{Fragment, Region, extents, for_each, intersection, offset, whole};
 use super::poison::{Poison, poisoned};
 use optc_ir::{DType, Tensor};
 
-/// What is known of each row after some steps.
+/// The running state of each row after some steps.
 pub(super) struct Online {
     /// The rows: the region of the result, one element along the axis.
     rows: Region,
     axis: usize,
     greatest: Vec<f64>,
     sum: Vec<f64>,
-    /// What numbers of the steps before are to be multiplied with.
+    /// The factor by which numbers of the steps before are to be multiplied.
     factor: Vec<f64>,
 }
 
-/// How the rows of an online softmax lie in the result of what accumulates them.
+/// The place of an online softmax's rows in the result of the operation that accumulates them.
 pub(super) struct Rows<'a> {
     pub(super) online: &'a Online,
-    /// Of each dimension of the softmax its place in the result; none along the axis and where
-    /// there is one element.
+    /// The dimension of the result for each dimension of the softmax; `None` along the axis and for dimensions of one
+    /// element.
     pub(super) kept: &'a [Option<usize>],
 }
 
 impl Online {
-    /// One more step: the numbers of a region of the result, and what is known then.
+    /// Runs one more step: returns the numbers of a region of the result and the new state.
     ///
-    /// A step whose rows are not those of the step before is refused: what is carried would be another row's.
-    /// The greatest element so far and the sum of what came before are put right by the same factor, in `f64`,
-    /// so that the order of the steps changes nothing but rounding.
+    /// A step whose rows are not those of the step before is refused, since the state would belong to other rows. The
+    /// old sum is corrected by the same factor as the old numbers, in `f64`, so that the order of the steps changes
+    /// only the rounding.
     pub(super) fn step(
         before: Option<Online>,
         x: &Fragment,
@@ -133,7 +133,7 @@ impl Online {
 }
 
 impl Rows<'_> {
-    /// Each element of a tensor of this region with a number of its row.
+    /// Maps each element of a tensor of this region together with the number of its row.
     fn map(&self, tensor: &Tensor, region: &Region, with: impl Fn(f64, usize) -> f64) -> Tensor {
         let strides = tensor.strides();
         let mut values = tensor.to_f64();
@@ -146,12 +146,12 @@ impl Rows<'_> {
         Tensor::from_f64(tensor.dtype, tensor.shape.clone(), values)
     }
 
-    /// What was added up before, under the greatest that is known now.
+    /// The sum so far, rescaled to the greatest element known now.
     pub(super) fn scaled(&self, tensor: &Tensor, region: &Region) -> Tensor {
         self.map(tensor, region, |x, row| x * self.online.factor[row])
     }
 
-    /// What is added up, under the sum of all.
+    /// The final sum, divided by the sum of exponentials.
     pub(super) fn divided(&self, tensor: &Tensor, region: &Region) -> Tensor {
         self.map(tensor, region, |x, row| x / self.online.sum[row])
     }

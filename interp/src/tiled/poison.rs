@@ -1,16 +1,15 @@
-//! What stands where a tile has no element.
+//! Values for elements that a tile does not have.
 
 use optc_ir::{DType, Data, Tensor};
 
-/// What a read outside of a tile gives.
+/// The value of a read outside a tile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Poison {
     /// NaN, or the least integer.
     Nan,
-    /// A small number: a result that differs from the one with another poison depends on what is not
-    /// there.
+    /// A small number. If a result changes with another poison, it depends on missing elements.
     Small,
-    /// A large number, for the same.
+    /// A large number, for the same test.
     Large,
 }
 
@@ -23,7 +22,7 @@ pub(super) fn poisoned(dtype: DType, shape: &[usize], poison: Poison) -> Tensor 
     }
 }
 
-/// A tensor of one number, `float` or `integer` as its elements are.
+/// A tensor of one number: `float` or `integer`, by its element type.
 pub(super) fn filled(dtype: DType, shape: &[usize], float: f64, integer: i64) -> Tensor {
     let count = shape.iter().product();
     let shape = shape.to_vec();
@@ -38,7 +37,7 @@ pub(super) fn filled(dtype: DType, shape: &[usize], float: f64, integer: i64) ->
     Tensor::from_i64(dtype, shape, std::iter::repeat_n(integer, count))
 }
 
-/// Whether two elements are the same number; NaN equals NaN.
+/// Returns whether two elements are the same number; NaN equals NaN.
 pub(super) fn same_element(a: &Tensor, i: usize, b: &Tensor, j: usize) -> bool {
     match (&a.data, &b.data) {
         (Data::F32(x), Data::F32(y)) => x[i] == y[j] || x[i].is_nan() && y[j].is_nan(),

@@ -1,4 +1,4 @@
-//! Reductions that are cut: partial results that accumulate over programs.
+//! Reductions that are cut: partial results accumulate over programs.
 
 use super::error::TileFault;
 use super::eval::{Cut, Step};
@@ -9,14 +9,14 @@ use optc_ir::op::iteration_domain::IndexExpr;
 use optc_ir::{DType, Partial as Combine, Tensor};
 use std::ops::Range;
 
-/// The combination of partial results, where there is one.
+/// The combination of partial results; an error if the operation has none.
 pub(super) fn combine(combine: Option<Combine>, name: &str) -> Result<Combine, TileFault> {
     combine.ok_or_else(|| TileFault::Reduction(format!("parts of {name} do not combine")))
 }
 
-/// Partial results, in wide numbers.
+/// Partial results, in wide element types.
 pub(super) struct Partial {
-    /// Where the tile of the result starts.
+    /// The first element of the result's tile.
     pub(super) start: Vec<i64>,
     pub(super) tensor: Tensor,
 }
@@ -31,7 +31,7 @@ fn widened(tensor: Tensor) -> Tensor {
 }
 
 impl Step<'_> {
-    /// One more step of a cut reduction: `reduced` has the part of each loop, `so_far` the steps
+    /// Runs one more step of a cut reduction. `reduced` has the part of each loop; `so_far` is the result of the steps
     /// before, `None` at the first.
     pub(super) fn accumulate(
         &self,
@@ -99,8 +99,8 @@ impl Step<'_> {
         done.ok_or_else(|| refuse("its parts have other shapes than its tile"))?
     }
 
-    /// A partial sum of the operation as a whole, whose operands are zero outside of the step's part
-    /// of each loop, and poison where they are not there.
+    /// A partial sum of the whole operation. Its operands are zero outside the step's part of each loop, and poison
+    /// where elements are missing.
     fn zeroed(
         &self,
         first: bool,
@@ -123,7 +123,8 @@ impl Step<'_> {
                     if terms.iter().any(|(id, _)| id == at) {
                         let mut others = terms.iter().filter(|(id, _)| id != at);
                         let alone = others.all(|(id, _)| domain.loops[*id].extent <= 1);
-                        // With another loop: all that is there; the other operands are zero for the rest.
+                        // Together with another loop, all available elements are kept; the other operands are zero for
+                        // the rest.
                         kept[dim] = if alone {
                             range.clone()
                         } else {
