@@ -1,8 +1,8 @@
-//! Grids and blocks in Pallas's vocabulary: which slice of an array one program of a grid sees.
+//! Grids and blocks in Pallas's vocabulary: the slice of an array that one program of a grid sees.
 //!
-//! A grid is a list of extents; its programs are all index tuples, run in lexicographic order, the
-//! last axis fastest. A [`BlockSpec`] says per dimension of an array how large a block is and how a
-//! value of the index map becomes a position in the array.
+//! A grid is a list of extents; its programs are all index tuples, run in lexicographic order, the last axis fastest. A
+//! [`BlockSpec`] gives for each dimension of an array the size of a block, and the position in the array for a value of
+//! the index map.
 //!
 //! Source: Pallas, "Grids and BlockSpecs" (`slices_for_invocation`), and the block-shape check of
 //! its TPU lowering.
@@ -10,7 +10,7 @@
 use std::fmt;
 use thiserror::Error;
 
-/// How one dimension of an array is cut.
+/// The way in which one dimension of an array is cut.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BlockDim {
     /// Blocks of this size; the index map gives the number of the block.
@@ -20,9 +20,9 @@ pub enum BlockDim {
     Element {
         /// The size of a block.
         size: i64,
-        /// How many elements the array is extended by before its first.
+        /// The number of elements by which the array is extended before its first.
         lo: i64,
-        /// How many elements the array is extended by behind its last.
+        /// The number of elements by which the array is extended behind its last.
         hi: i64,
     },
     /// One element at the position that the index map gives; the kernel does not see the dimension.
@@ -48,7 +48,7 @@ impl BlockDim {
 }
 
 impl fmt::Display for BlockDim {
-    /// As in Pallas, `Blocked` as its number.
+    /// Prints as Pallas does, `Blocked` as its number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BlockDim::Blocked(n) => write!(f, "{n}"),
@@ -61,7 +61,7 @@ impl fmt::Display for BlockDim {
     }
 }
 
-/// What an index map gives for one dimension.
+/// The value of an index map for one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BlockIndex {
     /// A number, for every kind of dimension but a [`BlockDim::BoundedSlice`].
@@ -70,12 +70,12 @@ pub enum BlockIndex {
     Slice {
         /// The first element.
         start: i64,
-        /// How many elements.
+        /// The number of elements.
         size: i64,
     },
 }
 
-/// What one program sees of one dimension, in positions of the array.
+/// The slice of one dimension that one program sees, in positions of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Slice {
     /// The first element; negative where the block starts before the array.
@@ -88,7 +88,7 @@ pub struct Slice {
     pub last: i64,
 }
 
-/// Why a block holds no element of the array.
+/// The reason why a block holds no element of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outside {
     /// It lies beyond the array and its padding.
@@ -98,7 +98,7 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// A word for it: `out-of-bounds` or `only-virtual-padding`.
+    /// The word in messages: `out-of-bounds` or `only-virtual-padding`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl Outside {
     }
 }
 
-/// Why a grid or a block is refused.
+/// The reason why a grid or a block is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BlockError {
     /// A negative extent.
@@ -127,7 +127,7 @@ pub enum BlockError {
         /// The number of axes.
         rank: usize,
     },
-    /// Another number of block dimensions than the array has.
+    /// The number of block dimensions differs from that of the array.
     #[error("the block has {found} dimensions, wanted {wanted}, those of the array")]
     Rank {
         /// Dimensions of the block.
@@ -135,7 +135,7 @@ pub enum BlockError {
         /// Dimensions of the array.
         wanted: usize,
     },
-    /// An index map that gives another number of values.
+    /// The index map gives a wrong number of values.
     #[error("the index map gives {found} values, wanted {wanted}, one a dimension of the array")]
     Arity {
         /// Values of the index map.
@@ -168,9 +168,9 @@ pub enum BlockError {
     IndexKind {
         /// The dimension.
         dim: usize,
-        /// How it is cut.
+        /// The mode in which it is cut.
         mode: BlockDim,
-        /// What the index map gave, in words.
+        /// The value of the index map, in words.
         found: &'static str,
     },
     /// A slice that is larger than its bound, or empty.
@@ -191,13 +191,13 @@ pub enum BlockError {
     Outside {
         /// The dimension.
         dim: usize,
-        /// Where the block starts.
+        /// The first position of the block.
         start: i64,
         /// One past its end.
         stop: i64,
         /// The extent of the array.
         extent: i64,
-        /// Where it lies instead.
+        /// The place where it lies instead.
         why: Outside,
     },
     /// An output block that is left and written again.
@@ -222,12 +222,12 @@ pub enum BlockError {
         /// The axis.
         axis: usize,
     },
-    /// A way to cut a dimension that a backend does not have.
+    /// A mode of cutting a dimension that a backend does not have.
     #[error("dimension {dim} of the block is {mode}, which {backend} does not take")]
     Mode {
         /// The dimension.
         dim: usize,
-        /// How it is cut.
+        /// The mode in which it is cut.
         mode: BlockDim,
         /// The backend.
         backend: Backend,
@@ -245,7 +245,7 @@ pub enum BlockError {
         extent: i64,
         /// The backend.
         backend: Backend,
-        /// What it takes, in words.
+        /// The sizes that it takes, in words.
         wanted: String,
     },
     /// An array without dimensions where a backend wants one.
@@ -254,7 +254,7 @@ pub enum BlockError {
         /// The backend.
         backend: Backend,
     },
-    /// Another number of elements than a power of two.
+    /// The number of elements is not a power of two.
     #[error("the block has {found} elements, and {backend} wants a power of two")]
     Count {
         /// Elements of the block.
@@ -264,7 +264,7 @@ pub enum BlockError {
     },
 }
 
-/// The extents of a grid, outermost axis first; no axis is one program.
+/// The extents of a grid, outermost axis first. A grid without axes is one program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Grid(Vec<i64>);
 
@@ -354,7 +354,7 @@ impl Iterator for Programs<'_> {
     }
 }
 
-/// How an array is cut into blocks.
+/// The blocks into which an array is cut.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BlockSpec {
     /// One entry a dimension; every size is at least 1.
@@ -392,14 +392,14 @@ impl BlockSpec {
         BlockSpec { dims: dims.clone() }.check(rank, index_values)?;
         BlockSpec::new(dims)
     }
-    /// The spec of a call that names none: one block, the whole array.
+    /// The spec of a call without one: one block, the whole array.
     ///
     /// # Errors
     /// The array has no element.
     pub fn whole(array: &[i64]) -> Result<BlockSpec, BlockError> {
         BlockSpec::new(array.iter().map(|&n| BlockDim::Blocked(n)).collect())
     }
-    /// How each dimension is cut.
+    /// The mode in which each dimension is cut.
     #[must_use]
     pub fn dims(&self) -> &[BlockDim] {
         &self.dims
@@ -425,7 +425,7 @@ impl BlockSpec {
         }
         Ok(())
     }
-    /// The slices of an array of this shape that a program sees whose index map gives `index`.
+    /// The slices of an array of this shape that a program sees if its index map gives `index`.
     ///
     /// # Errors
     /// The ranks differ, an index is of the wrong kind, or the block holds no element of the array
@@ -439,7 +439,7 @@ impl BlockSpec {
         }
         Ok(slices)
     }
-    /// The same for index maps that give plain numbers.
+    /// The slices for an index map that gives plain numbers, see [`BlockSpec::slices`].
     ///
     /// # Errors
     /// As [`BlockSpec::slices`].
@@ -449,7 +449,7 @@ impl BlockSpec {
     }
 }
 
-/// Start, in positions of the array, and size of a block.
+/// The start of a block, in positions of the array, and its size.
 fn start_of(dim: usize, mode: BlockDim, index: BlockIndex) -> Result<(i64, i64), BlockError> {
     let kind = |found| BlockError::IndexKind { dim, mode, found };
     match (mode, index) {
@@ -470,7 +470,7 @@ fn start_of(dim: usize, mode: BlockDim, index: BlockIndex) -> Result<(i64, i64),
     }
 }
 
-/// The slice and the part of it that the array has.
+/// The slice together with the part of it that lies in the array.
 fn inside(
     dim: usize,
     mode: BlockDim,
@@ -502,7 +502,7 @@ fn inside(
     })
 }
 
-/// How the programs of a grid axis may run.
+/// The orders in which the programs of a grid axis may run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Semantics {
     /// In any order, on several cores at a time.
@@ -513,7 +513,7 @@ pub enum Semantics {
 }
 
 impl Semantics {
-    /// Pallas's word for it.
+    /// Pallas's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -523,13 +523,12 @@ impl Semantics {
     }
 }
 
-/// Checks that every output block is written by consecutive programs alone, and by one program of
-/// each parallel axis.
+/// Checks that every output block is written by consecutive programs only, and by one program of each parallel axis.
 ///
-/// `block_of` gives the number of the output block of a program; `semantics` has one entry an axis.
-/// A block that is written, left and written again loses what was written first: it is sent to
-/// memory when the index changes and not fetched back. Linear in the number of programs, apart from
-/// the search for a block seen before.
+/// `block_of` gives the number of the output block of a program; `semantics` has one entry per axis. A block is sent to
+/// memory when the index changes, and is not fetched back. A block that is written, left and written again therefore
+/// loses its first contents. The cost is linear in the number of programs, apart from the search for a block seen
+/// before.
 ///
 /// # Errors
 /// The first block that is returned to, or that several programs of a parallel axis write.
@@ -568,7 +567,7 @@ pub fn check_revisits(
     Ok(())
 }
 
-/// What runs a kernel; each takes other blocks.
+/// The implementations that run a kernel. They differ in the blocks that they take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Backend {
     /// The interpret mode of Pallas.
@@ -583,13 +582,13 @@ pub enum Backend {
     Triton,
 }
 
-/// Which rule for arrays of one dimension a TPU follows.
+/// The rule of a TPU for arrays of one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum RankOne {
     /// A multiple of 1024, or a power of two of at least 128 · 32 / bits elements.
     #[default]
     Current,
-    /// A multiple of 128 · 32 / bits elements, as the public page says.
+    /// A multiple of 128 · 32 / bits elements, as the public page states.
     Documented,
 }
 
@@ -605,14 +604,14 @@ impl fmt::Display for Backend {
     }
 }
 
-/// The bytes of which the last dimension of an array on Mosaic GPU is a multiple.
+/// The last dimension of an array on Mosaic GPU is a multiple of this many bytes.
 const GPU_ROW_BYTES: i64 = 16;
 
 /// The lanes of a TPU's vector register, and the sublanes.
 const TPU_TILE: (i64, i64) = (128, 8);
 
 impl Backend {
-    /// Whether the backend takes these blocks of an array of this shape.
+    /// Checks that the backend takes these blocks of an array of this shape.
     ///
     /// `bits` is the width of one element, 32 for truth values, which are stored as words. Squeezed
     /// dimensions count as size 1 and keep their place.
@@ -640,7 +639,7 @@ impl Backend {
         }
     }
 
-    /// Whether the backend knows the ways in which the dimensions are cut.
+    /// Checks that the backend has the modes in which the dimensions are cut.
     fn check_modes(self, spec: &BlockSpec) -> Result<(), BlockError> {
         let element = |d: &BlockDim| matches!(d, BlockDim::Element { .. });
         let has_element = spec.dims().iter().any(element);
@@ -712,7 +711,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Rows of whole 16 bytes: what a copy of Mosaic GPU can address.
+    /// Checks that rows are multiples of 16 bytes, as copies of Mosaic GPU need.
     fn check_row_bytes(self, array: &[i64], spec: &BlockSpec, bits: u32) -> Result<(), BlockError> {
         let Some((dim, &extent)) = array.iter().enumerate().next_back() else {
             return Ok(());
@@ -731,8 +730,8 @@ impl Backend {
     }
 }
 
-/// Whether a value that stays in main memory (memory space `ANY` or `HBM`) is handed over whole: one
-/// block of the array's shape, at the origin for every program.
+/// Checks that a value in main memory (memory space `ANY` or `HBM`) is passed whole: as one block of the array's shape,
+/// at the origin for every program.
 ///
 /// # Errors
 /// The first dimension that is cut or moved.

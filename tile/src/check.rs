@@ -1,4 +1,4 @@
-//! What must hold of a tile by itself.
+//! Checks of a single tile.
 
 use crate::codes;
 use crate::plan::{GROUPS, OpTile};
@@ -7,8 +7,8 @@ use optc_ir::diag::Diagnostic;
 use optc_ir::module::{Func, Op};
 use optc_ir::types::TensorType;
 
-/// Whether the tiles of an operation have a span for each dimension, over axes that there are, and are no
-/// larger than the limit.
+/// Checks that the tiles of an operation have a span for each dimension, use only axes of the grid, and are not larger
+/// than the limit.
 pub(crate) fn check_tile(
     func: &Func,
     op: Op,
@@ -61,7 +61,7 @@ fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), D
     Ok(())
 }
 
-/// The span names axes that exist and is not empty.
+/// Checks that the span names axes that exist and is not empty.
 fn check_span(name: &str, span: &Span, grid: &[u64]) -> Result<(), Diagnostic> {
     let mut missing = None;
     span.start.axes(&mut |axis| {
@@ -84,14 +84,14 @@ fn check_span(name: &str, span: &Span, grid: &[u64]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// How many times more elements than the largest value of a function a tile may have: blocks of a power of
-/// two are up to twice as long in each dimension, and windows reach around.
+/// The factor by which a tile may exceed the largest value of a function. Blocks of powers of two are up to twice as
+/// long in each dimension, and windows overlap.
 const MOST: u64 = 64;
-/// The elements that a tile may have where all values are small.
+/// The elements that a tile may have even if all values are small.
 const LEAST: u64 = 1 << 16;
 
-/// The elements that a tile of a function may have, none clipped: what a plan asks to be held is
-/// bounded by what the program has.
+/// The most elements of a tile of a function, counted before clipping. The memory that a plan needs is thus bounded by
+/// the sizes of the program.
 pub(crate) struct Limit {
     elements: u64,
 }
@@ -108,7 +108,7 @@ impl Limit {
         Limit { elements }
     }
 
-    /// Whether no tile has far more elements than the values of the function.
+    /// Checks that no tile has far more elements than the values of the function.
     fn check(&self, name: &str, tile: &OpTile) -> Result<(), Diagnostic> {
         let most = self.elements;
         let mut tiles = tile.results.iter().chain(tile.reads.iter().flatten());

@@ -1,4 +1,4 @@
-//! What the verifier refuses of a plan.
+//! Codes of the verifier's refusals of plans.
 
 use optc_ir::{Code, codes};
 
@@ -101,12 +101,12 @@ codes! {
     );
 }
 
-/// The codes of this list that other crates report as well.
+/// The codes of this list that other crates report, too.
 pub mod shared {
     use optc_ir::Code;
 
-    /// A group needs a value that is computed from its own results outside of it.
+    /// A group needs a value that is computed from its own results outside it.
     pub const TILE_CYCLE: Code = super::TILE_CYCLE;
-    /// The attributes of a plan are not of the form that is read.
+    /// The attributes of a plan do not have the expected form.
     pub const TILE_SYNTAX: Code = super::TILE_SYNTAX;
 }

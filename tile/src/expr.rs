@@ -1,27 +1,26 @@
-//! Where a tile starts: an expression over the indices of a grid.
+//! Starts of tiles: expressions over the indices of a grid.
 //!
-//! The text is that of MLIR's affine expressions: `g0 * 32 + (g1 floordiv 4) * 8`, `g0 mod 4`.
-//! Only numbers multiply and divide, and a divisor is at least 1. `floordiv` rounds down and `mod`
-//! is never negative.
+//! The text is that of MLIR's affine expressions: `g0 * 32 + (g1 floordiv 4) * 8`, `g0 mod 4`. Factors and divisors are
+//! numbers, and a divisor is at least 1. `floordiv` rounds down and `mod` is never negative.
 
 use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 use std::fmt;
 use thiserror::Error;
 
-/// A sum of a number and of grid indices, quotients and remainders, each times a number.
+/// A sum of a number and of grid indices, quotients and remainders, each with a factor.
 ///
-/// One spelling an expression: the terms are sorted, each atom once, none times 0.
+/// Each expression has one spelling: the terms are sorted, each atom occurs once, and no factor is 0.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Expr {
     terms: Terms,
     constant: i64,
 }
 
-/// Most starts are a number, or one axis times a number.
+/// The terms of a sum. Most starts are a number, or one axis times a number.
 type Terms = SmallVec<[(Atom, i64); 1]>;
 
-/// What stands in a sum.
+/// A term without its factor.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Atom {
     /// The index along this axis of the grid.
@@ -32,15 +31,15 @@ enum Atom {
     Mod(Box<Expr>, i64),
 }
 
-/// Why a text is no expression.
+/// The reason why a text is not an expression.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{text}`: found {found}, wanted {wanted}")]
 pub struct ExprError {
     /// The whole text.
     pub text: String,
-    /// What stands there.
+    /// The text found there.
     pub found: String,
-    /// What may stand there.
+    /// The text that may be there.
     pub wanted: &'static str,
 }
 
@@ -67,7 +66,7 @@ impl Expr {
         }
     }
 
-    /// The number, if it is one.
+    /// The number, if the expression is one.
     #[must_use]
     pub fn as_number(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
@@ -141,7 +140,7 @@ impl Expr {
         self.plus(&other.times(-1))
     }
 
-    /// The quotient by `by`, at least 1, rounded down, for a grid of these extents.
+    /// The quotient by `by`, which is at least 1, rounded down, for a grid of these extents.
     #[must_use]
     pub fn floordiv(&self, by: i64, grid: &[u64]) -> Expr {
         let by = by.max(1);
@@ -153,7 +152,7 @@ impl Expr {
         if low.div_euclid(by) == high.div_euclid(by) {
             return whole.offset(low.div_euclid(by));
         }
-        // (d x + r) / by = (x + r / d) / (by / d), rounded down throughout, if d divides by.
+        // If d divides by: (d x + r) / by = (x + r / d) / (by / d), rounded down throughout.
         let step = rest.terms.iter().fold(by, |d, (_, n)| gcd(d, *n));
         let rest = rest.shrink(step);
         let by = by / step;
@@ -172,7 +171,7 @@ impl Expr {
         }
     }
 
-    /// The remainder by `by`, at least 1, for a grid of these extents.
+    /// The remainder by `by`, which is at least 1, for a grid of these extents.
     #[must_use]
     pub fn rem(&self, by: i64, grid: &[u64]) -> Expr {
         let by = by.max(1);
@@ -195,8 +194,9 @@ impl Expr {
         inner.times(step).offset(left)
     }
 
-    /// `d`, `x` and `r` of a sum `d x + r` whose `r` is at least 0 and below `d`, a divisor of `by`: its quotient by `by` is that of `x` by
-    /// `by / d`, and its remainder `d` times that of `x`, and `r`.
+    /// Splits a sum into `d`, `x` and `r`: the sum is `d x + r`, `d` divides `by`, and `r` is at least 0 and below `d`.
+    /// Its quotient by `by` is then the quotient of `x` by `by / d`, and its remainder is `d` times the remainder of
+    /// `x`, plus `r`.
     fn apart(&self, by: i64, grid: &[u64]) -> Option<(i64, Expr, Expr)> {
         let mut scales: Vec<i64> = self.terms.iter().map(|(_, n)| gcd(by, *n)).collect();
         scales.retain(|&scale| 1 < scale);
@@ -209,7 +209,7 @@ impl Expr {
         })
     }
 
-    /// The quotient of what `by` divides, and the rest with a constant of 0 to `by`.
+    /// The quotient of the terms that `by` divides, and the rest, with a constant from 0 to below `by`.
     fn split(&self, by: i64) -> (Expr, Expr) {
         let (mut whole, mut rest) = (Expr::default(), Expr::default());
         for (atom, n) in &self.terms {
@@ -224,7 +224,7 @@ impl Expr {
         (whole, rest)
     }
 
-    /// The quotient by a number that divides every term but perhaps the constant.
+    /// The quotient by a number that divides every term, with the possible exception of the constant.
     fn shrink(&self, by: i64) -> Expr {
         let terms = self.terms.iter().map(|(a, n)| (a.clone(), n / by));
         Expr {
@@ -233,8 +233,7 @@ impl Expr {
         }
     }
 
-    /// The least and the greatest value over a grid of these extents; exact where no index stands
-    /// in two terms.
+    /// The least and the greatest value over a grid of these extents. They are exact if no index is in two terms.
     #[must_use]
     pub fn range(&self, grid: &[u64]) -> (i64, i64) {
         let (mut low, mut high) = (self.constant, self.constant);
@@ -247,8 +246,7 @@ impl Expr {
         (low, high)
     }
 
-    /// The least and the greatest value of the difference `self - other`, as [`Expr::range`] of
-    /// [`Expr::minus`] has them.
+    /// The least and the greatest value of the difference `self - other`, as [`Expr::range`] of [`Expr::minus`].
     #[must_use]
     pub fn range_of_minus(&self, other: &Expr, grid: &[u64]) -> (i64, i64) {
         let constant = self.constant.saturating_sub(other.constant);
@@ -280,8 +278,8 @@ impl Expr {
         }
     }
 
-    /// The greatest `step` and the `least` number of 0 to `step` such that every value is `least`
-    /// plus a multiple of `step`; a number alone has step 0.
+    /// `step` and `least` such that every value is `least` plus a multiple of `step`. `step` is as large as possible,
+    /// and `least` is from 0 to below `step`. A number alone has step 0.
     #[must_use]
     pub fn steps(&self) -> (i64, i64) {
         let step = self.terms.iter().fold(0, |d, (atom, n)| {
@@ -293,7 +291,7 @@ impl Expr {
         }
     }
 
-    /// The value of the program at `index`, one number an axis.
+    /// The value for the program at `index`, which has one number per axis.
     #[must_use]
     pub fn eval(&self, index: &[i64]) -> i64 {
         let value = |(atom, n): &(Atom, i64)| atom.eval(index).saturating_mul(*n);
@@ -311,7 +309,7 @@ impl Expr {
         }
     }
 
-    /// Whether the value may depend on this axis.
+    /// Returns whether the value may depend on this axis.
     #[must_use]
     pub fn depends_on(&self, axis: usize) -> bool {
         let mut found = false;
@@ -319,13 +317,13 @@ impl Expr {
         found
     }
 
-    /// Whether it is a sum of indices times numbers, without quotients and remainders.
+    /// Returns whether the expression is a sum of indices with factors, without quotients and remainders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.terms.iter().all(|(a, _)| matches!(a, Atom::Axis(_)))
     }
 
-    /// The expression with another one in the place of each axis, for a grid of these extents.
+    /// The expression with each axis replaced by an expression, for a grid of these extents.
     #[must_use]
     pub fn substitute(&self, with: &dyn Fn(usize) -> Expr, grid: &[u64]) -> Expr {
         let mut out = Expr::number(self.constant);
@@ -340,8 +338,8 @@ impl Expr {
         out
     }
 
-    /// Calls `see` with each axis that stands alone in a quotient or remainder, and the number of
-    /// its steps after which the quotient changes or the remainder starts again.
+    /// Calls `see` with each axis that is alone in a quotient or remainder, and the number of its steps after which the
+    /// quotient changes or the remainder starts again.
     pub fn cuts(&self, see: &mut dyn FnMut(usize, u64)) {
         for (atom, _) in &self.terms {
             let (Atom::Div(inner, by) | Atom::Mod(inner, by)) = atom else {
@@ -359,7 +357,7 @@ impl Expr {
     /// Reads a text.
     ///
     /// # Errors
-    /// The text is no expression.
+    /// The text is not an expression.
     pub fn parse(text: &str) -> Result<Expr, ExprError> {
         let mut reader = Reader {
             text,
@@ -440,7 +438,7 @@ impl fmt::Display for Expr {
             }
             first = false;
             match (n.unsigned_abs(), atom) {
-                // A sign belongs to the first factor alone.
+                // A sign belongs to the first factor only.
                 (1, Atom::Div(..) | Atom::Mod(..)) if leading && *n < 0 => write!(f, "({atom})")?,
                 (1, _) => write!(f, "{atom}")?,
                 (n, Atom::Axis(_)) => write!(f, "{atom} * {n}")?,
@@ -476,7 +474,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_NUMBER: i64 = 1 << 40;
 /// The greatest number of a grid axis that is read.
 const MAX_AXIS: i64 = 1 << 10;
-/// A text alone says nothing of the grid: any extent may be.
+/// The grid for reading a text, which does not state one: any extent is possible.
 static ANY_GRID: [u64; 1 << 10] = [u64::MAX; 1 << 10];
 
 struct Reader<'a> {
@@ -674,7 +672,8 @@ mod tests {
         assert!(Expr::parse(&"-".repeat(10_000)).is_err());
     }
 
-    /// Values at every index against direct arithmetic; ranges and steps hold; texts read back.
+    /// Compares values at every index with direct arithmetic, and checks that ranges and steps hold and that texts read
+    /// back.
     #[test]
     fn quotients_and_remainders_are_those_of_the_values() {
         let grid = [3u64, 5, 4];

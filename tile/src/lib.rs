@@ -1,13 +1,13 @@
-//! Tiles: which part of each value one program of a grid works on.
+//! Tiles: the part of each value that one program of a grid works on.
 //!
-//! A *group* is a set of operations that run together, once a program of a *grid*. Each operation
-//! has a tile of its own for each result ([`Tile`]): per dimension where it starts, an expression over
-//! the indices of the grid ([`Expr`]), and how long it is. The plan is kept in attributes, see
-//! [`plan`]; [`block`] is Pallas's vocabulary for the same.
+//! A *group* is a set of operations that run together, once per program of a *grid*. Each operation has a tile of its
+//! own for each result ([`Tile`]): for each dimension the start, an expression over the indices of the grid ([`Expr`]),
+//! and the extent. The plan is kept in attributes, see [`plan`]. [`block`] has the same notions in Pallas's vocabulary.
 //!
-//! [`plan`] is the plan as attributes have it. `resolve.rs` makes of it a [`Schedule`]: units in order, and for each part of each operation
-//! its operands, their sources, its completion axes and its accumulation. Who runs, writes or draws a plan reads the schedule. The verifier refuses a
-//! plan that does not resolve. Tiles are carried by what operations declare, never by their names.
+//! `resolve.rs` derives a [`Schedule`] from the plan: units in order, and for each part of each operation its operands,
+//! their sources, its completion axes and its accumulation. The code that runs, writes or draws a plan reads the
+//! schedule. The verifier refuses a plan that does not resolve. Tiles are carried by the declarations of operations,
+//! never by their names.
 
 pub mod block;
 mod check;

@@ -1,5 +1,5 @@
-//! Values that are computed online: every program has one more part of their axis, right up to a factor a
-//! row, which what accumulates over the same part makes good.
+//! Values that are computed online: every program computes one more part along their axis, right up to a factor for
+//! each row. An operation that accumulates over the same part corrects for the factor.
 
 use crate::codes;
 use crate::plan::Plan;
@@ -18,13 +18,13 @@ pub(crate) struct Online<'p> {
     values: BTreeMap<Value, Streamed<'p>>,
 }
 
-/// One of them.
+/// One value that is computed online.
 struct Streamed<'p> {
     group: usize,
     op: Op,
-    /// The part of the axis that a program has.
+    /// The part of the axis in a program.
     span: &'p Span,
-    /// The dimension.
+    /// The dimension of the axis.
     dim: usize,
 }
 
@@ -60,8 +60,8 @@ impl<'p> Online<'p> {
         Some(self.values.get(value)?.dim)
     }
 
-    /// What an operation reads of them. Each use accumulates over the same part of the axis, in the same
-    /// group.
+    /// The online values that an operation reads. Each reader must accumulate over the same part of the axis, in the
+    /// same group.
     pub(crate) fn rescales(
         &self,
         func: &Func,

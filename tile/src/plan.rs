@@ -1,29 +1,28 @@
 //! The plan of a function as attributes of the function and of its operations.
 //!
-//! The function lists the grids, one a group; each operation of a group says where its results and
-//! its cut reductions lie in it:
+//! The function lists the grids, one per group. Each operation of a group states the tiles of its results and the parts
+//! of its cut reductions:
 //!
 //! ```mlir
 //! func.func @main(…) -> … attributes {hbir.groups = [{grid = [4, 2], order = ["parallel", "arbitrary"]}]} {
 //!   %0 = "hbir.linear"(%x, %w) {tile = {group = 0, reduce = ["64 @ g1 * 64"], result = ["16 @ g0 * 16", "128"]}} : …
 //! ```
 //!
-//! - Programs run in the order of the grid, the last axis fastest. Along an axis that is
-//!   `parallel` (the default) any order does.
-//! - `result` has a list of spans for each result, or that list itself of an operation with one
-//!   result. Without it the tile is still to be found.
-//! - `reduce` has a span for each loop that the operation reduces over, in the order of its
-//!   declaration ([`optc_ir::op::iteration_domain::IterationDomain`]); without it no reduction is cut.
-//! - `reduce` of a softmax is the part of its axis that a program has: it is computed online, with the
-//!   greatest element and the sum so far, and the product that reads it accumulates over the same part.
-//! - `read` has a list of spans for each operand that a program reads from memory: the block that is
-//!   fetched where that is more than the tile needs, as the rules of a target may want it. The list
-//!   is empty for the others.
-//! - `more` has further parts that an operation makes in a program, each with a `result` and, where it
-//!   needs one, a `read` of its own: what different readers want of one value is no single box. Each
-//!   reader takes the first part that holds what it needs. Parts share the `reduce`.
-//! - An operation with a cut reduction accumulates along the axes of `reduce`: these are its completion
-//!   axes, and what needs it in the group runs at their last step only.
+//! - Programs run in the order of the grid, the last axis fastest. Along a `parallel` axis (the default) any order is
+//!   right.
+//! - `result` has a list of spans for each result; for an operation with one result it may be that list itself. Without
+//!   it the tile is not decided yet.
+//! - `reduce` has a span for each loop that the operation reduces over, in the order of its declaration
+//!   ([`optc_ir::op::iteration_domain::IterationDomain`]). Without it no reduction is cut.
+//! - `reduce` of a softmax is the part of its axis in a program. The softmax is then computed online, with the greatest
+//!   element and the sum so far, and the product that reads it accumulates over the same part.
+//! - `read` has a list of spans for each operand that a program reads from memory in blocks larger than the tile needs,
+//!   as the rules of a target may require. The list is empty for other operands.
+//! - `more` has further parts that an operation computes in a program, each with its own `result` and, if needed,
+//!   `read`. They are for readers whose parts of a value do not form one box. Each reader takes the first part that
+//!   holds what it needs. All parts share `reduce`.
+//! - An operation with a cut reduction accumulates along the axes of `reduce`, which are its completion axes. Its
+//!   readers in the group run only at the last step of these axes.
 
 use crate::codes;
 use crate::span::{Span, Tile};
@@ -47,7 +46,7 @@ pub struct Plan {
     pub tiles: BTreeMap<Op, OpTile>,
 }
 
-/// A grid and the operations that run once a program of it.
+/// A grid and the operations that run once per program of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Group {
     /// The axes, the last one fastest.
@@ -61,37 +60,37 @@ pub struct Group {
 pub struct Axis {
     /// The number of steps, at least 1.
     pub extent: u64,
-    /// Whether their order matters.
+    /// The order of the steps.
     pub order: Order,
 }
 
-/// Whether the order of the steps along an axis matters.
+/// The orders in which the steps along an axis may run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Order {
-    /// Any order, at the same time too.
+    /// Any order, also concurrently.
     #[default]
     Parallel,
     /// One after the other: a reduction accumulates along it.
     Arbitrary,
 }
 
-/// What one operation does in a program of its group.
+/// The tile of one operation in a program of its group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct OpTile {
     /// The number of the group.
     pub group: usize,
-    /// The tile of each result; empty while it is still to be found.
+    /// The tile of each result; empty if it is not decided yet.
     pub results: Vec<Tile>,
     /// The part of each reduction loop; empty when none is cut.
     pub reduce: Vec<Span>,
-    /// Per operand the block that is fetched from memory, where that is not what the tile needs;
-    /// empty when there is none.
+    /// For each operand, the block that is fetched from memory if it differs from what the tile needs; empty if there
+    /// is none.
     pub reads: Vec<Option<Tile>>,
-    /// What it makes besides, part by part.
+    /// Further parts that it computes.
     pub more: Vec<Part>,
 }
 
-/// One more part of what an operation makes in a program.
+/// A further part that an operation computes in a program.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Part {
     /// The tile of each result.
@@ -101,7 +100,7 @@ pub struct Part {
 }
 
 impl OpTile {
-    /// The number of parts; none while the tile is still to be found.
+    /// The number of parts; 0 if the tile is not decided yet.
     #[must_use]
     pub fn count(&self) -> usize {
         if self.results.is_empty() {
@@ -111,7 +110,7 @@ impl OpTile {
         }
     }
 
-    /// Each part as the tile of an operation that makes it alone.
+    /// Each part as the tile of an operation with this part only.
     pub fn parts(&self) -> impl Iterator<Item = OpTile> + '_ {
         let first = (&self.results, &self.reads);
         let all = std::iter::once(first).chain(self.more.iter().map(|p| (&p.results, &p.reads)));
@@ -175,7 +174,7 @@ impl Plan {
     /// Reads the attributes of a function; `None` if there are none.
     ///
     /// # Errors
-    /// Attributes of another form, tiles of a group that does not exist.
+    /// Attributes have another form, or a tile is in a group that does not exist.
     pub fn read(func: &Func) -> Result<Option<Plan>, Vec<Diagnostic>> {
         let mut diags = Vec::new();
         let mut plan = Plan::default();
@@ -229,8 +228,8 @@ impl Plan {
         Ok((groups.is_some() || !plan.tiles.is_empty()).then_some(plan))
     }
 
-    /// The values that something outside of their own group uses, by number: what leaves the function
-    /// and what is in no group count as outside.
+    /// For each value, by number: true if something outside its own group uses it. The function's return and operations
+    /// in no group count as outside.
     #[must_use]
     pub fn live_outs(&self, func: &Func) -> Vec<bool> {
         let group_of = |op: Op| Some(self.tiles.get(&op)?.group);
@@ -238,7 +237,7 @@ impl Plan {
         func.values.ids().map(|value| outs[value]).collect()
     }
 
-    /// Writes the attributes of a function, in the place of those that it has.
+    /// Writes the attributes of a function in place of its old ones.
     pub fn write(&self, func: &mut Func) {
         if self.groups.is_empty() {
             func.attrs.remove(GROUPS);

@@ -1,5 +1,5 @@
-//! From the tile of a result to the loops that make it and to the part of each operand that they
-//! read, and from the tile of an operand to what can be made of it.
+//! Carries tiles through an operation: from the tile of a result to the loops that compute it and to the part of each
+//! operand that these loops read, and back from the tile of an operand to the results that can be computed from it.
 
 use crate::expr::Expr;
 use crate::span::{Span, Tile};
@@ -11,14 +11,14 @@ use thiserror::Error;
 pub struct Steps {
     /// One span a loop.
     pub spans: Vec<Span>,
-    /// Whether they make what is asked and no more.
+    /// True if the steps make exactly what is asked.
     pub exact: bool,
 }
 
-/// Why an operation cannot make a tile.
+/// The reason why an operation cannot make a tile.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RegionError {
-    /// The dimension is sequential.
+    /// The dimension is sequential, and only a part of it is wanted.
     #[error(
         "dimension {dim} of result {result} is worked along: found `{span}`, wanted {size}, all of it"
     )]
@@ -32,7 +32,7 @@ pub enum RegionError {
         /// The size of the dimension.
         size: u64,
     },
-    /// Two dimensions ask different parts of one loop.
+    /// Two dimensions want different parts of one loop.
     #[error(
         "dimension {dim} of result {result} wants the steps `{found}`, another one wants `{other}`"
     )]
@@ -49,9 +49,9 @@ pub enum RegionError {
     /// A reduction that cannot be cut.
     #[error("{found} spans of cut reductions, wanted {wanted}, one a reduction")]
     Reductions {
-        /// How many are given.
+        /// The number of spans given.
         found: usize,
-        /// How many there are.
+        /// The number of reductions.
         wanted: usize,
     },
 }
@@ -61,7 +61,7 @@ pub enum RegionError {
 pub struct Region {
     /// The smallest box that holds it.
     pub tile: Tile,
-    /// The elements that the steps read of those in the box; the others are read for nothing.
+    /// The number of elements in the box that the steps read; the others are read unused.
     pub needed: u64,
 }
 
@@ -74,12 +74,12 @@ struct Digits {
     parts: Vec<(u64, Span)>,
 }
 
-/// From tiles of results to what an operation with these loops reads, and back.
+/// Maps tiles of results to the steps and operands of an operation with these loops, and back.
 pub trait Tiling {
     /// The steps of all loops that make these tiles of the results, with these parts of the
     /// reductions (none: all of them). `shapes` are those of the results.
     ///
-    /// Steps beyond what is asked may be among them, where the tile is not made of whole steps.
+    /// The steps may make more than the tiles if these do not consist of whole steps.
     ///
     /// # Errors
     /// The operation cannot make such tiles.
@@ -91,8 +91,8 @@ pub trait Tiling {
         grid: &[u64],
     ) -> Result<Steps, RegionError>;
 
-    /// The tiles of all results that the steps make which a tile of one result asks for; `None` where
-    /// it cannot be made so. What another result has of these steps may lie outside of it.
+    /// The tiles of all results that are made by the steps for a tile of one result; `None` if the tile cannot be made.
+    /// The steps may make elements of other results that no one needs.
     #[must_use]
     fn made_for(
         &self,
@@ -102,9 +102,9 @@ pub trait Tiling {
         grid: &[u64],
     ) -> Option<Vec<Tile>>;
 
-    /// The tiles of the results that the operation can make and that hold these: what is sequential
-    /// is made whole, and where two ask for different steps of one loop both get the steps of both.
-    /// All of the results where that is still not possible.
+    /// The smallest tiles of the results that the operation can make and that hold these. Sequential dimensions are
+    /// made whole. If two results want different steps of one loop, both get the steps of both. If that is still
+    /// impossible, all of the results.
     #[must_use]
     fn around(&self, results: &[Tile], shapes: &[&[u64]], grid: &[u64]) -> Vec<Tile>;
 
@@ -116,9 +116,8 @@ pub trait Tiling {
     #[must_use]
     fn result(&self, result: usize, steps: &Steps, shape: &[u64], grid: &[u64]) -> Region;
 
-    /// The steps that read no more than this part of an operand, as far as the operand alone tells;
-    /// the loops that it does not tell of run whole. `None` where the part is too small for any
-    /// step, or a dimension that is never cut is cut.
+    /// The steps that read only elements of this part of an operand, as far as the operand alone determines them. Other
+    /// loops run whole. `None` if the part is too small for any step, or if a dimension is cut that must not be cut.
     #[must_use]
     fn steps_within(
         &self,
@@ -157,7 +156,7 @@ impl Tiling for IterationDomain {
                 };
                 let (id, span) = span;
                 match &steps[id] {
-                    // Two results that are different parts of one loop: the steps of both.
+                    // Two results are different parts of one loop: take the steps of both.
                     Some(other) if *other != span && self.are_parts(by[id], r, dim) => {
                         steps[id] = Some(other.union(&span, grid));
                         Ok(())
@@ -318,20 +317,18 @@ impl Tiling for IterationDomain {
     }
 }
 
-/// The steps between, which [`Tiling`] shares.
+/// Helpers that [`Tiling`] shares.
 trait Boxes {
-    /// Whether a dimension is another part of the loop in one result than in the other, as the
-    /// results of a split are.
+    /// Returns whether a dimension is another part of the loop in one result than in the other, as in the results of a
+    /// split.
     fn are_parts(&self, one: usize, other: usize, dim: usize) -> bool;
 
-    /// Calls `set` with the steps of each loop that a box asks for, or with no loop where a
-    /// dimension that is never cut is cut. Returns whether the steps make the box and no more.
+    /// Inverts index expressions: calls `set` with the steps of each loop that a tile of an operand or result fixes, or
+    /// with no loop if a dimension is cut that must not be cut.
     ///
-    /// The loops that a tile of an operand or result fixes: the inverse of the index expressions.
-    ///
-    /// A sum of loops is divided by its strides, the greatest first; digits of one loop that stand in several
-    /// dimensions are collected and put together at the end, since none of them alone fixes the loop. Returns
-    /// whether the tile was met exactly; where it was not, the loops cover more than it.
+    /// A sum of loops is divided by its strides, the greatest first. Digits of one loop may be in several dimensions,
+    /// and none of them alone fixes the loop; they are collected and joined at the end. Returns whether the steps make
+    /// exactly the tile; if not, they cover more.
     fn inverse<E>(
         &self,
         dims: &[IndexExpr],
@@ -343,12 +340,12 @@ trait Boxes {
 
     fn forward(&self, dims: &[IndexExpr], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region;
 
-    /// The span of one dimension and how many of its elements are needed.
+    /// The span of one dimension and the number of its elements that are needed.
     fn dimension(&self, index: &IndexExpr, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64);
 
-    /// The dimensions of an operand without what windows reach around: of `p * stride + k - low`
-    /// over a part of the dimension, the part of `p` for which all `k` lie in it. A dimension that
-    /// is read whole tells nothing.
+    /// The dimensions of an operand reduced by the overlap of windows. For an index `p * stride + k - low` over a part
+    /// of the dimension, this is the part of `p` for which all `k` lie in it. A dimension that is read whole gives no
+    /// bound.
     fn narrowed(
         &self,
         dims: &[IndexExpr],
@@ -372,7 +369,7 @@ impl Boxes for IterationDomain {
         set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
     ) -> Result<bool, E> {
         let mut exact = true;
-        // The digits of one loop, most significant first, come in several dimensions.
+        // The digits of one loop, most significant first, are in several dimensions.
         let mut digits: Vec<Digits> = Vec::new();
         for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
             match index {

@@ -1,4 +1,4 @@
-//! From a plan to its schedule: each operation from those before it in its group.
+//! Resolves a plan to its schedule, operation by operation in the order of the body.
 
 use crate::check::{Limit, check_tile};
 use crate::codes;
@@ -21,7 +21,7 @@ impl Schedule {
     /// Resolves a plan.
     ///
     /// # Errors
-    /// Everything found that does not hold, of one operation the first only.
+    /// All violations found, at most one for each operation.
     pub fn resolve(
         func: &Func,
         plan: &Plan,
@@ -54,10 +54,10 @@ impl Schedule {
     }
 }
 
-/// Checks the tiles of a function; a tile that is still to be found is none.
+/// Checks the tiles of a function; a tile that is not decided yet is skipped.
 ///
 /// # Errors
-/// Everything found that does not hold, of one operation the first only.
+/// All violations found, at most one for each operation.
 pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
     let Some(plan) = Plan::read(func)? else {
         return Ok(());
@@ -65,11 +65,11 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
     resolve(func, &plan, registry, &mut |_, _| {}).map(|_| ())
 }
 
-/// Resolves the operations of a plan, in the order of the body, and gives the units. Each is handed to `keep`
-/// with the number of its group, so that who asks for faults alone holds none of them.
+/// Resolves the operations of a plan, in the order of the body, and returns the units. Each operation is passed to
+/// `keep` with the number of its group, so that a caller that only wants errors need not store it.
 ///
 /// # Errors
-/// Everything found that does not hold, of one operation the first only.
+/// All violations found, at most one for each operation.
 fn resolve(
     func: &Func,
     plan: &Plan,
@@ -104,12 +104,12 @@ fn resolve(
     Err(diags)
 }
 
-/// A value that an operation makes in its group.
+/// A value that an operation computes in its group.
 struct Made<'p> {
     tile: &'p OpTile,
     op: Op,
     result: usize,
-    /// The axes at whose last step alone it is complete.
+    /// The axes at whose last step, and only there, it is complete.
     complete: Vec<usize>,
 }
 
@@ -122,7 +122,7 @@ struct Resolver<'p> {
     made: BTreeMap<Value, Made<'p>>,
 }
 
-/// An operation that is resolved, and what its parts have in common.
+/// An operation that is being resolved, with the data that its parts share.
 struct Resolving<'p> {
     op: Op,
     name: &'p str,
@@ -132,7 +132,7 @@ struct Resolving<'p> {
 }
 
 impl<'p> Resolver<'p> {
-    /// One operation and the number of its group; none of one that runs by itself.
+    /// Resolves one operation; returns it with the number of its group. `None` for an operation that runs by itself.
     fn operation(
         &mut self,
         op: Op,
@@ -175,8 +175,8 @@ impl<'p> Resolver<'p> {
         Ok(Some((tile.group, resolved)))
     }
 
-    /// The parts of an operation, and how it accumulates: the parts of each sum are all of it, along axes that
-    /// are sequential, and nothing starts a sum again or is read before it is complete.
+    /// Resolves the parts and the accumulation of an operation. The parts of each sum must cover it, along sequential
+    /// axes, and nothing may restart a sum or read it before it is complete.
     fn accumulation(&self, of: &Resolving<'p>) -> Result<OpSchedule, Diagnostic> {
         let (tile, domain) = (of.tile, &of.domain);
         let (parts, starts_after) = self.parts(of)?;
@@ -259,7 +259,7 @@ impl<'p> Resolver<'p> {
         Ok((parts, starts_after))
     }
 
-    /// Whether the parts of each sum are all of it, over axes that are sequential.
+    /// Checks that the parts of each sum cover it, over sequential axes.
     fn check_sum(&self, of: &Resolving<'p>) -> Result<(), Diagnostic> {
         let reduce = &of.tile.reduce;
         Sum::check_parts(reduce, &of.domain.sums(), &of.grid)
@@ -278,7 +278,7 @@ impl<'p> Resolver<'p> {
         }
     }
 
-    /// The operands of one part; the completion axes of those that the group makes come to `starts_after`.
+    /// The operands of one part. The completion axes of operands made in the group are added to `starts_after`.
     fn operands(
         &self,
         of: &Resolving<'p>,
@@ -329,8 +329,8 @@ impl<'p> Resolver<'p> {
         Ok(out)
     }
 
-    /// The source of a value that no part of the group holds: memory, but for an operation of the same group
-    /// whose tile is still to be found.
+    /// The source of a value that no part of the group holds. This is memory, unless an operation of the same group
+    /// defines the value and its tile is not decided yet.
     fn unplanned(&self, reader: Op, value: Value) -> Source {
         let group = |op: Op| Some(self.plan.tiles.get(&op)?.group);
         let made = || {
@@ -352,7 +352,7 @@ impl<'p> Resolver<'p> {
     }
 }
 
-/// The first part of what the group makes that holds what an operation needs.
+/// The first part computed in the group that holds what an operation needs.
 fn covered(
     name: &str,
     operand: usize,

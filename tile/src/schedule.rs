@@ -1,4 +1,4 @@
-//! A plan as it runs: what follows from its tiles, resolved once for all who read it.
+//! The schedule of a plan: everything that follows from its tiles, resolved once for all readers.
 
 use crate::plan::Axis;
 use crate::region::Steps;
@@ -8,15 +8,15 @@ use optc_ir::entity::EntityId;
 use optc_ir::module::{Op, Value};
 use optc_ir::op::Partial;
 
-/// A plan that holds, and everything that follows from it: the order of what runs, and of each part of each
-/// operation its steps, the tiles that it reads and their sources.
+/// A valid plan and everything that follows from it: the order of the units, and for each part of each operation its
+/// steps, the tiles that it reads and their sources.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// The units, each after what it needs.
+    /// The units, each after those whose results it reads.
     pub units: Vec<Unit>,
     /// The groups, by number.
     pub groups: Vec<GroupSchedule>,
-    /// The values that something outside of their own group uses, by number.
+    /// For each value, by number: true if something outside its own group uses it.
     pub(crate) live_outs: Vec<bool>,
 }
 
@@ -34,37 +34,37 @@ pub struct GroupSchedule {
 pub struct OpSchedule {
     /// The operation.
     pub op: Op,
-    /// What it makes, by the number of the part; none while its tile is still to be found.
+    /// Its parts, by number; empty if its tile is not decided yet.
     pub parts: Vec<PartSchedule>,
-    /// The part of each reduced loop that a program runs; empty where none is cut.
+    /// The part of each reduction loop that a program runs; empty if none is cut.
     pub reduce: Vec<Span>,
-    /// The steps of each loop that `reduce` may cut.
+    /// The number of steps of each loop that `reduce` may cut.
     pub reduced: Vec<u64>,
-    /// The axes of the grid along which the reduced loops are cut, ascending; they are sequential. Without
-    /// one every program has all of each sum.
+    /// The axes of the grid along which the reduction loops are cut, ascending; they are sequential. If empty, every
+    /// program computes whole sums.
     pub sequential: Vec<usize>,
-    /// The combination of partial results, of an operation that accumulates along `sequential`; none of
-    /// one whose parts do not combine.
+    /// The combination of partial results of an operation that accumulates along `sequential`; `None` if its parts do
+    /// not combine.
     pub combine: Option<Partial>,
-    /// The dimension of the first result along which it is computed online: each program has one more
-    /// part of it, right up to a factor a row.
+    /// The dimension of the first result along which it is computed online: each program computes one more part of it,
+    /// right up to a factor for each row.
     pub online: Option<usize>,
-    /// The operands that are computed online, whose factors its partial results take.
+    /// The operands that are computed online; the partial results are rescaled by their factors.
     pub rescales: Vec<Rescale>,
-    /// The operands that are added once, as a bias is, where it accumulates.
+    /// The operands that are added once, as a bias is, if the operation accumulates.
     pub epilogue: Vec<usize>,
-    /// The completion axes of its operands, ascending: it runs at the last step of these alone.
+    /// The completion axes of its operands, ascending; it runs only at the last step of these.
     pub starts_after: Vec<usize>,
-    /// The completion axes of its results, ascending: these are whole at the last step of these alone.
+    /// The completion axes of its results, ascending; they are complete only at the last step of these.
     pub completes_after: Vec<usize>,
 }
 
-/// One part of what an operation makes in a program.
+/// One part that an operation computes in a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartSchedule {
     /// The tile of each result.
     pub results: Vec<Tile>,
-    /// Of each result whether no program has any element of it.
+    /// For each result: true if no program has an element of it.
     pub outside: Vec<bool>,
     /// The steps of each loop that make the tiles.
     pub steps: Steps,
@@ -77,9 +77,9 @@ pub struct PartSchedule {
 pub struct OperandSchedule {
     /// The value.
     pub value: Value,
-    /// The box that the steps need; none of a value whose sizes are not known.
+    /// The box that the steps need; `None` for a value whose sizes are unknown.
     pub tile: Option<Tile>,
-    /// The block that is fetched from memory, where the plan states another one than the tile.
+    /// The block that is fetched from memory, if the plan states another one than the tile.
     pub fetched: Option<Tile>,
     /// The place from which it is read.
     pub source: Source,
@@ -88,11 +88,11 @@ pub struct OperandSchedule {
 /// The place from which an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Memory: it is an argument, a constant, or made outside of the group.
+    /// Memory: the operand is an argument, a constant, or computed outside the group.
     Memory,
     /// The same program of the group.
     Made {
-        /// The operation that makes it.
+        /// The operation that computes it.
         op: Op,
         /// The number of the result.
         result: usize,
@@ -101,21 +101,21 @@ pub enum Source {
     },
 }
 
-/// An operand that is right up to a factor a row, as an operation accumulates it.
+/// An operand that is right up to a factor for each row, as an operation accumulates it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rescale {
-    /// The operation that makes it.
+    /// The operation that computes it.
     pub op: Op,
     /// The value.
     pub value: Value,
-    /// Of each dimension of it its place in the result that accumulates
+    /// The dimension of the accumulated result for each of its dimensions
     /// ([`kept`](optc_ir::op::iteration_domain::IterationDomain::kept)).
     pub kept: Vec<Option<usize>>,
 }
 
 impl Schedule {
-    /// Whether something outside of the group of a value uses it: what leaves the function and what is in
-    /// no group count as outside.
+    /// Returns whether something outside the group of a value uses it. The function's return and operations in no group
+    /// count as outside.
     #[must_use]
     pub fn is_live_out(&self, value: Value) -> bool {
         self.live_outs.get(value.index()) == Some(&true)

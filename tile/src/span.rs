@@ -1,4 +1,4 @@
-//! A tile of a value: per dimension, where it starts and how long it is.
+//! A tile of a value: the start and the extent in each dimension.
 
 use crate::expr::{Expr, ExprError};
 use std::fmt;
@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// The part of one dimension that a program works on: `extent` elements from `start` on.
 ///
-/// Elements before 0 and from the end of the dimension on are no elements: they are clipped. The
-/// text is `16 @ g0 * 16`; `16` alone starts at 0.
+/// Positions before 0 and from the end of the dimension on are not elements: they are clipped. The text is `16 @ g0 *
+/// 16`; `16` alone starts at 0.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Span {
     /// The first element, over the indices of the grid.
@@ -20,16 +20,16 @@ pub struct Span {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tile(pub Vec<Span>);
 
-/// Why a text is no span.
+/// The reason why a text is not a span.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpanError {
-    /// What stands before `@` is no number of elements.
+    /// The text before `@` is not a number of elements.
     #[error("`{text}` does not start with a number of elements, wanted `16 @ g0 * 16` or `16`")]
     Extent {
         /// The text.
         text: String,
     },
-    /// What stands after `@` is no expression.
+    /// The text after `@` is not an expression.
     #[error(transparent)]
     Start(#[from] ExprError),
 }
@@ -53,7 +53,7 @@ impl Span {
         Span { start, extent }
     }
 
-    /// Whether it is all of a dimension of this size in every program.
+    /// Returns whether the span is all of a dimension of this size in every program.
     #[must_use]
     pub fn is_whole(&self, size: u64) -> bool {
         match self.start.as_number() {
@@ -65,7 +65,7 @@ impl Span {
     /// Reads a text.
     ///
     /// # Errors
-    /// The text is no span.
+    /// The text is not a span.
     pub fn parse(text: &str) -> Result<Span, SpanError> {
         let (extent, start) = match text.split_once('@') {
             Some((extent, start)) => (extent, Expr::parse(start)?),
@@ -90,9 +90,8 @@ impl Span {
         start..end.max(start)
     }
 
-    /// The blocks of `by` elements that the span touches and the part of a block that it has: the
-    /// spans of `x floordiv by` and `x mod by`, for x over the span. Second is whether the pair is
-    /// exact: no larger than the span.
+    /// The spans of `x floordiv by` and `x mod by` for x over the span: the blocks of `by` elements that the span
+    /// touches, and its part of a block. The flag is true if the pair is exact, that is, not larger than the span.
     #[must_use]
     pub fn divide(&self, by: u64, grid: &[u64]) -> (Span, Span, bool) {
         let Ok(step) = i64::try_from(by.max(1)) else {
@@ -126,8 +125,7 @@ impl Span {
         }
     }
 
-    /// Whether the part of the dimension that `inner` has is in `self` in every program, each
-    /// clipped to a dimension of this size.
+    /// Returns whether `self` contains `inner` in every program, both clipped to a dimension of this size.
     #[must_use]
     pub fn holds(&self, inner: &Span, size: u64, grid: &[u64]) -> bool {
         if self.is_whole(size) {
@@ -142,8 +140,8 @@ impl Span {
         starts && ends
     }
 
-    /// The span without what lies behind the end of a dimension of this size in every program; a power
-    /// of two stays one.
+    /// The span without the elements that lie behind the end of a dimension of this size in every program. An extent
+    /// that is a power of two stays one.
     #[must_use]
     pub fn trimmed(&self, size: u64, grid: &[u64]) -> Span {
         let before = self.start.range(grid).0.min(0).unsigned_abs();
@@ -158,7 +156,7 @@ impl Span {
         }
     }
 
-    /// The span with another expression in the place of each axis.
+    /// The span with each axis replaced by an expression.
     #[must_use]
     pub fn substitute(&self, with: &dyn Fn(usize) -> Expr, grid: &[u64]) -> Span {
         Span {
@@ -175,14 +173,14 @@ impl Tile {
         Tile(shape.iter().map(|&n| Span::whole(n)).collect())
     }
 
-    /// The number of elements, none clipped.
+    /// The number of elements before clipping.
     #[must_use]
     pub fn elements(&self) -> u64 {
         let extents = self.0.iter().map(|s| s.extent);
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// Whether it holds no element of a value of this shape in any program.
+    /// Returns whether the tile holds no element of a value of this shape in any program.
     #[must_use]
     pub fn is_outside(&self, shape: &[u64], grid: &[u64]) -> bool {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -192,15 +190,15 @@ impl Tile {
         })
     }
 
-    /// Whether it has all elements of a value of this shape that `inner` has, in every program; the
-    /// ranks are equal.
+    /// Returns whether the tile has all elements of a value of this shape that `inner` has, in every program; the ranks
+    /// are equal.
     #[must_use]
     pub fn holds(&self, inner: &Tile, shape: &[u64], grid: &[u64]) -> bool {
         let mut spans = self.0.iter().zip(&inner.0).zip(shape);
         spans.all(|((a, b), &n)| a.holds(b, n, grid)) || inner.is_outside(shape, grid)
     }
 
-    /// Whether the tile may differ between programs that differ in this index.
+    /// Returns whether the tile may differ between programs that differ in this index.
     #[must_use]
     pub fn depends_on(&self, axis: usize) -> bool {
         self.0.iter().any(|s| s.start.depends_on(axis))
@@ -213,8 +211,8 @@ impl Tile {
         Tile(pairs.map(|(a, b)| a.union(b, grid)).collect())
     }
 
-    /// The tile with all of a dimension for each span that reaches over both of its ends in every
-    /// program. A span that is clipped at an end in some program stays as it is.
+    /// The tile with each span that reaches over both ends of its dimension in every program replaced by the whole
+    /// dimension. A span that is clipped at an end in some program stays as it is.
     #[must_use]
     pub fn bounded(mut self, shape: &[u64], grid: &[u64]) -> Tile {
         for (span, &size) in self.0.iter_mut().zip(shape) {
@@ -227,8 +225,8 @@ impl Tile {
         self
     }
 
-    /// The tile without what lies behind the ends of a value of this shape in every program; the
-    /// extents that are powers of two stay such.
+    /// The tile without the elements that lie behind the ends of a value of this shape in every program. Extents that
+    /// are powers of two stay powers of two.
     #[must_use]
     pub fn trimmed(mut self, shape: &[u64], grid: &[u64]) -> Tile {
         for (span, &size) in self.0.iter_mut().zip(shape) {
@@ -239,7 +237,7 @@ impl Tile {
         self
     }
 
-    /// The tile with another expression in the place of each axis.
+    /// The tile with each axis replaced by an expression.
     #[must_use]
     pub fn substitute(&self, with: &dyn Fn(usize) -> Expr, grid: &[u64]) -> Tile {
         Tile(self.0.iter().map(|s| s.substitute(with, grid)).collect())
@@ -280,7 +278,7 @@ mod tests {
         }
     }
 
-    /// What `divide`, `union` and `holds` say against the elements of every program.
+    /// Compares `divide`, `union` and `holds` with the elements of every program.
     #[test]
     fn spans_are_sets_of_elements() {
         let grid = [3u64, 4];

@@ -1,4 +1,4 @@
-//! A sum that is cut into parts: the axes of the grid that it runs along, and what must hold of them.
+//! Sums that are cut into parts: the axes of the grid that they run along, and the conditions on these axes.
 
 use crate::span::Span;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -6,15 +6,15 @@ use thiserror::Error;
 
 /// The axes along which an operation accumulates, ascending.
 ///
-/// An operation whose operands are sums themselves starts at the last step of their completion axes. It
-/// accumulates at those steps alone, so that one sum runs inside of another.
+/// An operation whose operands are sums themselves starts at the last step of their completion axes. It accumulates
+/// only at those steps, so one sum runs inside another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// The axes that have more than one step.
     pub axes: Vec<usize>,
 }
 
-/// Why a sum that is cut is none.
+/// The reason why a cut sum is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SumError {
     /// Another axis starts the sum again before it is complete.
@@ -25,7 +25,7 @@ pub enum SumError {
         /// The other one.
         faster: usize,
     },
-    /// The parts are not all of it, each once.
+    /// The parts do not cover the sum with each element once.
     #[error(
         "adds up {found} elements in the parts `{span}` over {steps} steps, wanted each of {size} once"
     )]
@@ -45,7 +45,7 @@ pub enum SumError {
         /// The axis.
         axis: usize,
     },
-    /// More steps than are looked at.
+    /// There are more steps than are checked.
     #[error("adds up in {steps} steps, wanted at most {MAX_STEPS}")]
     Steps {
         /// The steps.
@@ -53,7 +53,7 @@ pub enum SumError {
     },
 }
 
-/// The most steps of a sum that are looked at one by one.
+/// The most steps of a sum that are checked one by one.
 const MAX_STEPS: u64 = 1 << 16;
 
 impl Sum {
@@ -70,7 +70,7 @@ impl Sum {
         Sum { axes }
     }
 
-    /// The completion axes of the sum, of an operation whose operands have those of `before`.
+    /// The completion axes of the sum in an operation whose operands have the completion axes `before`.
     #[must_use]
     pub fn after(&self, mut before: Vec<usize>) -> Vec<usize> {
         before.extend(&self.axes);
@@ -79,8 +79,8 @@ impl Sum {
         before
     }
 
-    /// The completion axes of the results of an operation with these loops, if it is cut along the axes
-    /// of the sum and its operands have those of `before`: what is computed online is there at every step.
+    /// The completion axes of the results of an operation with these loops that is cut along the axes of the sum, and
+    /// whose operands have the completion axes `before`. A value that is computed online is available at every step.
     #[must_use]
     pub fn complete_after(&self, domain: &IterationDomain, before: Vec<usize>) -> Vec<usize> {
         match domain.online() {
@@ -89,11 +89,11 @@ impl Sum {
         }
     }
 
-    /// Whether no axis but those of the sum and the completion axes of its operands (`before`) runs faster
-    /// than its outermost one. `run` has all axes, the outermost first.
+    /// Checks that no axis runs faster than the outermost axis of the sum, except the sum's axes and the completion
+    /// axes of its operands (`before`). `run` has all axes, the outermost first.
     ///
     /// # Errors
-    /// One does.
+    /// Another axis runs faster.
     pub fn check_order(
         &self,
         run: &[usize],
@@ -113,11 +113,11 @@ impl Sum {
         }
     }
 
-    /// Whether the parts of each sum are all of it, each element once: `reduce` has the part of a program of
-    /// each, `sizes` the elements.
+    /// Checks that the parts of each sum cover it, each element once. `reduce` has the part of a program for each sum,
+    /// `sizes` the numbers of elements.
     ///
     /// # Errors
-    /// They are not, or are too many to tell.
+    /// The parts do not cover a sum, or there are too many steps to check.
     pub fn check_parts(reduce: &[Span], sizes: &[u64], grid: &[u64]) -> Result<(), SumError> {
         let mut seen = vec![false; grid.len()];
         for (span, &size) in reduce.iter().zip(sizes) {

@@ -7,7 +7,7 @@ use optc_ir::op::{Registry, Structure};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// What runs at once.
+/// Operations that run as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// One operation; a constant always runs by itself.
@@ -26,8 +26,8 @@ pub struct Cycle {
     pub op: Op,
 }
 
-/// The units of a function in the order of their first operation, and of each the units that read what it
-/// computes, by their number.
+/// The units of a function in the order of their first operation, and for each unit the numbers of the units that read
+/// its results.
 #[must_use]
 pub fn readers(func: &Func, plan: &Plan, registry: &Registry) -> (Vec<Unit>, Vec<BTreeSet<usize>>) {
     let unit_of = |op: Op| match plan.tiles.get(&op) {
@@ -71,8 +71,7 @@ pub fn readers(func: &Func, plan: &Plan, registry: &Registry) -> (Vec<Unit>, Vec
     (all, readers)
 }
 
-/// The units of a function so that each comes after what it needs: the order of the body, groups
-/// as late as nothing forbids.
+/// The units of a function in topological order: the order of the body, with groups as late as possible.
 ///
 /// # Errors
 /// A group needs a value that is computed from its own results.
