@@ -1,21 +1,21 @@
-//! Whether two position functions agree, decided on boxes of indices on which both are affine.
+//! Decides whether two position functions agree, on boxes of indices on which both are affine.
 //!
-//! A position is an affine expression of the indices and of floors of such expressions. On a box
-//! where a floor's argument stays inside one block, or falls apart into a multiple of the divisor
-//! and a rest that does, the floor is affine itself. Other boxes are cut: a range that is longer
-//! than the floor's period becomes a quotient and a remainder, a shorter one is cut at the border of
-//! the block. So the work depends on the number of cuts that layouts have, not on their elements;
-//! only where a tile cuts across the padding of a merge does it grow with the size of that tile.
-//! Every answer is exact; [`MAX_BOXES`] bounds the work.
+//! A position is an affine expression of the indices and of floors of such expressions. On a box, a floor is affine
+//! itself in two cases: if its argument stays inside one block, or if the argument is a multiple of the divisor plus a
+//! rest that stays inside one block. Other boxes are cut. A range that is longer than the floor's period becomes a
+//! quotient and a remainder; a shorter one is cut at the border of the block.
+//!
+//! The work therefore depends on the number of cuts that layouts have, not on their elements. It grows with the size of
+//! a tile only if that tile cuts across the padding of a merge. Every answer is exact; [`MAX_BOXES`] bounds the work.
 
 use crate::map::ViewMap;
 use crate::placement::Placement;
 use crate::program::Step;
 
-/// Boxes after which the question is given up.
+/// The number of boxes after which the comparison gives up.
 const MAX_BOXES: usize = 1 << 16;
 
-/// `constant + Σ coefficient * atom`; atoms are indices, then floors.
+/// `constant + Σ coefficient * atom`. Atoms are the indices, then the floors.
 #[derive(Clone, Debug)]
 struct Affine {
     constant: i128,
@@ -137,7 +137,7 @@ impl Expressions {
         Some(position)
     }
 
-    /// The operand's indices of the element of a map's result.
+    /// The operand's indices of an element of a map's result.
     fn operand(&mut self, operand: &[u64], map: &ViewMap, e: &[Affine]) -> Option<Vec<Affine>> {
         let middle = map.shape.as_deref().unwrap_or(operand);
         let mut indices = e.to_vec();
@@ -174,8 +174,8 @@ fn number(indices: &[Affine], sizes: &[u64]) -> Option<Affine> {
     Some(number)
 }
 
-/// Whether `output` places every element where `input` places the element that the map takes it
-/// from; `None` after [`MAX_BOXES`]. The map fits, and there are elements.
+/// Returns whether `output` places every element at the position at which `input` has the element that the map reads;
+/// `None` after [`MAX_BOXES`]. The map must fit, and there must be elements.
 pub(crate) fn agree(input: &Placement, map: &ViewMap, output: &Placement) -> Option<bool> {
     let mut expressions = Expressions::new(output.shape());
     let indices: Vec<Affine> = (0..output.rank()).map(Affine::atom).collect();
@@ -193,7 +193,7 @@ struct Region {
     indices: Vec<Row>,
 }
 
-/// A constant and a coefficient a variable.
+/// A constant, and a coefficient for each variable.
 #[derive(Clone, Debug)]
 struct Row {
     constant: i128,
@@ -219,15 +219,15 @@ impl Row {
     }
 }
 
-/// What a floor is on a region.
+/// A floor on a region.
 enum Floor {
     Affine(Row),
-    /// The regions to look at instead.
+    /// It is not affine; the regions to look at instead.
     Cut(Vec<Region>),
 }
 
 impl Expressions {
-    /// Whether an expression is zero for all indices.
+    /// Returns whether an expression is zero for all indices.
     fn is_zero(&self, difference: &Affine) -> Option<bool> {
         let mut regions = vec![self.everything()];
         for _ in 0..MAX_BOXES {
@@ -241,7 +241,7 @@ impl Expressions {
         None
     }
 
-    /// Whether the expression is zero on the region, or what is left to look at.
+    /// Returns whether the expression is zero on the region. Regions that remain to be looked at are added to `todo`.
     fn look(&self, region: &Region, difference: &Affine, todo: &mut Vec<Region>) -> Option<bool> {
         let Some(atoms) = self.atoms(region, todo)? else {
             return Some(true);
@@ -252,8 +252,8 @@ impl Expressions {
         Some(row.constant == 0 && !varies)
     }
 
-    /// The indices and floors as affine expressions of the region's variables; nothing where the
-    /// region is cut into others, which are then to look at.
+    /// The indices and floors as affine expressions of the region's variables. `None` if the region was cut into
+    /// others, which are added to `todo`.
     fn atoms(&self, region: &Region, todo: &mut Vec<Region>) -> Option<Option<Vec<Row>>> {
         let mut atoms = region.indices.clone();
         for (argument, divisor) in &self.floors {
@@ -289,7 +289,7 @@ impl Expressions {
 /// A variable `i` goes from 0 to `sizes[i] - 1`, and a step of it is `strides[i]` elements of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffineBox {
-    /// How many values each variable takes.
+    /// The number of values of each variable.
     pub sizes: Vec<u64>,
     /// Offsets in the first buffer.
     pub from: AffineOffsets,
@@ -300,9 +300,9 @@ pub struct AffineBox {
 /// Offsets in elements that are affine in the variables of a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffineOffsets {
-    /// The offset where all variables are 0.
+    /// The offset if all variables are 0.
     pub base: i64,
-    /// What one step of each variable adds.
+    /// The increment for one step of each variable.
     pub strides: Vec<i64>,
 }
 
@@ -316,11 +316,11 @@ impl AffineOffsets {
     }
 }
 
-/// Boxes that have every element of a tensor once, in each of which its offsets in both layouts are affine.
+/// Boxes that cover each element of a tensor once, such that in each box the offsets in both layouts are affine.
 ///
-/// Variables are indices and the quotients and remainders at which the layouts cut them, so the number of
-/// boxes depends on the cuts that do not divide, not on the elements. Nothing where the shapes differ, where
-/// there are more than `most` boxes, or where an offset leaves 64 bits.
+/// Variables are indices, and the quotients and remainders at which the layouts cut them. The number of boxes therefore
+/// depends on the cuts that do not divide evenly, not on the elements. `None` if the shapes differ, if there are more
+/// than `most` boxes, or if an offset exceeds 64 bits.
 #[must_use]
 pub fn affine_boxes(from: &Placement, to: &Placement, most: usize) -> Option<Vec<AffineBox>> {
     if from.shape() != to.shape() {
@@ -412,7 +412,8 @@ impl Region {
         ])
     }
 
-    /// The variable as a quotient and a remainder by `period`, and its last values alone.
+    /// Splits the variable into a quotient and a remainder by `period`; its last values, which do not fill a period,
+    /// are a region of their own.
     fn in_blocks(&self, variable: usize, period: u64) -> Option<Vec<Region>> {
         let size = self.sizes[variable];
         let blocks = size / period;
@@ -431,7 +432,7 @@ impl Region {
         Some(regions)
     }
 
-    /// The values `from` to `to` of a variable.
+    /// The region with the variable restricted to `from..to`.
     fn part(&self, variable: usize, from: u64, to: u64) -> Option<Region> {
         let mut part = self.clone();
         part.sizes[variable] = to - from;
@@ -554,7 +555,7 @@ mod tests {
     #[test]
     fn large_pairs_take_few_boxes() {
         let big = |text: &str| parse_tensor(text).expect("the text reads").layout;
-        // The last element alone lies apart, and the two count the dimensions in opposite orders.
+        // Only the last element differs, and the two layouts count the dimensions in opposite orders.
         let n = 1_000_000u64;
         let last = 2 * n - 1;
         let a = big(&format!(

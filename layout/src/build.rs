@@ -1,11 +1,11 @@
-//! Lays digits out: the pad-reshape-transpose steps of block and tile notations on a chain.
+//! Lays out digits: performs the pad-reshape-transpose steps of block and tile notations on a chain.
 
 use crate::chain::{Chain, Cut, ceil_div, normalize};
 
 /// The digits of a tensor, each assigned to one axis of a growing physical array.
 ///
-/// A digit is `(k % outer) / size` of the row-major number `k`, where `outer` is the digit before
-/// it. An axis's value is the sum of its digits times their weights, which form a mixed radix.
+/// A digit is `(k % outer) / size` of the row-major number `k`, where `outer` is the size of the digit before it. The
+/// value of an axis is the sum of its digits times their weights, which form a mixed radix.
 pub(crate) struct Builder {
     digits: Vec<Digit>,
     /// Physical extent of each axis, padding included.
@@ -21,7 +21,7 @@ struct Digit {
     weight: u64,
 }
 
-/// Why a step is refused.
+/// The reason why a step is refused.
 pub(crate) enum BuildError {
     /// A number does not fit.
     Overflow,
@@ -40,16 +40,16 @@ pub(crate) fn element_count(shape: &[u64]) -> Option<u64> {
     i64::try_from(product).ok().map(|_| product)
 }
 
-/// Steps that make the axes of a buffer out of the dimensions of a tensor.
+/// Steps that turn the dimensions of a tensor into the axes of a buffer.
 pub(crate) trait Steps {
-    /// A new axis of one position, to pad a rank.
+    /// Adds an axis of one position, to pad the rank.
     fn unit_axis(&mut self) -> usize;
 
-    /// Cuts an axis into blocks of `block` positions: the axes of the block number and of the
-    /// position in it. The last block is padded.
+    /// Cuts an axis into blocks of `block` positions. Returns the axes of the block number and of the position in the
+    /// block. The last block is padded.
     fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError>;
 
-    /// Merges two axes into one, `minor` counting fastest.
+    /// Merges two axes into one in which `minor` counts fastest.
     fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError>;
 }
 
@@ -108,7 +108,7 @@ impl Steps for Builder {
 }
 
 impl Builder {
-    /// One axis a dimension, `shape` major to minor. No dimension is zero.
+    /// One axis per dimension, `shape` major to minor. No dimension may be zero.
     pub(crate) fn new(shape: &[u64]) -> Result<Self, BuildError> {
         let elements = element_count(shape).ok_or(BuildError::Overflow)?;
         let mut size = elements;
@@ -136,7 +136,7 @@ impl Builder {
         self.extents.len() - 1
     }
 
-    /// Joins neighbouring digits of one axis that count on without a gap.
+    /// Joins adjacent digits of one axis that form one linear run.
     fn join_runs(&mut self) {
         let mut i = self.digits.len();
         while i >= 2 {
@@ -177,7 +177,7 @@ impl Builder {
     }
 }
 
-/// Assigns one digit of an axis to the block number, the position in the block, or cuts it.
+/// Splits one digit of an axis: it goes to the block number, to the position in the block, or is cut between the two.
 fn cut_digit(
     digit: Digit,
     block: u64,

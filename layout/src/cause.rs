@@ -1,44 +1,44 @@
-//! What about two layouts keeps a chain from being a view, in words.
+//! Explains in words which property of two layouts keeps a chain from being a view.
 //!
-//! The decision compares functions and knows an offset that differs; a reader asks which dimension
-//! it is. The answers here are true statements about the layouts, and the decision rests on none.
+//! The decision compares functions and finds an offset that differs; a user wants to know the dimension. The
+//! explanations here are true statements about the layouts, and the decision does not depend on them.
 
 use crate::dims::Dims;
 use crate::map::ViewMap;
 use crate::modes::Mode;
 use crate::placement::Placement;
 
-/// Which of the two tensors of a chain.
+/// One of the two tensors of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the chain reads.
+    /// The operand.
     Operand,
-    /// What it gives.
+    /// The result.
     Result,
 }
 
-/// What keeps a chain from being a view, found after the decision.
+/// The property that keeps a chain from being a view, found after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The map cuts a dimension where the layout has no boundary.
     Cut {
-        /// Whose dimension.
+        /// The tensor that has the dimension.
         of: Side,
-        /// Which one.
+        /// The dimension.
         dim: usize,
         /// Elements of the dimension inside of the cut.
         at: u64,
         /// Elements of the dimension in the layout's tile, block or run.
         tile: u64,
     },
-    /// From the innermost out, the first dimension that stands in another's place.
+    /// The first dimension, from the innermost outwards, that is in another one's place.
     Order {
-        /// The result's dimension that its layout has there.
+        /// The result's dimension at that place in its layout.
         wanted: usize,
-        /// The result's dimension that comes out of the operand there.
+        /// The result's dimension that the operand has at that place.
         found: usize,
     },
-    /// A dimension in runs of different lengths.
+    /// A dimension whose runs have different lengths.
     Runs {
         /// The result's dimension.
         dim: usize,
@@ -49,7 +49,7 @@ pub enum Cause {
     },
     /// A dimension that only one of the two pads.
     Padded {
-        /// Which one.
+        /// The tensor that pads it.
         of: Side,
         /// Its dimension.
         dim: usize,
@@ -109,7 +109,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// The first cause that the layouts show; `None` where they are not mixed-radix or show none.
+/// The first cause that the layouts show; `None` if they are not mixed-radix or show none.
 pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
     let perm: Dims = match &map.perm {
@@ -118,7 +118,7 @@ pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Opt
     };
     let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
     let (from, to) = (input.modes()?, output.modes()?);
-    // Without a transpose the two shapes cut each other.
+    // Without a transpose, each shape cuts the other.
     let (operand, result): (&[u64], &[u64]) = match &map.perm {
         None => (input.shape(), output.shape()),
         Some(_) => (&[], &[]),
@@ -136,13 +136,13 @@ pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Opt
         .or_else(|| padded(Side::Operand, &from, &to))
 }
 
-/// Where the map cuts a tile of the operand, whatever the result's layout.
+/// The cut of a tile of the operand by the map, whatever the result's layout.
 pub(crate) fn propagation_cause(input: &Placement, map: &ViewMap) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
     cut(Side::Operand, input.shape(), &[middle], &input.modes()?)
 }
 
-/// A cut of a reshape between `own` and the others, either way, that is no boundary of a digit.
+/// A cut of a reshape between `own` and the others, in either direction, that is not at the boundary of a digit.
 fn cut(of: Side, own: &[u64], others: &[&[u64]], modes: &[Mode]) -> Option<Cause> {
     let mut cuts = Vec::new();
     for other in others {
@@ -171,7 +171,7 @@ fn cut(of: Side, own: &[u64], others: &[&[u64]], modes: &[Mode]) -> Option<Cause
     None
 }
 
-/// A run that takes more positions than it has indices, and has no equal on the other side.
+/// A run with more positions than indices that has no equal on the other side.
 fn padded(of: Side, own: &[Mode], other: &[Mode]) -> Option<Cause> {
     let padding = |p: &&Mode| p.count < p.extent;
     let alone = |p: &&Mode| {
@@ -187,7 +187,7 @@ fn padded(of: Side, own: &[Mode], other: &[Mode]) -> Option<Cause> {
     })
 }
 
-/// The first difference of the digits of a transpose, from the innermost out.
+/// The first difference of the digits of a transpose, from the innermost outwards.
 fn runs(perm: &[usize], from: &[Mode], to: &[Mode]) -> Option<Cause> {
     let becomes = |dim: usize| perm.iter().position(|&axis| axis == dim);
     let real = |modes: &[Mode]| -> Vec<Mode> {

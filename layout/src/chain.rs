@@ -1,24 +1,24 @@
 //! Functions on `[0, n)` written as a chain of cuts: the exact arithmetic under every layout.
 //!
-//! A chain `[(t1, s1), (t2, s2), .., (1, sk)]` with `t1 > t2 > .. > 1` maps `k` to
-//! `s1*(k/t1) + s2*((k%t1)/t2) + s3*(((k%t1)%t2)/t3) + ..`.
-//! A cut need not divide the one before it: that is how padding inside padding looks.
-//! Normal form: every cut is smaller than the domain left to it, and no two neighbours are one
-//! linear run. In normal form a function is linear exactly if its chain has at most one cut;
-//! on a domain of at most one value the chain is empty.
+//! A chain `[(t1, s1), (t2, s2), .., (1, sk)]` with `t1 > t2 > .. > 1` maps `k` to `s1*(k/t1) + s2*((k%t1)/t2) +
+//! s3*(((k%t1)%t2)/t3) + ..`. A cut need not divide the one before it; padding inside padding has this form.
+//!
+//! Normal form: every cut is smaller than its remaining domain, and no two adjacent cuts are one linear run. In normal
+//! form a function is linear exactly if its chain has at most one cut. On a domain of at most one value the chain is
+//! empty.
 
 use smallvec::{Array, SmallVec};
 
 /// One step of a chain: `stride` positions for each multiple of `size`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
-    /// How many consecutive indices lie between two steps.
+    /// The number of consecutive indices between two steps.
     pub(crate) size: u64,
-    /// Distance in elements of the linear buffer.
+    /// The step in elements of the linear buffer.
     pub(crate) stride: i64,
 }
 
-/// A chain in normal form for some domain that its user knows.
+/// A chain in normal form for a domain that the caller knows.
 pub(crate) type Chain = SmallVec<[Cut; 8]>;
 
 /// The linear function with the given stride.
@@ -35,16 +35,16 @@ pub(crate) fn ceil_div(n: u64, d: u64) -> u64 {
     n.div_ceil(d)
 }
 
-/// Whether `outer` continues the run of `inner`, so that one cut says both.
+/// Returns whether `outer` continues the run of `inner`, so that one cut replaces both.
 fn continues(outer: Cut, inner: Cut) -> bool {
     outer.size.is_multiple_of(inner.size)
         && i128::from(outer.stride)
             == i128::from(inner.stride) * i128::from(outer.size / inner.size)
 }
 
-/// The normal form of any list of cuts with falling sizes over `[0, n)`.
+/// The normal form of a list of cuts with falling sizes over `[0, n)`.
 ///
-/// The last cut must have size 1 where the domain left to it has more than one value.
+/// The last cut must have size 1 if its remaining domain has more than one value.
 pub(crate) fn normalize(cuts: impl IntoIterator<Item = Cut>, n: u64) -> Chain {
     let mut chain = Chain::new();
     let mut domain = n;
@@ -58,7 +58,7 @@ pub(crate) fn normalize(cuts: impl IntoIterator<Item = Cut>, n: u64) -> Chain {
     chain
 }
 
-/// Joins neighbours that are one linear run, innermost first.
+/// Joins adjacent cuts that are one linear run, innermost first.
 fn merge_runs(chain: &mut Chain) {
     let mut i = chain.len();
     while i >= 2 {
@@ -105,15 +105,15 @@ pub(crate) fn compose(outer: &[Cut], c: u64, inner: &[Cut], n: u64) -> Chain {
     chain
 }
 
-/// The product of a stride and a count that together are a value of the function.
+/// The product of a stride and a count. It is a value of the function, and so does not overflow.
 fn scaled(stride: i64, by: u64) -> i64 {
     stride.wrapping_mul(by as i64)
 }
 
-/// Writes `f` on `[0, n)` as `outer(k / c) + inner(k % c)`, or says that this is impossible.
+/// Writes `f` on `[0, n)` as `outer(k / c) + inner(k % c)`.
 ///
-/// Exact: `None` means that no such pair of functions exists. Both parts are in normal form, on
-/// `[0, ceil(n / c))` and `[0, min(c, n))`.
+/// Exact: `None` means that no such pair of functions exists. Both parts are in normal form, on `[0, ceil(n / c))` and
+/// `[0, min(c, n))`.
 pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     if n <= c {
         return Some((Chain::new(), Chain::from_slice(chain)));
@@ -145,15 +145,15 @@ pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     Some((whole, inner))
 }
 
-/// [`split`] in place: `chain` becomes the outer part and the inner one goes to `inner`; false, and
-/// nothing changes, where that is impossible.
+/// [`split`] in place: `chain` becomes the outer part, and the inner one goes to `inner`. Returns false and changes
+/// nothing if that is impossible.
 pub(crate) fn split_off<A: Array<Item = Cut>>(
     chain: &mut Chain,
     n: u64,
     c: u64,
     inner: &mut SmallVec<A>,
 ) -> bool {
-    // Cuts that `c` divides belong to the outer part, those that divide `c` to the inner one.
+    // Cuts that `c` divides belong to the outer part, cuts that divide `c` to the inner one.
     let outer = chain.iter().take_while(|cut| cut.size.is_multiple_of(c));
     let outer = outer.count();
     let domain = match outer.checked_sub(1) {
@@ -183,8 +183,8 @@ pub(crate) fn split_off<A: Array<Item = Cut>>(
     true
 }
 
-/// Puts `inner` on `[0, ..)` below a chain whose cuts are multiples of what `inner` and all that
-/// follows it count; `below` is how much follows.
+/// Appends `inner` below a chain. `below` is the number of values of all that will follow `inner`; the cuts of the
+/// chain are multiples of the number of values of `inner` times `below`.
 pub(crate) fn append(chain: &mut Chain, inner: &[Cut], below: u64) {
     let scaled = |cut: &Cut| Cut {
         size: cut.size.saturating_mul(below),
@@ -198,7 +198,7 @@ pub(crate) fn append(chain: &mut Chain, inner: &[Cut], below: u64) {
     chain.extend(inner.iter().map(scaled));
 }
 
-/// `outer` on `[0, size)` repeated with `stride` in between.
+/// `outer` on `[0, size)`, repeated every `size` with an increment of `stride`.
 fn prepend(size: u64, stride: i64, outer: &Chain) -> Chain {
     let head = Cut { size, stride };
     let mut chain = Chain::new();
@@ -209,11 +209,11 @@ fn prepend(size: u64, stride: i64, outer: &Chain) -> Chain {
     chain
 }
 
-/// [`split`] where neither the outermost cut nor `c` divides the other.
+/// [`split`] if neither the outermost cut nor `c` divides the other.
 ///
-/// Two such additive cuts over at least two of the larger one force the function to be linear
-/// above their greatest common divisor (Fine and Wilf on its differences); below that there are at
-/// most two blocks and the ranges are compared directly.
+/// If two such additive cuts cover at least two of the larger one, the function is linear above their greatest common
+/// divisor (Fine and Wilf, applied to its differences). On a smaller domain there are at most two blocks, and the
+/// ranges are compared directly.
 fn split_unaligned(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     let Cut { size: t, stride } = chain[0];
     if n / 2 >= t.max(c) {
@@ -245,7 +245,7 @@ fn split_unaligned(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     split_two_blocks(chain, n, c)
 }
 
-/// [`split`] below the outermost cut `t`, where `c < t < n < 2t`.
+/// [`split`] below the outermost cut `t`, for `c < t < n < 2t`.
 fn split_two_blocks(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     let t = chain[0].size;
     let (outer, inner) = split(&chain[1..], t, c)?;
@@ -265,7 +265,7 @@ fn split_two_blocks(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     Some((prepend(blocks, eval(chain, next), &outer), inner))
 }
 
-/// Whether `f(a + j) - f(a) == f(b + j) - f(b)` for every `j < len`.
+/// Returns whether `f(a + j) - f(a) == f(b + j) - f(b)` for every `j < len`.
 fn same_shift(chain: &[Cut], a: u64, b: u64, len: u64) -> bool {
     let Some(&Cut { size: t, .. }) = chain.first() else {
         return true;
@@ -275,7 +275,7 @@ fn same_shift(chain: &[Cut], a: u64, b: u64, len: u64) -> bool {
     }
     let (a, b) = if b % t < a % t { (a, b) } else { (b, a) };
     let (ra, rb) = (a % t, b % t);
-    // The run from `a` meets the end of its block first.
+    // The run from `a` reaches the end of its block first.
     let (first, second) = (t - ra, t - rb);
     let rest = &chain[1..];
     if !same_shift(rest, ra, rb, first.min(len)) {
@@ -299,13 +299,13 @@ fn same_shift(chain: &[Cut], a: u64, b: u64, len: u64) -> bool {
             )
 }
 
-/// Whether `f(a + j) - f(a) == f(b + j) - f(b)` for this `j`.
+/// Returns whether `f(a + j) - f(a) == f(b + j) - f(b)` for this `j`.
 fn same_step(chain: &[Cut], a: u64, b: u64, j: u64) -> bool {
     let step = |from: u64| i128::from(eval(chain, from + j)) - i128::from(eval(chain, from));
     step(a) == step(b)
 }
 
-/// Whether two chains in normal form are the same function on `[0, n)`.
+/// Returns whether two chains in normal form are the same function on `[0, n)`.
 pub(crate) fn equal(f: &[Cut], g: &[Cut], n: u64) -> bool {
     if f == g {
         return true;
@@ -317,15 +317,15 @@ pub(crate) fn equal(f: &[Cut], g: &[Cut], n: u64) -> bool {
     let Some((outer, inner)) = split(g, n, t) else {
         return false;
     };
-    // Linear functions on two values and more have one normal form.
+    // Linear functions on two or more values have one normal form.
     let same_outer = matches!(outer[..], [Cut { size: 1, stride: s }] if s == stride);
     same_outer && equal(&f[1..], &inner, t)
 }
 
 /// Some `k` at which the chain takes `value`, or `None`.
 ///
-/// Exact for chains whose strides leave room for the steps below them, which is every layout that
-/// is made of digits. Other strided layouts are searched with a bounded number of steps.
+/// The search is exact for chains in which each stride is larger than the reach of the steps below it. All layouts that
+/// consist of digits are of this kind. Other strided layouts are searched with a bounded number of steps.
 pub(crate) fn find(chain: &[Cut], n: u64, value: i64) -> Option<u64> {
     if n == 0 {
         return None;
@@ -360,7 +360,7 @@ pub(crate) fn highest(chain: &[Cut], n: u64) -> u64 {
     }
 }
 
-/// A cut together with the number of values that its step takes.
+/// A cut together with the number of values of its step.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) cut: Cut,
@@ -378,7 +378,7 @@ pub(crate) fn steps(chain: &[Cut], n: u64) -> Vec<Step> {
     chain.iter().map(with_count).collect()
 }
 
-/// Lowest and highest sum that the steps can reach.
+/// Lowest and highest sum of the steps.
 pub(crate) fn reach(steps: &[Step]) -> (i128, i128) {
     steps.iter().fold((0, 0), |(low, high), step| {
         let last = i128::from(step.cut.stride) * i128::from(step.count.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Whether two placements are one function, and whether a chain leaves a buffer as it is.
+//! Compares two placements as functions, and decides whether a chain leaves a buffer unchanged.
 
 use crate::boxes;
 use crate::chain::{self, equal};
@@ -10,11 +10,11 @@ use crate::placement::{Placement, Split, Storage};
 use crate::propagation::propagated_function;
 
 impl Placement {
-    /// Whether both place every element at the same position in buffers of the same size, element
-    /// width and memory space. Exact; layouts of different shapes differ.
+    /// Returns whether both place every element at the same position in buffers of the same size, element width and
+    /// memory space. Exact; layouts of different shapes differ.
     ///
-    /// Functions that count merged dimensions in different orders, and tiles that cut across the
-    /// padding of a merge, are compared box by box; a pair whose boxes are too many counts as different.
+    /// Functions that count merged dimensions in different orders, and tiles that cut across the padding of a merge,
+    /// are compared box by box. A pair with too many boxes counts as different.
     #[must_use]
     pub fn same_function(&self, other: &Placement) -> bool {
         if std::ptr::eq(self, other) {
@@ -29,14 +29,13 @@ impl Placement {
             && same_positions(self, other)
     }
 
-    /// Whether the function is the dense row-major one in memory space 0, in elements of the type's
-    /// own bits.
+    /// Returns whether the function is the dense row-major one in memory space 0, with elements of the type's own bits.
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         self.storage().is_plain() && self.is_row_major_order()
     }
 
-    /// Whether the elements lie row-major and dense, in whatever memory space and element width.
+    /// Returns whether the elements lie row-major and dense, in any memory space and element width.
     #[must_use]
     pub fn is_row_major_order(&self) -> bool {
         let (function, elements) = (self.function(), self.elements());
@@ -49,10 +48,10 @@ impl Placement {
     }
 }
 
-/// Whether `output` places every element where `input` has the element that the map takes it from.
+/// Checks that `output` places every element at the position at which `input` has the element that the map reads.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub(crate) fn decide(
     input: &Placement,
     map: &ViewMap,
@@ -86,7 +85,7 @@ pub(crate) fn decide(
     }
 }
 
-/// Whether the buffers agree in element width, memory space and size.
+/// Checks that the buffers agree in element width, memory space and size.
 pub(crate) fn compare_storage(input: &Placement, output: &Placement) -> Result<(), NotViewReason> {
     let (a, b) = (input.storage(), output.storage());
     if a.bits != b.bits {
@@ -110,7 +109,7 @@ pub(crate) fn compare_storage(input: &Placement, output: &Placement) -> Result<(
     Ok(())
 }
 
-/// Whether both are split over memories (`SC`) at the same elements.
+/// Checks that both are split over memories (`SC`) at the same elements.
 fn compare_splits(
     input: &Placement,
     map: &ViewMap,
@@ -139,13 +138,13 @@ fn compare_splits(
     }
 }
 
-/// Whether two layouts of one shape are split over memories at the same elements.
+/// Returns whether two layouts of one shape are split over memories at the same elements.
 fn same_splits(a: &Placement, b: &Placement) -> bool {
     a.splits().is_empty() && b.splits().is_empty()
         || Split::marks(a.splits(), a.shape()) == Split::marks(b.splits(), b.shape())
 }
 
-/// Whether two functions agree; `None` where they count the elements in different orders.
+/// Returns whether two functions agree; `None` if they count the elements in different orders.
 fn same_functions(a: &Function, b: &Function, elements: u64) -> Option<bool> {
     if elements == 0 {
         return Some(true);
@@ -159,7 +158,7 @@ fn same_functions(a: &Function, b: &Function, elements: u64) -> Option<bool> {
     (a.order == b.order).then(|| equal(&a.chain, &b.chain, elements))
 }
 
-/// Whether two layouts of one shape put every element at the same offset.
+/// Returns whether two layouts of one shape place every element at the same offset.
 fn same_positions(a: &Placement, b: &Placement) -> bool {
     let identity = ViewMap::reshape(b.shape());
     let boxes = || {
@@ -179,7 +178,7 @@ fn difference(
     different_element(input, map, output).unwrap_or(otherwise)
 }
 
-/// An element whose offsets differ, among some telling ones.
+/// An element whose offsets differ, among a few chosen ones.
 fn different_element(
     input: &Placement,
     map: &ViewMap,

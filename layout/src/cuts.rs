@@ -1,34 +1,34 @@
-//! Digits of values in memory, cut so that several values have the same ones.
+//! Digits of values in memory, cut until several values have the same digits.
 
 use crate::{Layout, Mode};
 use std::ops::Range;
 
-/// One digit of a value in memory, of a dimension or of whatever else runs over it.
+/// One digit of a value in memory: of a dimension, a loop or a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digit {
     /// The dimension, loop or label.
     pub of: usize,
-    /// How many indices share a value of the digit.
+    /// The number of indices that share a value of the digit.
     pub div: u64,
-    /// How many values it takes.
+    /// The number of values.
     pub extent: u64,
 }
 
 impl Digit {
-    /// A digit of these.
+    /// The digit with these parameters.
     #[must_use]
     pub fn new(of: usize, div: u64, extent: u64) -> Digit {
         Digit { of, div, extent }
     }
 
-    /// Its name at every value that has it: what it is of, and the divisor.
+    /// The name of the digit in every value that has it: its dimension, loop or label, and the divisor.
     #[must_use]
     pub fn key(&self) -> (usize, u64) {
         (self.of, self.div)
     }
 
-    /// The digits of a layout of this shape in memory, major to minor, by dimension; nothing where positions hold no element,
-    /// or the layout is no order of digits.
+    /// The digits of a layout of this shape in memory, major to minor, by dimension. `None` if some positions hold no
+    /// element, or if the layout is not an order of digits.
     #[must_use]
     pub fn all(shape: &[u64], layout: &Layout) -> Option<Vec<Digit>> {
         let modes = layout.modes()?;
@@ -45,7 +45,7 @@ fn volume(extents: impl Iterator<Item = u64>) -> u128 {
     extents.fold(1, |a, n| a.saturating_mul(u128::from(n)))
 }
 
-/// Where digits are cut, by what they are of: the divisors at which one begins at some value.
+/// The cuts of digits by dimension, loop or label: the divisors at which a digit begins in some value.
 #[derive(Clone, Debug, Default)]
 pub struct Cuts(Vec<Vec<u64>>);
 
@@ -58,12 +58,12 @@ impl Cuts {
         cuts
     }
 
-    /// The cuts of one value more.
+    /// Adds the cuts of one more value.
     pub fn add(&mut self, digits: &[Digit]) {
         digits.iter().for_each(|d| self.cut(d.of, d.div));
     }
 
-    /// A cut of a dimension, loop or label below which indices share a value.
+    /// Adds a cut of a dimension, loop or label; indices below it share a value.
     pub fn cut(&mut self, of: usize, div: u64) {
         if self.0.len() <= of {
             self.0.resize(of + 1, Vec::new());
@@ -74,7 +74,7 @@ impl Cuts {
         }
     }
 
-    /// Digits cut wherever those of any value are; nothing where cuts do not divide one another.
+    /// The digits cut at all cuts of all values; `None` if cuts do not divide one another.
     #[must_use]
     pub fn refine(&self, digits: &[Digit]) -> Option<Vec<Digit>> {
         let mut out = Vec::with_capacity(digits.len());
@@ -96,7 +96,8 @@ impl Cuts {
     }
 }
 
-/// Runs of positions that follow one another at the other value too: `place[i]` is where the digit at position `i` stands there.
+/// Runs of positions that follow one another in the other value, too. `place[i]` is the place there of the digit at
+/// position `i`.
 #[must_use]
 pub fn runs(place: &[usize]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();

@@ -1,9 +1,9 @@
 //! Given two layouts and no logical map, finds a map for which one is a view of the other.
 //!
-//! The elements of both tensors are cut into factors by where they lie: a factor is a part of the
-//! row-major number with its own positions, and the factor with the smallest step must be the same
-//! on both sides. Factors of different sizes are cut at each other; runs without a common cut, like
-//! 3·4 and 4·3, become one reshape of the run. What remains is which factor lies where.
+//! The elements of both tensors are cut into factors by their positions. A factor is a part of the row-major number
+//! with its own positions, and the factor with the smallest step must be the same on both sides. Factors of different
+//! sizes are cut at each other. Runs without a common cut, like 3·4 and 4·3, become one reshape of the run. The places
+//! of the factors then give the map.
 
 use crate::chain::{Chain, Cut, eval, gcd, split};
 use crate::compare::{compare_storage, decide};
@@ -15,15 +15,15 @@ use crate::not_view::{NotView, NotViewReason};
 use crate::placement::Placement;
 use crate::propagation::merge_neighbours;
 
-/// The chain of maps from `input` to `output` for which the buffer stays as it is: each map applies
-/// to the result of the one before it. One map where a reshape, a transpose and a reshape do; three
-/// at most.
+/// The chain of maps from `input` to `output` for which the buffer stays unchanged. Each map applies to the result of
+/// the one before it. There is one map if a reshape, a transpose and a reshape suffice, and at most three.
 ///
-/// A reshape is preferred to a transpose, and a transpose of whole dimensions to one of parts.
-/// Dimensions of size 1 are free to go anywhere.
+/// A reshape is preferred to a transpose, and a transpose of whole dimensions to one of parts. Dimensions of size 1 may
+/// move anywhere.
 ///
 /// # Errors
-/// The buffers differ in size, element width or memory space, the tensors in their numbers of
+/// The buffers differ in size, element width or memory space, the tensors differ in the number of elements, or some
+/// position holds elements that do not correspond.
 /// elements, or some position holds no corresponding elements.
 pub fn deduce(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotView> {
     search(input, output).map_err(NotView::from)
@@ -72,12 +72,12 @@ impl Part {
         eval(&self.chain, 1)
     }
 
-    /// Whether all its steps are alike.
+    /// Returns whether all its steps are equal.
     fn is_linear(&self) -> bool {
         matches!(self.chain[..], [Cut { size: 1, .. }])
     }
 
-    /// The finest parts that its own cuts give, so that each step shows in a part's first one.
+    /// The parts at its own cuts. Each step of the chain is then the first step of a part.
     fn at_its_cuts(self) -> Vec<Part> {
         let mut rest = self;
         let mut parts = Vec::new();
@@ -96,7 +96,7 @@ impl Part {
         parts
     }
 
-    /// The parts above and below `inner` elements, if the positions are a sum over both.
+    /// The parts above and below `inner` elements; `None` unless the positions are a sum over both.
     fn cut(&self, inner: u64) -> Option<(Part, Part)> {
         if inner <= 1 || self.count <= inner || !self.count.is_multiple_of(inner) {
             return None;
@@ -116,7 +116,7 @@ impl Part {
     }
 }
 
-/// One tensor: its dimensions in the order in which its function counts them, and its parts.
+/// One tensor: its dimensions in the counting order of its function, and its parts.
 struct Side {
     /// Dimensions longer than 1, major to minor in the counting order.
     order: Vec<usize>,
@@ -124,7 +124,7 @@ struct Side {
 }
 
 impl Side {
-    /// `None` where the layout is no sum over groups of dimensions.
+    /// The parts of a layout; `None` if it is not a sum over groups of dimensions.
     fn new(layout: &Placement) -> Option<Side> {
         let function = layout.function();
         if function.program.is_some() {
@@ -164,15 +164,15 @@ impl Side {
     }
 }
 
-/// Parts of both sides that lie at the same positions.
+/// Parts of both sides at the same positions.
 struct Pair {
-    /// Minor to major; one part unless a run is regrouped.
+    /// Minor to major; one part, unless a run is regrouped.
     source: Vec<Part>,
     /// Minor to major.
     target: Vec<Part>,
 }
 
-/// All parts, paired; innermost first.
+/// All pairs of parts, innermost first.
 struct Matching {
     source_order: Vec<usize>,
     target_order: Vec<usize>,
@@ -203,8 +203,8 @@ impl Matching {
         })
     }
 
-    /// The maps: a transpose to the source's counting order if it is not the logical one, the
-    /// rearrangement of the parts, and a transpose from the target's counting order.
+    /// The maps: a transpose to the source's counting order if that is not the logical one, the rearrangement of the
+    /// parts, and a transpose from the target's counting order.
     fn maps(&self, from: &[u64], to: &[u64]) -> Vec<ViewMap> {
         let logical_source = self.source_order.is_sorted();
         let logical_target = self.target_order.is_sorted();
@@ -248,7 +248,7 @@ impl Matching {
             maps.push(permutation(&source, &target, result));
             return;
         }
-        // Through the physical order: a regrouped run is no run of the logical number.
+        // The map goes through the physical order, since a regrouped run is not a run of the logical number.
         let physical = |side: fn(&Pair) -> &[Part]| -> Vec<(u64, u64)> {
             let parts = self.pairs.iter().flat_map(side);
             parts.map(|part| (part.div, part.count)).collect()
@@ -266,7 +266,7 @@ impl Matching {
     }
 }
 
-/// The same parts as digits of a number that counts them in the list's order, minor first.
+/// The parts as digits of a number that counts them in the order of the list, minor first.
 fn falling(parts: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut div = 1u64;
     let next = |&(_, count): &(u64, u64)| {
@@ -277,8 +277,8 @@ fn falling(parts: &[(u64, u64)]) -> Vec<(u64, u64)> {
     parts.iter().map(next).collect()
 }
 
-/// The map that takes each part of `source` to the part of `target` with the same number. Parts are
-/// `(number / div) % count`.
+/// The map that moves each part of `source` to the part of `target` with the same number. A part is `(number / div) %
+/// count`.
 fn permutation(source: &[(u64, u64)], target: &[(u64, u64)], result: Vec<u64>) -> ViewMap {
     let by_div = |parts: &[(u64, u64)]| {
         let mut list: Vec<usize> = (0..parts.len()).collect();
@@ -303,7 +303,7 @@ fn count(parts: &[Part]) -> u64 {
     product(&parts.iter().map(|part| part.count).collect::<Vec<_>>())
 }
 
-/// Whether the parts, minor to major, are one run of the row-major number.
+/// Returns whether the parts, minor to major, are one run of the row-major number.
 fn runs_on(parts: &[Part]) -> bool {
     parts
         .windows(2)
@@ -318,7 +318,7 @@ fn sizes_in(order: &[usize], shape: &[u64]) -> Vec<u64> {
     order.iter().map(|&dim| shape[dim]).collect()
 }
 
-/// The dimensions by their rank among those listed.
+/// The rank of each dimension among those listed.
 fn ranks(order: &[usize]) -> Vec<usize> {
     let rank = |dim: &usize| order.iter().filter(|other| *other < dim).count();
     order.iter().map(rank).collect()

@@ -1,8 +1,8 @@
-//! How dimensions are numbered, named and counted.
+//! Numbers, names and counts of dimensions.
 
 use smallvec::SmallVec;
 
-/// The dimension that a number means: one below 0 counts from the last, -1 is the last itself.
+/// The dimension of a number, which counts from the last one if it is negative: -1 is the last dimension.
 ///
 /// ```
 /// assert_eq!(optc_layout::dimension(-1, 3), Some(2));
@@ -22,20 +22,20 @@ pub fn true_rank(shape: &[u64]) -> usize {
     shape.iter().filter(|&&size| 1 < size).count()
 }
 
-/// XLA's letters for the logical dimensions: `x`, `yx`, `zyx`, `pzyx`; none above rank 4.
+/// XLA's letters for the logical dimensions: `x`, `yx`, `zyx`, `pzyx`; `None` above rank 4.
 #[must_use]
 pub fn xla_letters(rank: usize) -> Option<&'static str> {
     ["", "x", "yx", "zyx", "pzyx"].get(rank).copied()
 }
 
-/// The product of sizes; saturates.
+/// The product of sizes, saturated.
 pub(crate) fn product(sizes: &[u64]) -> u64 {
     sizes
         .iter()
         .fold(1, |product: u64, &size| product.saturating_mul(size))
 }
 
-/// Row-major index of a number.
+/// The index of an element from its row-major number.
 pub(crate) fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
     let mut e = vec![0; shape.len()];
     for (index, &size) in e.iter_mut().zip(shape).rev() {
@@ -45,10 +45,10 @@ pub(crate) fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
     e
 }
 
-/// Sizes of factors, which are few.
+/// Sizes of factors. Few are expected.
 pub(crate) type Sizes = SmallVec<[u64; 8]>;
 
-/// Numbers of dimensions or factors, which are few.
+/// Numbers of dimensions or factors. Few are expected.
 pub(crate) type Dims = SmallVec<[usize; 8]>;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Drawings of layouts: every cell with its linear index, padding hatched, tiles outlined.
 //!
-//! A page shows two dimensions; tensors of higher rank have a page for each index of the others.
-//! Behind the pages the buffer is drawn in the order of its positions.
+//! A page shows two dimensions; tensors of higher rank have a page for each index of the other dimensions. After the
+//! pages, the buffer is drawn in the order of its positions.
 
 use std::fmt::Write;
 
@@ -12,19 +12,19 @@ use crate::notation::written::Factor;
 use crate::notation::xla::{TileDim, XlaNotation};
 use crate::notation::{Notation, NotationKind};
 
-/// Rows and columns of a page that are drawn.
+/// The most rows and columns of a page that are drawn.
 const MAX_SIDE: u64 = 64;
-/// Pages that are drawn.
+/// The most pages that are drawn.
 const MAX_PAGES: u64 = 12;
-/// Positions of the buffer that are drawn.
+/// The most positions of the buffer that are drawn.
 const MAX_MEMORY: u64 = 512;
-/// Positions of the buffer in one line, where tiles do not say otherwise.
+/// Positions of the buffer in one line, unless tiles determine the length.
 const MEMORY_LINE: u64 = 24;
-/// Pale colours of neighbouring tiles.
+/// Pale colours of adjacent tiles.
 const TINTS: [&str; 6] = [
     "#dbeafe", "#fef3c7", "#dcfce7", "#fce7f3", "#ede9fe", "#ffedd5",
 ];
-/// The same in the 256 colours of terminals.
+/// The same colours in the 256 colours of terminals.
 const TERMINAL_TINTS: [u8; 6] = [153, 229, 157, 218, 183, 223];
 /// Colours and widths of the outlines, outermost level first.
 const OUTLINES: [(&str, &str); 4] = [
@@ -42,20 +42,20 @@ pub enum Axes {
     Own,
     /// XLA's: `x`, `yx`, `zyx`, `pzyx`.
     Xla,
-    /// One name a dimension.
+    /// One name per dimension.
     Named(Vec<String>),
 }
 
-/// Why a layout is not drawn.
+/// The reason why a layout is not drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
     /// A tensor without elements.
     #[error("a tensor without elements has nothing to draw")]
     Empty,
-    /// Names that are not one a dimension.
+    /// The number of names is not that of dimensions.
     #[error("{found} names for {rank} dimensions, expected one each")]
     Names {
-        /// How many names there are.
+        /// The number of names.
         found: usize,
         /// The number of dimensions.
         rank: usize,
@@ -65,7 +65,7 @@ pub enum DrawError {
 /// A cell of a page: an index of the tensor, or of its padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
-    /// Its position, where the layout gives it one.
+    /// Its position, if the layout gives it one.
     position: Option<u64>,
     padding: bool,
 }
@@ -87,15 +87,14 @@ pub struct Drawing {
     memory: Vec<Option<String>>,
     /// Positions of a tile at each level, outermost first.
     volumes: Vec<u64>,
-    /// What is left out.
+    /// Notes on omitted parts.
     notes: Vec<String>,
 }
 
 impl Drawing {
     /// Draws a layout.
     ///
-    /// At most 64 rows, 64 columns, 12 pages and 512 positions are drawn; the drawing says what it
-    /// leaves out.
+    /// At most 64 rows, 64 columns, 12 pages and 512 positions are drawn. The drawing states what it omits.
     ///
     /// # Errors
     /// There are no elements, or the names do not fit the rank.
@@ -167,8 +166,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// The last two dimensions of a tensor of rank 2 and below; of others those that lie most
-    /// minor, in logical order.
+    /// The last two dimensions of a tensor of rank 2 and below; for a higher rank, the two most minor dimensions, in
+    /// logical order.
     fn new(layout: &Layout) -> Plane {
         let rank = layout.rank();
         if rank <= 2 {
@@ -245,7 +244,7 @@ impl Plane {
         rows
     }
 
-    /// The layout of the tensor with its padding in the plane, where blocks or tiles give it any.
+    /// The layout of the tensor grown by the padding in the plane, if blocks or tiles pad it.
     fn grown(&self, layout: &Layout) -> Layout {
         let tiled = matches!(layout.notation(), Notation::Xla(_) | Notation::Block(_));
         let mut grown = layout.clone();
@@ -265,7 +264,7 @@ impl Plane {
         }
     }
 
-    /// Whether every drawn element of the first page keeps its position.
+    /// Returns whether every drawn element of the first page keeps its position.
     fn agrees(&self, layout: &Layout, grown: &Layout) -> bool {
         let cells = self.cells(layout, grown, &mut vec![0; layout.rank()]);
         let own = self.cells(layout, layout, &mut vec![0; layout.rank()]);
@@ -294,15 +293,15 @@ fn names(layout: &Layout, axes: &Axes) -> Result<Vec<String>, DrawError> {
 }
 
 impl Layout {
-    /// Positions of a tile at each level, outermost first, each dividing the one before it; nothing where there are
-    /// no tiles.
+    /// The number of positions of a tile at each level, outermost first, each dividing the one before it; empty without
+    /// tiles.
     #[must_use]
     pub fn tile_volumes(&self) -> Vec<u64> {
         volumes(self)
     }
 
-    /// Positions of a line of memory, as a picture has it: the last extent of the outermost tile, or else what lies
-    /// innermost, as many digits as give 64 positions; at least 1.
+    /// The number of positions in a line of memory of a drawing: the last extent of the outermost tile, or else the
+    /// innermost digits up to 64 positions; at least 1.
     #[must_use]
     pub fn line(&self) -> u64 {
         let tile = match self.notation() {
@@ -329,7 +328,7 @@ impl Layout {
     }
 }
 
-/// Positions of a tile at each level, outermost first, each dividing the one before it.
+/// The number of positions of a tile at each level, outermost first, each dividing the one before it.
 fn volumes(layout: &Layout) -> Vec<u64> {
     let found = match layout.notation() {
         Notation::Xla(xla) => tile_volumes(xla, layout.shape()),
@@ -354,7 +353,7 @@ fn volumes(layout: &Layout) -> Vec<u64> {
     volumes
 }
 
-/// The inside of a tile is the end of the final extents: those that come from it.
+/// The number of positions of each tile of XLA's notation. The inside of a tile is at the end of the final extents.
 fn tile_volumes(xla: &XlaNotation, shape: &[u64]) -> Vec<u64> {
     let mut axes: Vec<(u64, usize)> = xla
         .minor_to_major()
@@ -386,7 +385,8 @@ fn tile_volumes(xla: &XlaNotation, shape: &[u64]) -> Vec<u64> {
     (1..=xla.tiles().len()).map(volume).collect()
 }
 
-/// The positions of the block of each level, and below a dimension that the last level names again.
+/// The number of positions of the block of each level, and of the part below a dimension that the last level names
+/// again.
 fn block_volumes(block: &BlockNotation) -> Vec<u64> {
     let product = |factors: &[Factor]| {
         let extents = factors.iter().map(|factor| factor.extent);
@@ -467,7 +467,7 @@ impl Drawing {
         format!("{}{STYLE}{body}</svg>\n", head(width, y))
     }
 
-    /// One page at height `y`: its height and width.
+    /// Draws one page at height `y`; returns its height and width.
     fn page_svg(&self, page: &Page, m: &Metrics, y: usize, out: &mut String) -> (usize, usize) {
         let rows = page.cells.len();
         let columns = page.cells.first().map_or(0, Vec::len);
@@ -506,7 +506,7 @@ impl Drawing {
         (m.top + rows * m.height, m.left + columns * m.width + 16)
     }
 
-    /// The lines between tiles, inner levels first, so that outer ones lie above them.
+    /// Draws the lines between tiles, inner levels first, so that outer ones are on top.
     fn outlines(&self, page: &Page, m: &Metrics, top: usize, out: &mut String) {
         let rows = page.cells.len();
         let columns = page.cells.first().map_or(0, Vec::len);
@@ -547,7 +547,7 @@ impl Drawing {
         );
     }
 
-    /// The buffer at height `y`: its height and width.
+    /// Draws the buffer at height `y`; returns its height and width.
     fn memory_svg(&self, m: &Metrics, cell: usize, y: usize, out: &mut String) -> (usize, usize) {
         let line = self.memory_line();
         text(
@@ -590,7 +590,7 @@ impl Drawing {
     }
 }
 
-/// The runs of indices below `n` for which `holds`, as half-open ranges.
+/// The runs of indices below `n` for which `holds` is true, as half-open ranges.
 fn runs(n: usize, holds: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for i in (0..n).filter(|&i| holds(i)) {
@@ -658,12 +658,12 @@ fn stroke(out: &mut String, path: &str, level: usize) {
     let _ = writeln!(out, "<path d=\"{path}\" {line}/>");
 }
 
-/// Signs between cells: outermost level, the next, deeper ones, none.
+/// Signs between cells: of the outermost level, the next level, deeper levels, and none.
 const VERTICAL: [char; 4] = ['┃', '│', '┆', ' '];
 const HORIZONTAL: [char; 4] = ['━', '─', '┄', ' '];
 
 impl Drawing {
-    /// The pages as text; `colours` tints the tiles with ANSI codes. Padding stands in brackets.
+    /// The pages as text; `colours` tints the tiles with ANSI codes. Padding is in brackets.
     #[must_use]
     pub fn terminal(&self, colours: bool) -> String {
         let mut out = String::new();
@@ -733,7 +733,7 @@ impl Drawing {
         }
     }
 
-    /// The line between two rows, where tiles meet.
+    /// The line between two rows, at the borders of tiles.
     fn line_between(
         &self,
         above: &[Cell],

@@ -1,8 +1,8 @@
-//! Why a layout cannot be read or built.
+//! Errors in reading and building layouts.
 
-/// Why a layout's text or numbers are refused.
+/// The reason why a layout's text or numbers are refused.
 ///
-/// Messages are lower-case, without a final period, and say what was found and what was wanted.
+/// Messages are lower-case, without a final period, and state what was found and what was wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// A key that no notation has.
@@ -10,10 +10,10 @@ pub enum LayoutError {
     UnknownKey {
         /// The key as written.
         key: String,
-        /// The keys that may stand here.
+        /// The keys that are allowed here.
         wanted: String,
     },
-    /// A key that stands twice.
+    /// A key that occurs twice.
     #[error("layout key `{key}` is given twice")]
     RepeatedKey {
         /// The key as written.
@@ -34,7 +34,7 @@ pub enum LayoutError {
         key: String,
         /// The number as written.
         found: i64,
-        /// What is allowed.
+        /// The allowed range.
         wanted: &'static str,
     },
     /// A piece of text inside a value that does not follow the notation.
@@ -46,9 +46,9 @@ pub enum LayoutError {
         text: String,
         /// Byte offset of the mistake in the value.
         offset: usize,
-        /// What stands there.
+        /// The text found there.
         found: String,
-        /// What should.
+        /// The text expected there.
         wanted: String,
     },
     /// A list that is not a permutation of the dimensions.
@@ -61,12 +61,12 @@ pub enum LayoutError {
         /// The number of dimensions.
         rank: usize,
     },
-    /// A number of axis letters that is not the rank.
+    /// A number of axis letters that differs from the rank.
     #[error("`axes = \"{axes}\"` names {found} dimensions, expected {rank} different letters")]
     Axes {
         /// The letters as written.
         axes: String,
-        /// How many there are.
+        /// The number of letters.
         found: usize,
         /// The number of dimensions.
         rank: usize,
@@ -76,18 +76,18 @@ pub enum LayoutError {
     UnknownAxis {
         /// The name as written.
         letter: String,
-        /// The names there are.
+        /// The existing names.
         wanted: String,
     },
-    /// Lists of orders that do not fit the levels of the block.
+    /// The number of lists of orders differs from the number of inner levels of the block.
     #[error("`order` has {found} lists for {levels} levels, expected one a level")]
     OrderLevels {
-        /// How many lists there are.
+        /// The number of lists.
         found: usize,
-        /// How many levels the block has.
+        /// The number of levels of the block.
         levels: usize,
     },
-    /// A level that another cuts names a dimension twice.
+    /// A level that is not the last one names a dimension twice.
     #[error("level {level} of the block names {axis} twice; only the last level may")]
     RepeatedInLevel {
         /// The level, outermost 1.
@@ -108,12 +108,12 @@ pub enum LayoutError {
     RankMismatch {
         /// The key.
         key: &'static str,
-        /// How many entries there are.
+        /// The number of entries.
         found: usize,
         /// The number of dimensions.
         rank: usize,
     },
-    /// Sizes that do not fit in 63 bits: positions, or bytes where padding makes them.
+    /// Sizes that exceed 63 bits: positions, or bytes if padding makes them.
     #[error("the buffer of a tensor of shape {shape:?} has more than 2^63-1 positions or bytes")]
     Overflow {
         /// The shape.
@@ -129,13 +129,13 @@ pub enum LayoutError {
         /// The buffer's size in elements.
         size: u64,
     },
-    /// Digits that leave a part of an index out.
+    /// The digits omit a part of an index.
     #[error("no digit holds {part}: elements would share a position")]
     MissingDigit {
         /// The part, as an expression of the notation.
         part: String,
     },
-    /// Digits that hold a part of an index twice or cut across each other.
+    /// Two digits hold the same part of an index or cut across each other.
     #[error("digit `{digit}` overlaps digit `{other}`: together they are no mixed radix")]
     OverlappingDigits {
         /// The digit.
@@ -143,13 +143,13 @@ pub enum LayoutError {
         /// The digit that it overlaps.
         other: String,
     },
-    /// Merges that do not follow one order of the dimensions.
+    /// The merges do not follow one order of the dimensions.
     #[error("`{merge}` does not go with the other merges of its dimensions")]
     MergeConflict {
         /// The merge as written.
         merge: String,
     },
-    /// A dimension of unknown size without a bound.
+    /// A dimension of unknown size has no bound.
     #[error("a dimension `?` has no bound, expected sizes or bounds: memory is laid out for them")]
     Unbounded,
     /// A split point outside its dimension.
@@ -164,7 +164,7 @@ pub enum LayoutError {
         /// The dimension's size.
         size: u64,
     },
-    /// Physical digits that are no mixed radix of their dimensions.
+    /// Physical digits that are not a mixed radix of their dimensions.
     #[error("the digits of dimension {dim} do not cover its {size} indices once each")]
     Modes {
         /// The dimension.
@@ -172,18 +172,18 @@ pub enum LayoutError {
         /// Its size.
         size: u64,
     },
-    /// A notation that cannot say this function.
+    /// A notation that cannot express this function.
     #[error("{notation} notation cannot express this layout: {reason}")]
     Inexpressible {
         /// The notation's name.
         notation: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
 impl LayoutError {
-    /// The encoding's key at whose value the mistake lies, and the byte offset in a string value.
+    /// The key of the encoding whose value is wrong, and the byte offset in a string value.
     #[must_use]
     pub fn place(&self) -> (Option<&str>, usize) {
         match self {
@@ -218,19 +218,19 @@ impl LayoutError {
 pub struct TextError {
     /// Byte offset in the text.
     pub offset: usize,
-    /// What stands there.
+    /// The text found there.
     pub found: String,
-    /// What was wanted, or what is wrong.
+    /// The text wanted there, or the defect.
     pub wanted: String,
-    /// What the writer may have meant.
+    /// A guess at the intended text.
     pub hint: Option<String>,
-    /// The rule of its notation that the layout breaks, where the text itself reads.
+    /// The rule of its notation that the layout breaks, if the text itself can be read.
     pub layout: Option<Box<LayoutError>>,
-    /// What part of the text it stands in.
+    /// The part of the text that contains the mistake.
     pub part: TextPart,
 }
 
-/// The part of a type's text in which a mistake stands.
+/// The part of a type's text that contains a mistake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextPart {
     /// Element type, sizes and brackets, or the text of a notation other than XLA's.

@@ -1,7 +1,7 @@
 //! A layout as a program: pads, reshapes and transposes from the tensor to its buffer.
 //!
-//! XLA defines tiling in these terms, tile by tile; here every layout that has no two elements at
-//! one offset and no negative strides is written so. The last reshape is the buffer.
+//! XLA defines tiling in these terms, tile by tile. Here every layout with distinct offsets and without negative
+//! strides is written so. The last reshape is the buffer.
 
 use crate::chain::steps;
 use crate::function::independent_groups;
@@ -12,24 +12,24 @@ use crate::notation::xla::{TileDim, XlaNotation};
 /// One step of an [`Explanation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rearrangement {
-    /// Elements before and behind each dimension that hold no particular value.
+    /// Adds elements without a defined value before and behind each dimension.
     Pad {
         /// Elements before each dimension.
         low: Vec<u64>,
         /// Elements behind each dimension.
         high: Vec<u64>,
     },
-    /// The last positions of a line, which hold no element, cut off.
+    /// Cuts off the last positions of a line, which hold no element.
     Crop {
-        /// How many positions.
+        /// The number of positions.
         high: u64,
     },
-    /// The same row-major numbers under another shape.
+    /// Keeps the row-major numbers under another shape.
     Reshape {
         /// Elements along each dimension.
         shape: Vec<u64>,
     },
-    /// Dimensions in another order.
+    /// Reorders the dimensions.
     Transpose {
         /// Input axis of each output axis.
         perm: Vec<usize>,
@@ -41,19 +41,19 @@ pub enum Rearrangement {
 pub struct Explanation {
     /// Elements along each dimension of the tensor.
     pub shape: Vec<u64>,
-    /// The steps, each with what it is for.
+    /// The steps, each with its purpose.
     pub steps: Vec<(Rearrangement, String)>,
     /// Positions of the buffer.
     pub positions: u64,
 }
 
-/// Why a layout is no program of pads, reshapes and transposes.
+/// The reason why a layout is not a program of pads, reshapes and transposes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// Elements that share an offset, or dimensions that run backwards.
+    /// Elements share an offset, or dimensions run backwards.
     #[error("elements share offsets or run backwards, which no pad, reshape and transpose does")]
     Strides,
-    /// Strides with room for other elements in between.
+    /// Strides leave room for other elements in between.
     #[error("a stride of {stride} does not divide {above}, the room above it: elements interleave")]
     Interleaved {
         /// The stride in elements.
@@ -87,7 +87,8 @@ pub fn explain(layout: &Layout) -> Result<Explanation, ExplainError> {
 }
 
 impl Explanation {
-    /// One sentence a step, with the shape behind it.
+    /// One sentence per step, with the shape after it. A function in optc's text that performs the steps; `element` is
+    /// an MLIR element type.
     #[must_use]
     pub fn words(&self) -> String {
         let mut text = format!("a tensor of shape {}\n", dims(&self.shape));
@@ -236,7 +237,7 @@ impl Writer {
         self.transpose(perm, "move the insides of the blocks to the end".to_owned());
     }
 
-    /// The steps of any layout whose positions are digits.
+    /// Writes the steps of a layout whose positions are digits.
     fn digits(&mut self, layout: &Layout) -> Result<(), ExplainError> {
         let shape = layout.shape();
         let function = layout.function();
@@ -287,7 +288,7 @@ impl Writer {
         }
     }
 
-    /// Orders the axes by their strides, the largest first, and pads each to the room it has.
+    /// Orders the axes by their strides, the largest first, and pads each to its room.
     fn place(&mut self, strides: &[u64], layout: &Layout) -> Result<(), ExplainError> {
         let mut perm: Vec<usize> = (0..strides.len()).collect();
         perm.sort_by_key(|&axis| (std::cmp::Reverse(strides[axis]), axis));
@@ -302,7 +303,7 @@ impl Writer {
         let mut axis = 0;
         while axis < strides.len() {
             let (mut count, mut stride) = (counts[axis], strides[axis]);
-            // Neighbours that count on without a gap may be padded together.
+            // Adjacent axes that form one linear run may be padded together.
             while above.is_some_and(|above| !above.is_multiple_of(stride)) {
                 axis += 1;
                 let runs = axis < strides.len() && strides[axis] * counts[axis] == stride;
@@ -345,7 +346,7 @@ impl Writer {
         self.reshape(vec![flat], "lay it out in one line".to_owned());
     }
 
-    /// The line of all positions.
+    /// Flattens to the line of all positions.
     fn buffer(&mut self, layout: &Layout) {
         self.flatten();
         match self.current[0].checked_sub(layout.positions()) {

@@ -11,14 +11,14 @@ use crate::program::Program;
 /// The positions of a tensor's elements, without the tensor's shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
-    /// The dimensions longer than 1 in the order in which the chain counts them, major to minor;
-    /// `None` is the logical order. Given only where no chain over the logical order exists.
+    /// The dimensions longer than 1 in the counting order of the chain, major to minor; `None` is the logical order. It
+    /// is only present if no chain over the logical order exists.
     pub(crate) order: Option<Vec<usize>>,
-    /// Positions over the row-major number in that order, less the offset.
+    /// Positions, without the offset, over the row-major number in that order.
     pub(crate) chain: Chain,
     /// Position of element 0.
     pub(crate) offset: u64,
-    /// The steps of a layout that is no chain; the chain and the order are empty then.
+    /// The steps of a layout that is not a chain. The chain and the order are then empty.
     pub(crate) program: Option<Arc<Program>>,
 }
 
@@ -46,7 +46,7 @@ impl Function {
         }
     }
 
-    /// Puts a chain that counts `order` into its one form: over the logical order if it can be.
+    /// Normalizes a chain that counts `order`: over the logical order if possible.
     pub(crate) fn new(order: &[usize], chain: Chain, shape: &[u64], offset: u64) -> Self {
         let order: Vec<usize> = order
             .iter()
@@ -77,18 +77,18 @@ impl Function {
     }
 }
 
-/// Neighbouring dimensions over which a chain is a sum with the others.
+/// Adjacent dimensions such that the chain is a sum of a function over them and one over the others.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Group {
     start: usize,
     end: usize,
-    /// How many indices they have.
+    /// The number of their indices.
     pub(crate) size: u64,
-    /// Where its chain stands among the cuts of all groups.
+    /// The range of its chain in the cuts of all groups.
     cuts: (usize, usize),
 }
 
-/// The finest groups of neighbouring dimensions over which a chain is a sum.
+/// The finest groups of adjacent dimensions over which a chain is a sum.
 pub(crate) struct Groups {
     /// Minor to major.
     list: SmallVec<[Group; 8]>,
@@ -144,7 +144,7 @@ impl Groups {
         self.list.iter().rev().map(whole)
     }
 
-    /// The chain that counts the groups in another order, given as places major to minor.
+    /// The chain that counts the groups in another order, given as numbers of groups, major to minor.
     pub(crate) fn in_order(&self, order: &[usize]) -> Chain {
         concat(order.iter().map(|&place| {
             let Group { size, cuts, .. } = self.list[self.list.len() - 1 - place];
@@ -153,7 +153,7 @@ impl Groups {
     }
 }
 
-/// The same as a list of dimensions, number of indices and chain, major to minor.
+/// The groups as a list of dimensions, number of indices and chain, major to minor.
 pub(crate) fn independent_groups(
     chain: &[Cut],
     sizes: &[u64],

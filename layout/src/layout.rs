@@ -1,4 +1,4 @@
-//! A layout: where each element lies in a linear buffer, and how that is written.
+//! Layouts: the place of each element in a linear buffer, and the notation in which it is written.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -10,12 +10,12 @@ use crate::notation::fields::permutation;
 use crate::notation::{Notation, NotationKind, simplest};
 use crate::placement::Placement;
 
-/// A [`Placement`], which is a function from the logical indices of a shape to offsets in a linear
-/// buffer, and the notation that the function was given in.
+/// A [`Placement`] (a function from the logical indices of a shape to offsets in a linear buffer) and the notation in
+/// which the function was given.
 ///
-/// Comparison ([`Placement::same_function`]) and hashing ([`Placement::function_hash`]) look at the
-/// function alone; a layout has no `Eq`, because the notation is part of the value.
-/// Offsets and sizes count elements unless a name says bytes. Cloning is cheap.
+/// Comparison ([`Placement::same_function`]) and hashing ([`Placement::function_hash`]) use only the function. A layout
+/// has no `Eq`, because the notation is part of the value. Offsets and sizes count elements unless a name says bytes.
+/// Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Layout {
     inner: Arc<Inner>,
@@ -24,7 +24,7 @@ pub struct Layout {
 #[derive(Debug)]
 struct Inner {
     placement: Placement,
-    /// Of a function that came as modes, made when it is asked for.
+    /// The notation. For a function given as modes it is computed when it is first needed.
     notation: OnceLock<Notation>,
 }
 
@@ -37,8 +37,8 @@ impl Deref for Layout {
 }
 
 impl Layout {
-    /// The layout that `notation` means for a tensor of `shape` (elements along each dimension)
-    /// whose element type has `elem_bits` bits.
+    /// The layout that `notation` describes for a tensor of `shape` (elements along each dimension) whose element type
+    /// has `elem_bits` bits.
     ///
     /// A notation with its own element width (`E(n)`, `ebits`) overrides `elem_bits`; an XLA
     /// notation without one stores whole bytes.
@@ -51,7 +51,7 @@ impl Layout {
         Ok(Self::from_parts(placement, notation))
     }
 
-    /// A function under a notation that is known to mean it.
+    /// A function with a notation that is known to describe it.
     pub(crate) fn from_parts(placement: Placement, notation: Notation) -> Self {
         let placement = placement.with_splits(notation.splits());
         Self::of_inner(placement, OnceLock::from(notation))
@@ -66,7 +66,7 @@ impl Layout {
         }
     }
 
-    /// A layout with this function, written like `hint` where that can be, else as simply as it can.
+    /// The layout with this function, written like `hint` if possible, else as simply as possible.
     ///
     /// # Errors
     /// No notation writes the function.
@@ -80,8 +80,8 @@ impl Layout {
 
     /// The dense row-major layout of a shape.
     ///
-    /// A shape of 2^63 elements and more saturates: [`Placement::positions`] is `i64::MAX` and
-    /// indices behind that are out of range.
+    /// A shape of 2^63 elements and more saturates: [`Placement::positions`] is `i64::MAX`, and indices behind that are
+    /// out of range.
     #[must_use]
     pub fn row_major(shape: &[u64], elem_bits: u32) -> Layout {
         Self::from_parts(Placement::row_major(shape, elem_bits), Notation::RowMajor)
@@ -111,10 +111,10 @@ impl Layout {
     /// The layout whose physical digits are `modes`, major to minor: the inverse of
     /// [`Placement::modes`].
     ///
-    /// Written as an order where the modes are whole dimensions, else as a block, else in digits.
+    /// The layout is written as an order if the modes are whole dimensions, else as a block, else in digits.
     ///
     /// # Errors
-    /// The modes of a dimension are no mixed radix of its size, or the size overflows.
+    /// The modes of a dimension are not a mixed radix of its size, or the size overflows.
     pub fn from_modes(
         shape: &[u64],
         elem_bits: u32,
@@ -124,7 +124,7 @@ impl Layout {
         Ok(Self::of_inner(placement, OnceLock::new()))
     }
 
-    /// How the layout is written.
+    /// The notation of the layout.
     #[must_use]
     pub fn notation(&self) -> &Notation {
         let Inner {
@@ -134,8 +134,8 @@ impl Layout {
         notation.get_or_init(|| of_modes(placement))
     }
 
-    /// Buffer size in bytes of the largest part, where an XLA layout splits a dimension over several
-    /// memories (`SC`); else [`Placement::bytes`].
+    /// Buffer size in bytes of the largest part if an XLA layout splits a dimension over several memories (`SC`); else
+    /// [`Placement::bytes`].
     #[must_use]
     pub fn part_bytes(&self) -> u64 {
         match self.notation() {
@@ -147,7 +147,7 @@ impl Layout {
         }
     }
 
-    /// What the same notation means for another shape of the same rank.
+    /// The layout of the same notation for another shape of the same rank.
     ///
     /// # Errors
     /// The notation does not fit the shape.
@@ -155,7 +155,7 @@ impl Layout {
         Layout::new(self.notation().clone(), shape, self.storage().type_bits)
     }
 
-    /// The same elements at the same offsets of a buffer in another memory space.
+    /// The layout with the same offsets in a buffer in another memory space.
     ///
     /// # Errors
     /// Block and strided notation have no memory space other than 0, and no other notation writes
@@ -174,8 +174,8 @@ impl Layout {
         Self::written(placement, Some(self.notation()))
     }
 
-    /// The same elements at the same offsets for an element type of `type_bits` bits in a memory space,
-    /// in a notation that says both where the type does not.
+    /// The layout with the same offsets for an element type of `type_bits` bits in a memory space. The notation is one
+    /// that can state both.
     ///
     /// # Errors
     /// Neither tiles nor digits write the function.
@@ -193,7 +193,7 @@ impl Layout {
         Ok(Self::from_parts(placement, notation))
     }
 
-    /// The same function written in another notation.
+    /// The layout in another notation.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] says why the notation cannot write this function.
@@ -202,15 +202,15 @@ impl Layout {
         Ok(Self::from_parts(Placement::clone(self), notation))
     }
 
-    /// A guess at what the writer meant, where the notation fits the shape badly: a block is larger than
-    /// the dimension it names and fits another one.
+    /// A guess at the intended notation if it fits the shape badly: a block is larger than the dimension it names and
+    /// fits another one.
     #[must_use]
     pub fn notation_hint(&self) -> Option<String> {
         self.notation().written()?.mistake(self.shape())
     }
 }
 
-/// The notation of a function that came as modes: digits write all of these.
+/// The notation of a function given as modes; digits can write all of these.
 fn of_modes(placement: &Placement) -> Notation {
     let found = simplest(placement, None);
     debug_assert!(found.is_ok(), "{found:?} for {placement:?}");

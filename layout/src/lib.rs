@@ -1,20 +1,20 @@
-//! Where the elements of a tensor lie in memory, and when a rearrangement of them is free.
+//! Layouts: the places of a tensor's elements in memory, and the test whether a rearrangement of them is free.
 //!
-//! A [`Layout`] is a function from logical indices to offsets, its [`Placement`], together with the
-//! [`Notation`] that it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
-//! leaves a buffer as it is, and [`propagate`] gives the layout for which it does.
+//! A [`Layout`] is a function from logical indices to offsets, its [`Placement`], together with the [`Notation`] in
+//! which it was written. [`is_view`] decides exactly whether a chain of reshapes and transposes leaves a buffer
+//! unchanged, and [`propagate`] returns the layout of the result for which it does.
 //!
-//! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with
-//! a stride. Comparison cuts two chains at each other's boundaries. Every notation of this crate
-//! becomes one, but for tiles that cut across the padding of merged dimensions: those stay the steps
-//! that make them, and are compared box by box. None of it enumerates elements.
+//! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with a stride. Comparison
+//! cuts two chains at each other's boundaries. Every notation of this crate becomes a chain, except tiles that cut
+//! across the padding of merged dimensions. Those are kept as the steps that make them, and are compared box by box. No
+//! code enumerates elements.
 //!
-//! [`affine_boxes`] cuts a tensor into boxes in which its offsets in two layouts are affine, for who moves
-//! elements from one to the other.
+//! [`affine_boxes`] cuts a tensor into boxes in which its offsets in two layouts are affine, for code that moves
+//! elements from one layout to the other.
 //!
-//! [`XlaShape`] reads and prints the shapes of HLO text (`parse`, `parse_prefix`, `Display`), an
-//! [`XlaArray`] gives its [`Layout`] and its bytes, and [`deduce`] finds the logical map behind two
-//! layouts of which nothing but the buffer is known, as in HLO's `bitcast`.
+//! [`XlaShape`] reads and prints the shapes of HLO text (`parse`, `parse_prefix`, `Display`), and an [`XlaArray`] gives
+//! its [`Layout`] and its bytes. [`deduce`] finds the logical map between two layouts that share a buffer, as in HLO's
+//! `bitcast`.
 //!
 //! ```
 //! use optc_layout::{ViewMap, is_view, notation::parse_tensor, propagate};
@@ -28,11 +28,13 @@
 //! ```
 //!
 //! # Files
-//! - `function.rs`, `chain.rs`, `program.rs`: a placement as nested divisions, or, across padding, as the steps that make it.
-//! - `compare.rs` decides views exactly; `propagation.rs` gives the function behind a map; `cause.rs` says why a view is none.
-//! - `modes.rs` is mixed radix; `boxes.rs` compares functions that are no chains, box by box of indices.
-//! - `notation` has one file a notation, with its text and its meaning; the traits are in `notation/written.rs`, the table in
-//!   `notation/mod.rs`. `cute.rs` and `xla_shape.rs` are texts of whole tensors.
+//! - `function.rs`, `chain.rs`, `program.rs`: a placement as nested divisions, or, across padding, as the steps that
+//!   make it.
+//! - `compare.rs` decides views exactly, `propagation.rs` computes the function behind a map, and `cause.rs` explains
+//!   why a chain is not a view.
+//! - `modes.rs` is mixed radix, and `boxes.rs` compares functions that are not chains, box by box of indices.
+//! - `notation` has one file per notation, with its text and its meaning. The traits are in `notation/written.rs`, the
+//!   table in `notation/mod.rs`. `cute.rs` and `xla_shape.rs` are texts of whole tensors.
 
 mod boxes;
 mod build;

@@ -1,4 +1,4 @@
-//! The logical maps that layouts are asked about: reshape, transpose, reshape.
+//! Logical maps of elements: reshape, transpose, reshape.
 
 use smallvec::SmallVec;
 
@@ -7,8 +7,8 @@ use crate::dims::{Dims, unravel};
 
 /// A logical map: reshape, transpose, reshape.
 ///
-/// It means: reshape the operand to `shape` (default: its own), transpose by `perm` (output axis
-/// `i` reads axis `perm[i]`; default: identity), reshape row-major to `result`.
+/// The steps are: reshape the operand to `shape` (default: its own), transpose by `perm` (output axis `i` reads axis
+/// `perm[i]`; default: identity), reshape row-major to `result`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ViewMap {
     /// Elements along each dimension before the transpose.
@@ -34,7 +34,7 @@ impl Renaming<'_> {
     }
 }
 
-/// Why a [`ViewMap`] does not fit its operand.
+/// The reason why a [`ViewMap`] does not fit its operand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewMapError {
     /// A reshape to another number of elements.
@@ -55,7 +55,7 @@ pub enum ViewMapError {
     },
 }
 
-/// Whether two shapes have the same number of elements, without overflow.
+/// Returns whether two shapes have the same number of elements, without overflow.
 fn same_elements(a: &[u64], b: &[u64]) -> bool {
     let plain = |shape: &[u64]| {
         let mut sizes = shape.iter();
@@ -119,7 +119,7 @@ impl ViewMap {
     /// Checks the map against its operand's shape.
     ///
     /// # Errors
-    /// A reshape that changes the number of elements, or a `perm` that is none.
+    /// A reshape changes the number of elements, or `perm` is not a permutation.
     pub fn check(&self, operand: &[u64]) -> Result<(), ViewMapError> {
         let middle = self.middle(operand);
         let elements = |from: &[u64], to: &[u64]| {
@@ -154,7 +154,7 @@ impl ViewMap {
 
     /// Logical index in the operand of the element `e` of the result.
     ///
-    /// `None` where the map does not fit the operand or `e` is out of bounds.
+    /// `None` if the map does not fit the operand or `e` is out of bounds.
     #[must_use]
     pub fn operand_index(&self, operand: &[u64], e: &[u64]) -> Option<Vec<u64>> {
         self.check(operand).ok()?;
@@ -166,7 +166,7 @@ impl ViewMap {
         Some(unravel(self.operand_number(operand, k), operand))
     }
 
-    /// Whether the map keeps every element's row-major number: a mere reshape.
+    /// Returns whether the map keeps every element's row-major number, as a reshape does.
     #[must_use]
     pub fn is_reshape(&self, operand: &[u64]) -> bool {
         let middle = self.middle(operand);
@@ -178,7 +178,7 @@ impl ViewMap {
                 .is_sorted()
     }
 
-    /// The dimensions of a tensor of shape `operand` under new names, where the map is a mere transpose.
+    /// The renaming of the dimensions of a tensor of shape `operand`; `None` unless the map is only a transpose.
     pub(crate) fn renaming(&self, operand: &[u64]) -> Option<Renaming<'_>> {
         let perm = self.perm.as_deref()?;
         let untouched = self.shape.as_deref().is_none_or(|shape| shape == operand);
@@ -197,10 +197,10 @@ impl ViewMap {
         Some(Renaming { perm, new })
     }
 
-    /// The map equal to applying `self` to `operand` first and `next` second.
+    /// The single map equal to applying `self` to `operand` first and `next` second.
     ///
-    /// `None` where a map does not fit, and where no single reshape, transpose and reshape does
-    /// the work of both: the shapes where they meet have no common refinement.
+    /// `None` if a map does not fit, or if no single reshape, transpose and reshape equals both maps: the shapes at
+    /// which they meet have no common refinement.
     #[must_use]
     pub fn then(&self, operand: &[u64], next: &ViewMap) -> Option<ViewMap> {
         self.check(operand).ok()?;
@@ -230,7 +230,7 @@ impl ViewMap {
         let axes = self.axes(first.len());
         let permuted: Vec<u64> = axes.iter().map(|&axis| first[axis]).collect();
         let meet = Refinement::of(&permuted, second)?;
-        // Factors in the order of `first`, by their number in the order of `permuted`.
+        // The factors in the order of `first`, each by its number in the order of `permuted`.
         let mut source = Vec::with_capacity(meet.sizes.len());
         for axis in 0..first.len() {
             let place = axes.iter().position(|&other| other == axis)?;
@@ -296,7 +296,7 @@ fn check_perm(perm: &[usize], shape: &[u64]) -> Result<(), ViewMapError> {
     Ok(())
 }
 
-/// Factors into which the dimensions of two shapes both fall, major to minor, none of size 1.
+/// Factors that refine the dimensions of two shapes, major to minor, none of size 1.
 pub(crate) struct Refinement {
     pub(crate) sizes: Vec<u64>,
     /// The factors of each dimension of the first shape.
@@ -306,7 +306,7 @@ pub(crate) struct Refinement {
 }
 
 impl Refinement {
-    /// `None` where the shapes have no common refinement. No dimension is zero.
+    /// The refinement; `None` if the shapes have no common one. No dimension may be zero.
     pub(crate) fn of(left: &[u64], right: &[u64]) -> Option<Self> {
         let (mut minor_first, mut ends) = (Vec::new(), [Vec::new(), Vec::new()]);
         let shapes = [left, right];

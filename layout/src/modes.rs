@@ -11,9 +11,9 @@ use crate::placement::{Placement, Storage};
 pub struct Mode {
     /// The logical dimension.
     pub dim: usize,
-    /// How many indices share a value of the digit.
+    /// The number of indices that share a value of the digit.
     pub div: u64,
-    /// How many values the digit takes; 1 for positions that no element uses.
+    /// The number of values; 1 for positions that no element uses.
     pub count: u64,
     /// Physical positions, padding included, at least `count`.
     pub extent: u64,
@@ -24,7 +24,7 @@ impl Placement {
     /// [`Placement::modes`].
     ///
     /// # Errors
-    /// The modes of a dimension are no mixed radix of its size, or the size overflows.
+    /// The modes of a dimension are not a mixed radix of its size, or the size overflows.
     pub(crate) fn from_modes(
         shape: &[u64],
         elem_bits: u32,
@@ -61,12 +61,12 @@ impl Placement {
         Ok(Placement::new(shape, elements, function, storage))
     }
 
-    /// The maximal linear digits of each dimension, sorted major to minor; `None` where the
-    /// function is not a sum over dimensions of mixed-radix digits in one dense order.
+    /// The maximal linear digits of each dimension, sorted major to minor. `None` unless the function is a sum over
+    /// dimensions of mixed-radix digits in one dense order.
     ///
-    /// In each dimension the `div`s divide one another and the `count`s fill the range between
-    /// them. A dimension of size 1 has no digit. Innermost positions that no element uses are a
-    /// mode of count 1. An empty tensor has no modes.
+    /// In each dimension the `div`s divide one another and the `count`s fill the range between them. A dimension of
+    /// size 1 has no digit. Innermost positions that no element uses are a mode of count 1. An empty tensor has no
+    /// modes.
     #[must_use]
     pub fn modes(&self) -> Option<Vec<Mode>> {
         if self.elements() == 0 {
@@ -122,7 +122,7 @@ fn dimension_chain(dim: usize, size: u64, list: &mut [(Mode, i64)]) -> Result<Ch
     Ok(normalize(cuts, size))
 }
 
-/// Appends one dimension's modes, their strides in place of extents.
+/// Appends one dimension's modes, with their strides in place of extents.
 fn dimension_modes(dim: usize, size: u64, part: &[Cut], modes: &mut Vec<Mode>) -> Option<()> {
     let mut radix = None;
     for step in steps(part, size) {
@@ -144,7 +144,7 @@ fn dimension_modes(dim: usize, size: u64, part: &[Cut], modes: &mut Vec<Mode>) -
     Some(())
 }
 
-/// Sorts modes that carry strides and turns the strides into extents.
+/// Sorts modes that have strides in place of extents, and computes the extents.
 fn fill_extents(shape: &[u64], positions: u64, mut modes: Vec<Mode>) -> Option<Vec<Mode>> {
     modes.sort_by_key(|mode| std::cmp::Reverse(mode.extent));
     let mut above = positions;

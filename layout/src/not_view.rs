@@ -1,27 +1,27 @@
-//! Why a chain is not a view, in words.
+//! Explains why a chain is not a view.
 
 use crate::cause::Cause;
 use crate::error::LayoutError;
 use crate::map::ViewMapError;
 
-/// Why a chain is not a view, or no layout makes it one.
+/// The reason why a chain is not a view, or no layout makes it one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotView {
-    /// What differs.
+    /// The difference.
     pub reason: Box<NotViewReason>,
-    /// Which dimension it comes from.
+    /// The dimension that causes it.
     pub cause: Option<Cause>,
-    /// What the writer may have meant.
+    /// A guess at the intended notation.
     pub hint: Option<String>,
 }
 
-/// What keeps a chain from being a view.
+/// The property that keeps a chain from being a view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotViewReason {
     /// The map does not fit the operand.
     #[error(transparent)]
     Map(#[from] ViewMapError),
-    /// The result's shape is not the map's.
+    /// The result's shape is not that of the map.
     #[error("the map gives shape {wanted:?}, the result has {found:?}")]
     Shape {
         /// The map's result.
@@ -71,7 +71,7 @@ pub enum NotViewReason {
         /// The result's, in elements.
         output: u64,
     },
-    /// No part of the result steps as the innermost part of the operand does.
+    /// The innermost parts of operand and result have different steps.
     #[error(
         "the innermost remaining parts step by {input} elements in the operand and by {output} in the result"
     )]
@@ -81,7 +81,7 @@ pub enum NotViewReason {
         /// The result's, in elements.
         output: i64,
     },
-    /// Runs of neighbours that have no common cut and do not go on.
+    /// Two runs have no common cut and do not continue.
     #[error(
         "a run of {input} elements in the operand meets a run of {output} in the result, and neither is cut there"
     )]
@@ -91,16 +91,16 @@ pub enum NotViewReason {
         /// The result's, in elements.
         output: u64,
     },
-    /// Parts of the tensors that lie in different memories.
+    /// The tensors are split over memories at different elements.
     #[error("the tensors are split over memories at different elements")]
     Split,
-    /// Functions that fall into too many pieces to be compared.
+    /// The functions have too many pieces to be compared.
     #[error("the layouts fall into too many pieces to be compared")]
     Undecided,
-    /// The functions differ; no single element was looked for.
+    /// The functions differ; no single differing element was searched.
     #[error("the layouts put elements at different offsets")]
     Positions,
-    /// The transpose takes apart what the layout keeps in one run or tile.
+    /// The transpose separates dimensions that the layout has in one run or tile.
     #[error("the transpose takes apart dimensions {sizes:?}, which the layout cuts across")]
     CutAcross {
         /// Sizes of the dimensions before the transpose, 1s dropped, neighbours merged.

@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie in a linear buffer, however that is written.
+//! Placements: the positions of a tensor's elements in a linear buffer, independent of notation.
 
 use crate::build::element_count;
 use crate::chain::{self, eval};
@@ -8,8 +8,8 @@ use crate::function::Function;
 /// A function from the logical indices of a shape to offsets in a linear buffer, and the buffer's
 /// size, element width and memory space.
 ///
-/// Comparison ([`Placement::same_function`]) and hashing ([`Placement::function_hash`]) look at all of
-/// it. Offsets and sizes count elements unless a name says bytes.
+/// Comparison ([`Placement::same_function`]) and hashing ([`Placement::function_hash`]) use all of it. Offsets and
+/// sizes count elements unless a name says bytes.
 #[derive(Clone, Debug)]
 pub struct Placement {
     shape: Vec<u64>,
@@ -19,7 +19,7 @@ pub struct Placement {
     splits: Vec<Split>,
 }
 
-/// What a layout is besides its positions.
+/// The properties of a buffer beside the positions of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Storage {
     pub(crate) positions: u64,
@@ -38,8 +38,8 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// What splits mean for the row-major numbers of a shape: a number lies behind a mark `(period,
-    /// start)` if its remainder by the period is `start` or more.
+    /// The splits in terms of the row-major numbers of a shape: a number lies behind a mark `(period, start)` if its
+    /// remainder by the period is `start` or more.
     pub(crate) fn marks(splits: &[Split], shape: &[u64]) -> Vec<(u64, u64)> {
         let mut marks = Vec::new();
         for split in splits {
@@ -64,14 +64,14 @@ impl Storage {
         }
     }
 
-    /// Whether element width and memory space are those that nobody has to say.
+    /// Returns whether element width and memory space are the defaults.
     pub(crate) fn is_plain(&self) -> bool {
         self.bits == self.type_bits && self.space == 0
     }
 }
 
 impl Placement {
-    /// The function of a shape of so many elements.
+    /// The placement of a function on a shape of `elements` elements.
     pub(crate) fn new(shape: &[u64], elements: u64, function: Function, storage: Storage) -> Self {
         Self {
             shape: shape.to_vec(),
@@ -82,12 +82,12 @@ impl Placement {
         }
     }
 
-    /// The same, cut into parts in different memories.
+    /// The placement with splits into parts in different memories.
     pub(crate) fn with_splits(self, splits: Vec<Split>) -> Self {
         Self { splits, ..self }
     }
 
-    /// The same elements at the same offsets of a buffer that is stored otherwise.
+    /// The placement with the same offsets in a buffer with another storage.
     pub(crate) fn with_storage(&self, storage: Storage) -> Self {
         Self {
             storage,
@@ -181,7 +181,7 @@ impl Placement {
         self.position(k)
     }
 
-    /// Position of the element whose number in the chain's order is `k`.
+    /// Position of the element with number `k` in the chain's order.
     fn position(&self, k: u64) -> Option<u64> {
         if self.elements <= k {
             return None;
@@ -199,9 +199,9 @@ impl Placement {
         }
     }
 
-    /// Logical index of the element at offset `p`; `None` for padding and behind the buffer.
+    /// Logical index of the element at offset `p`; `None` for padding and after the buffer.
     ///
-    /// Where strides make several elements share an offset, one of them.
+    /// If strides make several elements share an offset, one of them.
     #[must_use]
     pub fn element_at(&self, p: u64) -> Option<Vec<u64>> {
         if self.storage.positions <= p {
@@ -224,7 +224,7 @@ impl Placement {
         Some(e)
     }
 
-    /// A hash of the function: layouts that are [`Placement::same_function`] have the same.
+    /// A hash of the function: layouts that are [`Placement::same_function`] have equal hashes.
     #[must_use]
     pub fn function_hash(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -235,7 +235,7 @@ impl Placement {
         add(self.storage.positions);
         add(u64::from(self.storage.bits));
         add(u64::from(self.storage.space));
-        // Positions at spread-out elements are a property of the function, its chain is not.
+        // Positions of a few spread-out elements depend only on the function; its chain need not be unique.
         let n = self.elements;
         let doublings = (0..63).map(|bit| 1u64 << bit).take_while(|&k| k < n);
         let spread = [3, 5, 7]

@@ -1,7 +1,7 @@
-//! A layout as the steps that make it: axes are cut into blocks and merged, then laid side by side.
+//! A layout as a program of steps: axes are cut into blocks and merged, then ordered in the buffer.
 //!
-//! Any sequence of tiles is such a program, also one that merges axes with padding between them and
-//! cuts across it. Where a layout is a chain the chain answers faster; the rest is a program.
+//! Any sequence of tiles is such a program, including one that merges axes with padding between them and cuts across
+//! this padding. A layout that is a chain is kept as a chain, which answers faster; only the others are programs.
 
 use crate::build::{BuildError, Steps};
 
@@ -53,7 +53,7 @@ impl Steps for Program {
 }
 
 impl Program {
-    /// No step yet: one axis a dimension.
+    /// A program without steps: one axis per dimension.
     pub(crate) fn new(shape: &[u64]) -> Self {
         Self {
             shape: shape.to_vec(),
@@ -63,7 +63,8 @@ impl Program {
         }
     }
 
-    /// The program whose buffer has these axes, major to minor, and its number of positions.
+    /// The program whose buffer has these axes, major to minor, and the buffer's number of positions. The element at
+    /// position `p`, which must be below the product of the extents; `None` for padding.
     pub(crate) fn finish(self, axes: Vec<usize>) -> Result<(Self, u64), BuildError> {
         let mut extents = axes.iter().map(|&axis| self.extents[axis]);
         let positions = extents.try_fold(1u64, u64::checked_mul);

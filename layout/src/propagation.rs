@@ -1,4 +1,4 @@
-//! The function of a map's result when the buffer stays as it is.
+//! Propagates a layout through a map: the function of the result if the buffer stays unchanged.
 
 use crate::dims::{Dims, Sizes, product};
 use crate::function::{Function, Groups};
@@ -6,7 +6,7 @@ use crate::map::{Refinement, ViewMap};
 use crate::not_view::NotViewReason;
 use crate::placement::Placement;
 
-/// The positions of the result's elements when the buffer stays as it is.
+/// The positions of the result's elements if the buffer stays unchanged.
 pub(crate) fn propagated_function(
     input: &Placement,
     map: &ViewMap,
@@ -38,7 +38,7 @@ pub(crate) fn propagated_function(
     rearrange(function, &sizes, &target, &map.result)
 }
 
-/// The dimensions longer than 1 in their order, and where the transpose takes them.
+/// The dimensions longer than 1 in their order, and their places after the transpose.
 fn plain_factors(middle: &[u64], axes: &[usize]) -> (Sizes, Dims) {
     let long: Dims = (0..middle.len()).filter(|&axis| 1 < middle[axis]).collect();
     let sizes = long.iter().map(|&axis| middle[axis]).collect();
@@ -49,7 +49,7 @@ fn plain_factors(middle: &[u64], axes: &[usize]) -> (Sizes, Dims) {
     (sizes, target)
 }
 
-/// The same for a chain that counts the operand's dimensions in another order.
+/// The factors and their places for a chain that counts the operand's dimensions in another order.
 fn refined_factors(
     operand: &[u64],
     order: &[usize],
@@ -67,7 +67,7 @@ fn refined_factors(
     Some((sizes, target.map(place).collect::<Option<_>>()?))
 }
 
-/// Merges factors that stay neighbours in their order. `target` lists factors in the new order.
+/// Merges factors that stay adjacent in their order. `target` lists factors in the new order.
 pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Sizes, Dims) {
     let starts: Dims = target
         .iter()
@@ -88,8 +88,8 @@ pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Sizes, Dims)
     ((0..sorted.len()).map(merged).collect(), target)
 }
 
-/// The function over the row-major numbers of `result` of a chain that counts `sizes`, when the
-/// result counts them in the order `target`.
+/// The function over the row-major numbers of `result`, given a chain that counts `sizes`, if the result counts them in
+/// the order `target`.
 fn rearrange(
     function: &Function,
     sizes: &[u64],
@@ -112,7 +112,7 @@ fn rearrange(
     ))
 }
 
-/// The dimensions of `result` in the order of `sizes`, if each factor is some whole dimensions.
+/// The dimensions of `result` in the order of `sizes`; `None` unless each factor consists of whole dimensions.
 fn order_of_dims(sizes: &[u64], target: &[usize], result: &[u64]) -> Option<Vec<usize>> {
     let mut dims_of = vec![Vec::new(); sizes.len()];
     let mut dims = (0..result.len()).filter(|&dim| 1 < result[dim]);

@@ -1,60 +1,60 @@
-//! A buffer spread out in another one: where the bytes of a part lie in the buffer of its whole.
+//! Spread buffers: the positions of a part's buffer in the buffer of its whole.
 //!
-//! A layout places elements in a compact buffer of its own. A part of a live value has no buffer: position `p` of the
-//! compact one is a position of the whole's, linear in the digits of `p`. [`Spread`] has these digits, and says of a
-//! layout which strides its dimensions have in the end.
+//! A layout places elements in a compact buffer of its own. A part of a live value has no buffer: position `p` of its
+//! compact buffer is a position in the whole's buffer that is linear in the digits of `p`. [`Spread`] holds these
+//! digits, and gives the final strides of a layout's dimensions.
 
 use crate::layout::Layout;
 use crate::modes::Mode;
 
-/// Positions of a compact buffer that lie evenly in another one.
+/// Positions of a compact buffer that are evenly spaced in another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// From one to the next in the compact buffer.
+    /// The step from one to the next in the compact buffer.
     step: u64,
-    /// How many there are.
+    /// The number of positions.
     count: u64,
-    /// From one to the next in the other buffer, in elements.
+    /// The step from one to the next in the other buffer, in elements.
     stride: i64,
 }
 
-/// Where a compact buffer lies in another one.
+/// The place of a compact buffer in another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Where its first position lies.
+    /// The place of its first position.
     offset: i64,
-    /// Minor to major; the positions of each are what stands below it, over and over.
+    /// The runs, minor to major. Each repeats the positions of the runs below it.
     runs: Vec<Run>,
 }
 
 /// The index along one dimension of a whole, by the index of its part: `start + step * part[from]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// The dimension of the part; none where all of its elements have the index `start`.
+    /// The dimension of the part; `None` if all of its elements have the index `start`.
     pub from: Option<usize>,
     /// The index of the part's first element.
     pub start: u64,
-    /// From one element of the part to the next.
+    /// The step from one element of the part to the next.
     pub step: i64,
 }
 
-/// A digit of a layout and its stride in the buffer that it lies in.
+/// A digit of a layout and its stride in the buffer that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stride {
     /// The logical dimension.
     pub dim: usize,
-    /// How many indices share a value of the digit.
+    /// The number of indices that share a value of the digit.
     pub div: u64,
-    /// How many values the digit takes.
+    /// The number of values of the digit.
     pub count: u64,
-    /// From one value to the next in the compact buffer, in elements.
+    /// The step from one value to the next in the compact buffer, in elements.
     pub compact: u64,
-    /// From one value to the next, in elements; 0 where all values are the same elements.
+    /// The step from one value to the next, in elements; 0 if all values are the same elements.
     pub stride: i64,
 }
 
 impl Spread {
-    /// A buffer of so many positions as itself.
+    /// A buffer of this many positions as its own whole.
     #[must_use]
     pub fn of(positions: u64) -> Spread {
         let run = Run {
@@ -68,7 +68,7 @@ impl Spread {
         }
     }
 
-    /// Whether the compact buffer lies in one piece, wherever that starts.
+    /// Returns whether the compact buffer is contiguous, at any offset.
     #[cfg(test)]
     fn is_dense(&self) -> bool {
         matches!(
@@ -81,8 +81,8 @@ impl Spread {
         )
     }
 
-    /// The digits of a layout of this buffer with their strides, major to minor in the compact buffer; `None` where a
-    /// digit does not lie evenly, or the layout has none.
+    /// The digits of a layout of this buffer with their strides, major to minor in the compact buffer. `None` if a
+    /// digit is not evenly spaced, or if the layout has no digits.
     #[must_use]
     pub fn strides(&self, layout: &Layout) -> Option<Vec<Stride>> {
         let modes = layout.modes()?;
@@ -107,8 +107,8 @@ impl Spread {
         Some(out)
     }
 
-    /// Where the compact buffer of a part lies, if this is where that of the whole does. `None` where a digit of the
-    /// part does not lie evenly there.
+    /// The place of the compact buffer of a part, if `self` is the place of the whole's. `None` if a digit of the part
+    /// is not evenly spaced there.
     #[must_use]
     pub fn part(&self, whole: &Layout, part: &Layout, picks: &[Pick]) -> Option<Spread> {
         let strides = self.strides(whole)?;
@@ -141,7 +141,7 @@ impl Spread {
 }
 
 impl Mode {
-    /// Adds where the values of a digit lie that has this step in its compact buffer.
+    /// Adds the runs of the values of a digit with this step in its compact buffer.
     fn runs(&self, along: &[Vec<Run>], step: u64, runs: &mut Vec<Run>) -> Option<()> {
         if self.count <= 1 {
             return Some(());
@@ -167,7 +167,7 @@ impl Mode {
 }
 
 impl Pick {
-    /// The first element's place, and the places of so many indices of the part as runs over these.
+    /// The place of the first element, and the places of `size` indices of the part as runs over these.
     fn runs(&self, digits: &[&Stride], size: u64) -> Option<(i64, Vec<Run>)> {
         let place = digits.iter().try_fold(0i64, |sum, s| {
             let value = i64::try_from(self.start / s.div % s.count).ok()?;
@@ -187,7 +187,7 @@ impl Pick {
         }
         for (k, digit) in digits.iter().enumerate() {
             let at = self.start / digit.div % digit.count;
-            // Digits below this one are all taken, in order.
+            // All digits below this one are taken, in order.
             if self.step == 1 && self.start.is_multiple_of(digit.div) {
                 let taken = size.div_ceil(digit.div);
                 if at.checked_add(taken)? <= digit.count {
@@ -197,7 +197,7 @@ impl Pick {
                     return Some((place, runs));
                 }
             }
-            // Digits below this one stay as they are.
+            // Digits below this one keep their values.
             let (steps, down) = (self.step.unsigned_abs(), self.step < 0);
             if steps.is_multiple_of(digit.div) {
                 let far = (steps / digit.div).checked_mul(last)?;
@@ -216,8 +216,8 @@ impl Pick {
     }
 }
 
-/// The places of `count` positions with a step between them, over runs: step, count and stride of each piece, minor to
-/// major. `None` where they do not lie evenly.
+/// The places of `count` positions at intervals of `step`, over runs: step, count and stride of each piece, minor to
+/// major. `None` if they are not evenly spaced.
 fn evenly(runs: &[Run], step: u64, count: u64) -> Option<Vec<(u64, u64, i64)>> {
     let (mut step, mut left) = (step, count);
     let mut out = Vec::new();
@@ -248,8 +248,8 @@ fn evenly(runs: &[Run], step: u64, count: u64) -> Option<Vec<(u64, u64, i64)>> {
     None
 }
 
-/// Runs that lie one over the other without gaps, neighbours joined where they lie evenly together, up to so many
-/// positions.
+/// Runs that cover one another without gaps, up to `positions` positions. Adjacent runs are joined if they are evenly
+/// spaced together.
 fn joined(mut runs: Vec<Run>, positions: u64) -> Option<Vec<Run>> {
     runs.sort_by_key(|run| run.step);
     let mut out: Vec<Run> = Vec::with_capacity(runs.len());
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Every element of the part lies where its element of the whole does.
+    /// Checks that every element of the part is at the position of its element in the whole.
     fn agrees(whole: &Layout, part: &Layout, picks: &[Pick], spread: &Spread) -> bool {
         let Some(strides) = spread.strides(part) else {
             return true;
@@ -360,7 +360,7 @@ mod tests {
             .map(|s| s.stride)
             .collect();
         assert_eq!(strides, [20, 5, 1]);
-        // Rows of the part as one dimension are two digits.
+        // The rows of the part as one dimension are two digits.
         let flat = row_major(&[12, 5]);
         let strides = spread.strides(&flat).unwrap();
         let found: Vec<_> = strides
@@ -446,7 +446,7 @@ mod tests {
             let positions = whole.positions();
             if let Some(spread) = Spread::of(positions).part(&whole, &part, &picks) {
                 prop_assert!(agrees(&whole, &part, &picks, &spread));
-                // Once more, a part of the part.
+                // Once more: a part of the part.
                 let picks2: Vec<Pick> = (0..small.len()).map(|d| from(d, small[d] - 1, -1)).collect();
                 if let Some(second) = spread.part(&part, &part, &picks2) {
                     let chained: Vec<Pick> = picks.iter().enumerate().map(|(d, p)| Pick {
@@ -457,7 +457,7 @@ mod tests {
                     prop_assert!(agrees(&whole, &part, &chained, &second));
                 }
             } else {
-                // Dimensions of one digit always lie evenly.
+                // Dimensions of one digit are always evenly spaced.
                 prop_assert!(cuts.iter().any(|&(a, b)| 1 < a && 1 < b));
             }
         }

@@ -1,4 +1,4 @@
-//! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
+//! Decides when a chain of reshapes and transposes is free, and finds the layout for which it is.
 
 use crate::cause::{cause, propagation_cause};
 use crate::compare::decide;
@@ -9,17 +9,16 @@ use crate::notation::{NotationKind, across_padding};
 use crate::placement::Placement;
 use crate::propagation::propagated_function;
 
-/// Whether the chain described by `map` leaves every byte of the buffer where it is.
+/// Checks that the chain described by `map` leaves every byte of the buffer in place.
 ///
-/// Exact: the answer is `output.index(e) == input.index(g(e))` for every element `e` of the result,
-/// where `g` is the map, with the same bytes and memory space. Elements are not enumerated: chains
-/// of cuts are compared cut by cut. Functions that are no chain over one order (dimensions merged in
-/// different orders, tiles that cut across the padding of a merge) are compared on the boxes of
-/// indices on which both are affine.
+/// Exact: the condition is `output.index(e) == input.index(g(e))` for every element `e` of the result, where `g` is the
+/// map, with the same bytes and memory space. Elements are not enumerated: chains of cuts are compared cut by cut.
+/// Functions that are not a chain over one order (dimensions merged in different orders, tiles that cut across the
+/// padding of a merge) are compared on the boxes of indices on which both are affine.
 ///
 /// # Errors
-/// What differs, in words, and a hint where a notation looks mistaken. [`NotViewReason::Undecided`]
-/// where the boxes are too many.
+/// The difference in words, and a hint if a notation looks mistaken. [`NotViewReason::Undecided`] if there are too many
+/// boxes.
 pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotView> {
     decide(input, map, output).map_err(|reason| {
         let hint = input.notation_hint().or_else(|| output.notation_hint());
@@ -40,10 +39,10 @@ pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), Not
 
 /// The layout of the result for which the chain is a view of `input`.
 ///
-/// The notation follows the operand's where it can: a transposed block keeps its block.
+/// The notation follows that of the operand if possible: a transposed block keeps its block.
 ///
 /// # Errors
-/// There is no such layout: the transpose takes apart dimensions across which the layout cuts.
+/// There is no such layout: the transpose separates dimensions across which the layout cuts.
 pub fn propagate(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
     propagate_layout(input, map).map_err(|reason| NotView {
         cause: matches!(reason, NotViewReason::CutAcross { .. })

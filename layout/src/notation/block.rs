@@ -12,20 +12,20 @@ use crate::placement::{Placement, Storage};
 /// The block/order notation, checked against a rank but not against a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlockNotation {
-    /// Names of the dimensions, one letter each, where the text gives them.
+    /// Names of the dimensions, one letter each, if the text gives them.
     pub(crate) axes: Option<String>,
-    /// Whether dimensions are written by number.
+    /// True if dimensions are written by number.
     pub(crate) numbered: bool,
     /// Inside of the block, outermost level first, each major to minor.
     pub(crate) levels: Vec<Vec<Factor>>,
     /// Dimensions of the grid of blocks, major to minor.
     pub(crate) order: Vec<usize>,
-    /// Orders of the sub-blocks, one a level after the first, or empty when not written.
+    /// Orders of the sub-blocks, one for each level after the first; empty if not written.
     pub(crate) inner_orders: Vec<Vec<usize>>,
 }
 
 impl BlockNotation {
-    /// A grid order with at most one level of inner factors, all by the default names.
+    /// A grid order with at most one level of inner factors, with the default names.
     pub(crate) fn simple(order: Vec<usize>, factors: Vec<Factor>) -> Self {
         let levels = if factors.is_empty() {
             Vec::new()
@@ -42,7 +42,7 @@ impl BlockNotation {
         }
     }
 
-    /// The rules for a level that another level cuts.
+    /// Checks the rules for a level that another level cuts.
     fn check_levels(&self) -> Result<(), LayoutError> {
         for (i, pair) in self.levels.windows(2).enumerate() {
             let [outer, inner] = pair else { continue };
@@ -94,7 +94,7 @@ impl BlockNotation {
         self.levels.iter().map(level).collect::<Vec<_>>().join("|")
     }
 
-    /// The block of a layout that no other level has to be found for: a grid around one block.
+    /// The notation of a layout as a grid around a single block.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] with the reason.
@@ -203,7 +203,7 @@ impl Written for BlockNotation {
         }
     }
 
-    /// A block that is larger than the dimension it names and fits another one.
+    /// A guess at the intended dimension: the block is larger than the dimension it names and fits another one.
     fn mistake(&self, shape: &[u64]) -> Option<String> {
         if self.axes.is_some() || self.numbered {
             return None;
@@ -271,7 +271,7 @@ impl Notate for BlockNotation {
         Ok(block)
     }
 
-    /// A layout that is written as tiles in tiles becomes a block in a block where it is one.
+    /// A layout that is written as nested tiles becomes nested blocks if possible.
     fn of(placement: &Placement, hints: &Hints<'_>) -> Result<Self, LayoutError> {
         let block = Self::grid(placement)?;
         let nested = (1 < hints.nested).then(|| nested(&block)).flatten();
@@ -282,7 +282,7 @@ impl Notate for BlockNotation {
         Ok(nested.filter(means_it).unwrap_or(block))
     }
 
-    /// The same block on some dimension of the result, if the function has it.
+    /// The same block on some dimension of the result, if the function has one.
     fn like(&self, placement: &Placement) -> Option<Self> {
         let [level] = self.levels.as_slice() else {
             return None;
@@ -293,7 +293,7 @@ impl Notate for BlockNotation {
         let shape = placement.shape();
         let order = whole_order(shape, &placement.modes()?)?;
         let dim = order.iter().rev().copied().find(|&dim| 1 < shape[dim])?;
-        // The innermost dimension in one block, or in several with nothing in between.
+        // The innermost dimension is in one block, or in several without a gap.
         let same = shape[dim].is_multiple_of(extent);
         same.then(|| Self::simple(order, vec![Factor { extent, dim }]))
     }
@@ -323,7 +323,7 @@ impl Notate for BlockNotation {
     }
 }
 
-/// The dimensions in the order in which a level lists them, then the others.
+/// The dimensions in the order of a level, then the others.
 fn outer_dims(level: &[Factor], all: &[usize]) -> Vec<usize> {
     let named = level.iter().map(|factor| factor.dim);
     let others = all
@@ -345,7 +345,7 @@ pub(crate) fn default_axes(rank: usize) -> Option<&'static str> {
     }
 }
 
-/// Checks that `axes` has one letter a dimension, each once.
+/// Checks that `axes` has one distinct letter per dimension.
 fn checked_axes(axes: &str, rank: usize) -> Result<String, LayoutError> {
     let distinct = |(i, letter): (usize, char)| {
         letter.is_ascii_alphabetic() && !axes.chars().take(i).any(|other| other == letter)
@@ -391,8 +391,8 @@ fn read_orders(
     }
 }
 
-/// The most block sizes that a `block` has. Those above 1 are at most 62, since their product is
-/// below 2^63; the bound keeps a text of many ones from costing time beyond its worth.
+/// The most block sizes that a `block` has. At most 62 of them can be above 1, since their product is below 2^63. The
+/// bound limits the cost of a text with many ones.
 const MAX_FACTORS: usize = 256;
 
 /// Reader of the text of a `block` key.
@@ -500,8 +500,8 @@ impl BlockText<'_> {
     }
 }
 
-/// The order of the dimensions, if each is one dense mode. Dimensions of size 1 stand before the
-/// first larger-numbered one.
+/// The order of the dimensions; `None` unless each is one dense mode. Dimensions of size 1 are placed before the first
+/// dimension with a larger number.
 fn whole_order(shape: &[u64], modes: &[Mode]) -> Option<Vec<usize>> {
     let whole =
         |mode: &Mode| mode.div == 1 && mode.count == mode.extent && mode.count == shape[mode.dim];
@@ -514,7 +514,7 @@ fn whole_order(shape: &[u64], modes: &[Mode]) -> Option<Vec<usize>> {
     ))
 }
 
-/// Adds the dimensions that `order` lacks, each before the first larger-numbered one.
+/// Adds the dimensions that `order` lacks, each before the first dimension with a larger number.
 fn with_units(shape: &[u64], mut order: Vec<usize>) -> Vec<usize> {
     for dim in 0..shape.len() {
         if !order.contains(&dim) {
@@ -528,7 +528,8 @@ fn with_units(shape: &[u64], mut order: Vec<usize>) -> Vec<usize> {
     order
 }
 
-/// `4H128W2H` as `8H128W|2H1W`: each dimension once a level, and in both.
+/// Nests a block with repeated dimensions: `4H128W2H` becomes `8H128W|2H1W`, each dimension once per level, and in both
+/// levels.
 fn nested(block: &BlockNotation) -> Option<BlockNotation> {
     let [factors] = &block.levels[..] else {
         return None;
@@ -559,7 +560,7 @@ fn nested(block: &BlockNotation) -> Option<BlockNotation> {
     })
 }
 
-/// Why a layout has no modes.
+/// The reason why a layout has no modes.
 fn no_modes(placement: &Placement) -> &'static str {
     if placement.function().order.is_some() {
         "it cuts across merged dimensions"
@@ -575,7 +576,7 @@ fn block_at(shape: &[u64], modes: &[Mode], grid: usize) -> Option<BlockNotation>
     let (outer, inner) = modes.split_at(grid);
     let mut size = vec![1u64; shape.len()];
     for mode in inner.iter().rev() {
-        // Inside the block a dimension's digits follow one another, leftmost most significant.
+        // Inside the block the digits of a dimension follow one another, the leftmost is the most significant.
         if mode.div != size[mode.dim] {
             return None;
         }

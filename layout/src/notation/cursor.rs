@@ -1,11 +1,11 @@
-//! A place in XLA's text: tokens, white space, comments.
+//! A position in XLA's text, which consists of tokens, white space and comments.
 
 use crate::error::LayoutError;
 
-/// Why reading stops.
+/// The reason why reading stops.
 #[derive(Debug)]
 pub(crate) enum Mistake {
-    /// Something else was wanted at this byte, which lies inside a layout or not.
+    /// Other text was wanted at this byte. A flag states whether the byte is inside a layout.
     Syntax {
         offset: usize,
         wanted: String,
@@ -13,7 +13,7 @@ pub(crate) enum Mistake {
     },
     /// Shapes nest too deeply at this byte.
     Depth { offset: usize, wanted: String },
-    /// The layout that begins at this byte reads, but a rule of layouts refuses it.
+    /// The text of the layout that begins at this byte can be read, but a rule of layouts refuses it.
     Layout {
         offset: usize,
         error: Box<LayoutError>,
@@ -21,7 +21,7 @@ pub(crate) enum Mistake {
 }
 
 impl Mistake {
-    /// The same, said to be inside a layout.
+    /// The mistake, marked as inside a layout.
     pub(crate) fn in_layout(self) -> Mistake {
         match self {
             Mistake::Syntax { offset, wanted, .. } => Mistake::Syntax {
@@ -44,7 +44,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Begins at byte `at`, which is a character's first.
+    /// Begins at byte `at`, which must be the first byte of a character.
     pub(crate) fn new(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next byte behind white space and comments.
+    /// The next byte after white space and comments.
     pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
         self.skip()?;
         Ok(self.byte())
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// Takes this text, which is ASCII, if it comes next.
+    /// Consumes this ASCII text if it comes next.
     pub(crate) fn eat_text(&mut self, wanted: &str) -> Step<bool> {
         self.skip()?;
         let found = self.text[self.at..].starts_with(wanted);
@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         Err(self.wanted(&format!("`{}`", char::from(wanted))))
     }
 
-    /// A word, or the empty text.
+    /// A word; empty if there is none.
     pub(crate) fn word(&mut self) -> Step<&'a str> {
         self.skip()?;
         let start = self.at;
@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// A number below 2^63 without a sign; `wanted` says so where there is none.
+    /// A number below 2^63 without a sign; `wanted` is the message if there is none.
     pub(crate) fn number(&mut self, wanted: &str) -> Step<u64> {
         self.skip()?;
         let start = self.at;

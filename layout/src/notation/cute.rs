@@ -1,8 +1,8 @@
 //! CuTe's layouts: `shape:stride`, both nested alike, as in `(4,(2,4)):(2,(1,8))`.
 //!
-//! A mode is a size with a stride, or a tuple of modes; inside a tuple the leftmost mode counts
-//! fastest. A layout maps a number below its size to a number, so that layouts compose. As the
-//! layout of a tensor the top-level modes are the dimensions, in logical order.
+//! A mode is a size with a stride, or a tuple of modes. Inside a tuple the leftmost mode counts fastest. A layout maps
+//! a number below its size to a number, so layouts compose. In the layout of a tensor the top-level modes are the
+//! dimensions, in logical order.
 //!
 //! The algebra follows NVIDIA's CUTLASS documentation (`cute/02_layout_algebra`): coalesce,
 //! composition, complement, right and left inverse, division.
@@ -16,7 +16,7 @@ use crate::function::{Function, concat, independent_groups};
 use crate::layout::Layout;
 use crate::placement::{Placement, Storage};
 
-/// How deep modes may nest in text.
+/// The deepest nesting of modes in text.
 const MAX_DEPTH: usize = 64;
 
 /// One mode: a size with a stride, or several modes of which the leftmost counts fastest.
@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 64;
 pub enum CuteMode {
     /// `size` steps of `stride`.
     Leaf {
-        /// How many values.
+        /// The number of values.
         size: u64,
         /// The distance between them.
         stride: i64,
@@ -40,7 +40,7 @@ pub struct CuteLayout {
     pub modes: Vec<CuteMode>,
 }
 
-/// Why an operation of the algebra has no result.
+/// The reason why an operation of the algebra has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CuteError {
     /// The right layout does not cut the left one at its modes.
@@ -53,7 +53,7 @@ pub enum CuteError {
         /// The left layout, coalesced.
         layout: String,
     },
-    /// Modes of the right layout that add up across a mode of the left one.
+    /// Modes of the right layout carry across a mode of the left one.
     #[error("the modes of {inner} add up across the first {below} values of {layout}")]
     Carry {
         /// The right layout.
@@ -63,14 +63,14 @@ pub enum CuteError {
         /// The left layout.
         layout: String,
     },
-    /// A layout that takes a value twice, or in an order that leaves no complement.
+    /// A layout that repeats a value, or whose order leaves no complement.
     #[error("{layout} has no complement: stride {stride} does not continue after {below} values")]
     NoComplement {
         /// The layout.
         layout: String,
         /// The stride that does not fit.
         stride: i64,
-        /// How many values lie below.
+        /// The number of values below.
         below: u64,
     },
     /// Numbers of 2^63 and more.
@@ -95,7 +95,7 @@ impl CuteMode {
         list
     }
 
-    /// How many values it takes; saturates.
+    /// The number of values, saturated.
     #[must_use]
     pub fn size(&self) -> u64 {
         let sizes = self.flatten().into_iter().map(|(size, _)| size);
@@ -128,7 +128,7 @@ fn write_tuple(f: &mut fmt::Formatter<'_>, modes: &[CuteMode], strides: bool) ->
     f.write_str(")")
 }
 
-/// `(4,(2,4)):(2,(1,8))`; a single size with its stride stands without parentheses.
+/// Prints `(4,(2,4)):(2,(1,8))`; a single size with its stride has no parentheses.
 impl fmt::Display for CuteLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [CuteMode::Leaf { size, stride }] = self.modes[..] {
@@ -141,10 +141,10 @@ impl fmt::Display for CuteLayout {
 }
 
 impl CuteLayout {
-    /// Reads `shape:stride`; sizes and strides may have CuTe's `_` before them.
+    /// Reads `shape:stride`; sizes and strides may have CuTe's `_` in front.
     ///
     /// # Errors
-    /// The place of the first mistake: sizes and strides that nest differently among them.
+    /// The place of the first mistake. Sizes and strides that nest differently are a mistake.
     pub fn parse(text: &str) -> Result<CuteLayout, TextError> {
         let mut reader = Reader { text, at: 0 };
         let shape = reader.tree(0)?;
@@ -162,14 +162,14 @@ impl CuteLayout {
         })
     }
 
-    /// How many numbers the layout maps; saturates.
+    /// The number of arguments of the layout, saturated.
     #[must_use]
     pub fn size(&self) -> u64 {
         let sizes = self.modes.iter().map(CuteMode::size);
         sizes.fold(1, u64::saturating_mul)
     }
 
-    /// One more than the largest value; 0 for a layout of nothing. Saturates.
+    /// One more than the largest value; 0 for an empty layout. Saturates.
     #[must_use]
     pub fn cosize(&self) -> u64 {
         if self.size() == 0 {
@@ -182,7 +182,7 @@ impl CuteLayout {
         u64::try_from(highest.saturating_add(1)).unwrap_or(u64::MAX)
     }
 
-    /// The value at `number`, of which the leftmost mode takes the remainder; wraps on overflow.
+    /// The value at `number`. The leftmost mode takes the remainder; the result wraps on overflow.
     #[must_use]
     pub fn value(&self, number: u64) -> i64 {
         let (mut rest, mut value) = (number, 0i64);
@@ -218,8 +218,7 @@ impl CuteLayout {
         Self::flat(&coalesced(&self.flatten()))
     }
 
-    /// `self` after `inner`: the layout that maps `k` to `self.value(inner.value(k))`, nested as
-    /// `inner` is.
+    /// The composition of `self` after `inner`: it maps `k` to `self.value(inner.value(k))` and is nested like `inner`.
     ///
     /// # Errors
     /// A mode of `inner` does not cut the modes of `self`.
@@ -232,7 +231,7 @@ impl CuteLayout {
         })
     }
 
-    /// Modes of `inner` must not add up across a mode of `outer`: they would be no sum any more.
+    /// Checks that modes of `inner` do not carry across a mode of `outer`; the composition would not be a sum.
     fn check_carries(&self, outer: &[Pair], inner: &CuteLayout) -> Result<(), CuteError> {
         let mut below = 1u64;
         for &(size, _) in outer.iter().take(outer.len().saturating_sub(1)) {
@@ -253,11 +252,11 @@ impl CuteLayout {
         Ok(())
     }
 
-    /// The layout of the numbers below `bound` that repeats this one into the gaps: with it as a
-    /// further mode every number below `bound` is taken once.
+    /// The complement of this layout in the numbers below `bound`: a layout that repeats this one into the gaps. With
+    /// it as a further mode every number below `bound` is a value once.
     ///
     /// # Errors
-    /// Values that are taken twice, or strides that leave no whole gap.
+    /// Values are repeated, or strides leave no whole gap.
     pub fn complement(&self, bound: u64) -> Result<CuteLayout, CuteError> {
         let mut pairs = self.flatten();
         pairs.retain(|&(size, stride)| size != 1 && stride != 0);
@@ -332,11 +331,10 @@ impl CuteLayout {
         self.compose(&CuteLayout { modes })
     }
 
-    /// The layout of a tensor in CuTe's notation, one top-level mode a dimension.
+    /// The layout of a tensor in CuTe's notation, one top-level mode per dimension.
     ///
     /// # Errors
-    /// Padding, merged dimensions, an offset, a memory space or element width of its own: CuTe's
-    /// modes say none of these.
+    /// CuTe's modes cannot express padding, merged dimensions, an offset, a memory space or an element width.
     pub fn from_layout(layout: &Layout) -> Result<CuteLayout, LayoutError> {
         let refuse = |reason: String| LayoutError::Inexpressible {
             notation: "CuTe's",
@@ -385,8 +383,8 @@ impl CuteLayout {
         Ok(cute)
     }
 
-    /// The layout of a tensor whose dimensions are the top-level modes, with elements of
-    /// `elem_bits` bits; written as an order, a block, digits or strides.
+    /// The layout of a tensor whose dimensions are the top-level modes, with elements of `elem_bits` bits. It is
+    /// written as an order, a block, digits or strides.
     ///
     /// # Errors
     /// No notation of tensors writes it, or a size is 2^63 and more.
@@ -451,7 +449,7 @@ fn mode_chain(mode: &CuteMode) -> (u64, Chain) {
         size = size.saturating_mul(count);
     }
     cuts.reverse();
-    // Modes of size 1 repeat a cut; the outer one has no steps.
+    // Modes of size 1 repeat a cut; the outer one of such a pair has no steps.
     let mut falling: Vec<Cut> = Vec::new();
     let mut domain = size;
     for cut in cuts {
@@ -503,7 +501,7 @@ fn compose_mode(outer: &[Pair], mode: &CuteMode) -> Result<CuteMode, CuteError> 
     }
 }
 
-/// The modes of `outer` that `size` steps of `stride` walk through.
+/// The modes of `outer` through which `size` steps of `stride` go.
 fn compose_leaf(outer: &[Pair], size: u64, stride: i64) -> Result<Vec<Pair>, CuteError> {
     let error = || CuteError::Divisibility {
         size,

@@ -1,5 +1,5 @@
-//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form. `*:d0` and `*:d0/16` have as
-//! many positions as values, whatever the size of the dimension.
+//! The digits notation: `32:d0 4:d0/32`, which can write any layout that is a chain. `*:d0` and `*:d0/16` have one
+//! position per value, whatever the size of the dimension.
 
 use crate::build::element_count;
 use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};
@@ -20,28 +20,28 @@ pub struct DigitsNotation {
     pub(crate) tail: u64,
     /// Memory space.
     pub(crate) space: u32,
-    /// Bits of an element, where they are not the type's own.
+    /// Bits of an element, if they differ from the type's own.
     pub(crate) element_bits: Option<u32>,
     /// Offset of element 0 in elements.
     pub(crate) offset: u64,
-    /// Positions of the buffer, where they are not what the digits and the tail give.
+    /// Positions of the buffer, if they do not follow from the digits and the tail.
     pub(crate) size: Option<u64>,
 }
 
-/// One digit: `extent` positions of `(dims)` through `ops`, or unused ones.
+/// One digit: `extent` positions of `(dims)` through `ops`, or unused positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DigitText {
-    /// How many positions; 0 where they are as many as the digit has values.
+    /// The number of positions; 0 for `*`.
     pub(crate) extent: u64,
-    /// Whether they are as many as the digit has values: `*`.
+    /// True for `*`: the number of positions is the number of values.
     pub(crate) whole: bool,
     /// The dimension or the merged dimensions, major to minor; empty for unused positions.
     pub(crate) dims: Vec<usize>,
-    /// Divisions and remainders, first applied first.
+    /// Divisions and remainders, in the order of application.
     pub(crate) ops: Vec<DigitOp>,
 }
 
-/// A step of a digit.
+/// One operation of a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DigitOp {
     /// `/n`
@@ -94,7 +94,7 @@ impl DigitsNotation {
             .join(" ")
     }
 
-    /// The digits of a placement's chain. Those of dimensions that several digits merge may mean another
+    /// The digits of a placement's chain. If several digits merge the same dimensions, the text may denote another
     /// function.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl DigitsNotation {
         let mut loose = loose.into_iter();
         while let Some(mut digit) = loose.next() {
             while !above.is_multiple_of(digit.stride) || above / digit.stride < digit.count {
-                // Neighbours that count on without a gap may be padded together.
+                // Adjacent digits that form one linear run may be padded together.
                 let merged = loose
                     .next()
                     .and_then(|minor| digit.merged(&minor, placement.shape()));
@@ -152,7 +152,8 @@ impl DigitsNotation {
         Ok(with_size(placement, notation))
     }
 
-    /// With `*` for the positions of digits with all that is left of their dimensions, which are as many as `replaced` says.
+    /// Writes `*` for the positions of each digit with the whole rest of its dimensions, if `replaced` accepts their
+    /// number.
     pub(crate) fn with_whole(mut self, shape: &[u64], replaced: &dyn Fn(u64) -> bool) -> Self {
         for digit in &mut self.digits {
             let all = digit.whole_extent(shape) == Some(digit.extent);
@@ -163,7 +164,7 @@ impl DigitsNotation {
         self
     }
 
-    /// With the positions in the place of each `*`.
+    /// Replaces each `*` by its number of positions.
     fn sized(&self, shape: &[u64]) -> Result<Self, LayoutError> {
         let mut sized = self.clone();
         for digit in sized.digits.iter_mut().filter(|digit| digit.whole) {
@@ -227,7 +228,7 @@ impl DigitsNotation {
         Ok((chain, padded))
     }
 
-    /// Peels off the most significant digit until nothing is left.
+    /// Removes the most significant digit repeatedly until nothing is left.
     fn cover(
         &self,
         mut parts: Vec<Part>,
@@ -360,7 +361,7 @@ impl Notate for DigitsNotation {
         })
     }
 
-    /// Digits that mean the function; merges of dimensions that other merges claim may not.
+    /// The digits of a function. Fails if other merges claim the merged dimensions.
     fn of(placement: &Placement, _hints: &Hints<'_>) -> Result<Self, LayoutError> {
         let digits = Self::of_chain(placement)?;
         if digits.digits.iter().any(|digit| 1 < digit.dims.len()) {
@@ -390,7 +391,7 @@ struct Part {
 }
 
 impl Part {
-    /// Whether the digit is `k / a`, the most significant part of the domain.
+    /// Returns whether the digit is `k / a`, the most significant part of the domain.
     fn is_top(&self) -> bool {
         matches!(
             self.chain[..],
@@ -420,7 +421,7 @@ fn join(groups: &mut Vec<Vec<usize>>, a: usize, b: usize) -> Option<()> {
     Some(())
 }
 
-/// The dimensions whose indices below `domain` no digit holds, as a word of the error.
+/// The dimensions whose indices below `domain` no digit holds, in words for the error.
 fn missing_part(shape: &[u64], order: &[usize], domain: u64) -> String {
     let mut size = 1u64;
     for &dim in order.iter().rev() {
@@ -435,8 +436,8 @@ fn missing_part(shape: &[u64], order: &[usize], domain: u64) -> String {
 }
 
 impl DigitText {
-    /// How many values it takes where nothing is left out above: those of its dimensions, divided and taken modulo as it
-    /// says. `None` above 2^64.
+    /// The number of values if no higher part is left out: the size of the digit's dimensions after its divisions and
+    /// remainders. `None` above 2^64.
     fn whole_extent(&self, shape: &[u64]) -> Option<u64> {
         let mut sizes = self.dims.iter().map(|&dim| shape.get(dim).copied());
         let size = sizes.try_fold(1u64, |product, size| product.checked_mul(size?))?;
@@ -446,7 +447,7 @@ impl DigitText {
         }))
     }
 
-    /// The digit's value as a chain over the order's row-major number.
+    /// The digit's value as a chain over the row-major number in this order.
     fn chain(&self, shape: &[u64], order: &[usize], elements: u64) -> Option<Chain> {
         if elements == 0 {
             return Some(Chain::new());
@@ -456,7 +457,7 @@ impl DigitText {
             .iter()
             .position(|dim| Some(dim) == self.dims.first())?;
         let product = |dims: &[usize]| dims.iter().map(|&dim| shape[dim]).product::<u64>();
-        // The value is `(k % modulus) / size` so far, on the domain that `zeros` leave.
+        // The value so far is `(k % modulus) / size`, on the domain that `zeros` leave.
         let mut size = product(&order[last + 1..]);
         let mut zeros = vec![size * product(&order[first..=last])];
         for &op in self.ops.iter().chain([&DigitOp::Rem(self.extent)]) {
@@ -606,7 +607,7 @@ impl Reader<'_> {
     }
 }
 
-/// A digit of some group of dimensions, before it has its extent.
+/// A digit of a group of dimensions before its extent is known.
 struct Loose {
     stride: u64,
     count: u64,
@@ -617,7 +618,7 @@ struct Loose {
 }
 
 impl Loose {
-    /// The digit of the merged dimensions that is this one and then `minor`, if it is one run.
+    /// The merge of this digit with the more minor one `minor`; `None` unless they are one run.
     fn merged(&self, minor: &Loose, shape: &[u64]) -> Option<Loose> {
         let sizes: Vec<u64> = minor.dims.iter().map(|&dim| shape[dim]).collect();
         let size = product(&sizes);
@@ -648,7 +649,7 @@ fn unused(extent: u64, digits: &mut Vec<DigitText>) {
     }
 }
 
-/// Adds the buffer's size where the digits do not give it.
+/// Adds the buffer's size if it does not follow from the digits.
 fn with_size(placement: &Placement, mut notation: DigitsNotation) -> DigitsNotation {
     let positions = placement.positions();
     let extents = notation.digits.iter().map(|digit| u128::from(digit.extent));
@@ -687,7 +688,7 @@ fn loose_digits(placement: &Placement) -> Result<Vec<Loose>, LayoutError> {
     Ok(loose)
 }
 
-/// The text of a digit: only the remainders that the extent does not imply.
+/// The text of a digit, with only the remainders that the extent does not imply.
 fn digit_text(digit: &Loose, extent: u64) -> DigitText {
     let mut rems: Vec<u64> = Vec::new();
     for &size in &digit.outside {

@@ -2,7 +2,7 @@
 
 use crate::error::LayoutError;
 
-/// A value of one key of the encoding dictionary, as the IR's parser hands it over.
+/// A value of one key of the encoding dictionary, as the IR's parser passes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// `offset = 3`

@@ -1,8 +1,8 @@
 //! The notations of layouts, one file each, and the table of them.
 //!
-//! A file holds all of its notation: the text (`fields`, `from_fields`), the meaning (`function`), and
-//! how a function is written in it (`of`). None knows this table; what they share is in `written`.
-//! CuTe's layouts and XLA's shapes are texts of whole tensors, which [`parse_tensor`] tells apart.
+//! A file holds all of its notation: the text (`fields`, `from_fields`), the meaning (`function`), and the way in which
+//! a function is written (`of`). No notation refers to this table; their common parts are in `written`. CuTe's layouts
+//! and XLA's shapes are texts of whole tensors, which [`parse_tensor`] distinguishes.
 
 pub(crate) mod block;
 pub(crate) mod cursor;
@@ -34,10 +34,10 @@ use xla::XlaNotation;
 pub use crate::error::{TextError, TextPart};
 pub use tensor::{TensorText, cute_modes, mlir_bits, parse_tensor, xla_bits};
 
-/// Declares the notations and how one is found by its name.
+/// Declares the notations and the lookup by name.
 macro_rules! notations {
     ($($(#[$doc:meta])* $notation:ident($written:ty),)*) => {
-        /// How a layout is written; the same function may be written in many ways.
+        /// The notation of a layout. One function may be written in many ways.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Notation {
             /// No encoding: row-major and dense.
@@ -45,7 +45,7 @@ macro_rules! notations {
             $($(#[$doc])* $notation($written),)*
         }
 
-        /// The notations that a layout can be asked to be written in.
+        /// The notations in which a layout can be written on request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum NotationKind {
             $($(#[$doc])* $notation,)*
@@ -79,7 +79,7 @@ macro_rules! notations {
         }
 
         impl Notation {
-            /// Which notation it is; `None` for row-major without an encoding.
+            /// The kind of notation; `None` for row-major without an encoding.
             #[must_use]
             pub fn kind(&self) -> Option<NotationKind> {
                 match self {
@@ -88,7 +88,7 @@ macro_rules! notations {
                 }
             }
 
-            /// What stands there; nothing for row-major.
+            /// The written layout; `None` for row-major.
             pub(crate) fn written(&self) -> Option<&dyn Written> {
                 match self {
                     Notation::RowMajor => None,
@@ -96,7 +96,8 @@ macro_rules! notations {
                 }
             }
 
-            /// Another function written like this one, where that is short.
+            /// Another function written like this one; `None` if that would be long. The notation of a transposed
+            /// tensor with its dimensions renamed; `None` for row-major.
             fn like(&self, placement: &Placement) -> Option<Notation> {
                 match self {
                     Notation::RowMajor => None,
@@ -120,7 +121,7 @@ macro_rules! notations {
     };
 }
 
-// An encoding is in the last notation of which it has an own key.
+// An encoding is in the last notation that owns one of its keys.
 notations! {
     /// `axes`, `block`, `order`.
     Block(BlockNotation),
@@ -139,13 +140,13 @@ impl NotationKind {
         self.rules().name
     }
 
-    /// What it writes, as the command line says it.
+    /// A summary of the notation for the command line.
     #[must_use]
     pub fn summary(self) -> &'static str {
         self.rules().summary
     }
 
-    /// Checks what no notation of a kind says: some buffers, and what is no chain.
+    /// Refuses placements that no notation of a kind can write: some buffers, and functions that are not chains.
     fn admit(self, placement: &Placement) -> Result<(), LayoutError> {
         let refuse = |reason: &str| LayoutError::Inexpressible {
             notation: self.name(),
@@ -187,7 +188,7 @@ fn all_keys() -> String {
     format!("one of {}", keys.join(", "))
 }
 
-/// The notation of a function: like `hint` where that can be, else as simple as it can be.
+/// The notation of a function: like `hint` if possible, else as simple as possible.
 ///
 /// # Errors
 /// No notation writes the function.
@@ -212,13 +213,13 @@ pub(crate) fn simplest(
     });
     let write = |kind: &NotationKind| Notation::RowMajor.convert(placement, *kind);
     let found = BY_CHOICE.iter().find_map(|kind| write(kind).ok());
-    // Digits write the most, so that their reason is the one that counts.
+    // Digits can write the most, so their reason is reported.
     found.map_or_else(|| write(&NotationKind::Digits), Ok)
 }
 
 impl Notation {
-    /// The same notation of a layout of `shape` that says of digits with all of their dimensions only this (`*:d0`), where
-    /// their positions are as many as `replaced` says; sizes in elements. Other notations are as they were.
+    /// The notation with `*:d0` for each digit with all of its dimensions, if `replaced` accepts its number of
+    /// positions. `shape` is in elements. Other notations are unchanged.
     #[must_use]
     pub fn with_whole_digits(self, shape: &[u64], replaced: &dyn Fn(u64) -> bool) -> Notation {
         match self {
@@ -227,7 +228,7 @@ impl Notation {
         }
     }
 
-    /// The notation of the dense layout whose dimensions follow `order`, major to minor: a permutation of them.
+    /// The notation of the dense layout whose dimensions follow `order`, a permutation, major to minor.
     #[must_use]
     pub fn of_order(order: Vec<usize>) -> Notation {
         match order.is_sorted() {
@@ -236,8 +237,8 @@ impl Notation {
         }
     }
 
-    /// The dimensions of a tensor of `rank` dimensions, major to minor, where the notation says that they follow one another so,
-    /// densely, whatever the sizes; `None` where it says more or has another number of dimensions.
+    /// The order of the dimensions, major to minor, if the notation states a dense order for all sizes; `None` if it
+    /// states more or has another rank than `rank`.
     #[must_use]
     pub fn order(&self, rank: usize) -> Option<Vec<usize>> {
         let order = match self {
@@ -253,11 +254,11 @@ impl Notation {
         (order.len() == rank).then_some(order)
     }
 
-    /// Reads the keys of an encoding for a tensor of `rank` dimensions; none is row-major.
+    /// Reads the keys of an encoding for a tensor of `rank` dimensions; no key is row-major.
     ///
     /// # Errors
-    /// Unknown, repeated or mixed keys, and every mistake inside a value that the rank alone
-    /// shows. What depends on the sizes is checked by [`crate::Layout::new`].
+    /// Unknown, repeated or mixed keys, and every mistake inside a value that the rank alone shows.
+    /// [`crate::Layout::new`] checks the rest against the sizes.
     pub fn from_fields(fields: &[(String, Field)], rank: usize) -> Result<Notation, LayoutError> {
         let fields = Fields::new(fields)?;
         if fields.is_empty() {
@@ -291,7 +292,7 @@ impl Notation {
         owned.collect()
     }
 
-    /// Where it places the elements of a tensor of `shape` and `type_bits` bits an element.
+    /// The placement of the elements of a tensor of `shape` with `type_bits` bits an element.
     pub(crate) fn place(&self, shape: &[u64], type_bits: u32) -> Result<Placement, LayoutError> {
         match self.written() {
             Some(written) => written.place(shape, type_bits),
@@ -303,7 +304,7 @@ impl Notation {
         }
     }
 
-    /// The function that this means, in another notation.
+    /// Writes the function of this notation in another one.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] with the reason.
@@ -325,14 +326,14 @@ impl Notation {
         self.written().map_or_else(Vec::new, Written::splits)
     }
 
-    /// The memory space that is written, 0 where none is.
+    /// The written memory space, 0 if none is written.
     #[must_use]
     pub fn space(&self) -> u32 {
         self.written().map_or(0, Written::space)
     }
 
-    /// The bits that an element of a type of `type_bits` bits takes: in XLA's notation whole bytes, unless
-    /// it says otherwise.
+    /// The bits of an element of a type of `type_bits` bits. In XLA's notation these are whole bytes, unless the layout
+    /// states otherwise.
     #[must_use]
     pub fn element_bits(&self, type_bits: u32) -> u32 {
         let bits = |written: &dyn Written| written.element_bits(type_bits);

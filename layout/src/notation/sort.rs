@@ -1,17 +1,17 @@
-//! Tiles as the steps of a radix sort of digits.
+//! Tiles that act as the steps of a radix sort of digits.
 
 use crate::notation::digits::{DigitOp, DigitText};
 
-/// Tiles longer than this are not written.
+/// The longest tile that is written.
 const LONGEST: usize = 64;
 
-/// The most minor dimension first, and tiles that bring the digits of the dimensions of `shape` into
-/// the order of `digits`; dimensions in `merges` are covered by the first tile.
+/// The order of dimensions, the most minor first, and tiles that bring the digits of the dimensions of `shape` into the
+/// order of `digits`. The first tile covers the dimensions in `merges`.
 ///
-/// A tile over all axes parts each in two: what it counts stays, in order, and its inside moves
-/// behind everything that stays, in order. So a tile is one step of a radix sort: first each axis is
-/// parted into digits, then the digits are sorted by the number of the rising run, read from left to
-/// right again and again, in which they come next. A last tile pads those that have room.
+/// A tile over all axes splits each axis in two: the block counts stay, in order, and the insides move behind all block
+/// counts, in order. A tile is thus one step of a radix sort. First each axis is split into digits. Then the digits are
+/// sorted by a key: going through the digits in the wanted order splits them into rising runs from left to right, and
+/// the key of a digit is the number of its run. A last tile pads the axes that have room.
 pub(crate) fn sorting_tiles(
     digits: &[DigitText],
     shape: &[u64],
@@ -24,7 +24,7 @@ pub(crate) fn sorting_tiles(
             _ => 1,
         })
         .collect();
-    // What a digit and those below it in its dimension count: positions without elements count one.
+    // The domain of a digit and those below it in its dimension. Positions without elements count as one.
     let mut domain = vec![1u64; digits.len()];
     let mut own: Vec<Vec<usize>> = vec![Vec::new(); shape.len()];
     let mut axes = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn sorting_tiles(
     let mut major_to_minor: Vec<usize> = (0..own.len()).collect();
     major_to_minor.sort_by_key(|&dim| own[dim].last().copied());
     let order = major_to_minor.iter().rev().copied().collect();
-    // A tile longer than the rank makes axes of one element.
+    // A tile longer than the rank adds axes of one element.
     let mut must = vec![true; axes.len()];
     must.extend(major_to_minor.iter().map(|&dim| merges[dim]));
     axes.extend(major_to_minor.iter().map(|&dim| own[dim].clone()));
@@ -98,8 +98,8 @@ pub(crate) fn sorting_tiles(
     }
 }
 
-/// How many digits of each axis, none or its only one, move in the next step of the sort: those
-/// whose run has the lowest bit that still parts any.
+/// The number of digits of each axis, which has at most one, that move in the next step of the sort: 1 if the run number
+/// of the digit is odd. Run numbers are counted anew in each step.
 fn next_run(axes: &[Vec<usize>], steps: usize) -> Option<Vec<usize>> {
     let now: Vec<usize> = axes.iter().flatten().copied().collect();
     let mut at = vec![0; now.len()];
@@ -110,7 +110,7 @@ fn next_run(axes: &[Vec<usize>], steps: usize) -> Option<Vec<usize>> {
     for place in 1..at.len() {
         run[place] = run[place - 1] + usize::from(at[place] < at[place - 1]);
     }
-    // Each step halves the runs, so that this ends; the count is a guard alone.
+    // Each step halves the runs, so the loop ends; the count is only a guard.
     let sorted = run.last().is_none_or(|&last| last == 0);
     if !sorted && LONGEST < steps {
         return None;

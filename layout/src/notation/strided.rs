@@ -12,16 +12,16 @@ use crate::placement::{Placement, Storage};
 /// The strided notation, all in elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StridedNotation {
-    /// Distance between neighbours along each dimension.
+    /// Distance between adjacent elements along each dimension.
     pub(crate) strides: Vec<i64>,
     /// Offset of element 0.
     pub(crate) offset: u64,
-    /// Positions of the buffer where the text gives them.
+    /// Positions of the buffer, if the text states them.
     pub(crate) size: Option<u64>,
 }
 
 impl StridedNotation {
-    /// Elements between neighbours along each dimension.
+    /// Distance in elements between adjacent elements along each dimension.
     #[must_use]
     pub fn strides(&self) -> &[i64] {
         &self.strides

@@ -1,8 +1,8 @@
 //! The text of one tensor type with its layout, as the command line takes it.
 //!
-//! Both ways of writing are read: MLIR's `tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>`,
-//! with the shorter forms that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`. CuTe's
-//! `f32 (4,(2,4)):(2,(1,8))` is read too; its elements have 8 bits where no type stands before it.
+//! Two ways of writing are read: MLIR's `tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>`, with the shorter forms
+//! that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`. CuTe's `f32 (4,(2,4)):(2,(1,8))` is read, too; its elements have
+//! 8 bits if no type is in front.
 
 use crate::error::{LayoutError, TextError};
 use crate::layout::Layout;
@@ -11,7 +11,7 @@ use crate::notation::cute::CuteLayout;
 use crate::notation::fields::Field;
 use crate::notation::xla_shape::{XlaShape, XlaType};
 
-/// A tensor type that stands alone.
+/// A single tensor type.
 #[derive(Clone, Debug)]
 pub struct TensorText {
     /// Elements along each dimension.
@@ -20,14 +20,14 @@ pub struct TensorText {
     pub dtype: String,
     /// Bits of an element of that type in memory, before the layout changes it.
     pub elem_bits: u32,
-    /// The layout; row-major where none is written.
+    /// The layout; row-major if none is written.
     pub layout: Layout,
 }
 
 /// Reads a tensor type in either way of writing; the whole text must be one.
 ///
 /// # Errors
-/// The place of the first mistake. A dimension of unknown size is one, since a layout needs sizes.
+/// The place of the first mistake. A dimension of unknown size is a mistake, since a layout needs sizes.
 pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     let mut reader = Reader {
         text,
@@ -48,8 +48,8 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     }
 }
 
-/// The byte at which the modes of a CuTe layout begin, behind an element type or at the start;
-/// `None` for a text in another notation.
+/// The byte at which the modes of a CuTe layout begin, after an element type or at the start. `None` for a text in
+/// another notation.
 #[must_use]
 pub fn cute_modes(text: &str) -> Option<usize> {
     let blank = |text: &str| text.len() - text.trim_start().len();
@@ -65,13 +65,13 @@ pub fn cute_modes(text: &str) -> Option<usize> {
         }
     };
     let tail = &text[modes..];
-    // A tuple of XLA's shapes has names where CuTe has numbers.
+    // A tuple of XLA's shapes contains names; CuTe's contains only numbers.
     let numbers = |c: char| c.is_ascii_digit() || c.is_whitespace() || "_(),:-".contains(c);
     (tail.starts_with(begins) && tail.contains(':') && tail.chars().all(numbers)).then_some(modes)
 }
 
-/// Bits of an element type by its MLIR name, as it lies in memory: `i1` and `index` take whole
-/// bytes, the other types the width that the name says.
+/// Bits in memory of an element type by its MLIR name: `i1` and `index` take whole bytes, the other types the width in
+/// the name.
 #[must_use]
 pub fn mlir_bits(name: &str) -> Option<u32> {
     if let Some(part) = name
@@ -123,12 +123,12 @@ pub fn xla_bits(name: &str) -> Option<u32> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Keys of the encoding and where the content of their values starts.
+    /// Keys of the encoding, and the start of the content of their values.
     values: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// After the word `tensor`.
+    /// Reads the rest after the word `tensor`.
     fn mlir(&mut self) -> Result<TensorText, TextError> {
         self.expect('<')?;
         let mut shape = Vec::new();
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
     fn mlir_dtype(&mut self) -> Result<(String, u32), TextError> {
         self.skip_spaces();
         let start = self.at;
-        // The dialect's names of types that MLIR 19 does not have.
+        // The dialect's names of types that MLIR 19 lacks.
         let dialect = self.eat('!');
         if dialect && self.word() == "hbir" {
             self.expect('.')?;
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         Ok((name, bits))
     }
 
-    /// After the comma: a dictionary, or its keys without braces, or `layout = {...}`.
+    /// Reads the encoding after the comma: a dictionary, or its keys without braces, or `layout = {...}`.
     fn encoding(&mut self) -> Result<Vec<(String, Field)>, TextError> {
         if self.eat('{') {
             let fields = self.fields('}')?;
@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// MLIR's `array<i64: 1, 0>`, after the word.
+    /// Reads MLIR's `array<i64: 1, 0>` after the word.
     fn array(&mut self) -> Result<Field, TextError> {
         self.expect('<')?;
         self.skip_spaces();
@@ -397,7 +397,7 @@ impl<'a> Reader<'a> {
         let Some(sizes) = array.bounds() else {
             return Err(self.error_at(start, "known sizes: a layout needs the sizes"));
         };
-        // XLA packs no elements unless the layout says so; row-major of a narrow type would.
+        // XLA packs elements only if the layout says so; row-major of a narrow type would pack them.
         let elem_bits = array.element.type_bits();
         let notation = match array.notation {
             None if elem_bits == array.element.memory_bits() => Notation::RowMajor,
@@ -481,7 +481,7 @@ impl<'a> Reader<'a> {
         TextError::at(self.text, offset, wanted)
     }
 
-    /// A layout that its own rules refuse, at the value that is wrong if the error names its key.
+    /// The error for a layout that its own rules refuse, placed at the wrong value if the error names its key.
     fn refused(&self, start: usize, error: LayoutError) -> TextError {
         let (key, inside) = error.place();
         let value = self

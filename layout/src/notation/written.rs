@@ -1,5 +1,5 @@
-//! What a notation has to say, one file each: how it is read and printed, which function a layout
-//! written in it is, and how a function is written in it.
+//! The traits that each notation implements in its own file: reading, printing, the function of a layout that is
+//! written in it, and writing a function in it.
 
 use crate::build::element_count;
 use crate::error::LayoutError;
@@ -8,62 +8,62 @@ use crate::map::Renaming;
 use crate::notation::fields::{Field, Fields};
 use crate::placement::{Placement, Split, Storage};
 
-/// What is true of a notation as a whole.
+/// The properties of a notation as a whole.
 pub(crate) struct Rules {
     /// Its name on the command line and in errors.
     pub(crate) name: &'static str,
-    /// What it writes, in a few words.
+    /// A short description.
     pub(crate) summary: &'static str,
-    /// The keys of which an encoding in this notation has at least one.
+    /// The keys of its own. An encoding in this notation has at least one of them.
     pub(crate) own: &'static [&'static str],
-    /// The keys that may stand with them.
+    /// The keys that are allowed beside them.
     pub(crate) others: &'static [&'static str],
-    /// What was expected in the place of any other key.
+    /// The message for any other key: what was expected.
     pub(crate) wanted: &'static str,
-    /// Its place among the notations that are tried where nobody asks for one, the lowest first.
+    /// Its rank among the notations that are tried if the caller names none, the lowest first.
     pub(crate) choice: u8,
-    /// Whether it says the element width and the memory space.
+    /// True if the notation states the element width and the memory space.
     pub(crate) says_storage: bool,
 }
 
-/// A layout as it stands in one notation, checked against a rank but not against a shape.
+/// A layout in one notation, checked against a rank but not against a shape.
 pub(crate) trait Written {
     /// The canonical keys and values, in alphabetical order.
     fn fields(&self) -> Vec<(&'static str, Field)>;
 
-    /// The positions that it gives the elements of a shape; those of the buffer go to `storage`, which
-    /// has the element width and the memory space.
+    /// The positions of the elements of a shape. The number of positions of the buffer is written to `storage`, which
+    /// holds the element width and the memory space.
     ///
     /// # Errors
-    /// What it says does not fit the shape, or sizes do not fit in 63 bits.
+    /// The layout does not fit the shape, or sizes exceed 63 bits.
     fn function(&self, shape: &[u64], storage: &mut Storage) -> Result<Function, LayoutError>;
 
-    /// Dimensions that it cuts into parts in different memories.
+    /// Dimensions that are cut into parts in different memories.
     fn splits(&self) -> Vec<Split> {
         Vec::new()
     }
 
-    /// The memory space, 0 where none is said.
+    /// The memory space, 0 if none is stated.
     fn space(&self) -> u32 {
         0
     }
 
-    /// The bits that an element of a type of `type_bits` bits takes.
+    /// The bits of an element of a type of `type_bits` bits.
     fn element_bits(&self, type_bits: u32) -> u32 {
         type_bits
     }
 
-    /// What it shows to a notation in which the same layout is to be written.
+    /// Hints for writing the same layout in another notation.
     fn hints(&self) -> Hints<'_> {
         Hints::default()
     }
 
-    /// A guess at what the writer meant, where what stands there fits the shape badly.
+    /// A guess at the intended text if the layout fits the shape badly.
     fn mistake(&self, _shape: &[u64]) -> Option<String> {
         None
     }
 
-    /// Where it places the elements of a tensor of `shape`, whose type has `type_bits` bits.
+    /// The placement of the elements of a tensor of `shape` whose type has `type_bits` bits.
     ///
     /// # Errors
     /// As [`Written::function`], and padding to 2^63 - 1 bytes and more.
@@ -91,7 +91,7 @@ pub(crate) trait Written {
     }
 }
 
-/// A notation: layouts are read in it and written in it.
+/// A notation: it reads and writes layouts.
 pub(crate) trait Notate: Written + Sized {
     /// Its name and its keys.
     const RULES: Rules;
@@ -102,20 +102,19 @@ pub(crate) trait Notate: Written + Sized {
     /// Every mistake inside a value that the rank alone shows.
     fn from_fields(fields: &Fields<'_>, rank: usize) -> Result<Self, LayoutError>;
 
-    /// Writes a function that is a chain, split over no memories and in a plain buffer where the
-    /// notation says nothing about buffers.
+    /// Writes a function that is a chain and not split over memories. If the notation states nothing about buffers, the
+    /// buffer must be plain.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] with the reason.
     fn of(placement: &Placement, hints: &Hints<'_>) -> Result<Self, LayoutError>;
 
-    /// The function of a reshaped tensor written like the tensor itself, where that is at least as short
-    /// as any other notation.
+    /// Writes the function of a reshaped tensor like the tensor itself; `None` if another notation is shorter.
     fn like(&self, _placement: &Placement) -> Option<Self> {
         None
     }
 
-    /// The same layout of the transposed tensor; `None` where it is the one without an encoding.
+    /// The layout of the transposed tensor; `None` if that is the one without an encoding.
     fn transposed(&self, renaming: &Renaming<'_>) -> Option<Self>;
 
     /// The error for a function that the notation cannot write.
@@ -125,19 +124,19 @@ pub(crate) trait Notate: Written + Sized {
     }
 }
 
-/// What a layout's present notation shows that its function does not.
+/// Properties of a layout's present notation that its function does not show.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hints<'a> {
     /// The dimensions of the grid, major to minor, and the levels of a block.
     pub(crate) blocks: Option<(&'a [usize], &'a [Vec<Factor>])>,
-    /// How many tiles lie in one another.
+    /// The number of nested tiles.
     pub(crate) nested: usize,
 }
 
 /// One factor of a block: `extent` steps of dimension `dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Factor {
-    /// How many steps, at least 1.
+    /// The number of steps, at least 1.
     pub extent: u64,
     /// The logical dimension.
     pub dim: usize,

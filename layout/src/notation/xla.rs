@@ -1,4 +1,4 @@
-//! XLA's layout text: `1,0:T(8,128)(2,1)S(1)`, as the OpenXLA sources define it.
+//! XLA's layout text, `1,0:T(8,128)(2,1)S(1)`, as the OpenXLA sources define it.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct XlaNotation {
     pub(crate) tiles: Vec<Vec<TileDim>>,
     /// `L(n)`: the buffer is padded to a multiple of `n` elements.
     pub(crate) tail: u64,
-    /// `E(n)`: bits of an element, 0 for the type's own bytes.
+    /// `E(n)`: bits of an element, 0 for the whole bytes of the type.
     pub(crate) element_bits: u32,
     /// `S(n)`: memory space.
     pub(crate) space: u32,
@@ -66,7 +66,7 @@ impl XlaNotation {
         }
     }
 
-    /// The layout of a shape without one: dimensions descend and nothing is tiled.
+    /// The default layout of a shape: dimensions descend and nothing is tiled.
     #[must_use]
     pub fn row_major(rank: usize) -> Self {
         Self::untiled((0..rank).rev().collect())
@@ -81,7 +81,7 @@ impl XlaNotation {
     /// An untiled layout.
     ///
     /// # Errors
-    /// The list is no permutation of the dimensions.
+    /// The list is not a permutation of the dimensions.
     pub fn from_minor_to_major(minor_to_major: &[usize]) -> Result<Self, LayoutError> {
         let list: Vec<i64> = minor_to_major
             .iter()
@@ -151,7 +151,7 @@ impl XlaNotation {
         self.space
     }
 
-    /// The same layout in another memory space.
+    /// The layout in another memory space.
     #[must_use]
     pub fn in_space(&self, space: u32) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl XlaNotation {
         }
     }
 
-    /// The same layout with elements of so many bits, 0 for the whole bytes of their type.
+    /// The layout with elements of this many bits, 0 for the whole bytes of their type.
     #[must_use]
     pub fn with_element_bits(&self, element_bits: u32) -> Self {
         Self {
@@ -169,7 +169,7 @@ impl XlaNotation {
         }
     }
 
-    /// The same layout with elements packed to the width of their type: `E(n)` where that is no number of bytes.
+    /// The layout with elements packed to the width of their type: `E(n)` if the width is not a multiple of 8.
     #[must_use]
     pub fn packed(&self, type_bits: u32) -> Self {
         self.with_element_bits(match type_bits % 8 {
@@ -184,14 +184,14 @@ impl XlaNotation {
         &self.splits
     }
 
-    /// `M(n)`: bytes of dynamic sizes in front of the data; part of no size.
+    /// `M(n)`: bytes of dynamic sizes in front of the data. No size includes them.
     #[must_use]
     pub fn metadata_bytes(&self) -> u64 {
         self.metadata_bytes
     }
 
-    /// The physical extents after all tiles, major to minor: the shape of the buffer when the
-    /// tensor is padded, reshaped and transposed as the tiles say.
+    /// The physical extents after all tiles, major to minor: the shape of the buffer after the pads, reshapes and
+    /// transposes of the tiles.
     ///
     /// # Errors
     /// A shape of another rank, or extents of 2^63 and more.
@@ -211,7 +211,7 @@ impl XlaNotation {
         Ok(extents)
     }
 
-    /// Checks what the text alone cannot show: the rank, and split points against the sizes.
+    /// Checks properties that the text alone does not show: the rank, and split points against the sizes.
     ///
     /// # Errors
     /// The layout does not fit the shape.
@@ -240,7 +240,7 @@ impl XlaNotation {
         Ok(())
     }
 
-    /// The dimension that a split cuts, which there is.
+    /// The dimension that a split cuts.
     fn split_dim(&self, split: &SplitConfig) -> Option<usize> {
         self.major(split.physical_dim)
     }
@@ -269,7 +269,7 @@ impl XlaNotation {
         Ok(whole.place(&part, type_bits)?.bytes())
     }
 
-    /// The same tiles with the element width and the memory space of a buffer.
+    /// The tiles with the element width and the memory space of a buffer.
     pub(crate) fn stored(self, storage: Storage) -> Self {
         let whole = storage.type_bits.checked_next_multiple_of(8);
         let own = whole.unwrap_or(storage.type_bits) == storage.bits;
@@ -280,7 +280,7 @@ impl XlaNotation {
         }
     }
 
-    /// The order of the dimensions in which the chain of [`Self::build`] counts.
+    /// The order in which the chain of [`Self::build`] counts the dimensions.
     fn chain_order(&self) -> Vec<usize> {
         let combined = self
             .tiles
@@ -294,7 +294,7 @@ impl XlaNotation {
         }
     }
 
-    /// The positions, and the buffer's size with its tail. No dimension is zero.
+    /// The positions, and the buffer's size with its tail. No dimension may be zero.
     fn build(&self, shape: &[u64]) -> Result<(Function, u64), BuildError> {
         let (function, positions) = match self.chain(shape) {
             Ok((chain, positions)) => {
@@ -326,7 +326,7 @@ impl XlaNotation {
         builder.finish(&axes)
     }
 
-    /// The axes behind all tiles.
+    /// The axes after all tiles.
     fn tiled(
         &self,
         steps: &mut impl Steps,
@@ -369,7 +369,7 @@ impl Written for XlaNotation {
         self.space
     }
 
-    /// Whole bytes, unless `E(n)` says otherwise.
+    /// Whole bytes, unless `E(n)` states otherwise.
     fn element_bits(&self, type_bits: u32) -> u32 {
         match self.element_bits {
             0 => type_bits.checked_next_multiple_of(8).unwrap_or(type_bits),
@@ -410,7 +410,7 @@ impl Notate for XlaNotation {
         })
     }
 
-    /// Tiles that sort digits are longer than other notations.
+    /// Tiles that sort digits are longer than other notations, so only tiles of blocks are tried.
     fn like(&self, placement: &Placement) -> Option<Self> {
         tiles_of_blocks(placement, &Hints::default()).ok()
     }
@@ -423,7 +423,7 @@ impl Notate for XlaNotation {
     }
 }
 
-/// Covers the most minor axes with a tile: block counts stay in place, the inside goes last.
+/// Covers the most minor axes with a tile: block counts stay in place, and the insides move to the end.
 fn apply_tile(
     builder: &mut impl Steps,
     mut axes: Vec<usize>,
@@ -453,7 +453,7 @@ fn apply_tile(
     Ok(axes)
 }
 
-/// The extents behind one tile, major to minor.
+/// The extents after one tile, major to minor.
 fn tiled_extents(mut extents: Vec<u64>, tile: &[TileDim]) -> Option<Vec<u64>> {
     while extents.len() < tile.len() {
         extents.insert(0, 1);
@@ -594,7 +594,7 @@ fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
     Ok(())
 }
 
-/// `D(...)` says nothing for a dense array and is dropped, as XLA does.
+/// Skips `D(...)`, which is redundant for a dense array, as XLA does.
 fn level_types(cursor: &mut Cursor<'_>) -> Step<()> {
     cursor.expect(b'(')?;
     if cursor.eat(b')')? {
@@ -712,7 +712,7 @@ fn number(cursor: &mut Cursor<'_>) -> Step<u64> {
 /// The grid's dimensions and the levels of a block.
 type Blocks<'a> = (&'a [usize], &'a [Vec<Factor>]);
 
-/// Tiles for the blocks of a layout, whether they are its notation or only its function.
+/// Tiles for the blocks of a layout, which may be its notation or only its function.
 fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaNotation, LayoutError> {
     let (shape, storage) = (placement.shape(), placement.storage());
     let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
@@ -757,7 +757,7 @@ fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaNotati
     found.ok_or_else(|| XlaNotation::refuse(reason))
 }
 
-/// Tiles over the most minor dimensions of `order` that hold every factor of the levels.
+/// Tiles over the most minor dimensions of `order` that contain every factor of the levels.
 fn tiles(order: &[usize], levels: &[Vec<Factor>]) -> Vec<Vec<TileDim>> {
     let named = |dim: &usize| levels.iter().flatten().any(|factor| factor.dim == *dim);
     let first = order.iter().position(named).unwrap_or(order.len());
@@ -775,7 +775,7 @@ fn tiles(order: &[usize], levels: &[Vec<Factor>]) -> Vec<Vec<TileDim>> {
         .collect()
 }
 
-/// One level with repeated dimensions as several without: `4H128W2H` is `8H128W|2H`.
+/// One level with repeated dimensions as several levels without: `4H128W2H` becomes `8H128W|2H`.
 fn levels_of_runs((grid, levels): Blocks<'_>) -> Option<(Vec<usize>, Vec<Vec<Factor>>)> {
     let [level] = levels else {
         return None;
@@ -806,7 +806,7 @@ fn levels_of_runs((grid, levels): Blocks<'_>) -> Option<(Vec<usize>, Vec<Vec<Fac
     Some((grid.to_vec(), runs))
 }
 
-/// Dimensions that lie whole in the block take their place in the order from the block.
+/// Dimensions that are whole in the block take their place in the order from the block.
 fn grid_after_block(
     shape: &[u64],
     (grid, levels): Blocks<'_>,
@@ -832,8 +832,8 @@ fn grid_after_block(
     levels_of_runs((&head, levels))
 }
 
-/// Tiles over merged dimensions, `*`, and a tail: what the blocks of a smaller layout leave out,
-/// in which each merge is one dimension and the buffer ends with its last digit.
+/// Tiles over merged dimensions (`*`) and a tail, for layouts that blocks alone cannot express. They are derived from a
+/// smaller layout in which each merge is one dimension and the buffer ends with its last digit.
 fn combined(placement: &Placement) -> Option<XlaNotation> {
     let (shape, type_bits) = (placement.shape(), placement.storage().type_bits);
     let mut digits = DigitsNotation::of_chain(placement).ok()?;
@@ -903,7 +903,7 @@ fn combined(placement: &Placement) -> Option<XlaNotation> {
         .then_some(xla)
 }
 
-/// An alignment that pads a buffer of `least` positions to `whole`: the smallest, where it is near.
+/// An alignment that pads a buffer of `least` positions to `whole`: the smallest one among those tried.
 fn tail_between(least: u64, whole: u64) -> Option<u64> {
     let gap = whole.checked_sub(least)?;
     if gap == 0 {
@@ -913,7 +913,7 @@ fn tail_between(least: u64, whole: u64) -> Option<u64> {
     Some(near.unwrap_or(whole))
 }
 
-/// Alignments that are tried before the whole buffer is taken.
+/// The number of alignments that are tried before the whole buffer is taken.
 const MOST_TAILS: u64 = 1024;
 
 #[cfg(test)]

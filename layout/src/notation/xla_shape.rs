@@ -1,8 +1,8 @@
 //! XLA's shapes as HLO text writes them: arrays with layouts, tuples, tokens, opaque values.
 //!
-//! [`XlaShape::parse`] reads one shape, [`XlaShape::parse_prefix`] the shape at a place of a longer
-//! text, and `Display` prints exactly what XLA prints. Where XLA's own text parser is lax (it takes
-//! a `minor_to_major` that is no permutation, or `T` without a list) this one refuses with a reason.
+//! [`XlaShape::parse`] reads one shape, [`XlaShape::parse_prefix`] the shape at a position of a longer text, and
+//! `Display` prints exactly what XLA prints. XLA's own text parser is lax in some cases: it takes a `minor_to_major`
+//! that is not a permutation, or `T` without a list. This one refuses them with a reason.
 //!
 //! ```
 //! use optc_layout::XlaShape;
@@ -23,7 +23,7 @@ use crate::notation::Notation;
 use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
 use crate::notation::xla::XlaNotation;
 
-/// How deep tuples and buffers may nest in text.
+/// The deepest nesting of tuples and buffers in text.
 const MAX_DEPTH: usize = 128;
 
 const AN_ARRAY: &str = "an XLA shape such as f32[8,128]{1,0}";
@@ -115,8 +115,8 @@ impl XlaType {
         }
     }
 
-    /// Bits of an element by its MLIR name: what a layout packs where it says nothing else.
-    /// Only `pred` differs from [`XlaType::bits`]: `i1` takes a byte.
+    /// Bits of an element by its MLIR name. A layout packs elements to this width by default. Only `pred` differs from
+    /// [`XlaType::bits`]: `i1` takes a byte.
     #[must_use]
     pub fn type_bits(self) -> u32 {
         match self {
@@ -125,7 +125,7 @@ impl XlaType {
         }
     }
 
-    /// Bits that one element takes in memory where the layout has no `E(n)`: whole bytes.
+    /// Bits of one element in memory if the layout has no `E(n)`: whole bytes.
     #[must_use]
     pub fn memory_bits(self) -> u32 {
         self.bits().next_multiple_of(8)
@@ -147,7 +147,8 @@ pub enum XlaDim {
     Bounded(u64),
     /// `?`: a size without a bound.
     Unbounded,
-    /// A size without a bound that whoever made the shape has an expression for; XLA's text has no place for it and says `?`.
+    /// A size without a bound for which the creator of the shape has an expression. XLA's text cannot express it and
+    /// prints `?`.
     Named(Arc<str>),
 }
 
@@ -179,7 +180,7 @@ pub struct XlaArray {
     pub element: XlaType,
     /// The sizes in logical order.
     pub dims: Vec<XlaDim>,
-    /// The layout as written; without one the dimensions descend, `{rank-1,...,0}`.
+    /// The layout as written; the default without one is `{rank-1,...,0}`.
     pub notation: Option<XlaNotation>,
 }
 
@@ -194,7 +195,7 @@ impl XlaArray {
         }
     }
 
-    /// The sizes, a bound in the place of a bounded size; `None` where one has no bound.
+    /// The sizes, with the bound of each bounded size; `None` if one has no bound.
     #[must_use]
     pub fn bounds(&self) -> Option<Vec<u64>> {
         self.dims.iter().map(XlaDim::bound).collect()
@@ -217,7 +218,7 @@ impl XlaArray {
         self.notation.clone().unwrap_or_else(default)
     }
 
-    /// Where the elements lie, bounded dimensions at their bounds.
+    /// The layout of the array, bounded dimensions at their bounds.
     ///
     /// # Errors
     /// A dimension without a bound, a layout that does not fit the sizes, or 2^63 positions.
@@ -227,8 +228,8 @@ impl XlaArray {
         Layout::new(notation, &sizes, self.element.type_bits())
     }
 
-    /// Bytes of memory that the array takes, padding included: of its largest part where `SC`
-    /// splits it. The metadata of `M` is not counted.
+    /// Bytes of memory that the array takes, padding included; if `SC` splits it, those of its largest part. The
+    /// metadata of `M` is not counted.
     ///
     /// # Errors
     /// As [`XlaArray::layout`].
@@ -273,7 +274,7 @@ impl XlaShape {
     /// Reads a text that is one shape.
     ///
     /// # Errors
-    /// The place of the first mistake, and what XLA would refuse when it checks the layout.
+    /// The place of the first mistake, or of a layout that XLA's own check would refuse.
     pub fn parse(text: &str) -> Result<XlaShape, TextError> {
         let mut cursor = Cursor::new(text, 0);
         let read = shape(&mut cursor, 0).and_then(|shape| match cursor.peek()? {
@@ -283,11 +284,11 @@ impl XlaShape {
         read.map_err(|mistake| refused(text, mistake))
     }
 
-    /// Reads the shape that begins at byte `start` of a longer text: the shape, and the byte behind
-    /// it. White space and comments before it are skipped, those behind it are not.
+    /// Reads the shape that begins at byte `start` of a longer text; returns it and the byte after it. White space and
+    /// comments before it are skipped, those after it are not.
     ///
-    /// A `{` after the sizes belongs to the shape only if a number or `:` follows it. Offsets of
-    /// errors count from the start of `text`; a `start` that is no character boundary is an error.
+    /// A `{` after the sizes belongs to the shape only if a number or `:` follows it. Offsets of errors count from the
+    /// start of `text`. A `start` that is not a character boundary is an error.
     ///
     /// # Errors
     /// As [`XlaShape::parse`].
@@ -312,7 +313,7 @@ impl XlaShape {
         }
     }
 
-    /// The elements of a tuple; none of another shape.
+    /// The elements of a tuple; empty for another shape.
     #[must_use]
     pub fn elements(&self) -> &[XlaShape] {
         match self {
@@ -321,7 +322,7 @@ impl XlaShape {
         }
     }
 
-    /// The arrays in it, outermost first and from left to right; those of buffers too.
+    /// The arrays in the shape, including those of buffers, outermost first and from left to right.
     #[must_use]
     pub fn leaves(&self) -> Vec<&XlaArray> {
         match self {
@@ -331,7 +332,7 @@ impl XlaShape {
         }
     }
 
-    /// The shapes in it that are no tuples, from left to right; itself, if it is none.
+    /// The shapes in it that are not tuples, from left to right; the shape itself if it is not a tuple.
     #[must_use]
     pub fn parts(&self) -> Vec<&XlaShape> {
         match self {
@@ -340,8 +341,8 @@ impl XlaShape {
         }
     }
 
-    /// Whether two shapes have the same tuples, element types and sizes, whatever their layouts; a
-    /// bound agrees with every size.
+    /// Returns whether two shapes have the same tuples, element types and sizes, whatever their layouts. A bound agrees
+    /// with every size.
     #[must_use]
     pub fn compatible(&self, other: &XlaShape) -> bool {
         let arrays = |a: &XlaArray, b: &XlaArray| {
@@ -377,7 +378,7 @@ impl XlaShape {
         }
     }
 
-    /// The text without layouts, as the signature of a computation has it.
+    /// The text without layouts, as in the signature of a computation.
     #[must_use]
     pub fn text_without_layouts(&self) -> String {
         Bare(self).to_string()
@@ -458,7 +459,7 @@ fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Step<XlaShape> {
     }
 }
 
-/// After the opening parenthesis.
+/// Reads a tuple after its opening parenthesis.
 fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Step<Vec<XlaShape>> {
     let mut shapes = Vec::new();
     if cursor.eat(b')')? {
@@ -478,7 +479,7 @@ fn no_dims(cursor: &mut Cursor<'_>) -> Step<()> {
     cursor.expect(b']')
 }
 
-/// After the name of the element type, which begins at `start`.
+/// Reads an array after the name of its element type, which begins at `start`.
 fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
     let Some(element) = XlaType::from_name(name) else {
         return Err(wanted_at(start, AN_ARRAY));
@@ -522,7 +523,7 @@ fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
     Ok(array)
 }
 
-/// After the opening bracket.
+/// Reads sizes after the opening bracket.
 fn dims(cursor: &mut Cursor<'_>) -> Step<Vec<XlaDim>> {
     let mut dims = Vec::new();
     if cursor.eat(b']')? {
@@ -549,7 +550,7 @@ fn dim(cursor: &mut Cursor<'_>) -> Step<XlaDim> {
     })
 }
 
-/// Whether a layout comes next; its opening brace is eaten then.
+/// Returns whether a layout comes next; if so, its opening brace is consumed.
 fn layout_follows(cursor: &mut Cursor<'_>) -> Step<bool> {
     if !cursor.eat(b'{')? {
         return Ok(false);
@@ -558,7 +559,7 @@ fn layout_follows(cursor: &mut Cursor<'_>) -> Step<bool> {
     Ok(next.is_some_and(|c| c.is_ascii_digit() || c == b':' || c == b'-'))
 }
 
-/// A mistake as the caller sees it.
+/// A mistake as an error for the caller.
 fn refused(text: &str, mistake: Mistake) -> TextError {
     match mistake {
         Mistake::Syntax {
@@ -593,7 +594,7 @@ fn refused(text: &str, mistake: Mistake) -> TextError {
     }
 }
 
-/// Whether the array's bytes without padding are below 2^63; an unbounded size counts as 1.
+/// Returns whether the array's bytes without padding are below 2^63; an unbounded size counts as 1.
 fn array_fits(array: &XlaArray) -> bool {
     let sizes = array.dims.iter().filter_map(|dim| dim.bound());
     let bytes = u64::from(array.element.memory_bits() / 8);
