@@ -71,7 +71,7 @@ impl Cli {
     }
 }
 
-/// Whether arguments of the default command are given; only the verbosity belongs to all commands.
+/// Returns whether arguments of the default command are given; only the verbosity belongs to all commands.
 fn given_before(matches: &ArgMatches) -> bool {
     let shared = ["verbose", "quiet", "Cli"];
     let mut ids = matches.ids().filter(|id| !shared.contains(&id.as_str()));
@@ -269,10 +269,10 @@ pub(crate) enum Emit {
 }
 
 impl Emit {
-    /// The formats, as they are written after `--emit=`.
+    /// The formats in the spelling of `--emit=`.
     pub(crate) const NAMES: &str = "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot and svg";
 
-    /// The format that a file of this extension holds; `Err` for those that nothing writes.
+    /// The format of a file with this extension; `Err` for an extension that no format has.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
         match extension {
             Some("json") => Ok(Emit::Json),
@@ -286,7 +286,7 @@ impl Emit {
         }
     }
 
-    /// Whether it draws the program.
+    /// Returns whether the output is a drawing of the program.
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena => true,

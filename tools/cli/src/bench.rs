@@ -1,4 +1,4 @@
-//! `optc bench`: how long a program takes in the physical executor, and where.
+//! `optc bench`: times a program in the physical executor, as a whole and step by step.
 
 mod calibrate;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The steps of the table, the slowest first.
+/// The number of slowest steps in the table.
 const SLOWEST: usize = 10;
 
 /// A program that is timed.
@@ -88,7 +88,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     }
     for round in 0..args.runs {
         terminal::doing(|| format!("{}: run {} of {}", program.name, round + 1, args.runs));
-        // Each round in the other direction, so that none is always the one after.
+        // The direction alternates from round to round, so that no program always runs after the same one.
         let (first, last) = (round % 2 == 0, all.len());
         for at in 0..last {
             let at = if first { at } else { last - 1 - at };
@@ -131,7 +131,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         }
     }
     if args.vs == Some(Versus::Untiled) {
-        // Once more, in memory that shows a read of what was never written.
+        // One more run, in memory that exposes reads of bytes that were never written.
         let poisoned = ExecOptions {
             poison: true,
             ..options.clone()
@@ -230,7 +230,7 @@ impl Timed {
     }
 }
 
-/// What a step took: of a processor, or, where threads share the work, of the clock.
+/// The time of a step: of the processor, or of the clock if threads share the work.
 fn took(step: &StepProfile, threads: usize) -> Duration {
     match threads {
         1 => step.cpu,

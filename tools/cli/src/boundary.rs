@@ -1,4 +1,4 @@
-//! The options about the layouts of arguments and results.
+//! Options for the layouts of arguments and results.
 
 use crate::args::CompileArgs;
 use crate::codes;
@@ -8,7 +8,7 @@ use optc::layout::Notation;
 use optc::{Boundary, Diagnostic, Error, Func, Program, Span, TensorType, Type};
 use std::sync::Arc;
 
-/// What the options say without a look at the program.
+/// The boundary as the options state it, without the program.
 pub(crate) fn of(args: &CompileArgs) -> Boundary {
     let free = args.free_boundary.as_deref().unwrap_or(&[]);
     let named: Vec<String> = free.iter().filter(|n| !n.is_empty()).cloned().collect();
@@ -23,8 +23,8 @@ pub(crate) fn of(args: &CompileArgs) -> Boundary {
     }
 }
 
-/// Adds the pins, whose layouts are read with the types of the program's arguments and results, and
-/// checks that every name is one of them.
+/// Adds the pins and checks that every name is an argument or result. The layouts of pins are read with the types of
+/// these.
 pub(crate) fn resolve(
     boundary: &mut Boundary,
     program: &Program,
@@ -112,8 +112,8 @@ fn notation(pin: &str, layout: &str, tensor: &TensorType) -> Result<Notation, Fa
     parsed.ok_or_else(|| Failure::usage(format!("found `--pin {pin}`, wanted a layout's encoding")))
 }
 
-/// Moves the labels of a diagnostic from the text the layout was parsed in to the option's; what
-/// lies outside of the option goes.
+/// Moves the labels of a diagnostic from the text in which the layout was parsed to the option's text. Labels outside
+/// the option are dropped.
 fn place(mut diag: Diagnostic, (from, to): (usize, usize), len: usize) -> Diagnostic {
     let shift = |n: u32| {
         let at = (n as usize).checked_sub(from)? + to;

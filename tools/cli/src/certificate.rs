@@ -1,7 +1,7 @@
 //! The file that `--certificate` writes and `optc verify --certificate` reads.
 //!
-//! It holds the certificate, the pipeline, and both programs that it speaks of: what `view-fold`
-//! started from and what it gave. So one file and one program are enough to check it.
+//! It holds the certificate, the pipeline, and both programs of the certificate: the input and the output of
+//! `view-fold`. One file and one program are thus enough to check it.
 
 use crate::codes;
 use crate::failure::Failure;
@@ -12,15 +12,15 @@ const PIPELINE: &str = "--- pipeline";
 const ORIGINAL: &str = "--- original";
 const FOLDED: &str = "--- folded";
 
-/// A certificate and what it speaks of.
+/// A certificate with its programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CertificateFile {
     pub(crate) certificate: Certificate,
     /// The passes that were run; `view-fold` is the last.
     pub(crate) pipeline: String,
-    /// The text of the program that `view-fold` was given.
+    /// The text of the input of `view-fold`.
     pub(crate) original: String,
-    /// The text of the program that it gave.
+    /// The text of its output.
     pub(crate) folded: String,
 }
 
@@ -51,7 +51,7 @@ impl CertificateFile {
     }
 }
 
-/// What stands before and after a line.
+/// The text before and after a line.
 fn cut<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
     let mut start = 0;
     for part in text.split_inclusive('\n') {

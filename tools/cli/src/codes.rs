@@ -1,4 +1,4 @@
-//! The codes that the command adds.
+//! Codes that the command adds.
 
 use optc::{Code, codes};
 

@@ -1,8 +1,9 @@
-//! `optc stats --compare A B`: two programs side by side, and which operations make the difference.
+//! `optc stats --compare A B`: prints two programs side by side, and the operations that make the difference.
 //!
-//! What both programs say of where an operation came from (`loc`) tells which belong together: all that is fused, in either
-//! of them, is one row. What came from nowhere is matched by the name of its first result where the same operation gives a
-//! value of the same shape under that name. What finds no partner is a row by itself, so that the rows add up.
+//! Operations belong together if both programs state the same origin (`loc`). All operations that are fused in one of
+//! the programs are one row. An operation without origin is matched by the name of its first result, if the same
+//! operation in the other program defines a value of the same shape under that name. An operation without a partner is
+//! a row by itself, so that the rows add up.
 
 use crate::args::StatsArgs;
 use crate::codes;
@@ -23,7 +24,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The classes of bytes of a row, by the names of the figures. The last one is no part of what a fold minimises.
+/// The classes of bytes of a row, by the names of the figures. A fold does not minimise the last one.
 const CLASSES: [&str; 6] = [
     "movement_bytes",
     "copy_bytes",
@@ -33,10 +34,10 @@ const CLASSES: [&str; 6] = [
     "constant_movement_bytes",
 ];
 
-/// Rows that are listed where nobody says how many.
+/// The default number of listed rows.
 const LISTED: usize = 20;
 
-/// Operations of one side of a row that are named.
+/// The most operations of one side of a row that are named.
 const NAMED: usize = 3;
 
 /// One of the two programs.
@@ -48,20 +49,20 @@ struct Side {
     bound: IndexMap<Arc<str>, u64>,
 }
 
-/// What tells which operations of two programs belong together.
+/// The key by which operations of two programs are matched.
 enum Key {
-    /// Where it came from, each name.
+    /// The names of the operation's origins.
     From(Vec<String>),
-    /// A value and what gives it.
+    /// A value and the operation that defines it.
     Value {
-        /// What the row is called.
+        /// The name of the row.
         name: String,
-        /// What is the same in both programs.
+        /// The part that is the same in both programs.
         same: String,
     },
 }
 
-/// What operations that belong together move in the two programs.
+/// The bytes that operations that belong together move in the two programs.
 #[derive(Default)]
 struct Row {
     name: String,
@@ -80,13 +81,13 @@ impl Row {
         std::array::from_fn(|i| difference(a.bytes[i], b.bytes[i]))
     }
 
-    /// The difference in what a fold minimises and in expansions.
+    /// The difference in the classes that a fold minimises, and in expansions.
     fn total(&self) -> i64 {
         let differences = self.differences();
         sum(&differences[..CLASSES.len() - 1])
     }
 
-    /// How far it goes to the front of the list: by what the program moves, then by what is moved at compile time.
+    /// The weight for sorting: first the bytes that the program moves, then those moved at compile time.
     fn weight(&self) -> [u64; 2] {
         let [.., constant] = self.differences();
         [self.total().unsigned_abs(), constant.unsigned_abs()]
@@ -130,7 +131,7 @@ pub(crate) fn command(
     fail_if(&conditions, &figures)
 }
 
-/// Two programs of other arguments or results have no difference that means anything.
+/// Refuses two programs with different arguments or results: their difference has no meaning.
 fn comparable(a: &Program, b: &Program) -> Result<(), Failure> {
     let names = crate::verify::names(a, b);
     let differs = |what: String| {
@@ -170,7 +171,7 @@ fn side(compiler: &Compiler, program: &Program) -> Result<Side, Failure> {
     })
 }
 
-/// What an operation or argument is matched by, and what it is.
+/// The key of an operation or argument, and its kind in words.
 fn key_of(func: &Func, of: Source, names: &IndexMap<Value, String>, within: &str) -> (Key, String) {
     let called = |value: Value| names.get(&value).map_or("", |n| n);
     match of {
@@ -212,12 +213,12 @@ fn origins(loc: &Loc) -> Vec<String> {
     }
 }
 
-/// Names that belong together, each with one of them that stands for all.
+/// Names that belong together, as sets with representatives.
 #[derive(Default)]
 struct Together(IndexMap<String, usize>);
 
 impl Together {
-    /// The number of the name that stands for these and for all that any of them was joined with.
+    /// Joins these names, and all names joined with any of them; returns the number of their representative.
     fn join(&mut self, names: &[String]) -> usize {
         let mut first = None;
         for name in names {
@@ -247,7 +248,7 @@ impl Together {
     }
 }
 
-/// What makes up the difference, largest first.
+/// The rows of the difference, largest first.
 fn rows(sides: &[Side; 2]) -> Vec<Row> {
     let mut together = Together::default();
     for (key, ..) in sides.iter().flat_map(|side| &side.items) {

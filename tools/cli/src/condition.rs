@@ -6,15 +6,15 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The figures a condition may ask for: those after, those before under `before.`, the bound.
+/// The figures that a condition may use: those after the passes, those before under `before.`, and the bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     values: IndexMap<String, u64>,
 }
 
 impl Figures {
-    /// Adds the figures of a program after passes, those before, and the bound; what is already
-    /// there (of another module of the same file) adds up.
+    /// Adds the figures of a program after passes, those before, and the bound. Figures of another module of the same
+    /// file are summed up.
     pub(crate) fn add(&mut self, after: &Stats, before: Option<&Stats>, bound: Option<u64>) {
         for (name, n) in after.fields() {
             self.more(name.to_owned(), n);
@@ -43,10 +43,10 @@ impl Figures {
     }
 }
 
-/// Why a condition cannot be read or tested.
+/// The reason why a condition cannot be read or tested.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum ConditionError {
-    /// It is not `name op number`.
+    /// The text is not `name op number`.
     #[error("found the condition `{0}`, wanted a figure, one of = == != < <= > >=, and a number")]
     Syntax(String),
     /// There is no such figure.
@@ -54,7 +54,7 @@ pub(crate) enum ConditionError {
     Name {
         /// The name that was asked for.
         name: String,
-        /// The figures there are.
+        /// The existing figures.
         known: String,
     },
 }
@@ -77,7 +77,7 @@ pub(crate) struct Condition {
     number: u64,
 }
 
-/// The operators, longer ones before their own beginnings.
+/// The operators. Longer ones come before their own prefixes.
 const OPERATORS: [(&str, Compare); 7] = [
     ("==", Compare::Equal),
     ("!=", Compare::NotEqual),
@@ -113,7 +113,7 @@ impl FromStr for Condition {
 }
 
 impl Condition {
-    /// Whether the condition holds, and the figure's value.
+    /// Returns whether the condition holds, and the figure's value.
     pub(crate) fn test(&self, figures: &Figures) -> Result<(bool, u64), ConditionError> {
         let value = figures.get(&self.name)?;
         let holds = match self.compare {

@@ -9,14 +9,14 @@ use optc::{Compiler, Error, Module, Stage, write_aside};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 
-/// What is shown of one program while the passes run.
+/// The output about one program while the passes run.
 pub(crate) struct Dump<'a> {
     pub(crate) args: &'a RewriteArgs,
-    /// The number of the module where an input is split.
+    /// The number of the module if the input is split.
     part: Option<usize>,
     /// The number of the next file.
     next: Cell<usize>,
-    /// What goes to the error stream when the passes have run.
+    /// The text for the error stream after the passes.
     log: RefCell<String>,
     /// The first file that could not be written.
     failed: RefCell<Option<Error>>,
@@ -50,7 +50,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// What the manager calls after each pass.
+    /// The hooks that the manager calls after each pass.
     pub(crate) fn hooks(&self) -> Hooks<'_> {
         Hooks {
             verify_each: self.args.compile.verify_each,
@@ -88,7 +88,7 @@ impl<'a> Dump<'a> {
         );
     }
 
-    /// Writes the next file: its number, behind that of the module where there may be several.
+    /// Writes the next file. Its name has its number, after that of the module if there may be several.
     fn file(&self, name: &str, module: &Module) {
         let Some(folder) = &self.args.print_ir_dir else {
             return;
@@ -101,12 +101,12 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// What was printed.
+    /// The printed text.
     pub(crate) fn take_log(&self) -> String {
         self.log.take()
     }
 
-    /// Why a file could not be written.
+    /// The error of a file that could not be written.
     pub(crate) fn take_failure(&self) -> Result<(), Error> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -116,7 +116,7 @@ fn asked(names: &[String], pass: &str) -> bool {
     names.iter().any(|name| name == pass || name == "all")
 }
 
-/// The names after an option are passes, or `all`.
+/// Checks that the names after an option are passes, or `all`.
 pub(crate) fn check_names(
     compiler: &Compiler,
     option: &str,
@@ -134,8 +134,8 @@ pub(crate) fn check_names(
     }
 }
 
-/// The unified diff of two programs; empty when they are equal. What stands in a module is not
-/// indented, so that a module that gets attributes does not differ in every line.
+/// The unified diff of two programs; empty if they are equal. The contents of a module are not indented, so that a
+/// module that gets attributes does not differ in every line.
 pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
     let (before, after) = (without_indent(before), without_indent(after));
     if before == after {

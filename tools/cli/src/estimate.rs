@@ -1,4 +1,4 @@
-//! `optc stats --estimate`: the time of a program by a roofline, modelled and not measured.
+//! `optc stats --estimate`: models the time of a program by a roofline. Nothing is measured.
 
 use crate::args::StatsArgs;
 use crate::failure::Failure;
@@ -7,38 +7,38 @@ use optc::{DType, FoldReport, Module, Program, Registry, SizeTable, Stats, Targe
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 
-/// What stands beside every figure of the model.
+/// The note beside every figure of the model.
 const MODEL: &str = "roofline: modelled, not measured";
 
-/// Items that the table shows of each program.
+/// The number of items of each program in the table.
 const SHOWN: usize = 20;
 
-/// Operations whose names the table shows of one chain.
+/// The number of operations of one chain whose names are in the table.
 const SHOWN_OPS: usize = 4;
 
-/// What the options ask for.
+/// The requests of the options.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
-    /// The element type that floats are priced as.
+    /// The element type in which floats are priced.
     cast: Option<DType>,
-    /// The gain whose place is looked for.
+    /// The gain whose crossing is searched.
     sweep: Option<f64>,
 }
 
-/// The modelled times of a program, before and after passes when there are any.
+/// The modelled times of a program, before and after passes if there are any.
 pub(crate) struct Estimates {
     wanted: Wanted,
-    /// The name of the target, and its memory's.
+    /// The names of the target and of its memory.
     target: [String; 2],
     before: Option<Estimate>,
     after: Estimate,
 }
 
-/// What is asked for; none without `--estimate`.
+/// The requests of the options; `None` without `--estimate`.
 ///
 /// # Errors
-/// The element type of `--cast` is none that a program of floats may be priced as; the gain of
-/// `--sweep` is no number above 0, or there are no passes to gain by.
+/// A program of floats cannot be priced as the element type of `--cast`, the gain of `--sweep` is not a number above 0,
+/// or there are no passes.
 pub(crate) fn wanted(args: &StatsArgs) -> Result<Option<Wanted>, Failure> {
     if !args.estimate {
         return Ok(None);
@@ -62,7 +62,7 @@ pub(crate) fn wanted(args: &StatsArgs) -> Result<Option<Wanted>, Failure> {
     Ok(Some(Wanted { cast, sweep }))
 }
 
-/// The element type that floats are priced as.
+/// The element type in which floats are priced.
 fn cast(text: &str) -> Result<DType, Failure> {
     const KNOWN: [&str; 10] = [
         "si4", "ui4", "si8", "ui8", "si16", "ui16", "f16", "bf16", "f32", "f64",
@@ -81,7 +81,7 @@ impl Wanted {
     /// The time of one program on a target.
     ///
     /// # Errors
-    /// The target states no memory; there are no floats to price as something else.
+    /// The target states no memory, or the program has no floats to price in another type.
     pub(crate) fn price(
         &self,
         program: &Program,
@@ -109,7 +109,7 @@ impl Wanted {
         })
     }
 
-    /// Both times together; what the fold's report says of naive lowering is of the first.
+    /// Both times together. The fold report's figures for naive lowering belong to the first one.
     pub(crate) fn estimates(
         self,
         target: &Target,
@@ -148,7 +148,7 @@ impl Step {
     }
 }
 
-/// Time before by time after; 1 where neither takes any.
+/// The time before divided by the time after; 1 if both are 0.
 fn gain(before: f64, after: f64) -> f64 {
     if before == after { 1.0 } else { before / after }
 }
@@ -162,13 +162,13 @@ impl Estimates {
         }
     }
 
-    /// From a quarter to four times the rates, memory as it is.
+    /// Steps from a quarter to four times the rates, with the same memory.
     fn sweep(&self, before: &Estimate) -> Vec<Step> {
         let speeds = (-4..=4).map(|half: i32| (f64::from(half) * 0.5).exp2());
         speeds.map(|speed| self.step(before, speed)).collect()
     }
 
-    /// The speeds at which the gain crosses a number, between steps.
+    /// The speeds, interpolated between steps, at which the gain crosses a number.
     fn crossings(&self, before: &Estimate, steps: &[Step], wanted: f64) -> Vec<f64> {
         let reaches = |step: &Step| wanted <= step.gain();
         let pairs = steps.iter().zip(steps.iter().skip(1));
@@ -188,7 +188,7 @@ impl Estimates {
         pairs.map(between).collect()
     }
 
-    /// What `--json` prints under `estimate`.
+    /// The JSON under `estimate`.
     pub(crate) fn json(&self) -> Json {
         let [target, memory] = &self.target;
         let mut root = Map::new();
@@ -222,7 +222,7 @@ impl Estimates {
         Json::Object(root)
     }
 
-    /// As text.
+    /// The text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let [target, memory] = &self.target;
@@ -308,7 +308,7 @@ fn object(estimate: &Estimate) -> Json {
     })
 }
 
-/// The total and what takes longest.
+/// The total and the items that take longest.
 fn table(text: &mut String, title: &str, estimate: &Estimate) {
     let _ = writeln!(
         text,

@@ -1,4 +1,4 @@
-//! `optc explain CODE`: what the reference of diagnostics says of a code.
+//! `optc explain CODE`: prints the reference entry of a code.
 
 use crate::args::ExplainArgs;
 use crate::codes::CODES;
@@ -24,17 +24,17 @@ pub enum Language {
 pub struct Area {
     /// The heading.
     pub title: &'static str,
-    /// What the part does.
+    /// The task of the part.
     pub intro: &'static str,
     /// The codes, sorted.
     pub codes: fn() -> &'static [Code],
     /// The language of the programs among the examples.
     pub language: Language,
-    /// Where the list is kept, from the root of the repository.
+    /// The file with the list, from the root of the repository.
     pub list: &'static str,
 }
 
-/// Every list of codes. A code may stand in two of them, where two parts report it.
+/// Every list of codes. A code that two parts report is in two lists.
 pub const AREAS: &[Area] = &[
     Area {
         title: "Programs",
@@ -115,8 +115,8 @@ pub const AREAS: &[Area] = &[
     },
 ];
 
-/// The codes of the command, of the library around the parts and of the formats that are written, sorted. One that two
-/// of them report is worded alike in both, and stands here once.
+/// The codes of the command, of the library around the parts and of the output formats, sorted. A code that two of them
+/// report has the same words in both, and is here once.
 fn own_codes() -> &'static [Code] {
     static ALL: LazyLock<Vec<Code>> = LazyLock::new(|| {
         let mut all = [CODES, codes::LIBRARY, codes::FORMATS].concat();
@@ -159,7 +159,7 @@ fn entry(code: &Code) -> String {
     text
 }
 
-/// A text that is set in below a title.
+/// An indented text below a title.
 fn quote(text: &mut String, title: &str, content: &str) {
     let _ = writeln!(text, "{title}:");
     for line in content.trim_end().lines() {

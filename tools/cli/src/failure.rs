@@ -1,4 +1,4 @@
-//! How a command ends when it does not do what it was asked.
+//! Failures of a command and its exit status.
 
 use optc::text::nearest;
 use optc::{Diagnostic, Error};
@@ -27,7 +27,7 @@ impl Status {
     }
 }
 
-/// A status other than done, and what to say on the error stream.
+/// A status other than done, and the text for the error stream.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// A name in an option that does not exist; `advice` says which there are.
+    /// A name in an option that does not exist; `advice` lists the existing ones.
     pub(crate) fn unknown<'a>(
         option: &str,
         what: &str,
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A check that did not hold; its findings are already written.
+    /// A failed check whose findings are already written.
     pub(crate) fn check(text: impl Into<String>) -> Failure {
         Failure {
             status: Status::Refused,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// A refusal about something that is no program.
+    /// A refusal about a file that is not a program.
     pub(crate) fn about(file: &str, diag: Diagnostic) -> Failure {
         Error::about(file, diag).into()
     }
@@ -93,7 +93,7 @@ pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
     .note("this is a defect of optc, not of the input; please report it")
 }
 
-/// The option that a diagnostic is about, where it is not about the program.
+/// The option that a diagnostic is about; `None` if it is about the program.
 fn option_of(diag: &Diagnostic) -> Option<&'static str> {
     match diag.code.as_str() {
         "option-value" => Some("--pass"),
@@ -103,7 +103,7 @@ fn option_of(diag: &Diagnostic) -> Option<&'static str> {
     }
 }
 
-/// Whether an error of a pass is about an option and not about the program.
+/// Returns whether an error of a pass is about an option and not about the program.
 pub(crate) fn blames_option(error: &Error) -> bool {
     error
         .diagnostics

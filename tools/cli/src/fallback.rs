@@ -1,10 +1,9 @@
-//! The fallback of a model of which a part, or all, cannot be written: it goes out as it came in.
+//! The fallback for a model that cannot be written, in part or as a whole: it is written as it was read.
 //!
-//! A model that goes in and comes out in one format is written, and read back before it takes its place. Where a pass, the
-//! writer or the reader refuses an operation, the nodes that it came from are held as they are and the rest is folded
-//! again; where nothing is left to hold, and where the result moves more than the original, or as much with more
-//! transposes, the original goes out.
-//! A remark says so each time (`kept-as-read`).
+//! If input and output have the same format, the model is written and read back before it replaces the output. If a
+//! pass, the writer or the reader refuses an operation, the nodes of its origin are held unchanged and the rest is
+//! folded again. The original is written if there is nothing left to hold, if the result moves more than the original,
+//! or if it moves the same with more transposes. A remark (`kept-as-read`) reports each case.
 
 use crate::args::{Emit, RewriteArgs};
 use crate::codes;
@@ -18,10 +17,10 @@ use optc::{Compiler, Diagnostic, Error, Program, Severity, SizeTable, Stage, Sta
 use std::path::Path;
 use std::sync::Arc;
 
-/// The most rounds in which nodes are held before the whole model is kept.
+/// The most rounds of holding nodes. After these the whole model is kept.
 const MOST_ROUNDS: usize = 16;
 
-/// Codes of refusals that are about a form of the program, not about the program.
+/// Codes of refusals of a form of the program, not of the program itself.
 const ABOUT_FORMS: [&str; 9] = [
     "hlo-layout-inexpressible",
     "normalize-layout",
@@ -51,7 +50,7 @@ impl Run<'_> {
     }
 }
 
-/// True if a model may go out as it came in: it is in the format of the output, and nothing is asked about its fold.
+/// True if a model may be written as it was read: it is in the format of the output, and no option asks about its fold.
 pub(crate) fn applies(args: &RewriteArgs, emit: Emit) -> bool {
     let asked = args.explain.is_some()
         || args.certificate.is_some()
@@ -61,7 +60,7 @@ pub(crate) fn applies(args: &RewriteArgs, emit: Emit) -> bool {
     !asked && own.is_some() && own == inputs::format_of(args.input.as_deref(), &args.compile)
 }
 
-/// The one program of the input after the passes, and the model that it is written as.
+/// The one program of the input after the passes, and the model as it is written.
 pub(crate) fn written(
     compiler: &mut Compiler,
     input: Input,
@@ -102,8 +101,7 @@ pub(crate) fn written(
     }
 }
 
-/// The input, which is read again where it is a file: a model has its weights, and they are not held beside those that
-/// are written.
+/// The input. A file is read again if needed, so that its weights are not held beside those that are written.
 struct Source<'a> {
     path: &'a Path,
     input: Option<Input>,
@@ -130,7 +128,7 @@ fn refused(failed: Vec<Error>) -> Failure {
     }
 }
 
-/// Writes what became of a program, and reads it back.
+/// Writes the program after the passes, and reads it back.
 fn attempt(
     compiler: &Compiler,
     (mut parts, errors): (Vec<Part>, Vec<Error>),
@@ -166,7 +164,7 @@ fn worse(
     let after = moved(&counted(written.again.as_ref().unwrap_or(&part.after)));
     let mut before = moved(&counted(&part.before));
     if before < after || model::has_opaque(&part.before, compiler.registry()) {
-        // Operators that stay whole hide what they move.
+        // Operators that stay whole hide the bytes that they move.
         let input = source.take(streams)?;
         let reader = model::reader(compiler, run.pass());
         let stats = counted(&input.program(&reader, run.from())?);
@@ -184,7 +182,7 @@ fn worse(
     Ok((before < after).then(|| Diagnostic::error(codes::WRITTEN_INVALID, message)))
 }
 
-/// The bytes that a program moves, copies and expands, then the number of its transposes.
+/// The bytes that a program moves, copies and expands, and the number of its transposes.
 fn moved(stats: &Stats) -> (u64, u64) {
     let all = [stats.movement_bytes, stats.copy_bytes, stats.expand_bytes];
     let bytes = all.into_iter().fold(0, u64::saturating_add);
@@ -197,7 +195,7 @@ fn is_about_forms(error: &Error) -> bool {
     wrong.all(|d| ABOUT_FORMS.contains(&d.code.as_str()))
 }
 
-/// Holds the nodes that an error is about; nothing where it names none that is not held already.
+/// Holds the nodes that an error is about; `None` if the error names no node that is not held already.
 fn hold(compiler: &mut Compiler, error: &Error) -> Option<Diagnostic> {
     let about = error.diagnostics.iter().flat_map(|d| &d.origin);
     let new: Vec<Arc<str>> = about
@@ -211,7 +209,7 @@ fn hold(compiler: &mut Compiler, error: &Error) -> Option<Diagnostic> {
     Some(reasoned(remark, error))
 }
 
-/// A remark with the first reason for it.
+/// A remark with its first reason.
 fn reasoned(remark: Diagnostic, error: &Error) -> Diagnostic {
     let mut reasons = error.diagnostics.iter();
     match reasons.find(|d| d.severity == Severity::Error) {
@@ -220,7 +218,7 @@ fn reasoned(remark: Diagnostic, error: &Error) -> Diagnostic {
     }
 }
 
-/// The model as it came in.
+/// The model as it was read.
 fn as_read(
     compiler: &mut Compiler,
     input: Input,
@@ -271,7 +269,7 @@ mod tests {
 
     const REFUSED: Code = Code::input("normalize-layout", "", "", "");
 
-    /// Refuses programs with a hyperbolic tangent, and says where it came from if it is told to.
+    /// Refuses programs with a hyperbolic tangent, and states its origin if asked to.
     struct RefuseTanh {
         code: Code,
         says_where: bool,

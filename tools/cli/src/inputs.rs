@@ -1,4 +1,4 @@
-//! From paths and options to programs, pipelines and contexts.
+//! Converts paths and options to programs, pipelines and contexts.
 
 use crate::args::CompileArgs;
 use crate::boundary;
@@ -15,11 +15,12 @@ use optc::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The bytes of an input and how messages call it.
+/// The bytes of an input and its name in messages.
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    /// The folder that data beside it lies in; the name need not be its path, which may be no text.
+    /// The folder of data beside it. It is kept apart, since the name need not be the path, which may not be valid
+    /// text.
     folder: PathBuf,
 }
 
@@ -47,7 +48,7 @@ impl Input {
         program
     }
 
-    /// The one program it holds.
+    /// The only program in it.
     pub(crate) fn program(
         &self,
         compiler: &Compiler,
@@ -58,7 +59,7 @@ impl Input {
         read.remove(0).map(|program| self.placed(program))
     }
 
-    /// The programs it holds, apart where `// -----` stands between them.
+    /// The programs in it, separated by `// -----`.
     pub(crate) fn programs(
         &self,
         compiler: &Compiler,
@@ -72,7 +73,7 @@ impl Input {
     }
 }
 
-/// The format of an input, as `--from`, its extension and, where that leaves it open, its text tell; an input stream is not
+/// The format of an input by `--from`, by its extension, or, if that is ambiguous, by its text. An input stream is not
 /// looked at.
 pub(crate) fn format_of(path: Option<&Path>, args: &CompileArgs) -> Option<Format> {
     if let Some(name) = args.from.as_deref() {
@@ -90,7 +91,7 @@ fn format(from: Option<&str>) -> Option<Format> {
     from.and_then(Format::named)
 }
 
-/// The compiler that the options ask for; its pins are found for each program by [`context`].
+/// The compiler with the options. [`context`] resolves the pins for each program.
 pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
     let mut compiler = Compiler::new();
     compiler.target = args
@@ -104,7 +105,7 @@ pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
     Ok(compiler)
 }
 
-/// The pipeline that the options ask for; without `--pass` it is `own`.
+/// The pipeline of the options; `own` without `--pass`.
 pub(crate) fn stages(
     compiler: &Compiler,
     args: &CompileArgs,
@@ -127,7 +128,7 @@ pub(crate) fn stages(
     Ok(stages)
 }
 
-/// `--rules` and `--max-live` are short for the option of this name of all passes that have one.
+/// Sets the option of this name in all passes that have it, for the short forms `--rules` and `--max-live`.
 fn set_option(stages: &mut [Stage], name: &str, value: &str, wanted: &str) -> Result<(), Failure> {
     let mut found = false;
     for stage in stages {
@@ -143,7 +144,7 @@ fn set_option(stages: &mut [Stage], name: &str, value: &str, wanted: &str) -> Re
     }
 }
 
-/// What the passes work with for one program.
+/// The context of the passes for one program.
 pub(crate) fn context(
     compiler: &Compiler,
     program: &Program,
@@ -173,7 +174,7 @@ pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
     Ok(bindings)
 }
 
-/// Every name that `--bind` gives a size is one of an unknown size in some of these programs.
+/// Checks that every name with a size by `--bind` is the name of an unknown size in one of these programs.
 pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Result<(), Failure> {
     let Some(first) = programs.first() else {
         return Ok(());
@@ -194,7 +195,7 @@ pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Resu
     Err(Failure::unknown("--bind", "size", name, known, &advice))
 }
 
-/// Reads numbers apart by commas; brackets around them are allowed.
+/// Reads numbers separated by commas; brackets around them are allowed.
 pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Vec<T>, Failure> {
     let inner = text.trim();
     let inner = inner
@@ -209,7 +210,7 @@ pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Ve
     all.ok_or_else(|| Failure::usage(format!("found {what} `{text}`, wanted numbers and commas")))
 }
 
-/// The folder of a program's data is this one instead of its own.
+/// Sets the folder of a program's data to this one.
 pub(crate) fn set_data(program: &mut Program, folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else {
         return Ok(());
@@ -224,8 +225,7 @@ pub(crate) fn set_data(program: &mut Program, folder: Option<&Path>) -> Result<(
     Ok(())
 }
 
-/// Where the weights of a program come from: its folder, and where asked for invented numbers for
-/// files that are absent.
+/// The source of a program's weights: its folder, and on request made-up numbers for absent files.
 pub(crate) fn weights(program: &Program, invent: bool) -> Box<dyn DataSource> {
     let folder = FolderSource::new(program.folder.clone());
     if invent {
@@ -238,7 +238,7 @@ pub(crate) fn weights(program: &Program, invent: bool) -> Box<dyn DataSource> {
     }
 }
 
-/// The name of the function to run: the one asked for, else `main`, else the first.
+/// The name of the function to run: the requested one, else `main`, else the first.
 pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String, Failure> {
     let Some(asked) = asked else {
         let entry = program.entry().map(|f| f.name.to_string());

@@ -1,4 +1,4 @@
-//! `optc layout`: one layout at a time.
+//! `optc layout`: answers questions about one layout.
 
 use crate::args::{Color, LayoutArgs, LayoutCommand, Notation};
 use crate::codes;
@@ -22,7 +22,7 @@ pub(crate) struct TensorText {
     pub(crate) layout: Layout,
 }
 
-/// `optc layout`: one arm a subcommand, each a question to the layout algebra and a line of answer.
+/// `optc layout`: each subcommand is one arm that asks the layout algebra a question and prints a line.
 pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &args.command {
         LayoutCommand::Index { tensor, index } => {
@@ -93,7 +93,7 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
     Ok(Status::Done)
 }
 
-/// Reads a tensor; what is wrong with it is shown with a caret.
+/// Reads a tensor; a mistake is shown with a caret.
 pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
     let tensor = notation::parse_tensor(text).map_err(|e| syntax(text, e))?;
     Ok(TensorText {
@@ -124,7 +124,7 @@ fn syntax(text: &str, e: notation::TextError) -> Failure {
     })
 }
 
-/// A layout as CuTe's modes: written so, or a tensor's.
+/// A layout as CuTe's modes, from CuTe's text or from a tensor type.
 fn modes(text: &str) -> Result<CuteLayout, Failure> {
     if let Some(start) = notation::cute_modes(text) {
         let read = CuteLayout::parse(&text[start..]);
@@ -137,7 +137,7 @@ fn modes(text: &str) -> Result<CuteLayout, Failure> {
     CuteLayout::from_layout(&tensor.layout).map_err(|e| not_written(text, &e))
 }
 
-/// The text of a result of the algebra, or why there is none.
+/// The text of a result of the algebra, or of the reason why there is none.
 fn algebra(
     of: &CuteLayout,
     what: &str,
@@ -232,7 +232,7 @@ fn view(
     })
 }
 
-/// The chain of maps between two layouts: the first word, then a line a step.
+/// The chain of maps between two layouts: the first word, then a line per step.
 fn deduced(input: &str, output: &str) -> Result<String, Failure> {
     let (operand, result) = (parse(input)?.layout, parse(output)?.layout);
     let maps = match layout::deduce(&operand, &result) {
@@ -258,7 +258,7 @@ fn deduced(input: &str, output: &str) -> Result<String, Failure> {
     })
 }
 
-/// Adds a reshape, and joins it with one before it.
+/// Adds a reshape, joined with one before it.
 fn add_reshape(steps: &mut Vec<String>, from: &[u64], to: &[u64]) {
     if from == to {
         return;
@@ -282,7 +282,7 @@ fn explain(text: &str) -> Result<String, Failure> {
     ))
 }
 
-/// One line a question: what is asked of the last element, and of the transposed tensor.
+/// Times the questions, one line each: about the last element, and about the transposed tensor.
 fn bench(text: &str) -> Result<String, Failure> {
     let layout = parse(text)?.layout;
     let shape = layout.shape();
@@ -308,7 +308,7 @@ fn bench(text: &str) -> Result<String, Failure> {
     Ok(lines.map(line).concat())
 }
 
-/// The kernels of a conversion, what it takes, and what a copy that reads and writes as many bytes takes.
+/// The kernels of a conversion, its time, and the time of a copy that reads and writes the same number of bytes.
 fn bench_conversion(from: &str, to: &str, threads: usize) -> Result<String, Failure> {
     let refused = |message: String| refuse(from, codes::LAYOUT_CONVERSION, message);
     let (source, target) = (parse(from)?.layout, parse(to)?.layout);

@@ -1,8 +1,9 @@
-//! The `optc` command as a library: the same arguments, run in this process with streams of the
-//! caller, which is how file tests execute their `RUN:` lines.
+//! The `optc` command as a library: it takes the same arguments and runs in this process with the caller's streams.
+//! File tests run their `RUN:` lines in this way.
 //!
-//! `transform.rs` runs passes. `model.rs` writes models and reads them back; `fallback.rs` keeps nodes that cannot be written, or the original.
-//! `terminal.rs` shows what a terminal alone gets (progress, colours) and is started by `main`: commands run in a test write the same bytes everywhere.
+//! `transform.rs` runs passes. `model.rs` writes models and reads them back; `fallback.rs` keeps nodes that cannot be
+//! written, or the original. `terminal.rs` shows progress and colours on a terminal. Only `main` starts it, so commands
+//! run in a test write the same bytes everywhere.
 
 mod args;
 mod bench;
@@ -51,13 +52,13 @@ pub use failure::Status;
 pub use manual::manual;
 pub use streams::Streams;
 
-/// Runs the command with these arguments, the program's name first, and gives its exit status:
-/// 0 done, 1 the input was refused or a check failed, 2 wrong usage.
+/// Runs the command with these arguments, the program's name first, and returns its exit status: 0 done, 1 the input
+/// was refused or a check failed, 2 wrong usage.
 ///
-/// The output is flushed. A write to it that fails is `io-write`, status 1; a reader that closed its
-/// end of a pipe is no failure: the rest of the output is left out and the status is what it would be.
+/// The output is flushed. A failed write to it is `io-write`, status 1. A reader that closed its end of a pipe is not a
+/// failure: the rest of the output is dropped and the status is unchanged.
 ///
-/// Nothing panics out of it: a defect of the compiler is reported as `internal-error`, status 1.
+/// No panic leaves this function: a defect of the compiler is reported as `internal-error`, status 1.
 pub fn run_command<I, T>(args: I, streams: &mut Streams<'_>) -> u8
 where
     I: IntoIterator<Item = T>,
@@ -80,7 +81,7 @@ where
     }
 }
 
-/// Reads the arguments and does what they ask for.
+/// Reads the arguments and executes them.
 fn answer<I, T>(args: I, streams: &mut Streams<'_>) -> u8
 where
     I: IntoIterator<Item = T>,
@@ -123,7 +124,7 @@ fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     }
 }
 
-/// Help and version go to the output and are no error; everything else is wrong usage.
+/// Prints help and version to the output, which is not an error; everything else is wrong usage.
 fn explain_usage(error: &clap::Error, streams: &mut Streams<'_>) -> u8 {
     let text = error.render().to_string();
     if error.use_stderr() {

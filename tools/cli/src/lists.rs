@@ -19,7 +19,7 @@ pub(crate) fn passes(compiler: &Compiler, streams: &mut Streams<'_>) {
     }
 }
 
-/// The rules of each pass that has some, a user's among them, each with its equation.
+/// The rules of each pass that has rules, user rules included, each with its equation.
 pub(crate) fn rules(compiler: &Compiler, streams: &mut Streams<'_>) {
     for pass in compiler.passes().iter() {
         let rules = pass.list_rules();

@@ -1,4 +1,4 @@
-//! Logging of the process: quiet unless `OPTC_LOG` or `-v` asks for it.
+//! Logging of the process, which is off unless `OPTC_LOG` or `-v` turns it on.
 
 use crate::terminal;
 use tracing::Level;
@@ -22,7 +22,7 @@ pub fn start(args: impl IntoIterator<Item = String>) {
         .without_time()
         .with_writer(std::io::stderr)
         .with_filter(filter);
-    // A second start in the same process keeps the first one's subscriber.
+    // A second start in the same process keeps the subscriber of the first.
     let _ = tracing_subscriber::registry().with(layer).try_init();
 }
 

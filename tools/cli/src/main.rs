@@ -1,15 +1,15 @@
-//! The `optc` command: hands the arguments and the standard streams to the library.
+//! The `optc` command: passes the arguments and the standard streams to the library.
 
 use optc_cli::{Streams, run_command};
 use std::io::{BufWriter, stderr, stdin, stdout};
 use std::process::ExitCode;
 
-/// A fold makes and drops many short lists on two threads.
+/// The allocator: a fold allocates and frees many short lists on two threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Options are text; a path need not be.
+    // Options are valid text; a path need not be.
     let args = || std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     optc_cli::logging::start(args());
     optc_cli::terminal::start(args());

@@ -1,4 +1,4 @@
-//! The reference of the command line, made from its definition.
+//! The reference of the command line, generated from its definition.
 
 use crate::args::Cli;
 use clap::{Command, CommandFactory};

@@ -1,5 +1,5 @@
-//! A model in and a model out: what a format is compiled for where nothing is asked, the model's bytes, a summary of what
-//! became of it, and a test of its numbers before anything is written.
+//! Models as input and output: the default target of a format, the model's bytes, a summary of the changes, and a test
+//! of the model's numbers before anything is written.
 
 use crate::args::{Emit, RewriteArgs};
 use crate::codes;
@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an output holds.
+/// The contents of an output.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
@@ -30,13 +30,13 @@ pub(crate) struct Written {
     pub(crate) files: Vec<String>,
     /// The warnings of the writer, as text.
     pub(crate) warnings: String,
-    /// The program that it reads back as, where it was read.
+    /// The program that was read back from it, if it was.
     pub(crate) again: Option<Program>,
-    /// The figures of the original, counted as the result is, where operators that stay whole hide it.
+    /// The figures of the original, counted as for the result, if operators that stay whole would hide them.
     pub(crate) before: Option<Stats>,
 }
 
-/// The format of models that an output is in; nothing for other outputs.
+/// The model format of an output; `None` for other outputs.
 pub(crate) fn format_of(emit: Emit) -> Option<Format> {
     match emit {
         Emit::Onnx => Some(Format::Onnx),
@@ -53,8 +53,8 @@ pub(crate) fn format_of(emit: Emit) -> Option<Format> {
     }
 }
 
-/// The pipeline of a command that names no pass: the default one where a model goes in and a model of the same format
-/// comes out, else none.
+/// The pipeline of a command that names no pass: the default one if input and output are models of the same format,
+/// else none.
 pub(crate) fn pipeline(args: &RewriteArgs, emit: Emit) -> &'static str {
     let Some(own) = format_of(emit).filter(|_| args.compile.pass.is_none()) else {
         return "";
@@ -63,7 +63,7 @@ pub(crate) fn pipeline(args: &RewriteArgs, emit: Emit) -> &'static str {
     if from == Some(own) { "default" } else { "" }
 }
 
-/// Which operators stay as they are: all where no pass runs, so that the model is the same.
+/// The operators that stay whole: all if no pass runs, so that the model is unchanged.
 pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
     match (emit, stages.is_empty()) {
         (Emit::Onnx, true) => optc::onnx::Whole::All,
@@ -72,10 +72,10 @@ pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
     }
 }
 
-/// Makes a program one without layouts.
+/// The pass that makes a program one without layouts.
 const LAST: &str = "normalize-layouts";
 
-/// A pipeline whose programs are written without layouts ends with the pass that makes them so.
+/// Appends the pass that removes layouts to a pipeline whose output is written without layouts.
 pub(crate) fn finish(
     compiler: &Compiler,
     emit: Emit,
@@ -88,14 +88,14 @@ pub(crate) fn finish(
     Ok(())
 }
 
-/// Whether the last pass makes a program one without layouts.
+/// Returns whether the last pass makes a program one without layouts.
 pub(crate) fn ends_without_layouts(stages: &[Stage]) -> bool {
     let last = stages.last().map(|stage| stage.pass.info().name);
     last == Some(LAST)
 }
 
-/// What a command that names no pass runs last on HLO text without tiles. XLA assigns the layouts of that by itself, so that
-/// it is folded into dimension numbers, and has no layouts but those of its entry.
+/// The last pass of a command that names no pass, for HLO text without tiles. XLA assigns the layouts of such text
+/// itself, so layouts are folded into dimension numbers; only the entry keeps layouts.
 pub(crate) fn unlaid(
     compiler: &Compiler,
     args: &RewriteArgs,
@@ -109,7 +109,7 @@ pub(crate) fn unlaid(
     }
 }
 
-/// What is written may refer to data in files, which must outlive it.
+/// Checks that data in files to which the output may refer is not overwritten by it.
 pub(crate) fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), Failure> {
     let Some(place) = output_place(output) else {
         return Ok(());
@@ -123,7 +123,7 @@ pub(crate) fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), F
             _ => None,
         })
         .collect();
-    // What lies in a model is written into the new one.
+    // Data inside a model is written into the new one.
     let refers = |file: &&str| emit != Emit::Onnx || !is_model(file);
     let found = files
         .into_iter()
@@ -142,8 +142,8 @@ fn is_model(file: &str) -> bool {
     Path::new(file).extension().is_some_and(|e| e == "onnx")
 }
 
-/// Files that the output refers to, which it finds in its own folder: links to those of the program where it is
-/// written elsewhere, copies where links cannot be. A file that is not there is left out.
+/// Puts files to which the output refers into its folder: links to those of the program if it is written elsewhere, or
+/// copies if links are impossible. An absent file is left out.
 pub(crate) fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(), Failure> {
     let folder = output.parent().unwrap_or_else(|| Path::new(""));
     let source = weights(&part.after, false);
@@ -152,7 +152,7 @@ pub(crate) fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(),
         if !from.exists() || output_place(&from) == output_place(&to) || to.exists() {
             continue;
         }
-        // What lies outside of the folder, or is no file, is refused here.
+        // A path that leaves the folder, or is not a file, is refused here.
         if let Err(error) = source.read(file, 0, 0, DType::UI8) {
             let diag = optc::onnx::unread(file, &error.to_string());
             return Err(Failure::about(&part.before.name, diag));
@@ -202,7 +202,7 @@ pub(crate) fn emitted(part: &Part, emit: Emit, pass: Option<&str>) -> Result<Wri
 fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
     let options = optc::onnx::Options {
         fused: part.cx.target.name == "onnxruntime",
-        // Without passes the operators are those that came in.
+        // Without passes the operators are those of the input.
         pixel_shuffles: pass != Some(""),
     };
     let emitted = optc::onnx::emit_for(&part.after.module, options, &elements(part));
@@ -214,7 +214,7 @@ fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
     })
 }
 
-/// A compiler that reads a model as its count is taken: by the operations of its operators, unless no pass ran.
+/// The compiler that reads a model for counting: operators are read as operations, unless no pass ran.
 pub(crate) fn reader(compiler: &Compiler, pass: Option<&str>) -> Compiler {
     let mut reader = compiler.clone();
     reader.held_nodes.clear();
@@ -225,10 +225,11 @@ pub(crate) fn reader(compiler: &Compiler, pass: Option<&str>) -> Compiler {
     reader
 }
 
-/// The program that a written model reads back as.
+/// The program that is read back from a written model.
 ///
 /// # Errors
-/// It is refused, contradicts what it declares itself, or has another interface than the original (`written-invalid`).
+/// The reader refuses the model, or the model contradicts its own declarations or has another interface than the
+/// original (`written-invalid`).
 pub(crate) fn read_back(
     compiler: &Compiler,
     part: &Part,
@@ -268,8 +269,8 @@ pub(crate) fn read_back(
     }
 }
 
-/// The first difference between the arguments and results of a written model and those of the original. An argument is as open as it was;
-/// of a result more may be known.
+/// The first difference between the arguments and results of a written model and those of the original. An argument
+/// must be as open as it was; more may be known of a result.
 fn other_interface(before: &Program, after: &Program) -> Option<String> {
     let (a, b) = (before.entry()?, after.entry()?);
     let named = before.format == Format::Onnx;
@@ -301,7 +302,8 @@ fn other_interface(before: &Program, after: &Program) -> Option<String> {
     None
 }
 
-/// True if a value of the original may have become one of this type; of what is `given` nothing more is known.
+/// True if a value of the original may have become one of this type. For a `given` value, an argument, no more may be
+/// known than before.
 fn fits(wanted: &Type, found: &Type, given: bool) -> bool {
     let (Some(wanted), Some(found)) = (wanted.as_tensor(), found.as_tensor()) else {
         return wanted.as_tensor().is_some() == found.as_tensor().is_some();
@@ -317,7 +319,7 @@ fn fits(wanted: &Type, found: &Type, given: bool) -> bool {
         && dims.into_iter().all(fit)
 }
 
-/// Runs the original and what was written on seeded inputs and edge values; they must give the same numbers.
+/// Runs the original and the written model on seeded inputs and edge values; they must return the same numbers.
 pub(crate) fn check(
     compiler: &Compiler,
     part: &Part,
@@ -332,7 +334,7 @@ pub(crate) fn check(
     };
     let name = output.display().to_string();
     let mut reader = compiler.clone();
-    // An operator that stays whole is compared with nothing else than itself.
+    // An operator that stays whole could only be compared with itself.
     if !has_opaque(&part.before, compiler.registry()) {
         reader.whole_operators = optc::onnx::Whole::None;
     }
@@ -361,7 +363,7 @@ pub(crate) fn check(
     if kept && let Some((before, after)) = in_operations(compiler, part, (&name, format), written) {
         let modules = (&before.module, &after.module);
         let done = equivalent(modules.0, modules.1, registry, &*original, &data, &options);
-        // A program that random inputs cannot run is compared as it stands.
+        // A program that cannot be run on random inputs is compared as it is.
         if !matches!(done, Err(NotEquivalent::Run { .. })) {
             return done.map_err(|error| verify::refusal(&error, &before, &after, &options.names));
         }
@@ -371,8 +373,8 @@ pub(crate) fn check(
     done.map_err(|error| verify::refusal(&error, &part.before, &again, &options.names))
 }
 
-/// The original and what was written with operations in the place of operators that stay whole; nothing where the file of the
-/// original is none that can be read again.
+/// The original and the written model with operations in place of operators that stay whole; `None` if the file of the
+/// original cannot be read again.
 fn in_operations(
     compiler: &Compiler,
     part: &Part,
@@ -393,7 +395,7 @@ pub(crate) fn has_opaque(program: &Program, registry: &Registry) -> bool {
     })
 }
 
-/// What became of a program, in figures.
+/// The changes to a program, in figures.
 struct Summary<'a> {
     part: &'a Part,
     output: String,
@@ -403,15 +405,15 @@ struct Summary<'a> {
     checked: bool,
 }
 
-/// How many conversions a summary names.
+/// The most conversions that a summary names.
 const NAMED: usize = 5;
 
-/// What became of a program that was written as a model: lines, or JSON.
+/// The summary of a program that was written as a model: lines, or JSON.
 pub(crate) fn summary(part: &Part, output: &Path, written: &Written, args: &RewriteArgs) -> String {
     let (checked, as_json) = (args.check, args.json);
     let sizes = SizeTable::new(&part.cx.bindings);
     let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
-    // What operators do besides, such as reading an operand transposed, is in the model alone.
+    // Further work of operators, such as reading an operand transposed, is only in the model.
     let after = of(written.again.as_ref().unwrap_or(&part.after));
     let summary = Summary {
         part,
@@ -433,7 +435,7 @@ fn megabytes(bytes: u64) -> String {
 }
 
 impl Summary<'_> {
-    /// The conversions that stay at run time, the largest first: bytes, and the remark about each.
+    /// The conversions that remain at run time, the largest first: bytes, and the remark about each.
     fn left(&self) -> Vec<(u64, &Diagnostic)> {
         let stays = |d: &&Diagnostic| d.code.as_str() == "conversion-stays";
         let remarks = self.part.cx.remarks.iter().filter(stays);
@@ -446,7 +448,7 @@ impl Summary<'_> {
         left
     }
 
-    /// The remarks about what goes out as it came in.
+    /// The remarks about parts that are written as they were read.
     fn kept(&self) -> impl Iterator<Item = &Diagnostic> {
         let remarks = self.part.cx.remarks.iter();
         remarks.filter(|d| d.code == codes::KEPT_AS_READ)

@@ -1,4 +1,4 @@
-//! One module of an input and what became of it.
+//! One module of an input and its result.
 
 use optc::passes::Timing;
 use optc::{Module, PassContext, Program};
@@ -10,7 +10,7 @@ pub(crate) struct Part {
     /// The context the passes ran in, with their remarks and reports.
     pub(crate) cx: PassContext,
     pub(crate) timings: Vec<Timing>,
-    /// What `view-fold` started from, where a certificate is asked for.
+    /// The input of `view-fold`, if a certificate is requested.
     pub(crate) canonical: Option<Module>,
 }
 

@@ -1,4 +1,4 @@
-//! `optc [--pass=P[,P…]] IN`: reads a program, runs passes, writes what it became.
+//! `optc [--pass=P[,P…]] IN`: reads a program, runs passes, and writes the result.
 
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
@@ -21,7 +21,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What a run of the command came to, for file tests.
+/// The result of a run of the command, for file tests.
 pub(crate) struct Rewritten {
     pub(crate) status: Status,
     pub(crate) parts: Vec<Part>,
@@ -98,7 +98,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     } else if !errors.is_empty() {
         return Err(refused(&parts, errors, (emit, stage), args, streams));
     }
-    // A model has its weights; they are not held beside those that are written.
+    // The weights of the input model are freed, so that they are not held beside those that are written.
     drop(input);
     write_all(&compiler, &parts, (emit, stage), args, None, streams)?;
     Ok(Rewritten {
@@ -107,8 +107,8 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     })
 }
 
-/// The failure of an input that is refused, or parts of it. What became of the other parts goes to standard
-/// output; a file is not written, so that it holds the whole or what it held before.
+/// The failure of an input that is refused, or of which parts are. The results for the other parts go to standard
+/// output. A file is not written, so that it holds either everything or its old contents.
 fn refused(
     parts: &[Part],
     errors: Vec<Error>,
@@ -133,7 +133,7 @@ fn refused(
     Failure::check(text)
 }
 
-/// What is said of a model, or tested, wants one that is written to a file.
+/// Checks that a model is written to a file if its summary or its test is requested.
 fn check_summary(args: &RewriteArgs, emit: Emit) -> Result<(), Failure> {
     let to_file = output_file(args).is_some();
     let asked = [("--check", args.check), ("--json", args.json)];
@@ -147,13 +147,13 @@ fn check_summary(args: &RewriteArgs, emit: Emit) -> Result<(), Failure> {
     }
 }
 
-/// The file that the program is written to; nothing for standard output.
+/// The file to which the program is written; `None` for standard output.
 fn output_file(args: &RewriteArgs) -> Option<&Path> {
     args.output.as_deref().filter(|p| *p != Path::new("-"))
 }
 
-/// No two outputs may be one file: one of them would be lost. The input may be among them, since all
-/// of it is read before anything is written.
+/// Checks that no two outputs are the same file, since one of them would be lost. The input may be among them, since
+/// all of it is read before anything is written.
 fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
     let others = [args.certificate.as_deref(), args.reproducer.as_deref()];
     let paths: Vec<&Path> = output_file(args)
@@ -166,7 +166,7 @@ fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
     })
 }
 
-/// The output's format: the one asked for, else the one that the output's extension tells.
+/// The output's format: the requested one, else the one of the output's extension.
 fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     let emit = format_of(args)?;
     let other = [
@@ -201,7 +201,7 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     })
 }
 
-/// Which states a picture shows: those asked for, else both where passes run.
+/// The states that a picture shows: the requested ones, else both if passes run.
 fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStage, Failure> {
     match args.emit_stage {
         Some(_) if !emit.is_picture() => Err(Failure::usage(
@@ -213,7 +213,7 @@ fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStag
     }
 }
 
-/// Asks the passes that can explain what they do to keep their reasons, and to weigh what this might have been.
+/// Tells the passes that can explain a value to keep their reasons, and to weigh the alternatives.
 fn explaining(stages: &mut [Stage], name: &str) {
     let explains = |stage: &&mut Stage| {
         let options = stage.pass.info().options;
@@ -225,7 +225,7 @@ fn explaining(stages: &mut [Stage], name: &str) {
     }
 }
 
-/// Warnings always, remarks and times where they were asked for.
+/// Prints warnings, and remarks and times if they are requested.
 fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
     let said = part.before.diagnostics.iter().chain(&part.cx.remarks);
     let wanted = said.filter(|d| d.severity != Severity::Remark || args.remarks.is_some());
@@ -351,7 +351,7 @@ fn summed_up(args: &RewriteArgs, emit: Emit) -> bool {
     args.json || args.check || !model::pipeline(args, emit).is_empty()
 }
 
-/// How a value of the result came to its form.
+/// The history of a value's form in the result.
 fn explain(parts: &[Part], value: &str) -> Result<String, Failure> {
     let explain = |p: &Part| {
         let report = p.cx.reports.get::<FoldReport>()?;
@@ -400,8 +400,8 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
     }
 }
 
-/// The programs in the format of the output; several graphs and several JSON values stand one
-/// after another, several pictures are one.
+/// The programs in the format of the output. Several graphs and several JSON values follow one another; several
+/// pictures become one.
 fn emitted(
     parts: &[Part],
     (emit, stage): (Emit, EmitStage),
@@ -421,7 +421,7 @@ fn emitted(
     })
 }
 
-/// The programs in a format that is text.
+/// The programs in a text format.
 fn texts(
     parts: &[Part],
     (emit, stage): (Emit, EmitStage),
@@ -455,7 +455,7 @@ fn texts(
             }
             joined(texts, "// -----\n")
         }
-        // A model is no text; it is written elsewhere.
+        // A model is not text and is written elsewhere.
         Emit::Onnx => String::new(),
         Emit::Pallas => {
             let mut texts = Vec::with_capacity(parts.len());
@@ -486,7 +486,7 @@ fn texts(
     })
 }
 
-/// Texts one after another; a single one, which may be long, as it is.
+/// Joins texts; a single text, which may be long, is moved.
 fn joined(mut texts: Vec<String>, between: &str) -> String {
     match texts.len() {
         1 => texts.swap_remove(0),
@@ -496,7 +496,7 @@ fn joined(mut texts: Vec<String>, between: &str) -> String {
 
 type Painter = fn(&str, &[State<'_>], &Registry) -> String;
 
-/// One picture of the programs in the states that are asked for.
+/// One picture of the programs in the requested states.
 fn picture(paint: Painter, parts: &[&Part], stage: EmitStage, pass: Option<&str>) -> String {
     let Some(first) = parts.first() else {
         return paint("", &[], &Registry::empty());

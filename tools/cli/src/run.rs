@@ -1,4 +1,4 @@
-//! `optc run`: a program on inputs from an `.npz` file.
+//! `optc run`: runs a program on inputs from an `.npz` file.
 
 use crate::args::{Exec, RunArgs};
 use crate::codes;
@@ -63,8 +63,8 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     Ok(Status::Done)
 }
 
-/// Decides the memory of a program, if nobody has, and prepares a function of it for inputs of these sizes; weights that
-/// are not there are made up where that is asked for.
+/// Decides the memory of a program, if that is not done yet, and prepares a function of it for inputs of these sizes.
+/// Missing weights are made up on request.
 pub(crate) fn prepare(
     compiler: &Compiler,
     program: &mut Program,
@@ -91,7 +91,7 @@ pub(crate) fn prepare(
     Ok(made.map_err(|diag| program.error(vec![*diag]))?)
 }
 
-/// The inputs of a function; none without a file.
+/// The inputs of a function; empty without a file.
 pub(crate) fn read_values(
     program: &Program,
     func: &str,
@@ -110,7 +110,7 @@ pub(crate) fn read_values(
     Ok(values)
 }
 
-/// Adds what arguments are that no input is given for.
+/// Adds the defaults of arguments without an input.
 fn defaults(
     program: &Program,
     func: &Func,
@@ -173,7 +173,7 @@ fn read_archive(
     };
     let file = File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-    // An archive is read from its end; what cannot be is read whole first.
+    // An archive is read from its end; a stream that cannot seek is read whole first.
     let read = match is_file {
         true => npz::read_inputs(BufReader::new(file), func, bindings),
         false => npz::read_inputs(Cursor::new(read_file(path)?), func, bindings),

@@ -1,7 +1,7 @@
-//! Half-written files are removed when the process is told to end.
+//! Removes half-written files if a signal ends the process.
 
-/// Starts to wait for the signals that end a process: files that are being written are removed, then it ends as it would.
-/// A signal that the process was started to ignore, as `nohup` does, stays ignored.
+/// Starts to wait for the signals that end a process. At a signal, files that are being written are removed, and the
+/// process ends as it would have. A signal that the process was started to ignore, as `nohup` does, stays ignored.
 pub fn start() {
     #[cfg(unix)]
     unix::start();
@@ -25,13 +25,13 @@ mod unix {
             for signal in signals.forever() {
                 optc::remove_drafts();
                 crate::terminal::finish();
-                // It comes back where the signal cannot be sent again, and the next one is tried.
+                // The call returns if the signal cannot be raised again; then the next one is tried.
                 let _ = emulate_default_handler(signal);
             }
         });
     }
 
-    /// The signals that a process ignores, bit n for signal n + 1, by its status as Linux has it; elsewhere none.
+    /// The ignored signals of a process, bit n for signal n + 1, from its status file on Linux; none on other systems.
     pub(super) fn ignored(status: &str) -> u64 {
         let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
         mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

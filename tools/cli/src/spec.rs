@@ -1,11 +1,15 @@
 //! `optc spec`: runs conformance vectors.
 //!
-//! A file holds `{"kind": …, "vectors": […]}`. The kinds are `tensor_index` (the position of an
-//! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`
-//! for tensors of every notation, and `linear_index`, `linear_maps`, `byte_size`, `bitcast` and
-//! `layout_text` for XLA's shapes, and `hlo_modules` (what HLO text says, instruction by
-//! instruction), and `blockspec`, `program_ids` and `tpu_block_legality` (which slices of an array the
-//! programs of a grid see, what they write, which blocks a TPU takes). A kind may also be named by the words that describe it.
+//! A file holds `{"kind": …, "vectors": […]}`. The kinds are:
+//!
+//! - for tensors of every notation `tensor_index` (the position of an element and the size of the buffer),
+//!   `tensor_maps` (the whole buffer), `layout_equal` and `view`;
+//! - for XLA's shapes `linear_index`, `linear_maps`, `byte_size`, `bitcast` and `layout_text`;
+//! - `hlo_modules` (the contents of HLO text, instruction by instruction);
+//! - `blockspec`, `program_ids` and `tpu_block_legality` (the slices of an array that the programs of a grid see, the
+//!   cells that they write, and the blocks that a TPU takes).
+//!
+//! A kind may also be named by the words that describe it.
 
 mod blocks;
 mod hlo;
@@ -22,10 +26,10 @@ use optc::{Diagnostic, read_text};
 use serde_json::Value as Json;
 use std::path::Path;
 
-/// Runs one vector: what is expected and what was found.
+/// Runs one vector; returns the expected and the found result.
 type Runner = fn(&Json) -> Result<(Json, Json), String>;
 
-/// The kinds, each with other words for it.
+/// The kinds, each with alternative words for it.
 const KINDS: [(&str, &str, Runner); 13] = [
     ("tensor_index", "", tensor_index),
     ("tensor_maps", "", tensor_maps),
@@ -58,7 +62,7 @@ const KINDS: [(&str, &str, Runner); 13] = [
     ),
 ];
 
-/// The runner of a kind. Words before a colon name it, what follows explains it.
+/// The runner of a kind. The words before a colon are its name, the rest is an explanation.
 fn runner(kind: &str) -> Option<Runner> {
     let name = kind.split(':').next().unwrap_or(kind);
     let named = |(known, words, _): &&(&str, &str, Runner)| {
@@ -131,7 +135,7 @@ fn judge(run: Runner, vector: &Json) -> Result<(), String> {
     }
 }
 
-/// The layout written under this key; a refusal in one line.
+/// The layout under this key; a refusal is one line.
 fn layout(vector: &Json, key: &str) -> Result<Layout, String> {
     let text = vector.get(key).and_then(Json::as_str);
     let text = text.ok_or_else(|| format!("the vector has no text `{key}`"))?;
@@ -182,8 +186,7 @@ fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
     compare_memory(&layout(vector, "text")?, field(vector, "memory")?)
 }
 
-/// The row-major number of the element at each position, -1 for padding; each element must also be
-/// found at its position.
+/// The row-major number of the element at each position, -1 for padding. The position of each element is checked, too.
 fn compare_memory(layout: &Layout, expected: Json) -> Result<(Json, Json), String> {
     let wanted = expected.as_array().map_or(0, Vec::len);
     let size = usize::try_from(layout.positions()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! `optc stats`: operations and the bytes they move.
+//! `optc stats`: counts operations and the bytes that they move.
 
 use crate::args::{CompileArgs, StatsArgs};
 use crate::codes;
@@ -19,19 +19,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Grows when a key of the JSON changes its meaning.
+/// The version of the JSON; it grows if a key changes its meaning.
 pub(crate) const SCHEMA: u64 = 1;
 
-/// The figures of one program, before and after passes when there are any.
+/// The figures of one program, before and after passes if there are any.
 struct Measured {
     before: Option<Stats>,
     after: Stats,
     reports: Reports,
-    /// What its memory comes to, where that is planned.
+    /// The use of memory, if memory is planned.
     memory: Option<MemoryUse>,
-    /// The sizes that the names of the program have in the figures.
+    /// The sizes of the program's names in the figures.
     bound: IndexMap<Arc<str>, u64>,
-    /// Modelled times, where asked for.
+    /// Modelled times, if requested.
     estimates: Option<Estimates>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn object(stats: &Stats, bound: &IndexMap<Arc<str>, u64>) -> Map<Stri
     map
 }
 
-/// The figures in bytes as polynomials, `null` where there is none.
+/// The figures in bytes as polynomials, `null` if there is none.
 fn polynomials(all: &Polynomials) -> Json {
     let text = |(name, size): (&str, Option<&Size>)| (name.to_owned(), polynomial(size));
     Json::Object(all.fields().into_iter().map(text).collect())
@@ -287,7 +287,7 @@ fn figures_of(measured: &Measured) -> String {
     text
 }
 
-/// Two columns of figures, and what the fold says of itself.
+/// Two columns of figures, and the fold's own report.
 pub(crate) fn figures(
     before: &Stats,
     after: &Stats,
@@ -298,8 +298,7 @@ pub(crate) fn figures(
     two_columns(&mut text, ["before", "after"], before, after);
     symbols(&mut text, &[before, after], bound);
     if let Some(fold) = fold {
-        // The figures above are of the program as it is written; what the target forces on its layouts
-        // is in these.
+        // The figures above are of the program as it is written; these include the conversions that the target forces.
         let _ = writeln!(
             text,
             "{:<24} {:>16} {:>16}",
@@ -318,7 +317,7 @@ pub(crate) fn figures(
     text
 }
 
-/// The sizes that names have in the figures, and the figures in bytes as polynomials.
+/// The sizes of names in the figures, and the figures in bytes as polynomials.
 pub(crate) fn symbols(text: &mut String, columns: &[&Stats], bound: &IndexMap<Arc<str>, u64>) {
     if bound.is_empty() {
         return;

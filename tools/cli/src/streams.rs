@@ -5,11 +5,11 @@ use std::io::{self, ErrorKind, Read, Write};
 
 /// Standard input, output and error of one command.
 pub struct Streams<'a> {
-    /// Read where the input is `-`.
+    /// The input stream, read for the input `-`.
     pub input: &'a mut dyn Read,
     /// Results.
     pub output: &'a mut dyn Write,
-    /// Diagnostics, remarks and everything else that is no result.
+    /// Diagnostics, remarks and everything else that is not a result.
     pub errors: &'a mut dyn Write,
 }
 
@@ -20,12 +20,12 @@ impl std::fmt::Debug for Streams<'_> {
 }
 
 impl Streams<'_> {
-    /// Writes a result. What fails is told at the end of the command.
+    /// Writes a result. A failed write is reported at the end of the command.
     pub fn print(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// Writes a result that is no text.
+    /// Writes a result that is not text.
     pub fn bytes(&mut self, bytes: &[u8]) {
         let _ = terminal::aside(|| self.output.write_all(bytes));
     }
@@ -50,8 +50,7 @@ impl Streams<'_> {
     }
 }
 
-/// An output that remembers the first failure of a write, for the end of the command; nothing is
-/// written after it.
+/// An output that remembers the first failed write for the end of the command; nothing is written after it.
 pub(crate) struct Watched<'a> {
     output: &'a mut dyn Write,
     failed: Option<io::Error>,
@@ -65,8 +64,8 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Writes what is held back, and says whether everything arrived. A reader that went away, as
-    /// `head` does when it has seen enough, is no failure.
+    /// Flushes the output and returns whether everything arrived. A reader that closed the stream early, as `head`
+    /// does, is not a failure.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let _ = self.flush();
         match self.failed {
@@ -75,7 +74,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Does something with the output, unless that failed before.
+    /// Runs an action on the output, unless the output failed before.
     fn attempt<T>(
         &mut self,
         done: T,

@@ -1,4 +1,4 @@
-//! `optc targets`: the built-in targets, explained.
+//! `optc targets`: explains the built-in targets.
 
 use crate::args::TargetsArgs;
 use crate::failure::{Failure, Status};
@@ -63,7 +63,7 @@ fn explain(target: &Target) -> String {
     text
 }
 
-/// The generation, and all that there are.
+/// The generation, and all existing ones.
 fn generations(target: &Target) -> String {
     let base = target.name.split(':').next().unwrap_or("");
     let all = target.generations.iter().map(|g| format!("{base}:{g}"));
@@ -78,7 +78,7 @@ fn generations(target: &Target) -> String {
     }
 }
 
-/// The tiles that values lie in, where the target has tiles.
+/// The tiles of values, if the target has tiles.
 fn formats(target: &Target) -> String {
     if target.formats.is_empty() {
         return String::new();
@@ -100,7 +100,7 @@ fn memory(level: &MemoryLevel) -> String {
     )
 }
 
-/// How fast a unit computes, where its file says so.
+/// The rates of a unit, if its file states them.
 fn rates(unit: &Unit) -> Option<String> {
     let rates = unit.rates.iter();
     let rates: Vec<String> = rates

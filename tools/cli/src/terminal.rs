@@ -1,16 +1,16 @@
-//! What is shown on a terminal alone: a progress line, and colours.
+//! Output for terminals: a progress line, and colours.
 //!
-//! Nothing is, unless [`start`] found that the error stream of the process is a terminal. Commands
-//! that run inside another program, as file tests do, write the same bytes everywhere.
+//! It is off unless [`start`] found that the error stream of the process is a terminal. Commands that run inside
+//! another program, as in file tests, write the same bytes everywhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A command that ends within this time shows no progress line.
+/// The time after which a command shows a progress line.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// How often the line moves.
+/// The interval at which the line moves.
 const TICK: Duration = Duration::from_millis(120);
 
 static TERMINAL: OnceLock<Terminal> = OnceLock::new();
@@ -20,19 +20,19 @@ struct Terminal {
     colours: bool,
 }
 
-/// Looks at the error stream of the process: on a terminal commands show what they do, unless
-/// `--quiet` or `-v` is among the arguments, and colour differences, unless `NO_COLOR` is set.
+/// Examines the error stream of the process. On a terminal commands show their progress, unless `--quiet` or `-v` is
+/// among the arguments, and colour differences, unless `NO_COLOR` is set.
 pub fn start(args: impl IntoIterator<Item = String>) {
     let is_terminal = std::io::stderr().is_terminal();
     let progress = (is_terminal && !is_quiet(args)).then(line);
-    // A second start in the same process keeps what the first one found.
+    // A second start in the same process keeps the result of the first.
     let _ = TERMINAL.set(Terminal {
         progress,
         colours: takes_colours(),
     });
 }
 
-/// Whether the error stream of the process is a terminal, and `NO_COLOR` not set.
+/// Returns whether the error stream of the process is a terminal and `NO_COLOR` is not set.
 pub(crate) fn takes_colours() -> bool {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     std::io::stderr().is_terminal() && !no_colour
@@ -52,7 +52,7 @@ fn line() -> ProgressBar {
     bar
 }
 
-/// Whether the arguments ask for no progress line; a log would be torn by one.
+/// Returns whether the arguments turn the progress line off. It would also break up a log.
 fn is_quiet(args: impl IntoIterator<Item = String>) -> bool {
     let short = |arg: &str, letters: &str| {
         let rest = arg.strip_prefix('-').filter(|r| !r.is_empty());
@@ -67,14 +67,14 @@ fn progress() -> Option<&'static ProgressBar> {
     TERMINAL.get()?.progress.as_ref()
 }
 
-/// Shows what is being done; `text` is called where there is a terminal alone.
+/// Shows the current activity; `text` is only called on a terminal.
 pub(crate) fn doing(text: impl FnOnce() -> String) {
     if let Some(bar) = progress() {
         bar.set_message(text());
     }
 }
 
-/// Writes while the progress line is away.
+/// Writes while the progress line is hidden.
 pub(crate) fn aside<T>(write: impl FnOnce() -> T) -> T {
     match progress() {
         Some(bar) => bar.suspend(write),
@@ -82,19 +82,19 @@ pub(crate) fn aside<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Takes the progress line away for good.
+/// Removes the progress line for good.
 pub fn finish() {
     if let Some(bar) = progress() {
         bar.finish_and_clear();
     }
 }
 
-/// Whether the error stream takes colours.
+/// Returns whether the error stream takes colours.
 pub(crate) fn colours() -> bool {
     TERMINAL.get().is_some_and(|t| t.colours)
 }
 
-/// A unified diff in colours: what is new green, what is gone red, places blue.
+/// A unified diff in colours: new lines green, removed lines red, places blue.
 pub(crate) fn coloured(diff: &str) -> String {
     let paint = |line: &str| {
         let (text, end) = match line.strip_suffix('\n') {

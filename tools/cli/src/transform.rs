@@ -1,4 +1,4 @@
-//! Passes on the programs of an input.
+//! Runs passes on the programs of an input.
 
 use crate::args::{Emit, RewriteArgs};
 use crate::dump::Dump;
@@ -101,7 +101,7 @@ fn run_one(
     compiler.run_passes(program, std::slice::from_ref(stage), cx, hooks)
 }
 
-/// Writes the program and the command that failed on it, where the user asked for that.
+/// Writes the program and the command that failed on it, if the user requested it.
 fn with_reproducer(
     diag: Diagnostic,
     before: &Program,

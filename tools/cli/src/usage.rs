@@ -1,4 +1,4 @@
-//! What a command line that makes no sense was likely meant to be.
+//! Suggestions for command lines with wrong usage.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -8,7 +8,7 @@ use optc::text::nearest;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The error with a tip, where a word too many was likely meant as the value of an option or as a command.
+/// Adds a tip to the error, if a superfluous word was likely meant as the value of an option or as a command.
 pub(crate) fn with_tip(mut error: clap::Error, args: &[OsString], root: &Command) -> clap::Error {
     if let Some(tip) = near_value(&error) {
         let near = ContextValue::String(tip);
@@ -28,7 +28,7 @@ pub(crate) fn with_tip(mut error: clap::Error, args: &[OsString], root: &Command
     error
 }
 
-/// The possible value nearest to one that is none, where the parser has not found one.
+/// The possible value nearest to a wrong one, if the parser has not found one.
 fn near_value(error: &clap::Error) -> Option<String> {
     if error.get(ContextKind::SuggestedValue).is_some() {
         return None;
@@ -42,7 +42,7 @@ fn near_value(error: &clap::Error) -> Option<String> {
     nearest(found, known.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// What is wrong where the program to read does not exist, and its name was likely meant as something else.
+/// The message for a program file that does not exist, if its name was likely meant as something else.
 pub(crate) fn absent_input(input: &Path, args: &[OsString], root: &Command) -> Option<String> {
     if input == Path::new("-") || input.exists() {
         return None;
@@ -53,7 +53,7 @@ pub(crate) fn absent_input(input: &Path, args: &[OsString], root: &Command) -> O
     Some(format!("found no file `{name}`: {tip}"))
 }
 
-/// An option that takes its value after `=` alone, and stands before a word that fits.
+/// An option that takes its value only after `=`, in front of a word that fits.
 fn loose_value(args: &[OsString], root: &Command, fits: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = args.iter().filter_map(|a| a.to_str()).collect();
     let command = subcommand_of(root, &words);
@@ -68,19 +68,19 @@ fn loose_value(args: &[OsString], root: &Command, fits: impl Fn(&str) -> bool) -
     Some(format!("the value stands after `=`: {option}={word}"))
 }
 
-/// Whether a word has the extension of a program.
+/// Returns whether a word has the extension of a program.
 fn is_file(word: &str) -> bool {
     let extension = Path::new(word).extension().and_then(|e| e.to_str());
     extension.is_some_and(|e| Format::NAMES.contains(&e))
 }
 
-/// The command whose arguments these are.
+/// The command of these arguments.
 fn subcommand_of<'c>(root: &'c Command, words: &[&str]) -> &'c Command {
     let found = words.iter().skip(1).find_map(|w| root.find_subcommand(w));
     found.unwrap_or(root)
 }
 
-/// The command that the first word was likely meant to be.
+/// The command that the first word likely means.
 fn mistyped_command(args: &[OsString], root: &Command) -> Option<String> {
     let word = args.get(1)?.to_str().filter(|w| !w.starts_with('-'))?;
     if Path::new(word).exists() {

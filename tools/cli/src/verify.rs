@@ -1,4 +1,4 @@
-//! `optc verify`: whether two programs compute the same, tested or certified.
+//! `optc verify`: tests or certifies that two programs compute the same.
 
 use crate::args::{VerifyArgs, VerifyOptions};
 use crate::certificate::CertificateFile;
@@ -48,7 +48,7 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
     Ok(Status::Done)
 }
 
-/// How messages call two programs: by their files, told apart where it is one file.
+/// The names of two programs in messages: their files, with a distinction if it is one file.
 pub(crate) fn names(a: &Program, b: &Program) -> [String; 2] {
     match a.name == b.name {
         true => [
@@ -100,7 +100,7 @@ fn test(
         .map_err(|error| refusal(&error, a, b, &options.names))
 }
 
-/// The failure of a comparison, at the program that it is about.
+/// The failure of a comparison, attributed to the program that it is about.
 pub(crate) fn refusal(
     error: &NotEquivalent,
     a: &Program,
@@ -134,8 +134,8 @@ pub(crate) fn refusal(
     }
 }
 
-/// Checks a certificate. One program is what the passes were given or what they gave; two are both. Says
-/// which files it has read, and for what.
+/// Checks a certificate. One program is the input or the output of the passes; two are both. Reports which files it has
+/// read, and as what.
 fn check_certificate(
     compiler: &Compiler,
     path: &Path,
@@ -176,7 +176,7 @@ fn check_certificate(
         &target,
     );
     checked.map_err(|diags| {
-        // What the target says is about the operations of the result, all else about the original's.
+        // Diagnostics of the target are about the operations of the result, all others about the original's.
         let (target, rest): (Vec<_>, Vec<_>) = diags
             .into_iter()
             .partition(|d| d.code.as_str().starts_with("target-"));
@@ -193,8 +193,8 @@ fn check_certificate(
     ))
 }
 
-/// The program is the one the certificate is about if the passes before `view-fold` make of it what
-/// the certificate says `view-fold` was given.
+/// Checks that the certificate is about the program: the passes before `view-fold` must turn the program into the
+/// certificate's input of `view-fold`.
 fn check_original(
     compiler: &Compiler,
     file: &CertificateFile,

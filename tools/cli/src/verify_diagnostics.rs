@@ -1,14 +1,14 @@
-//! `--verify-diagnostics`: compares what was said with the `expected-…` comments of the input.
+//! `--verify-diagnostics`: compares diagnostics with the `expected-…` comments of the input.
 //!
-//! `// expected-error@+1 {{text}}` wants an error on the next line whose code is `text` or whose
-//! message or notes contain it. The place is `@+N`, `@-N`, `@above`, `@below`, this line when left
-//! out, or `@unknown` for a diagnostic without a place. The severities are `error`, `warning`,
-//! `remark` and `note`. Every error and warning must be expected; remarks and notes may be.
+//! `// expected-error@+1 {{text}}` wants an error on the next line whose code is `text` or whose message or notes
+//! contain it. The place is `@+N`, `@-N`, `@above` or `@below`, or `@unknown` for a diagnostic without a place; the
+//! default is this line. The severities are `error`, `warning`, `remark` and `note`. Every error and warning must be
+//! expected; remarks and notes may be.
 
 use crate::part::{Part, line_column};
 use optc::{Diagnostic, Error, Severity};
 
-/// What a comment wants.
+/// The diagnostic that a comment wants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Expected {
     /// The line of the comment.
@@ -34,7 +34,7 @@ const KINDS: [(&str, Kind); 4] = [
     ("expected-note", Kind::Note),
 ];
 
-/// What was said, and where.
+/// A diagnostic and its place.
 struct Found {
     line: Option<usize>,
     kind: Kind,
@@ -43,7 +43,7 @@ struct Found {
     used: bool,
 }
 
-/// One line for each comment that nothing fits and each error and warning that no comment expects.
+/// One line for each comment without a matching diagnostic, and for each error and warning without a comment.
 pub(crate) fn check(name: &str, source: &str, parts: &[Part], errors: &[Error]) -> Vec<String> {
     let mut found = Vec::new();
     for part in parts {

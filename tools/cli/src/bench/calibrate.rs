@@ -1,5 +1,5 @@
-//! `optc bench --calibrate`: what the orders that a target's rows call free cost the kernels, as ratios to row-major ones in the
-//! same rounds, and the rows of `cpu` with what was measured.
+//! `optc bench --calibrate`: measures the cost for the kernels of the orders that a target's rows call free, as ratios
+//! to row-major orders in the same rounds, and writes the rows of `cpu` with the measured prices.
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, Status};
@@ -16,19 +16,19 @@ use std::path::Path;
 /// The target whose rows are those of the executor.
 const TARGET: &str = "cpu";
 
-/// A kernel with values in another order: `@` is where a type names it.
+/// A kernel with values in another order; `@` marks the types whose order changes.
 #[derive(Deserialize)]
 struct Case {
     family: String,
-    /// What lies otherwise.
+    /// The values that lie in the other order.
     name: String,
-    /// The port whose price it is of, where the row has one.
+    /// The port whose price the case measures, if the row has one.
     #[serde(default)]
     port: Option<PricedPort>,
-    /// Of which operations the row has it.
+    /// The operations for which the row has the price.
     #[serde(default)]
     when: Option<When>,
-    /// Whether it is of what is in several runs, and not of what is innermost.
+    /// True if the price is for values in several runs, not for the innermost dimension.
     #[serde(default)]
     several_runs: bool,
     text: String,
@@ -48,25 +48,26 @@ fn cases() -> Vec<Case> {
     toml::from_str::<Cases>(CASES).map_or_else(|_| Vec::new(), |cases| cases.case)
 }
 
-/// A price that is no more than noise: of a conversion's two.
+/// The largest price that counts as noise, in units of a conversion's read and write.
 const NOTHING: f64 = 0.1;
 
-/// A port, and the operations of a row, that have a price, of several runs or not.
+/// A port and operations of a row that have a price, and whether the price is for several runs.
 type Priced = (PricedPort, Option<When>, bool);
 
-/// What was found of a family.
+/// The measurements of a family.
 #[derive(Default)]
 struct Found {
     ratios: Vec<String>,
-    /// Of what the row has a price of: per case, what the kernel takes longer, in reads or writes of the port by a conversion.
+    /// For each priced port and each case: the extra time of the kernel, in units of a conversion's reads or writes of
+    /// the port.
     prices: IndexMap<Priced, Vec<f64>>,
-    /// Whether all cases have kernels of their own.
+    /// True if all cases have kernels of their own.
     kernel: bool,
 }
 
 impl Found {
-    /// The price of a port as a factor of its bytes, the mean of its cases: 0 where these are as fast on the whole, but for what
-    /// cannot be told from nothing.
+    /// The price of a port as a factor of its bytes: the mean of its cases, or 0 if the mean is not distinguishable
+    /// from 0.
     fn factor(&self, of: Priced) -> Option<f64> {
         let prices = self.prices.get(&of)?;
         let n = u32::try_from(prices.len()).ok().filter(|&n| n != 0)?;
@@ -181,7 +182,7 @@ impl Timed {
         })
     }
 
-    /// Seconds of a processor, and the kernel that took most of them.
+    /// Processor seconds, and the kernel that took most of them.
     fn run(&mut self) -> Result<(f64, &'static str), Failure> {
         let (_, profile) = self
             .executable
@@ -194,7 +195,7 @@ impl Timed {
 }
 
 impl Case {
-    /// A function that converts what is at a port from the other order to the row-major one.
+    /// A function that converts the value at a port from the other order to the row-major one.
     fn conversion(&self, port: PricedPort) -> String {
         let operation = self.text.trim_end().lines().last().unwrap_or_default();
         let types = operation.rsplit_once(" : (").map_or("", |(_, types)| types);
@@ -207,7 +208,7 @@ impl Case {
         let ty = ty
             .and_then(|ty| ty.split_once('@'))
             .map_or("", |(ty, _)| ty);
-        // Which of the orders it has: types before it may have others.
+        // The number of the order among the case's orders: types before this one may have others.
         let before = types
             .split(ty)
             .next()
@@ -222,7 +223,7 @@ impl Case {
         )
     }
 
-    /// The function, row-major or with the other orders.
+    /// The function, row-major or in the other orders.
     fn program(&self, other: bool) -> String {
         let mut body = String::new();
         for (i, part) in self.text.trim_end().split('@').enumerate() {
@@ -259,7 +260,7 @@ impl Case {
     }
 }
 
-/// A layout in braces, of an order or as it is.
+/// A layout in braces, given as an order or as fields.
 fn layout(order: &str) -> String {
     match order.contains('=') {
         true => format!("{{{order}}}"),
@@ -267,7 +268,8 @@ fn layout(order: &str) -> String {
     }
 }
 
-/// The port and the operations that a line of a target's file has a price of: in a table of its own, or as an alternative's.
+/// The port and the operations for which a line of a target's file states a price, in a table of its own or in an
+/// alternative.
 fn priced_in(line: &str) -> Option<Priced> {
     #[derive(Deserialize)]
     struct Line {
@@ -288,7 +290,7 @@ fn priced_in(line: &str) -> Option<Priced> {
     Some((table.port, table.when, !table.several_runs.is_empty()))
 }
 
-/// The file of the target with what was measured in its rows.
+/// The file of the target with the measured prices in its rows.
 fn calibrated(families: &IndexMap<&str, Found>) -> String {
     let mut text = String::new();
     let mut in_row = false;

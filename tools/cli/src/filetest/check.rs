@@ -1,4 +1,4 @@
-//! `CHECK`, `CHECK-NEXT` and `CHECK-NOT`: what the lines of an output hold, in order.
+//! `CHECK`, `CHECK-NEXT` and `CHECK-NOT`: checks of the lines of an output, in order.
 
 /// One check.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Not,
 }
 
-/// Whether a line holds a text; white space compares as one blank.
+/// Returns whether a line contains a text; white space compares as one blank.
 pub(super) fn holds(line: &str, text: &str) -> bool {
     blanks(line).contains(&blanks(text))
 }
@@ -32,7 +32,7 @@ pub(super) fn run(checks: &[Check], output: &str) -> Vec<String> {
     let text = lines.join("\n");
     let mut faults = Vec::new();
     let mut absent: Vec<&Check> = Vec::new();
-    // Where the last match ends; `None` before the first one.
+    // The end of the last match; `None` before the first one.
     let mut last: Option<usize> = None;
     for check in checks {
         let start = last.unwrap_or(0);
@@ -67,7 +67,7 @@ pub(super) fn run(checks: &[Check], output: &str) -> Vec<String> {
     faults
 }
 
-/// Where a text stands in the line that starts at byte `start`.
+/// The position of a text in the line that starts at byte `start`.
 fn find_in_line(text: &str, start: usize, wanted: &str) -> Option<usize> {
     let line = text[start..].lines().next().unwrap_or("");
     line.find(wanted).map(|i| start + i)

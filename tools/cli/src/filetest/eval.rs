@@ -7,16 +7,16 @@ use optc::Bindings;
 use optc::interp::{EquivalenceOptions, Fill, equivalent};
 use optc::{Func, Type};
 
-/// What differs between the module before and after, one line a function; nothing if they compute
-/// the same on random inputs and on edge values. Weights whose files are absent are invented. A private
-/// function that is there no more, or takes or gives other types, is compared in what called it.
+/// The differences between the module before and after, one line per function; empty if they compute the same on random
+/// inputs and on edge values. Weights whose files are absent are made up. A private function that no longer exists, or
+/// whose boundary has other types, is compared as a part of its callers.
 pub(super) fn compare(part: &Part, evaluation: Evaluation) -> Vec<String> {
     let (a, b) = (&part.before, &part.after);
     let data = (weights(a, true), weights(b, true));
     let mut faults = Vec::new();
     for func in &a.module.funcs {
         let private = func.attrs.str("sym_visibility") == Some("private");
-        // What is gone or has another boundary is run by those that stay.
+        // A removed function, or one with another boundary, is run by its callers.
         if private && !b.module.funcs.iter().any(|f| same_boundary(f, func)) {
             continue;
         }
@@ -38,7 +38,7 @@ pub(super) fn compare(part: &Part, evaluation: Evaluation) -> Vec<String> {
     faults
 }
 
-/// Whether two functions have one name, and arguments and results of the same sizes and elements.
+/// Returns whether two functions have the same name, and arguments and results of the same sizes and element types.
 fn same_boundary(a: &Func, b: &Func) -> bool {
     let ports = |func: &Func| -> Vec<Type> {
         let all = func.args.iter().chain(&func.results).map(|&v| func.ty(v));

@@ -3,32 +3,32 @@
 use super::check::{Check, Kind};
 use crate::condition::Condition;
 
-/// How many random inputs a module is computed on unless the header says it.
+/// The default number of random inputs on which a module is evaluated.
 const SEEDS: u64 = 2;
 
-/// On what a module is computed, besides edge values.
+/// The inputs on which a module is evaluated, besides edge values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Evaluation {
-    /// How many random inputs.
+    /// The number of random inputs.
     pub(super) seeds: u64,
-    /// Not on infinities and NaN.
+    /// True if infinities and NaN are left out.
     pub(super) finite: bool,
 }
 
-/// What the comments of a file ask for.
+/// The requests in the comments of a file.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// The commands, cut into words.
+    /// The commands, split into words.
     pub(super) runs: Vec<Vec<String>>,
     /// The wanted exit status.
     pub(super) status: Option<u8>,
-    /// What to compute the modules on; `None` when evaluation is off.
+    /// The inputs for the evaluation; `None` if evaluation is off.
     pub(super) evaluation: Option<Evaluation>,
     pub(super) stats: Vec<Condition>,
     pub(super) checks: Vec<Check>,
-    /// Texts that the error stream must hold.
+    /// Texts that must be in the error stream.
     pub(super) errors: Vec<String>,
-    /// What cannot be read.
+    /// Comments that cannot be read.
     pub(super) faults: Vec<String>,
 }
 
@@ -127,10 +127,10 @@ fn evaluation(value: &str) -> Result<Option<Evaluation>, String> {
     }
 }
 
-/// Cuts a command into words as a shell does: quotes keep blanks, `\` the next character.
+/// Splits a command into words as a shell does: quotes keep blanks, `\` escapes the next character.
 ///
 /// # Errors
-/// What is wrong, in words: a quote that is not closed, a pipe, another command than `optc`.
+/// The defect in words: an unclosed quote, a pipe, a command other than `optc`.
 pub fn command(text: &str) -> Result<Vec<String>, String> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

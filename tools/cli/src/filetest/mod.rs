@@ -1,4 +1,4 @@
-//! File tests: a program with the commands to run on it and what must hold, in its comments.
+//! File tests: programs with commands and checks in their comments.
 //!
 //! | header | meaning |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `// CHECK-NOT: TEXT` | what is between the matches around it does not |
 //! | `// STDERR: TEXT` | a line of the error stream does |
 //!
-//! White space compares as one blank. Every module is computed by both oracles, before and after:
-//! on logical tensors and on the buffers that its layouts describe.
+//! White space compares as one blank. Every module is evaluated by both oracles, before and after the passes: on
+//! logical tensors and on the buffers that its layouts describe.
 
 mod check;
 mod eval;
@@ -34,29 +34,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What running one file came to.
+/// The result of running one file.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What the commands wrote to the output.
+    /// The output of the commands.
     pub output: String,
-    /// What they wrote to the error stream.
+    /// The error stream of the commands.
     pub errors: String,
     /// The exit status of the last command.
     pub status: u8,
     /// The unified diff of the canonical text before and after the passes.
     pub diff: String,
-    /// What the passes remarked, each with its code.
+    /// The remarks of the passes, each with its code.
     pub remarks: Vec<String>,
-    /// The figures before and after the passes, over all modules of the file; `None` when no
-    /// command ran passes.
+    /// The figures before and after the passes, over all modules of the file; `None` if no command ran passes.
     pub stats: Option<(Stats, Stats)>,
-    /// What does not hold; empty when the test passed.
+    /// The failed checks; empty if the test passed.
     pub failures: Vec<String>,
 }
 
 impl Outcome {
-    /// The text that a snapshot holds: the diff, the remarks, what was moved before and after. For
-    /// commands that run no passes, their output.
+    /// The text of a snapshot: the diff, the remarks, and the moved bytes before and after. For commands that run no
+    /// passes, their output.
     #[must_use]
     pub fn snapshot(&self) -> String {
         let mut text = match &self.stats {
@@ -149,7 +148,7 @@ pub fn run(path: &Path) -> Outcome {
     outcome
 }
 
-/// The name of a temporary file; the file is removed in the end.
+/// The name of a temporary file, which is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -167,7 +166,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Most tests make no such file; those that do may add an extension.
+        // Most tests create no such file; the others may add an extension.
         let (Some(folder), Some(stem)) = (self.0.parent(), self.0.file_name()) else {
             return;
         };
@@ -180,7 +179,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs one command; its status and what it wrote go to the outcome, what it rewrote is returned.
+/// Runs one command. Its status and its output go to the outcome; the rewritten programs are returned.
 fn run_command(
     command: &[String],
     path: &Path,
@@ -236,7 +235,7 @@ fn run_command(
     parts
 }
 
-/// Adds what became of one module: diff, remarks, figures, and the evaluation.
+/// Adds the results for one module: diff, remarks, figures, and the evaluation.
 fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut Outcome) {
     let (before, after) = (part.before.text(), part.after.text());
     outcome
@@ -293,7 +292,7 @@ fn add(mut a: Stats, b: &Stats) -> Stats {
     a
 }
 
-/// Compares what the commands did with the header.
+/// Compares the results of the commands with the header.
 fn judge(header: &Header, figures: &Figures, outcome: &mut Outcome) {
     let wanted = header.status.unwrap_or(0);
     if outcome.status != wanted {

@@ -1,4 +1,4 @@
-//! Vectors about grids and blocks: slices, what programs write, what a TPU takes.
+//! Vectors about grids and blocks: slices, cells written by programs, blocks that a TPU takes.
 
 use super::kernel::evaluate;
 use super::{field, list};
@@ -11,7 +11,7 @@ const MAX_PROGRAMS: i64 = 1 << 22;
 /// The most cells of a matrix that programs write.
 const MAX_CELLS: i64 = 1 << 24;
 
-/// What Pallas's interpret mode leaves in a cell that no program writes.
+/// The value in Pallas's interpret mode of a cell that no program writes.
 const UNWRITTEN: i64 = i32::MIN as i64;
 
 /// The signed numbers under this key.
@@ -78,7 +78,7 @@ impl Affine {
     }
 }
 
-/// An array, how it is cut and which block each program sees.
+/// An array, its blocks, and the block that each program sees.
 struct Blocks {
     array: Vec<i64>,
     grid: Grid,
@@ -87,7 +87,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The inner error is the spec's own.
+    /// Reads the blocks of a vector. The inner error is that of the spec itself.
     fn read(vector: &Json) -> Result<Result<Blocks, BlockError>, String> {
         let array = signed(vector, "array_shape")?;
         let grid = Grid::new(signed(vector, "grid")?).map_err(|e| e.to_string())?;
@@ -136,7 +136,7 @@ impl Blocks {
     }
 }
 
-/// The words of the vectors for a spec that is refused.
+/// The vectors' words for a refused spec.
 fn config_error(error: &BlockError) -> Json {
     match error {
         BlockError::Rank { .. } => json!("block-rank-mismatch"),
@@ -146,7 +146,7 @@ fn config_error(error: &BlockError) -> Json {
     }
 }
 
-/// The slices of every program that is listed, and how many programs have none.
+/// The slices of every listed program, and the number of programs without any.
 pub(super) fn blockspec(vector: &Json) -> Result<(Json, Json), String> {
     let mut expected = serde_json::Map::new();
     let mut take = |key: &str| {
@@ -215,7 +215,7 @@ fn program(blocks: &Blocks, ids: &[i64]) -> Result<Json, String> {
     }
 }
 
-/// What is in an array after every program has written a number over its block.
+/// The contents of an array after every program has written a number over its block.
 pub(super) fn program_ids(vector: &Json) -> Result<(Json, Json), String> {
     let blocks = Blocks::read(vector)?.map_err(|e| e.to_string())?;
     let kernel = field(vector, "kernel")?;
@@ -252,7 +252,7 @@ fn fill(memory: &mut [i64], array: &[i64], slices: &[Slice], value: i64) {
     }
 }
 
-/// The cells as nested lists; where `expected` says that a cell is not written, it stands for it.
+/// The cells as nested lists. A cell that `expected` marks as not written is replaced by that mark.
 fn matrix(array: &[i64], cells: &mut impl Iterator<Item = i64>, expected: Option<&Json>) -> Json {
     let Some((&extent, rest)) = array.split_first() else {
         let unwritten = json!(UNWRITTEN);
@@ -268,7 +268,7 @@ fn matrix(array: &[i64], cells: &mut impl Iterator<Item = i64>, expected: Option
     Json::Array((0..rows).map(row).collect())
 }
 
-/// Whether a TPU takes a block.
+/// Checks whether a TPU takes a block.
 pub(super) fn tpu_block_legality(vector: &Json) -> Result<(Json, Json), String> {
     let array: Vec<i64> = list::<u32>(vector, "array_shape")?
         .ok_or("the vector has no `array_shape`")?

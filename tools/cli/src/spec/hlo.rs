@@ -1,10 +1,10 @@
-//! `optc spec` on vectors of HLO text: what a module says, instruction by instruction.
+//! `optc spec` on vectors of HLO text: the contents of a module, instruction by instruction.
 
 use optc::Severity;
 use optc::hlo::{PrintedComputation, PrintedInstruction, Strictness, parse, print, printed};
 use serde_json::{Map, Value as Json, json};
 
-/// The summary of `text`, or that it is refused; what was printed must read the same again.
+/// The summary of `text`, or its refusal. The printed module must have the same summary when it is read again.
 pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
     let text = vector.get("text").and_then(Json::as_str);
     let text = text.ok_or("the vector has no `text`")?;
@@ -35,7 +35,7 @@ pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
     Ok(differences(&expected, &found))
 }
 
-/// A list of named things as a map from their names: their order is free.
+/// A list of named items as a map by name, since their order is free.
 fn keyed(summary: &Json) -> Json {
     let name = |item: &Json| item.get("name").and_then(Json::as_str).map(str::to_owned);
     let mut computations = Map::new();
@@ -76,7 +76,7 @@ fn instruction(instruction: &PrintedInstruction) -> Json {
     })
 }
 
-/// The parts in which two maps of computations differ; two empty maps where they do not.
+/// The parts in which two maps of computations differ; two empty maps if they are equal.
 fn differences(expected: &Json, found: &Json) -> (Json, Json) {
     let part = |of: &Json, other: &Json| {
         let mut out = Map::new();

@@ -5,7 +5,7 @@ use optc::tile::block::Grid;
 /// The deepest nesting of parentheses that is read.
 const MAX_DEPTH: usize = 64;
 
-/// The number that the kernel `text` computes for a program; the arithmetic is Python's on `int32`.
+/// The number that the kernel `text` computes for a program, in Python's arithmetic on `int32`.
 pub(super) fn evaluate(text: &str, grid: &Grid, program: &[i64]) -> Result<i64, String> {
     if text == "show_program_ids" {
         let digits = program

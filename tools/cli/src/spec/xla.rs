@@ -4,14 +4,14 @@ use super::{compare_memory, field, list};
 use optc::layout::{Layout, ViewMap, XlaShape, is_view};
 use serde_json::{Value as Json, json};
 
-/// The shape written under this key.
+/// The shape under this key.
 fn shape(vector: &Json, key: &str) -> Result<XlaShape, String> {
     let text = vector.get(key).and_then(Json::as_str);
     let text = text.ok_or_else(|| format!("the vector has no text `{key}`"))?;
     XlaShape::parse(text).map_err(|e| format!("expected a shape, found `{text}`: {e}"))
 }
 
-/// The layout of the array written under this key.
+/// The layout of the array under this key.
 fn layout(vector: &Json, key: &str) -> Result<Layout, String> {
     let shape = shape(vector, key)?;
     let array = shape
@@ -68,7 +68,7 @@ pub(super) fn byte_size(vector: &Json) -> Result<(Json, Json), String> {
     })
 }
 
-/// Whether a reshape or transpose between two layouts moves nothing.
+/// Decides whether a reshape or transpose between two layouts moves nothing.
 pub(super) fn bitcast(vector: &Json) -> Result<(Json, Json), String> {
     let side = |key| layout(vector.get(key).unwrap_or(&Json::Null), "text");
     let (input, output) = (side("input")?, side("output")?);
@@ -81,7 +81,7 @@ pub(super) fn bitcast(vector: &Json) -> Result<(Json, Json), String> {
     Ok((field(vector, "expected")?, found.into()))
 }
 
-/// What a text is read as, printed; `null` where it is refused.
+/// The parsed text, printed again; `null` if it is refused.
 pub(super) fn layout_text(vector: &Json) -> Result<(Json, Json), String> {
     let text = field(vector, "text")?;
     let read = XlaShape::parse(text.as_str().unwrap_or_default());
