@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use std::fmt::Write;
 
-/// One format: which values it is for, and their tiles.
+/// One format: the values to which it applies, and their tiles.
 ///
-/// Exactly one of `rows`, `length`, `scalar` and `plain` is given; the first three say the rank.
+/// Exactly one of `rows`, `length`, `scalar` and `plain` is given; the first three determine the rank.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Format {
-    /// The generations that have it; all of the target's where left out.
+    /// The generations that have it; the default is all of the target's.
     #[serde(default)]
     pub generations: Option<Vec<String>>,
     /// Widths of an element in bits.
@@ -17,8 +17,8 @@ pub struct Format {
     /// The least second most minor extent.
     #[serde(default)]
     pub from_rows: u64,
-    /// Rank 2 and more: the least and the greatest number of rows of a tile, in elements. The second
-    /// most minor extent, rounded up to a power of two, is taken within these bounds.
+    /// Rank 2 and more: the least and the greatest number of rows of a tile, in elements. The number of rows is the
+    /// second most minor extent, rounded up to a power of two and clamped to these bounds.
     #[serde(default)]
     pub rows: Option<[u64; 2]>,
     /// With `rows`: elements of a row.
@@ -30,17 +30,17 @@ pub struct Format {
     /// Rank 0: the length of the tile, in elements.
     #[serde(default)]
     pub scalar: Option<u64>,
-    /// Values may lie without tiles as well, in any order. Where nothing is chosen, an innermost run of fewer
-    /// elements than this is padded up to it.
+    /// Values may also lie without tiles, in any order. By default, an innermost run with fewer elements than this is
+    /// padded up to this number.
     #[serde(default)]
     pub plain: Option<u64>,
-    /// The tiles inside of the tile, in the order of application.
+    /// The tiles inside the tile, in the order of application.
     #[serde(default)]
     pub then: Vec<Vec<u64>>,
 }
 
 impl Format {
-    /// What it is for and what it gives, in one line.
+    /// The values to which it applies and the tiles, in one line.
     #[must_use]
     pub fn describe(&self) -> String {
         let bits: Vec<String> = self.bits.iter().map(u32::to_string).collect();
@@ -81,7 +81,7 @@ impl Format {
         format!("{} bit, {rank}{only}: {tile}", bits.join(", "))
     }
 
-    /// What is wrong with it, in words.
+    /// The defect of the format, in words.
     pub(crate) fn fault(&self, known: &[String]) -> Option<String> {
         let kinds = [
             self.rows.is_some(),
@@ -112,7 +112,7 @@ impl Format {
         (!good).then(|| "wants sizes of at least 1, bounds that are powers of two".to_owned())
     }
 
-    /// Whether it is for values of this width and extents, major to minor in memory.
+    /// Returns whether it applies to values of this width and these extents, major to minor in memory.
     fn fits(&self, generation: &str, bits: u32, physical: &[u64]) -> bool {
         let rank = match physical.len() {
             0 => self.scalar.is_some(),
@@ -122,13 +122,13 @@ impl Format {
         rank && self.is_for(generation, bits)
     }
 
-    /// Whether it is for values of this width, whatever their extents.
+    /// Returns whether it applies to values of this width, whatever their extents.
     fn is_for(&self, generation: &str, bits: u32) -> bool {
         let listed = self.generations.as_ref();
         self.bits.contains(&bits) && listed.is_none_or(|list| list.iter().any(|g| g == generation))
     }
 
-    /// The tiles of a value that it fits.
+    /// The tiles of a value to which it applies.
     fn tiles(&self, physical: &[u64]) -> Vec<Vec<u64>> {
         let within = |n: u64, [least, most]: [u64; 2]| {
             let up = n.max(1).checked_next_power_of_two().unwrap_or(most);
@@ -143,8 +143,7 @@ impl Format {
     }
 }
 
-/// The tiles of a value: those of the first format that fits; none where no format does and the
-/// value lies untiled.
+/// The tiles of a value by the first format that applies; empty if no format applies and the value lies untiled.
 pub(crate) fn tiles(
     formats: &[Format],
     generation: &str,
@@ -155,13 +154,13 @@ pub(crate) fn tiles(
     found.map_or_else(Vec::new, |f| f.tiles(physical))
 }
 
-/// Where values of this width may lie without tiles, the elements that an innermost run is padded up to.
+/// The number of elements up to which an innermost run is padded; `None` if values of this width must lie in tiles.
 pub(crate) fn plain(formats: &[Format], generation: &str, bits: u32) -> Option<u64> {
     let mut found = formats.iter().filter(|f| f.is_for(generation, bits));
     found.find_map(|f| f.plain)
 }
 
-/// Tiles as XLA writes them, `T(8,128)(2,1)`.
+/// Tiles in XLA's text, `T(8,128)(2,1)`.
 #[must_use]
 pub fn tiles_text(tiles: &[Vec<u64>]) -> String {
     let mut out = String::new();

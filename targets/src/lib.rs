@@ -1,7 +1,7 @@
-//! Targets: which operation runs on which unit with which operand and result layouts.
+//! Targets: for each operation the unit that runs it, and the layouts of its operands and results.
 //!
-//! A target is a TOML file. Operations are named by their family (see
-//! `OpDecl::family`); a family without a row is a barrier: row-major in, row-major out.
+//! A target is a TOML file. It names operations by their family (see `OpDecl::family`). A family without a row is a
+//! barrier: row-major in, row-major out.
 //!
 //! ```toml
 //! name = "cpu"
@@ -65,12 +65,12 @@ struct Memory {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
-    /// What it does.
+    /// Its task.
     pub summary: String,
-    /// How fast it computes; where nothing is said, estimates leave its work out.
+    /// Its rates; estimates ignore the work of a unit without rates.
     #[serde(default)]
     pub rates: Rates,
-    /// Rows, columns and summed elements of a product that its work is rounded up to multiples of.
+    /// The blocks of a product: its rows, columns and summed elements are rounded up to multiples of these.
     #[serde(default)]
     pub block: Option<[NonZeroU64; 3]>,
 }
@@ -93,13 +93,13 @@ struct RowFile {
     slower: Vec<Slower>,
 }
 
-/// How the target writes the layouts it chooses.
+/// The style in which the target's chosen layouts are written.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
     /// `order = […]` alone where possible; row-major is written as no encoding.
     Order,
-    /// `block = "128C", order = […]` where the last dimension allows it.
+    /// `block = "128C", order = […]` if the last dimension allows it.
     Block,
 }
 
@@ -134,7 +134,7 @@ struct File {
     rows: Vec<Spanned<RowFile>>,
 }
 
-/// Whose rules the blocks of a tiled program keep.
+/// The rules that the blocks of a tiled program keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Blocks {
@@ -146,37 +146,38 @@ pub enum Blocks {
     Triton,
 }
 
-/// How the programs of a grid run.
+/// The order in which the programs of a grid run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Programs {
-    /// One after the other: what is on chip stays there for the next one.
+    /// One after the other; values on chip stay there for the next program.
     #[default]
     Sequential,
-    /// Many at the same time, each with a memory on chip of its own.
+    /// Many at the same time, each with on-chip memory of its own.
     Concurrent,
 }
 
-/// A target. Every unit that a family names exists; every parameter a rule needs is positive.
+/// A target. Every unit that a family names exists, and every parameter that a rule needs is positive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Its name, as `--target` and `hbir.target` give it.
+    /// Its name, as in `--target` and `hbir.target`.
     pub name: String,
     /// One line.
     pub summary: String,
-    /// How chosen layouts are written.
+    /// The style in which chosen layouts are written.
     pub style: Style,
     /// The block of [`Style::Block`], in elements.
     pub block: u64,
-    /// Whose rules the blocks of a tiled program keep, if it has some.
+    /// The rules that the blocks of a tiled program keep, if there are any.
     pub blocks: Option<Blocks>,
-    /// How the programs of a grid run.
+    /// The order in which the programs of a grid run.
     pub programs: Programs,
-    /// The programs of a grid that run at the same time, at most: more of them are no better. None where it is not said.
+    /// The most programs of a grid that run at the same time; more programs bring nothing. `None` if the file does not
+    /// state it.
     pub cores: Option<u64>,
-    /// The generations of the hardware, where formats or rows differ between them.
+    /// The generations of the hardware, if formats or rows differ between them.
     pub generations: Vec<String>,
-    /// The generation compiled for; empty where there are none.
+    /// The generation for which programs are compiled; empty if the target has none.
     pub generation: String,
     /// The tiles of values, first match first.
     pub formats: Vec<Format>,
@@ -186,16 +187,17 @@ pub struct Target {
     pub units: BTreeMap<String, Unit>,
     /// Rows by family, with the alternatives of this generation.
     pub families: BTreeMap<String, Row>,
-    /// The same with those of all generations.
+    /// Rows by family with the alternatives of all generations.
     rows: BTreeMap<String, Row>,
-    /// Whether products say by numbers which dimensions of row-major operands they run over; else matrices are multiplied.
+    /// True if products name the dimensions of row-major operands by number (as `dot_general` does). If false, they
+    /// multiply matrices.
     pub dimension_numbers: bool,
-    /// Whether programs are written in a format without layouts: a value in another order of digits is a tensor of other dimensions,
-    /// and a row takes orders only of operations that are themselves over them.
+    /// True if programs are written in a format without layouts. A value in another order of digits is then a tensor
+    /// with other dimensions, and a row takes an order only if the operation itself can be over these dimensions.
     pub row_major: bool,
 }
 
-/// Why a target file is refused.
+/// The reason why a target file is refused.
 #[derive(Debug, Error)]
 pub enum TargetError {
     /// No built-in target has this name.
@@ -213,26 +215,26 @@ pub enum TargetError {
         name: String,
         /// The generation asked for.
         generation: String,
-        /// Those it has.
+        /// The generations that it has.
         known: String,
     },
-    /// A format that says nothing definite.
+    /// A format with a defect.
     #[error("format {index} {fault}")]
     Format {
         /// Its number, from 1.
         index: usize,
-        /// What is wrong with it.
+        /// The defect.
         fault: String,
     },
     /// The file is not TOML of the right form.
     #[error("{}", .0.message())]
     Syntax(#[from] toml::de::Error),
-    /// Something is wrong at this place of the file, in bytes.
+    /// The error at this place of the file, in bytes.
     #[error("{error}")]
     At {
         /// The place.
         span: Range<usize>,
-        /// What is wrong.
+        /// The error.
         error: Box<TargetError>,
     },
     /// No operation is of the family.
@@ -241,12 +243,12 @@ pub enum TargetError {
         /// The family.
         family: String,
     },
-    /// A bandwidth that nothing has.
+    /// A bandwidth that is not a number above 0.
     #[error("memory `{memory}` has a bandwidth of {found}, wanted a number above 0")]
     Bandwidth {
         /// The level of memory.
         memory: String,
-        /// What the file says.
+        /// The value in the file.
         found: f64,
     },
     /// A row names a unit that does not exist.
@@ -262,7 +264,7 @@ pub enum TargetError {
     Row {
         /// The families that it is for.
         families: String,
-        /// What is wrong with it.
+        /// The defect.
         fault: String,
     },
     /// A family has two rows.
@@ -289,7 +291,7 @@ impl TargetError {
         }
     }
 
-    /// The family that no operation has, where that is what is wrong.
+    /// The unknown family, if the error is one.
     #[must_use]
     pub fn unknown_family(&self) -> Option<&str> {
         match self {
@@ -311,7 +313,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("xla", include_str!("../builtin/xla.toml")),
 ];
 
-/// The rule of families that have no row.
+/// The acceptance of families that have no row.
 pub const NO_ROW: Accept = Accept::RowMajor;
 
 impl Target {
@@ -324,7 +326,7 @@ impl Target {
     /// The built-in target of this name; a generation follows a colon, `tpu:v6e`.
     ///
     /// # Errors
-    /// There is none, or it has no such generation.
+    /// There is no such target, or it has no such generation.
     pub fn builtin(name: &str) -> Result<Target, TargetError> {
         let (base, generation) = match name.split_once(':') {
             Some((base, generation)) => (base, Some(generation)),
@@ -341,7 +343,7 @@ impl Target {
         }
     }
 
-    /// The same target at another generation, which its name then says.
+    /// The target at another generation, with this generation in its name.
     ///
     /// # Errors
     /// It has no such generation.
@@ -365,21 +367,20 @@ impl Target {
         Ok(self)
     }
 
-    /// The tiles that a value lies in by default: `bits` wide elements, extents major to minor in
-    /// memory. Without tiles it lies untiled.
+    /// The default tiles of a value with `bits` wide elements and extents major to minor in memory; empty for an
+    /// untiled value.
     #[must_use]
     pub fn tiles(&self, bits: u32, physical: &[u64]) -> Vec<Vec<u64>> {
         formats::tiles(&self.formats, &self.generation, bits, physical)
     }
 
-    /// The tiles of a value that fills them, of `bits` wide elements: the largest of the machine.
+    /// The tiles of a value with `bits` wide elements that fills them, which are the largest of the machine.
     #[must_use]
     pub fn full_tiles(&self, bits: u32) -> Vec<Vec<u64>> {
         self.tiles(bits, &[1 << 20, 1 << 20])
     }
 
-    /// Where values of this width may lie without tiles too: how many elements an innermost run has at least where
-    /// nothing is chosen.
+    /// The least length of the default innermost run, in elements; `None` if values of this width must lie in tiles.
     #[must_use]
     pub fn plain(&self, bits: u32) -> Option<u64> {
         formats::plain(&self.formats, &self.generation, bits)
@@ -394,8 +395,8 @@ impl Target {
             .map(|(_, text)| *text)
     }
 
-    /// The file of a built-in target, which reads back as that target; one of another generation than the
-    /// first has its name and its generation written into it.
+    /// The file of a built-in target, which reads back as that target. If the generation is not the first one, its name
+    /// and the generation are written into the file.
     #[must_use]
     pub fn file(name: &str) -> Option<String> {
         let target = Self::builtin(name).ok()?;
@@ -415,15 +416,15 @@ impl Target {
     /// Reads a target file.
     ///
     /// # Errors
-    /// Its syntax, a unit that is missing, a rule without its parameter, a bandwidth that is not above 0.
+    /// A syntax error, a missing unit, a rule without its parameter, or a bandwidth that is not above 0.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         Self::read(text, None)
     }
 
-    /// Reads a target file whose rows may speak of these families alone.
+    /// Reads a target file whose rows may only name these families.
     ///
     /// # Errors
-    /// As for [`Target::parse`]; a family that is not among these.
+    /// As for [`Target::parse`], or an unknown family.
     pub fn parse_with(text: &str, families: &[&str]) -> Result<Target, TargetError> {
         Self::read(text, Some(families))
     }
@@ -474,13 +475,13 @@ impl Target {
         })
     }
 
-    /// Whether values lie in tiles.
+    /// Returns whether values lie in tiles.
     #[must_use]
     pub fn is_tiled(&self) -> bool {
         !self.formats.is_empty()
     }
 
-    /// Whether an alternative of some row costs something.
+    /// Returns whether an alternative of some row has a price.
     #[must_use]
     pub fn has_prices(&self) -> bool {
         self.families.values().any(Row::has_prices)
@@ -492,14 +493,15 @@ impl Target {
         self.families.get(family)
     }
 
-    /// How the row of a family is read on a machine without tiles.
+    /// The acceptance of a family on a machine without tiles.
     #[must_use]
     pub fn accept(&self, family: &str) -> Accept {
         self.row(family).map_or(NO_ROW, Row::accept)
     }
 }
 
-/// The rows by family: every unit is declared, no row contradicts itself, no family has two.
+/// The rows by family. Checks that every unit is declared, that no row contradicts itself, and that no family has two
+/// rows.
 fn rows_of(
     rows: Vec<Spanned<RowFile>>,
     units: &BTreeMap<String, Unit>,

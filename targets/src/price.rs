@@ -1,8 +1,8 @@
-//! What layouts cost, as factors of the bytes of a port.
+//! Prices of layouts, as factors of the bytes of a port.
 
 use serde::Deserialize;
 
-/// A port, as a price names it.
+/// A port in a price.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum PricedPort {
@@ -15,7 +15,7 @@ pub enum PricedPort {
 }
 
 impl PricedPort {
-    /// As a file writes it.
+    /// The word in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl PricedPort {
 pub struct Factor(u64);
 
 impl Factor {
-    /// How many thousandths it is.
+    /// The number of thousandths.
     #[must_use]
     pub fn thousandths(self) -> u64 {
         self.0
@@ -55,7 +55,7 @@ impl TryFrom<f64> for Factor {
     fn try_from(factor: f64) -> Result<Factor, String> {
         let thousandths = (factor * 1000.0).round();
         let found = format!("found a factor of {factor}, wanted 0 or one from 0.001 to 1000");
-        // Whole numbers of this size are the same in both types.
+        // Whole numbers of this size are exact in both types.
         let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
         match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
             true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
@@ -65,18 +65,19 @@ impl TryFrom<f64> for Factor {
     }
 }
 
-/// What an alternative costs: a factor of the physical bytes of one port, 0 where it was measured to cost nothing.
+/// The price of an alternative: a factor of the physical bytes of one port. 0 means that it was measured to cost
+/// nothing.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// The port.
     pub port: PricedPort,
-    /// How many times its bytes.
+    /// The factor of its bytes.
     pub factor: Factor,
 }
 
 impl Price {
-    /// The price of a port of so many bytes, a fraction of a byte left out.
+    /// The price for a port with this many bytes, fractions of a byte dropped.
     #[must_use]
     pub fn of(self, bytes: u64) -> u64 {
         let all = u128::from(bytes) * u128::from(self.factor.0) / 1000;

@@ -1,4 +1,4 @@
-//! How fast units compute.
+//! Rates of units.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 /// rates = { f16 = 197.0e12, i8 = 394.0e12, 32 = 6.1e12 }
 /// ```
 ///
-/// A key is a class with a width in bits (`f` of floats, `i` of integers), or a width alone, of both
-/// classes. Types without a rate have that of the next wider type of their class.
+/// A key is a class with a width in bits (`f` for floats, `i` for integers), or a width alone for both classes. A type
+/// without a rate has that of the next wider type of its class.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(transparent)]
 pub struct Rates(BTreeMap<RateOf, Rate>);
 
-/// The element types that one rate is of.
+/// The element types to which one rate applies.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 enum RateOf {
@@ -42,7 +42,7 @@ enum RateOf {
 }
 
 impl RateOf {
-    /// As the file has it.
+    /// The key in the file.
     fn name(self) -> &'static str {
         match self {
             RateOf::F64 => "f64",
@@ -63,7 +63,7 @@ impl RateOf {
     }
 }
 
-/// The keys of each width in bits, narrow widths first: of floats, of integers, of both.
+/// The keys of each width in bits, narrow widths first: for floats, for integers, for both.
 const WIDTHS: [(u32, Option<RateOf>, Option<RateOf>, RateOf); 5] = [
     (4, None, Some(RateOf::I4), RateOf::W4),
     (8, Some(RateOf::F8), Some(RateOf::I8), RateOf::W8),
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Rate {
 }
 
 impl Rates {
-    /// Operations a second on elements of this class and width in bits; `None` where no type as wide
+    /// Operations a second on elements of this class and width in bits; `None` if neither this width nor a wider one
     /// has a rate.
     #[must_use]
     pub fn of(&self, float: bool, bits: u32) -> Option<f64> {

@@ -1,39 +1,39 @@
-//! What rows speak of: what operations do along dimensions, and when an alternative is one.
+//! The vocabulary of rows: roles of dimensions, and conditions of alternatives.
 
 use serde::Deserialize;
 
-/// What an operation does along a dimension, as rows speak of it.
+/// The role of a dimension in an operation.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortRole {
-    /// A contraction is repeated over it; the batch of a window operation.
+    /// A dimension over which a contraction is repeated; the batch of a window operation.
     Batch,
-    /// Of the left operand and the result.
+    /// A dimension of the left operand and the result.
     M,
-    /// Of the right operand and the result.
+    /// A dimension of the right operand and the result.
     N,
-    /// Summed over by a contraction.
+    /// A dimension that a contraction sums over.
     K,
     /// The channels that a convolution sums over.
     Input,
-    /// The channels that a convolution makes.
+    /// The channels that a convolution produces.
     Output,
     /// Any channels of a window operation.
     Channel,
     /// The groups of a convolution.
     Group,
-    /// Along it a window slides.
+    /// A dimension along which a window slides.
     Spatial,
     /// The taps of a kernel.
     Tap,
-    /// Worked along: reduced, gathered, concatenated, sliced.
+    /// An axis along which the operation works: reduces, gathers, concatenates or slices.
     Axis,
-    /// Independent of each other along it.
+    /// A dimension along which elements are independent of each other.
     Parallel,
 }
 
 impl PortRole {
-    /// As a file writes it.
+    /// The word in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,8 @@ impl PortRole {
         }
     }
 
-    /// What `distinct` tells apart: the batch and the positions of a convolution are the M of its product.
+    /// The kind that `distinct` distinguishes: the batch and the positions of a convolution are both the M of its
+    /// product.
     #[must_use]
     pub fn kind(self) -> PortRole {
         match self {
@@ -61,7 +62,7 @@ impl PortRole {
         }
     }
 
-    /// Whether a dimension of the role `other` is one of this role: `channel` are inputs and outputs too.
+    /// Returns whether a dimension of the role `other` counts as this role: `channel` covers inputs and outputs, too.
     #[must_use]
     pub fn covers(self, other: PortRole) -> bool {
         let channels = [PortRole::Input, PortRole::Output, PortRole::Channel];
@@ -69,23 +70,23 @@ impl PortRole {
     }
 }
 
-/// When an alternative is one.
+/// The condition of an alternative.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// Of a convolution that only mixes channels.
+    /// A convolution that only mixes channels.
     Pointwise,
-    /// Of a convolution that has each channel for itself.
+    /// A convolution with one group per channel.
     Depthwise,
-    /// Of any other.
+    /// Any other convolution.
     Mixing,
-    /// Without tiles: of a convolution of one group that reads each position of its data once, as the extents of the data
-    /// are those of the result times those of the kernel. It reads its operands as the row's other alternatives say, and its
-    /// data in any order of dimensions of which the innermost is one that a patch has several elements of.
+    /// Without tiles: a convolution of one group that reads each position of its data once, that is, the extents of the
+    /// data are those of the result times those of the kernel. It takes operands as the row's other alternatives do.
+    /// The data may be in any order of dimensions whose innermost dimension has several elements in a patch.
     Patches,
-    /// Of a contraction without tiles, of operands of floats.
+    /// Without tiles: a contraction of float operands.
     Floats,
-    /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
+    /// On a machine with tiles: a program with unknown sizes, which is laid out without tiles.
     Untiled,
 }
 

@@ -1,4 +1,4 @@
-//! Rows: which layouts the ports of an operation take, as alternatives that a target file lists.
+//! Rows: the layouts that the ports of an operation take, as alternatives that a target file lists.
 
 use crate::price::{Price, PricedPort};
 use crate::roles::{PortRole, When, either, list};
@@ -6,13 +6,13 @@ use crate::slower::Slower;
 use serde::Deserialize;
 use std::fmt::Write as _;
 
-/// Whose digits all ports have in one sequence.
+/// The dimensions whose digits all ports have in one sequence.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum Share {
-    /// `"all"`: those of every dimension.
+    /// `"all"`: every dimension.
     All(AllWord),
-    /// Those of dimensions of these roles.
+    /// Dimensions of these roles.
     Roles(Vec<PortRole>),
 }
 
@@ -32,13 +32,13 @@ pub enum LogicalWord {
     Logical,
 }
 
-/// How values may lie that are parts of larger ones, on a machine without tiles.
+/// The strides that parts of larger values may have, on a machine without tiles.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parts {
-    /// With any stride in every digit; what is in one run is so in the whole.
+    /// Any stride in every digit. Digits that must be one run must be one in the whole, too.
     Any,
-    /// In one piece but for the batch, which may have any stride.
+    /// One piece, except for the batch, which may have any stride.
     Leading,
 }
 
@@ -61,33 +61,34 @@ pub enum AnyWord {
     Any,
 }
 
-/// What one port takes, where that differs from the rest of its alternative.
+/// The rule of one port, if it differs from the rest of its alternative.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct PortRule {
-    /// Roles that may fill the lanes of a tile; any where left out.
+    /// Roles that may fill the lanes of a tile; the default is any.
     #[serde(default)]
     pub lanes: Option<Vec<PortRole>>,
-    /// Roles that may fill the rows of a tile; any where left out.
+    /// Roles that may fill the rows of a tile; the default is any.
     #[serde(default)]
     pub rows: Option<Vec<PortRole>>,
-    /// Ends that its order may have: each a list of roles, of which one run each stands last, in this order.
+    /// Ends that its order may have. Each is a list of roles; one run of each role is last in the order, in this
+    /// sequence.
     #[serde(default)]
     pub ends: Vec<Vec<PortRole>>,
-    /// Without tiles: roles that may stand innermost, where the port has one of them; any where left out.
+    /// Without tiles: roles that may be innermost, if the port has one of them; the default is any.
     #[serde(default)]
     pub innermost: Option<Vec<PortRole>>,
-    /// Without tiles: bytes of which each stride but that of the innermost run is a multiple, where the sizes have
-    /// such an order.
+    /// Without tiles: every stride, except that of the innermost run, is a multiple of this many bytes, if the sizes
+    /// have such an order.
     #[serde(default)]
     pub align: Option<u64>,
-    /// Without tiles: the least bytes of the innermost run, where the sizes have so many.
+    /// Without tiles: the least bytes of the innermost run, if the sizes have this many.
     #[serde(default)]
     pub min_run: Option<u64>,
 }
 
 impl PortRule {
-    /// Whether it says nothing of tiles.
+    /// Returns whether the rule states nothing about tiles.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes.is_none() && self.rows.is_none()
@@ -117,13 +118,13 @@ pub struct Alternative {
     /// Its name, for explanations.
     #[serde(default)]
     pub name: Option<String>,
-    /// When it is one; always where left out.
+    /// The operations to which it applies; the default is all.
     #[serde(default)]
     pub when: Option<When>,
-    /// The generations that have it; all of the target's where left out.
+    /// The generations that have it; the default is all of the target's.
     #[serde(default)]
     pub generations: Option<Vec<String>>,
-    /// Of a contraction without tiles: widths of an element of the first operand, in bits; any where left out.
+    /// For a contraction without tiles: widths of an element of the first operand, in bits; the default is any.
     #[serde(default)]
     pub bits: Vec<u32>,
     /// `logical`: every port is row-major.
@@ -132,78 +133,78 @@ pub struct Alternative {
     /// Roles, major to minor, at all ports.
     #[serde(default)]
     pub sequence: Vec<PortRole>,
-    /// Whose digits all ports have in one sequence.
+    /// The dimensions whose digits all ports have in one sequence.
     #[serde(default)]
     pub share: Option<Share>,
-    /// Roles whose digits stand in one run.
+    /// Roles whose digits are one run.
     #[serde(default)]
     pub one_run: Vec<PortRole>,
-    /// They may stand in several runs at a port whose innermost run, of whatever role, has at least so many bytes.
+    /// These digits may be several runs at a port whose innermost run, of any role, has at least this many bytes.
     #[serde(default)]
     pub several_runs: Option<u64>,
-    /// Roles that are not innermost, unless there is nothing else.
+    /// Roles that are not innermost, unless the port has no others.
     #[serde(default)]
     pub not_innermost: Vec<PortRole>,
-    /// The least innermost run of one dimension, in elements, padded up to it.
+    /// The least innermost run of one dimension, in elements; it is padded up to this.
     #[serde(default)]
     pub run: Option<u64>,
-    /// Ends that the order of every port may have; what stands before is in one sequence at all ports.
+    /// Ends that the order of every port may have; the digits before them are in one sequence at all ports.
     #[serde(default)]
     pub ends: Vec<Vec<PortRole>>,
-    /// The least elements in each run of `ends` that has not all of its role.
+    /// The least elements in each run of `ends` that does not have all of its role.
     #[serde(default)]
     pub least: Option<u64>,
-    /// Roles of which all is in the run of `ends`.
+    /// Roles that must be entirely in the run of `ends`.
     #[serde(default)]
     pub whole: Vec<PortRole>,
-    /// Whether nothing stands before the runs of `ends`.
+    /// True if no digits are before the runs of `ends`.
     #[serde(default)]
     pub alone: bool,
-    /// Blocks of so many elements along the last dimension, the others whole.
+    /// Blocks of this many elements along the last dimension; the other dimensions are whole.
     #[serde(default)]
     pub block: Option<u64>,
-    /// What every port takes.
+    /// Roles that may fill the lanes at every port.
     #[serde(default)]
     pub lanes: Option<Vec<PortRole>>,
-    /// The same for rows.
+    /// Roles that may fill the rows at every port.
     #[serde(default)]
     pub rows: Option<Vec<PortRole>>,
-    /// The first operand.
+    /// The rule of the first operand.
     #[serde(default)]
     pub left: PortRule,
-    /// The second operand: the right one of a contraction, the weights of a convolution.
+    /// The rule of the second operand: the right one of a contraction, the weights of a convolution.
     #[serde(default)]
     pub right: PortRule,
-    /// The results.
+    /// The rule of the results.
     #[serde(default)]
     pub result: PortRule,
-    /// Whether rows and lanes are of different roles, batch and spatial dimensions being one; a port that has two
-    /// of the roles has both in its tile.
+    /// True if rows and lanes must have different roles; batch and spatial dimensions count as one role. A port with
+    /// two of the roles has both in its tile.
     #[serde(default)]
     pub distinct: bool,
-    /// Whether digits in the tile may differ from port to port.
+    /// True if digits in the tile may differ between ports.
     #[serde(default)]
     pub independent: bool,
-    /// `any`: the one result is written in any layout, the operands are as the alternative says.
+    /// `any`: the only result is written in any layout; the operands follow the alternative.
     #[serde(default)]
     pub writes: Option<AnyWord>,
-    /// Whether the result of a slice is a part of its operand that stays where it is: nothing is copied.
+    /// True if the result of a slice is a part of its operand that stays in place, without a copy.
     #[serde(default)]
     pub subview: bool,
-    /// Of a `subview`: whether what is cut may fill lanes and rows besides, where it is cut between whole tiles.
+    /// For a `subview`: true if a dimension that is cut between whole tiles may also fill lanes and rows.
     #[serde(default)]
     pub aligned: bool,
-    /// What it costs; nothing where left out.
+    /// Its price; the default is none.
     #[serde(default)]
     pub price: Option<Price>,
-    /// Why it is refused: where values lie in tiles, the roles that it lists are in no lanes and rows, and messages say
-    /// why.
+    /// The reason why it is refused. If values lie in tiles, the roles that it lists must be in no lanes and rows, and
+    /// messages state the reason.
     #[serde(default)]
     pub refused: Option<String>,
 }
 
 impl Alternative {
-    /// What a port takes; `port` counts operands and then results.
+    /// The rule of a port; `port` counts operands and then results.
     #[must_use]
     pub fn port(&self, port: usize, n_operands: usize) -> PortRule {
         let own = match port {
@@ -225,14 +226,15 @@ impl Alternative {
         }
     }
 
-    /// Whether ports have ends of their own.
+    /// Returns whether single ports have ends of their own.
     #[must_use]
     pub fn ends_by_port(&self) -> bool {
         let of_ports = [&self.left, &self.right, &self.result];
         of_ports.iter().any(|rule| !rule.ends.is_empty())
     }
 
-    /// Whether it is for operations of so many ports: those whose price it has, and one result to write in any layout.
+    /// Returns whether it applies to operations with these numbers of ports: they must have the priced port, and
+    /// exactly one result if it may be written in any layout.
     #[must_use]
     pub fn is_for(&self, n_operands: usize, n_results: usize) -> bool {
         let priced = match self.price.map(|price| price.port) {
@@ -244,7 +246,7 @@ impl Alternative {
         priced && (self.writes.is_none() || n_results == 1)
     }
 
-    /// Whether it lists roles for lanes or rows.
+    /// Returns whether it lists roles for lanes or rows.
     #[must_use]
     pub fn lists_roles(&self) -> bool {
         let of_ports = [&self.left, &self.right, &self.result];
@@ -252,19 +254,19 @@ impl Alternative {
         all || of_ports.iter().any(|p| !p.is_empty())
     }
 
-    /// Whether it says nothing of any layout.
+    /// Returns whether it states nothing about layouts.
     #[must_use]
     pub fn is_free(&self) -> bool {
         !self.lists_roles() && !self.shares_all()
     }
 
-    /// Whether all ports have the digits of all dimensions in one sequence.
+    /// Returns whether all ports have the digits of all dimensions in one sequence.
     #[must_use]
     pub fn shares_all(&self) -> bool {
         matches!(self.share, Some(Share::All(_)))
     }
 
-    /// Whether all ports have the digits of a role in one sequence.
+    /// Returns whether all ports have the digits of a role in one sequence.
     #[must_use]
     pub fn shares(&self, role: PortRole) -> bool {
         match &self.share {
@@ -274,7 +276,7 @@ impl Alternative {
         }
     }
 
-    /// What it takes, in words.
+    /// The layouts that it takes, in words.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut said = Vec::new();
@@ -396,7 +398,7 @@ impl Alternative {
         text
     }
 
-    /// What contradicts itself in what it costs.
+    /// A contradiction in its price.
     fn fault_of_price(&self, in_tiles: bool) -> Option<&'static str> {
         let (priced, any) = (self.price.is_some(), self.writes.is_some());
         let patches = self.when == Some(When::Patches);
@@ -464,7 +466,7 @@ impl Alternative {
         !self.ends.is_empty() || self.ends_by_port()
     }
 
-    /// What contradicts itself in its ends.
+    /// A contradiction in its ends.
     fn fault_of_ends(&self) -> Option<String> {
         let of_ports = [&self.left, &self.right, &self.result].into_iter();
         let mut all = of_ports.flat_map(|rule| &rule.ends).chain(&self.ends);
@@ -484,7 +486,7 @@ impl Alternative {
             .then(|| "has `ends` of all ports, which want `share = \"all\"`".to_owned())
     }
 
-    /// What contradicts itself in it, in words.
+    /// A contradiction in the alternative, in words.
     fn fault(&self, tiled: bool) -> Option<String> {
         let ports = [&self.left, &self.right, &self.result];
         let of_tiles = self.lanes.is_some()
@@ -582,35 +584,36 @@ impl Alternative {
 pub struct Row {
     /// The unit that runs it.
     pub unit: String,
-    /// In order of preference; at least one.
+    /// The alternatives in order of preference; at least one.
     pub take: Vec<Alternative>,
-    /// What shows it: a benchmark, a census, a sentence of a source.
+    /// The evidence: a benchmark, a census, a sentence of a source.
     pub evidence: String,
-    /// Whether the lowering has a kernel and a bench that shows its price.
+    /// True if the lowering has a kernel, and a benchmark shows its price.
     pub kernel: bool,
-    /// How ports may lie that are parts of larger values; none where these are copied.
+    /// The strides of ports that are parts of larger values; `None` if such parts are copied.
     pub parts: Option<Parts>,
-    /// The roles along which an operand may lie in pieces, whose elements have any places along these: one joined of values that stay where
-    /// they were written. A role that `one_run` lists is in runs of 256 bits at least.
+    /// The roles along which an operand may be in pieces, with arbitrary positions of elements along them. Such an
+    /// operand is joined from values that stay where they were written. A role that `one_run` lists must have runs of
+    /// at least 256 bits.
     pub pieces: Vec<PortRole>,
-    /// Orders of single ports in which it takes longer.
+    /// Orders of single ports in which the operations take longer.
     pub slower: Vec<Slower>,
 }
 
-/// How a row of a machine without tiles is read: which question about orders decides.
+/// The interpretation of a row on a machine without tiles: the condition on orders that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accept {
     /// Row-major everywhere.
     RowMajor,
-    /// One common digit order for all full-size operands and the result; broadcast operands have
-    /// any restriction of it.
+    /// One common order of digits for all full-size operands and the result; broadcast operands have any restriction of
+    /// it.
     CommonOrder,
-    /// A contraction: M, N and batch are any digit lists, K is one run, batch is never innermost.
+    /// A contraction: M, N and batch are arbitrary lists of digits, K is one run, batch is never innermost.
     ContractRuns,
-    /// Batch, channels, spatial or batch, spatial, channels.
+    /// Channels first (batch, channels, spatial) or channels last (batch, spatial, channels).
     ChannelOrders,
-    /// A contraction as products of matrices: ports end in the runs that their `ends` list, what stands before is a
-    /// batch in one sequence at all ports.
+    /// A contraction as products of matrices: ports end in the runs that their `ends` list, and the digits before them
+    /// are a batch in one sequence at all ports.
     Matrices,
     /// A common block order whose innermost run has at least `run` elements of one dimension.
     MinRun,
@@ -637,7 +640,7 @@ impl Row {
         }
     }
 
-    /// Alternatives for generations that the target does not declare.
+    /// The defect of alternatives for generations that the target does not declare.
     pub(crate) fn fault_of_generations(&self, known: &[String]) -> Option<String> {
         let take = self.take.iter().map(|a| &a.generations);
         let slower = self.slower.iter().map(|s| &s.generations);
@@ -653,13 +656,13 @@ impl Row {
         self.take.iter().filter(|a| a.refused.is_none())
     }
 
-    /// Whether an alternative of it has a price, or an order of a port.
+    /// Returns whether an alternative has a price, or an order of a port does.
     #[must_use]
     pub fn has_prices(&self) -> bool {
         !self.slower.is_empty() || self.take.iter().any(|a| a.price.is_some())
     }
 
-    /// How the row is read on a machine without tiles.
+    /// The interpretation of the row on a machine without tiles.
     #[must_use]
     pub fn accept(&self) -> Accept {
         let taken = || self.taken();
@@ -687,7 +690,7 @@ impl Row {
         }
     }
 
-    /// Whether every order that it takes has channels last, behind what windows slide along.
+    /// Returns whether every order that it takes has channels last, behind the spatial dimensions.
     #[must_use]
     pub fn is_channels_last(&self) -> bool {
         let last = |a: &Alternative| a.sequence.last() == Some(&PortRole::Channel);
@@ -695,14 +698,14 @@ impl Row {
         !self.take.is_empty() && others.all(last)
     }
 
-    /// The elements of a run or block that the row asks for; 1 where it asks for none.
+    /// The elements of a run or block that the row wants; 1 if it wants none.
     #[must_use]
     pub fn parameter(&self) -> u64 {
         let of = |a: &Alternative| a.run.or(a.block);
         self.take.iter().find_map(of).unwrap_or(1)
     }
 
-    /// What it takes, in words.
+    /// The layouts that it takes, in words.
     #[must_use]
     pub fn describe(&self) -> String {
         let all: Vec<String> = self.take.iter().map(Alternative::describe).collect();
@@ -720,13 +723,13 @@ impl Row {
         text
     }
 
-    /// Whether it takes slices as parts of their operands.
+    /// Returns whether it takes slices as parts of their operands.
     #[must_use]
     pub fn takes_subviews(&self) -> bool {
         self.take.iter().any(|a| a.subview)
     }
 
-    /// What contradicts itself in it, in words.
+    /// A contradiction in the row, in words.
     pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
         if self.take.iter().all(|a| a.refused.is_some()) {
             return Some("takes nothing: `take` lists no alternative".to_owned());
@@ -744,7 +747,8 @@ impl Row {
             .or_else(|| self.fault_of_parts(tiled))
     }
 
-    /// Without tiles: an order that costs something where no other one is said to cost less.
+    /// Without tiles: the defect of a price if no order is cheaper, or if some alternative does not have one order at all
+    /// ports.
     fn fault_of_order_prices(&self, tiled: bool) -> Option<&'static str> {
         let taken = || self.taken();
         let priced = !tiled && taken().any(|a| a.price.is_some());
@@ -761,7 +765,8 @@ impl Row {
         }
     }
 
-    /// One order at all ports with roles listed for lanes and rows, and nothing that takes the others.
+    /// The defect of alternatives with one order at all ports and listed roles for lanes and rows, without an
+    /// alternative for the other layouts.
     fn fault_of_default(&self) -> Option<String> {
         let taken = || self.taken();
         let some = taken().any(|a| a.shares_all() && a.lists_roles());
@@ -773,7 +778,7 @@ impl Row {
         })
     }
 
-    /// Parts where an alternative says which there are, or that a row-major port cannot be.
+    /// The defect of parts that contradict an alternative, or that a row-major port cannot be.
     fn fault_of_parts(&self, tiled: bool) -> Option<String> {
         if self.parts.is_none() && !self.pieces.is_empty() {
             return Some("has `pieces`, and no `parts`, which pieces are too".to_owned());
@@ -794,7 +799,7 @@ impl Row {
         Some(fault.to_owned())
     }
 
-    /// Two alternatives for the same layouts, one of them at another price or refused.
+    /// The defect of two alternatives for the same layouts, one of them with another price or refused.
     fn fault_of_pair(&self) -> Option<String> {
         let layouts = |a: &Alternative| Alternative {
             name: None,

@@ -1,10 +1,10 @@
-//! Runs of bytes: in what the ports of a contraction end on a machine without tiles, by the width of an element.
+//! Runs of bytes: the ends of the ports of a contraction on a machine without tiles, by the width of an element.
 
 use crate::roles::{PortRole, When, either};
 use crate::rows::{Alternative, PortRule, Row};
 
 impl PortRule {
-    /// What it says of the innermost run, in words.
+    /// The rule for the innermost run, in words.
     pub(crate) fn describe_run(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(innermost) = &self.innermost {
@@ -30,14 +30,14 @@ impl PortRule {
 }
 
 impl Alternative {
-    /// Whether it says in what a port ends, in bytes or by a role, or is for some widths alone.
+    /// Returns whether it states the end of a port, in bytes or by a role, or applies to some widths only.
     #[must_use]
     pub fn has_runs(&self) -> bool {
         let of_ports = [&self.left, &self.right, &self.result];
         !self.bits.is_empty() || of_ports.iter().any(|rule| rule.has_run())
     }
 
-    /// What contradicts itself in its runs.
+    /// A contradiction in its runs.
     pub(crate) fn fault_of_runs(&self) -> Option<String> {
         if !self.has_runs() {
             return None;
@@ -56,7 +56,7 @@ impl Alternative {
             .find_map(|(rule, lacks)| self.fault_of_run(rule, lacks))
     }
 
-    /// The same of one port, which has no dimensions of one role.
+    /// A contradiction in the runs of one port, which lacks dimensions of one role.
     fn fault_of_run(&self, rule: &PortRule, lacks: PortRole) -> Option<String> {
         if rule.align.is_some_and(|n| !n.is_power_of_two()) || rule.min_run == Some(0) {
             let fault = "wants an `align` of a power of two of bytes, a `min_run` of at least one";
@@ -79,8 +79,8 @@ impl Alternative {
 }
 
 impl Row {
-    /// The alternative that says how the ports of a contraction lie on a machine without tiles, if its first operand
-    /// has elements of so many bits.
+    /// The alternative for the ports of a contraction on a machine without tiles whose first operand has elements of
+    /// this many bits.
     #[must_use]
     pub fn contraction(&self, bits: u32) -> Option<&Alternative> {
         let of = |a: &&Alternative| a.bits.is_empty() || a.bits.contains(&bits);
@@ -89,7 +89,8 @@ impl Row {
         untiled.or_else(|| taken().find(|a| a.when.is_none()))
     }
 
-    /// An alternative for widths that an earlier one is for too, or none for the widths that none names.
+    /// The defect of an alternative for a width that an earlier one covers, or of a missing alternative for widths that
+    /// none names.
     pub(crate) fn fault_of_widths(&self) -> Option<String> {
         let taken = self.take.iter().enumerate();
         let read: Vec<(usize, &Alternative)> = taken

@@ -1,53 +1,53 @@
-//! Orders in which kernels take longer, port by port, on machines without tiles.
+//! Orders in which kernels are slower, port by port, on machines without tiles.
 
 use crate::price::{Factor, Price, PricedPort};
 use crate::roles::{PortRole, When, either};
 use serde::Deserialize;
 
-/// What the operations of a row take longer where a port has a dimension of one of these roles innermost, or dimensions of one
-/// in several runs. What several ports and entries ask for adds up.
+/// The extra time of a row's operations if a port has a dimension of one of these roles innermost, or has the
+/// dimensions of one in several runs. The times of several ports and entries add up.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields)]
 pub struct Slower {
-    /// The generations that have it; all of the target's where left out.
+    /// The generations that have it; the default is all of the target's.
     #[serde(default)]
     pub generations: Option<Vec<String>>,
-    /// Of which operations; of all where left out.
+    /// The operations to which it applies; the default is all.
     #[serde(default)]
     pub when: Option<When>,
     /// The port.
     pub port: PricedPort,
-    /// The roles.
+    /// The innermost roles.
     #[serde(default)]
     pub innermost: Vec<PortRole>,
-    /// In their place, roles that are in several runs.
+    /// Instead of these, roles that are in several runs.
     #[serde(default)]
     pub several_runs: Vec<PortRole>,
-    /// How much longer, as a factor of the port's physical bytes: a conversion takes 2.
+    /// The extra time, as a factor of the port's physical bytes: a conversion takes 2.
     pub factor: Factor,
 }
 
 impl Slower {
-    /// What it costs.
+    /// The extra time as a price.
     #[must_use]
     pub fn price(&self) -> Price {
         let (port, factor) = (self.port, self.factor);
         Price { port, factor }
     }
 
-    /// Whether it is about a port that has a dimension of this role innermost.
+    /// Returns whether it applies to a port with a dimension of this role innermost.
     #[must_use]
     pub fn is_of(&self, innermost: PortRole) -> bool {
         self.innermost.iter().any(|role| role.covers(innermost))
     }
 
-    /// Whether it is about a port that has dimensions of this role in several runs.
+    /// Returns whether it applies to a port with dimensions of this role in several runs.
     #[must_use]
     pub fn is_of_runs(&self, role: PortRole) -> bool {
         self.several_runs.iter().any(|own| own.covers(role))
     }
 
-    /// The roles that it is about, whichever way.
+    /// The roles to which it applies, in either way.
     fn roles(&self) -> &[PortRole] {
         match self.innermost.is_empty() {
             true => &self.several_runs,
@@ -74,7 +74,7 @@ impl Slower {
         format!("{roles} {place} in {port}{of} {}", self.price().describe())
     }
 
-    /// What contradicts itself in it.
+    /// A contradiction in the entry.
     pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
         let fault = match (self.innermost.first(), self.several_runs.first()) {
             _ if tiled || self.when == Some(When::Untiled) => {

@@ -1,4 +1,4 @@
-//! The codes that the parts report, each a list sorted by name, and those of the library around them.
+//! The codes that the parts of the compiler report, each a list sorted by name, and those of the library around them.
 
 use optc_ir::{Code, codes};
 
@@ -95,7 +95,7 @@ codes! {
     );
 }
 
-/// The codes of the library that programs around it report as well.
+/// The codes of the library that programs around it report, too.
 pub mod shared {
     use optc_ir::Code;
 

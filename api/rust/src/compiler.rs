@@ -1,4 +1,4 @@
-//! What compilations share, and the steps from an input to a folded program.
+//! Settings that compilations share, and the steps from an input to a folded program.
 
 use crate::error::Error;
 use crate::format::Format;
@@ -16,33 +16,34 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What compilations share: operations, passes, rules, target, boundary.
+/// Settings that compilations share: operations, passes, rules, target, boundary.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     registry: Arc<Registry>,
     passes: PassList,
     /// The target; `None` leaves the choice to [`default_target`].
     pub target: Option<Arc<Target>>,
-    /// Which arguments and results may change their layouts.
+    /// The arguments and results that may change their layouts.
     pub boundary: Boundary,
-    /// The sizes of symbols that costs are compared at, 128 where none is given.
+    /// The sizes of symbols at which costs are compared; the default is 128.
     pub bindings: Bindings,
-    /// Whether remarks name options that were tried, which takes several searches more.
+    /// True if remarks name the options that were tried, which takes several more searches.
     pub explain_remarks: bool,
-    /// Which operators of ONNX models stay as they are although operations stand for them.
+    /// The operators of ONNX models that stay whole although operations could replace them.
     pub whole_operators: optc_onnx::Whole,
-    /// The nodes of ONNX models that stay as they are, by their names, or those of their first outputs where they have none.
+    /// The nodes of ONNX models that stay unchanged, by name, or by the name of the first output for a node without a
+    /// name.
     pub held_nodes: BTreeSet<Arc<str>>,
 }
 
-/// What running a pipeline had to say.
+/// The results of running a pipeline, beside the program.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// One entry a pass, in order.
+    /// One entry per pass, in order.
     pub timings: Vec<Timing>,
-    /// What the passes did or could not do.
+    /// Remarks about changes that the passes made or could not make.
     pub remarks: Vec<Diagnostic>,
-    /// What the passes report, each in a type of its own: [`crate::FoldReport`] is that of `view-fold`.
+    /// The reports of the passes, each in a type of its own: [`crate::FoldReport`] is that of `view-fold`.
     pub reports: Reports,
 }
 
@@ -74,7 +75,7 @@ impl Compiler {
         &self.registry
     }
 
-    /// The known operations, to add to.
+    /// The known operations, to be extended.
     pub fn registry_mut(&mut self) -> &mut Registry {
         Arc::make_mut(&mut self.registry)
     }
@@ -85,14 +86,14 @@ impl Compiler {
         &self.passes
     }
 
-    /// The known passes, to add to, or to change: `passes_mut().get_mut::<Canonicalize>()` has the rules of
+    /// The known passes, to be extended or changed: `passes_mut().get_mut::<Canonicalize>()` has the rules of
     /// `canonicalize`.
     pub fn passes_mut(&mut self) -> &mut PassList {
         &mut self.passes
     }
 
-    /// The target of this name, or the one in this file, whose rows may speak of the families of this
-    /// compiler's operations.
+    /// The target with this name, or the one in this file. Its rows may name the families of this compiler's
+    /// operations.
     ///
     /// # Errors
     /// As for [`find_target`](crate::find_target).
@@ -100,10 +101,10 @@ impl Compiler {
         find_with(name, &self.registry)
     }
 
-    /// Reads and verifies a file; its format is told by its extension unless `from` says it.
+    /// Reads and verifies a file. Its format is that of its extension, unless `from` gives one.
     ///
     /// # Errors
-    /// The file cannot be read, or what it holds is refused.
+    /// The file cannot be read, or its contents are refused.
     pub fn load(&self, path: &Path, from: Option<Format>) -> Result<Program, Error> {
         let bytes = read_file(path)?;
         let mut read = self.read(&path.display().to_string(), &bytes, from, false);
@@ -112,7 +113,7 @@ impl Compiler {
         Ok(program)
     }
 
-    /// Reads and verifies a text in optc's own format; messages call it `name`.
+    /// Reads and verifies a text in optc's own format; `name` is its name in messages.
     ///
     /// # Errors
     /// The text is refused.
@@ -122,8 +123,8 @@ impl Compiler {
         self.verified(program).remove(0)
     }
 
-    /// Reads and verifies an input that is already in memory: one program, or with `split` one for
-    /// each module between `// -----`. The list is never empty.
+    /// Reads and verifies an input that is already in memory: one program, or with `split` one for each module between
+    /// `// -----`. The list is never empty.
     pub fn read(
         &self,
         name: &str,
@@ -157,7 +158,7 @@ impl Compiler {
         programs.into_iter().map(check).collect()
     }
 
-    /// A program from a module that was built; messages call it `name`.
+    /// A program from a module that was built; `name` is its name in messages.
     ///
     /// # Errors
     /// The module does not verify.
@@ -167,12 +168,12 @@ impl Compiler {
         Ok(program)
     }
 
-    /// Checks that a program is well formed, and if a target chose its layouts (`hbir.target`) that
-    /// this target accepts them, and if its memory is planned that no values that are needed at one time share bytes. A target that is neither built in nor this compiler's is not known
-    /// here and not asked.
+    /// Checks that a program is well formed. If a target chose its layouts (`hbir.target`), that target must accept
+    /// them. If its memory is planned, no values that are needed at the same time may share bytes. A target that is
+    /// neither built in nor this compiler's is unknown here, and is not checked.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All defects of the program.
     pub fn verify(&self, program: &Program) -> Result<(), Error> {
         let module = &program.module;
         optc_ir::verify::verify(module, &self.registry).map_err(|d| program.error(d))?;
@@ -211,7 +212,7 @@ impl Compiler {
             .map_err(|d| Error::about("--pass", *d))
     }
 
-    /// What the passes work with for this program.
+    /// The context of the passes for this program.
     ///
     /// # Errors
     /// The program names a target that does not exist, and no other is given.
@@ -227,7 +228,7 @@ impl Compiler {
         Ok(cx)
     }
 
-    /// Runs a pipeline on a program, which stays as it was when a pass refuses it.
+    /// Runs a pipeline on a program. The program stays unchanged if a pass refuses it.
     ///
     /// # Errors
     /// A name in the pipeline is unknown, a pass refuses the program, the result is not well formed.
@@ -242,14 +243,14 @@ impl Compiler {
         })
     }
 
-    /// Gives sizes names that have none, where a value has two of these: a program without layouts tells them apart in no
-    /// reshape. Run before passes that end with `normalize-layouts`.
+    /// Names sizes without a name if a value has two of them, since reshapes in a program without layouts could not
+    /// distinguish them. Run before passes that end with `normalize-layouts`.
     pub fn name_sizes(&self, program: &mut Program) {
         optc_ir::name_arguments(&mut program.module, &self.registry);
     }
 
-    /// Runs passes on a program in a context of its own, with hooks around each pass. The program
-    /// stays as it was when a pass refuses it.
+    /// Runs passes on a program in a context of its own, with hooks around each pass. The program stays unchanged if a
+    /// pass refuses it.
     ///
     /// # Errors
     /// A pass refuses the program, or leaves it not well formed.

@@ -1,4 +1,4 @@
-//! The one error type of the façade: diagnostics and the source they point into.
+//! The error type of the façade: diagnostics, and the source to which they point.
 
 use crate::codes;
 use optc_ir::{Diagnostic, Severity};
@@ -6,20 +6,20 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many diagnostics of one error are rendered: finding the place of each takes time in the size
-/// of the source, and nobody reads thousands.
+/// The most diagnostics of one error that are rendered. Finding the place of each takes time proportional to the size
+/// of the source, and no one reads thousands.
 const MOST_SHOWN: usize = 100;
 
-/// Why an input was refused or a step failed.
+/// The reason why an input was refused or a step failed.
 ///
 /// `Display` renders every diagnostic with file, line, column and a caret.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// What is wrong; never empty, at least one is an error.
+    /// The diagnostics; never empty, at least one is an error.
     pub diagnostics: Vec<Diagnostic>,
-    /// How the input is called: a path, `<stdin>`, or the option that gave the text.
+    /// The name of the input: a path, `<stdin>`, or the option that gave the text.
     pub file: String,
-    /// The text that the diagnostics' labels point into; empty when there is none.
+    /// The text to which the diagnostics' labels point; empty if there is none.
     pub source: Arc<str>,
 }
 
@@ -48,8 +48,8 @@ impl Error {
         )
     }
 
-    /// The errors as text, each with its place and hints, one after another; of very many the first
-    /// 100 and how many there are more.
+    /// The errors as text, each with its place and hints, one after another. Of more than 100 only the first 100 are
+    /// shown, with the number of the others.
     #[must_use]
     pub fn render(&self) -> String {
         let (shown, left_out) = match self.diagnostics.split_at_checked(MOST_SHOWN) {

@@ -1,4 +1,4 @@
-//! The formats a program is read from.
+//! The formats of input programs.
 
 use crate::codes;
 use optc_ir::Diagnostic;
@@ -34,8 +34,7 @@ impl Format {
         }
     }
 
-    /// The target a program of this format is compiled for unless something else is said; it is
-    /// used where it exists.
+    /// The default target for a program of this format, if that target exists.
     #[must_use]
     pub fn own_target(self) -> Option<&'static str> {
         match self {
@@ -45,8 +44,8 @@ impl Format {
         }
     }
 
-    /// Tells the format of an input by its extension; a text of unknown extension and an input
-    /// without one (`-`) are HLO where they start as that does, and else optc's own text.
+    /// Detects the format of an input by its extension. An input without an extension (`-`) or with an unknown one is
+    /// HLO if its text starts like HLO, and else optc's own text.
     ///
     /// # Errors
     /// The text is in a dialect of MLIR that is not read.
@@ -58,7 +57,7 @@ impl Format {
         }
     }
 
-    /// The format that the extension of a name tells by itself.
+    /// The format of the extension of a name; `None` if the extension is not decisive.
     #[must_use]
     pub fn of_extension(name: &str) -> Option<Format> {
         let named = [
@@ -86,7 +85,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == extension)
 }
 
-/// Whether a text starts with the header of a module of HLO text, after comments.
+/// Returns whether a text starts, after comments, with the header of an HLO module.
 fn starts_hlo(bytes: &[u8]) -> bool {
     const HEADER: &[u8] = b"HloModule";
     let mut rest = bytes.trim_ascii_start();
@@ -101,7 +100,7 @@ fn starts_hlo(bytes: &[u8]) -> bool {
 const STABLEHLO: &str = "stablehlo";
 const CHLO: &str = "chlo";
 
-/// Text of MLIR by the dialect inside.
+/// The format of an MLIR text, by the dialect inside.
 fn mlir(bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
     match dialect(bytes) {
         Some((STABLEHLO | CHLO, _)) => Ok(Format::StableHlo),
@@ -110,7 +109,7 @@ fn mlir(bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
     }
 }
 
-/// Dialects of other tools whose operations make up a program, and how they are called.
+/// Dialects of other tools whose operations make up a program, and the names of these formats.
 const FOREIGN: [(&str, &str); 6] = [
     (STABLEHLO, "StableHLO"),
     (CHLO, "StableHLO"),
@@ -120,13 +119,13 @@ const FOREIGN: [(&str, &str); 6] = [
     ("linalg", "Linalg"),
 ];
 
-/// The refusal of a text in a foreign dialect where optc's own text was wanted.
+/// The refusal of a text in a foreign dialect if optc's own text was expected.
 pub(crate) fn foreign(bytes: &[u8]) -> Option<Box<Diagnostic>> {
     dialect(bytes).map(|(dialect, name)| unsupported(dialect, name))
 }
 
-/// The foreign dialect of a text: its operations occur outside comments and strings, and no
-/// operation of `hbir` does. Names of attributes, as in the header that JAX prints, are no operations.
+/// The foreign dialect of a text. Its operations must occur outside comments and strings, and no operation of `hbir`
+/// may occur. Names of attributes, as in the header that JAX prints, are not operations.
 fn dialect(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = std::str::from_utf8(bytes).ok()?;
     let code = text
@@ -157,7 +156,7 @@ fn unsupported(dialect: &str, name: &str) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(codes::FORMAT_UNSUPPORTED, message).hint(hint))
 }
 
-/// Whether an operation of the dialect stands in the line: at its start or after `=`.
+/// Returns whether an operation of the dialect is in the line: at its start or after `=`.
 fn line_uses(line: &str, dialect: &str) -> bool {
     line.match_indices(dialect).any(|(at, _)| {
         let before = line[..at].trim_end_matches('"').trim_end();

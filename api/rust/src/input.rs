@@ -1,4 +1,4 @@
-//! Reading files and streams, as far as they may be long.
+//! Reads files and streams up to a limit.
 
 use crate::codes;
 use crate::error::Error;
@@ -7,22 +7,22 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The most bytes of a regular file that is read whole: what a protocol buffer, and so an ONNX model
-/// without its external data, may have.
+/// The most bytes of a regular file that is read whole. This is the limit of a protocol buffer, and so of an ONNX model
+/// without its external data.
 pub const MAX_FILE_BYTES: u64 = 1 << 31;
 
-/// The most bytes of a pipe, a device or standard input, whose length nobody says: reading what never
-/// ends stops with well below 1 GB in memory.
+/// The most bytes of a pipe, a device or standard input, whose length is unknown. An endless stream thus takes well
+/// below 1 GB of memory.
 pub const MAX_STREAM_BYTES: u64 = 1 << 29;
 
-/// The most bytes of a piece of an input whose length nobody says.
+/// The most bytes of a piece of an input of unknown length.
 const MAX_STEP: u64 = 1 << 26;
 
 /// Reads a file whole.
 ///
 /// # Errors
-/// `io-read` where it cannot be read; `input-too-large` where it is longer than [`MAX_FILE_BYTES`], or
-/// is no regular file and gives more than [`MAX_STREAM_BYTES`].
+/// `io-read` if it cannot be read; `input-too-large` if it is longer than [`MAX_FILE_BYTES`], or is not a regular file
+/// and has more than [`MAX_STREAM_BYTES`].
 pub fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
     let failed = |e: io::Error| Error::io("read", path, &e);
     let file = File::open(path).map_err(failed)?;
@@ -35,7 +35,7 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
             MAX_FILE_BYTES,
         ));
     }
-    // A file that grows, or whose length is not known, as under `/proc`, is a stream.
+    // A file that grows, or whose length is unknown, as under `/proc`, is treated as a stream.
     let said = if meta.is_file() { meta.len() } else { 0 };
     read_bounded(&name, file, said, said.max(MAX_STREAM_BYTES))
 }
@@ -43,23 +43,22 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
 /// Reads a file of text whole.
 ///
 /// # Errors
-/// As [`read_file`]; `io-read` for what is not UTF-8.
+/// As [`read_file`]; `io-read` if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(read_file(path)?)
         .map_err(|e| Error::io("read", path, &io::Error::other(e.utf8_error())))
 }
 
-/// Reads a stream to its end; messages call it `name`.
+/// Reads a stream to its end; `name` is its name in messages.
 ///
 /// # Errors
-/// `io-read` where it cannot be read, `input-too-large` where it gives more than
-/// [`MAX_STREAM_BYTES`].
+/// `io-read` if it cannot be read, `input-too-large` if it has more than [`MAX_STREAM_BYTES`].
 pub fn read_stream(name: &str, source: impl Read) -> Result<Vec<u8>, Error> {
     read_bounded(name, source, 0, MAX_STREAM_BYTES)
 }
 
-/// Reads what is said to have so many bytes, and may have `limit`. What has more comes in pieces that are joined at its end:
-/// a buffer that grew would be there twice.
+/// Reads an input whose stated length is `said` bytes, up to `limit` bytes. A longer one is read in pieces that are
+/// joined at the end; a buffer that grows would need twice the memory.
 fn read_bounded(
     name: &str,
     mut source: impl Read,
@@ -119,7 +118,7 @@ fn too_large(name: &str, found: &str, limit: u64) -> Error {
 mod tests {
     use super::*;
 
-    /// A stream that never ends, and how much was taken of it.
+    /// An endless stream, and the number of bytes taken from it.
     struct Endless(u64);
 
     impl Read for &mut Endless {

@@ -1,4 +1,4 @@
-//! A program as JSON, for tools that do not want to parse its text.
+//! Programs as JSON, for tools that do not parse optc's text.
 
 use optc_check::stats::{CostClass, OpCost, Stats, op_costs};
 use optc_ir::effects::Effects;
@@ -7,17 +7,17 @@ use optc_ir::text::print_type;
 use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Registry, Type, Value};
 use serde_json::{Map, Value as Json, json};
 
-/// Grows when a key changes its meaning; new keys do not change it.
+/// The version of the JSON. It grows if a key changes its meaning; new keys do not change it.
 const SCHEMA: u64 = 1;
 
 /// A module as JSON text, indented, ending with a line break.
 ///
-/// `docs/json.md` describes it; `schema` grows when a key changes its meaning. Values are numbered
-/// from 0 in each function: arguments first, then the results of the operations in order.
+/// `docs/json.md` describes it; `schema` grows if a key changes its meaning. Values are numbered from 0 in each
+/// function: arguments first, then the results of the operations in order.
 #[must_use]
 pub fn to_json(module: &Module, registry: &Registry) -> String {
     let stats = Stats::of(module, registry).fields();
-    // A program alone says no prices: they are the target's.
+    // Prices belong to the target, and a program alone has none.
     let stats = stats
         .into_iter()
         .filter(|(name, _)| !["priced_bytes", "slower_bytes"].contains(name))
@@ -65,7 +65,7 @@ fn func(func: &Func, registry: &Registry, effects: &Effects<'_>) -> Json {
     })
 }
 
-/// What a live operation moves; dead ones have none.
+/// The bytes that a live operation moves; dead operations have no entry.
 fn cost(cost: OpCost) -> Json {
     let class = match cost.class {
         CostClass::Free => "free",
@@ -142,7 +142,7 @@ fn attr(attr: &Attr) -> Json {
     }
 }
 
-/// JSON has no infinities and no NaN: those are written as their text.
+/// JSON has no infinities and no NaN; these are written as text.
 fn float(x: f64, dtype: Option<String>) -> Json {
     let number = serde_json::Number::from_f64(x).map_or_else(|| json!(x.to_string()), Json::Number);
     match dtype {

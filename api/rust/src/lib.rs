@@ -1,8 +1,8 @@
 //! optc makes the reshapes and transposes of tensor programs disappear.
 //!
-//! This crate is the façade: the only one whose names are kept stable. A [`Compiler`] holds what
-//! every compilation shares (the known operations, the passes, the target, what is said about the
-//! boundary); a [`Program`] is one module with the text or file it came from.
+//! This crate is the façade, and the only crate whose names are kept stable. A [`Compiler`] holds the settings that all
+//! compilations share (the known operations, the passes, the target, the options for the boundary). A [`Program`] is
+//! one module with the text or file that it came from.
 //!
 //! ```
 //! use optc::Compiler;
@@ -22,11 +22,10 @@
 //! # Ok::<(), optc::Error>(())
 //! ```
 //!
-//! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and hand the [`Module`] to
-//! [`Compiler::program`]. To add an operation, declare its attributes with
-//! [`attributes!`], implement [`Operation`] and add it to [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
-//! [`Compiler::passes_mut`]; to add rewrite rules, see [`passes::canonicalize::Canonicalize`] and
-//! [`passes::view_fold::ViewFold`].
+//! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and pass the [`Module`] to
+//! [`Compiler::program`]. To add an operation, declare its attributes with [`attributes!`], implement [`Operation`] and
+//! add it to [`Compiler::registry_mut`]. To add a pass, implement [`Pass`] and add it to [`Compiler::passes_mut`]. To
+//! add rewrite rules, see [`passes::canonicalize::Canonicalize`] and [`passes::view_fold::ViewFold`].
 
 pub mod codes;
 mod compiler;
@@ -70,7 +69,7 @@ pub use optc_target::{
     Target, TargetError, Unit, When,
 };
 
-/// Times by a roofline: modelled, not measured.
+/// Times by a roofline model, not measured.
 pub mod estimate {
     pub use optc_check::estimate::{Estimate, Item, Limit, Prices, has_floats, outermost};
 }
@@ -88,7 +87,7 @@ pub mod ops {
     pub use optc_ops::*;
 }
 
-/// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
+/// Layouts: functions from logical indices to positions, and the test whether a rearrangement is a view.
 pub mod layout {
     pub use optc_layout::{
         Axes, BlockNotation, Cause, DigitOp, DigitText, DigitsNotation, DrawError, Drawing,
@@ -100,21 +99,21 @@ pub mod layout {
     pub use optc_layout::{cute, notation};
 }
 
-/// Grids and blocks: which part of each value one program works on.
+/// Grids and blocks: the part of each value that one program works on.
 pub mod tile {
     pub use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, Loop, LoopKind};
     pub use optc_ir::op::iteration_domain_of;
     pub use optc_tile::*;
 }
 
-/// Where values lie in memory, as attributes that `bufferize` and `plan-memory` write.
+/// The places of values in memory, as attributes that `bufferize` and `plan-memory` write.
 pub mod memory {
     pub use optc_check::{Buffer, Memory, check_memory, most_alive, steps};
     pub use optc_ir::memory::{ALIGNMENT, ARENA, MEMORY, Place, STATE, State, arena, places};
     pub use optc_passes::bufferize::{live_bytes, memory_of};
 }
 
-/// Execution: programs run in buffers that are laid out as their types say, and conversions between layouts.
+/// Execution: programs run in buffers with the layouts of their types, and conversions between layouts.
 pub mod exec {
     pub use optc_exec::{
         ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, Isa, Moved,
@@ -122,8 +121,7 @@ pub mod exec {
     };
 }
 
-/// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
-/// a module.
+/// HLO text: read as a tree, from which the front end makes a [`Module`], and written from a module.
 pub mod hlo {
     pub use optc_emit::hlo::{Emitted, ReadData, emit, emit_with};
     pub use optc_hlo::{
@@ -155,7 +153,7 @@ pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
 
-/// Judges of what passes made: certificates of folds, and whether a target accepts a module.
+/// Checks of the output of passes: certificates of folds, and the acceptance of a module by a target.
 pub mod check {
     pub use optc_check::{
         Certificate, Digest, Holder, Item, Place, Source, Witness, check, check_target, items,
@@ -172,7 +170,7 @@ pub mod passes {
     pub use optc_passes::{canonicalize, pipeline, rules, tile_propagate, view_fold};
 }
 
-/// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.
+/// The two oracles, which run programs slowly and plainly: on logical tensors, or on poisoned buffers.
 pub mod interp {
     pub use optc_interp::npz;
     pub use optc_interp::{

@@ -1,4 +1,4 @@
-//! Writing files so that nothing half-written is ever seen.
+//! Writes files atomically, so that no half-written file is ever visible.
 
 use crate::codes;
 use crate::error::Error;
@@ -10,12 +10,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Writes a file beside its place and renames it there: a reader sees the old bytes or all of the
-/// new ones, and nothing is left behind when it fails.
+/// Writes a file beside its place and renames it there. A reader sees either the old bytes or all of the new ones, and
+/// nothing is left behind after a failure.
 ///
-/// A symbolic link is followed, also one that names nothing yet; the file keeps its permissions.
-/// What is no regular file (a pipe, `/dev/null`), and an open file under `/dev` or `/proc` such as
-/// `/dev/stdout`, is written to as it is.
+/// A symbolic link is followed, also one without a target yet; the file keeps its permissions. A path that is not a
+/// regular file (a pipe, `/dev/null`), and an open file under `/dev` or `/proc` such as `/dev/stdout`, is written to
+/// directly.
 ///
 /// # Errors
 /// The folder does not exist or cannot be written to.
@@ -23,11 +23,11 @@ pub fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write_files(&[(path, bytes)])
 }
 
-/// Writes several files as [`write_aside`] does: none takes its place before all are written.
+/// Writes several files as [`write_aside`] does; no file is replaced before all are written.
 ///
 /// # Errors
-/// Two of them are one file (`output-twice`), or the first file that cannot be written. Where only
-/// its last step fails, the renaming, the files before it are already in place.
+/// Two of them are one file (`output-twice`), or the first file that cannot be written. If the last step of a file
+/// fails, the renaming, the files before it are already replaced.
 pub fn write_files(files: &[(&Path, &[u8])]) -> Result<(), Error> {
     let paths: Vec<&Path> = files.iter().map(|(path, _)| *path).collect();
     distinct_outputs(&paths)?;
@@ -42,8 +42,8 @@ pub fn write_files(files: &[(&Path, &[u8])]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that no two of these outputs are one file, however their paths are spelled. Pipes and
-/// devices take the bytes of all.
+/// Checks that no two of these outputs are one file, however their paths are spelled. Several outputs may share a pipe
+/// or device.
 ///
 /// # Errors
 /// `output-twice`, with both paths.
@@ -95,7 +95,7 @@ fn drafts() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     DRAFTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what this process is writing and has not finished, for one that is about to end. What is written later fails.
+/// Removes the unfinished files of this process, which is about to end. Later writes fail.
 pub fn remove_drafts() {
     for path in &*drafts() {
         // A file that is gone already needs no removal.
@@ -103,8 +103,8 @@ pub fn remove_drafts() {
     }
 }
 
-/// The file that an output with this path becomes: absolute, all links followed. Nothing for what is
-/// written to as it is, and for a path whose folder does not exist.
+/// The file to which an output with this path is written: absolute, all links followed. `None` for a path that is
+/// written to directly, and for one whose folder does not exist.
 #[must_use]
 pub fn output_place(path: &Path) -> Option<PathBuf> {
     match Target::of(path).ok()? {
@@ -116,20 +116,19 @@ pub fn output_place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The most symbolic links in a row, as on Linux.
+/// The most symbolic links in a row, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// What a path to write to stands for.
+/// The kind of file at an output path.
 enum Target {
-    /// A regular file, there or not yet, and the permissions it has.
+    /// A regular file that exists or not, and its permissions.
     File(PathBuf, Option<Permissions>),
-    /// A pipe, a device, or a file that is already open: it takes bytes as they come.
+    /// A pipe, a device, or a file that is already open: bytes are written to it directly.
     Direct,
 }
 
 impl Target {
-    /// Follows the links of a path one by one, so that one that names nothing yet leads to the place
-    /// of the file to be.
+    /// Follows the links of a path one by one, so that a link without a target leads to the place of the future file.
     fn of(path: &Path) -> io::Result<Target> {
         let mut at = path.to_owned();
         for _ in 0..=MAX_LINKS {
@@ -153,14 +152,14 @@ impl Target {
     }
 }
 
-/// Whether a link stands for a file that some process has open. What such a link names is a
-/// description, and replacing that file would take it from whoever opened it.
+/// Returns whether a link stands for a file that some process has open. Such a link names a file description; replacing
+/// the file would take it away from the process that opened it.
 fn is_open_file(link: &Path) -> bool {
     let folder = folder_of(link).canonicalize();
     folder.is_ok_and(|folder| folder.starts_with("/proc") || folder.starts_with("/dev/fd"))
 }
 
-/// The folder a path stands in.
+/// The folder of a path.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -173,7 +172,7 @@ fn folder_of(path: &Path) -> &Path {
 enum Draft<'a> {
     /// A file beside the place.
     Aside(Aside),
-    /// Nothing yet: the place takes bytes as they come.
+    /// No file: the bytes are written to the place directly.
     Direct(PathBuf, &'a [u8]),
 }
 
@@ -193,7 +192,7 @@ impl Draft<'_> {
     fn publish(self) -> io::Result<()> {
         match self {
             Draft::Aside(aside) => aside.publish(),
-            // What was written before, by whoever opened it, stays.
+            // Bytes that the process that opened the file has written before stay.
             Draft::Direct(path, bytes) => {
                 let mut file = OpenOptions::new().append(true).open(path)?;
                 file.write_all(bytes)
@@ -202,8 +201,8 @@ impl Draft<'_> {
     }
 }
 
-/// A file beside its place, removed unless it is published. It is locked as long as it is there: what nobody has locked
-/// was left by a process that was killed.
+/// A file beside its place, removed unless it is published. It is locked during its lifetime: a file without a lock was
+/// left by a process that was killed.
 struct Aside {
     path: PathBuf,
     place: PathBuf,
@@ -211,15 +210,15 @@ struct Aside {
 }
 
 impl Aside {
-    /// How often another name is tried, should one be taken.
+    /// The number of attempts with another name if one is taken.
     const ATTEMPTS: usize = 16;
 
-    /// The prefix and the suffix of the names of such files; sixteen digits stand between.
+    /// The prefix and the suffix of the names of such files, with sixteen digits between them.
     const NAME: (&'static str, &'static str) = (".optc-", ".tmp");
 
-    /// A new file that nothing else had opened, under a name that cannot be foreseen: what lies in
-    /// the folder, a link that someone put there included, is never written to. A `private` one can
-    /// be read by nobody else until it gets its permissions.
+    /// Creates a new file that nothing else has opened, under a name that cannot be predicted. Existing files in the
+    /// folder, including links that someone put there, are thus never written to. No one else can read a `private` one
+    /// until it gets its permissions.
     fn create(mut place: PathBuf, private: bool) -> io::Result<Aside> {
         Self::remove_left(folder_of(&place));
         let mut options = OpenOptions::new();
@@ -239,7 +238,7 @@ impl Aside {
             match options.open(&path) {
                 Ok(file) => {
                     let aside = Aside { path, place, file };
-                    // Somebody who removes leftovers may have found it before it was locked.
+                    // Another process that removes leftovers may have found the file before it was locked.
                     let lost = matches!(aside.file.try_lock(), Err(TryLockError::WouldBlock));
                     if !lost && aside.path.exists() {
                         return Ok(aside);
@@ -258,7 +257,7 @@ impl Aside {
         Err(taken)
     }
 
-    /// Removes files of a folder that processes left which were killed: those that nobody has locked.
+    /// Removes the files that killed processes left in a folder: those without a lock.
     fn remove_left(folder: &Path) {
         let is_draft = |name: &str| {
             let inner = name.strip_prefix(Self::NAME.0);
@@ -269,7 +268,7 @@ impl Aside {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         for entry in entries.filter(|e| e.file_name().to_str().is_some_and(is_draft)) {
             let is_file = entry.file_type().is_ok_and(|ty| ty.is_file());
-            // A file that cannot be opened, locked or removed stays: it is not ours.
+            // A file that cannot be opened, locked or removed belongs to someone else and stays.
             if is_file
                 && let Ok(file) = OpenOptions::new().append(true).open(entry.path())
                 && file.try_lock().is_ok()
@@ -286,8 +285,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove; a failure to clean up adds nothing to the error
-        // that is reported.
+        // After a rename there is nothing to remove. A failed removal adds nothing to the reported error.
         let _ = fs::remove_file(&self.path);
         drafts().remove(&self.path);
     }

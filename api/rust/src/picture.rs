@@ -6,10 +6,10 @@ use optc_ir::{Module, Registry};
 use optc_pictures::picture::{Charge, ChargeKind, Charges, Panel, Picture};
 use optc_pictures::{dot, svg};
 
-/// One state of a program and what stands above it, such as `before`.
+/// One state of a program and its title, such as `before`.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
-    /// What stands above it.
+    /// The title above the state.
     pub title: &'a str,
     /// The program in this state.
     pub program: &'a Program,
@@ -21,9 +21,9 @@ pub fn to_dot(title: &str, states: &[State<'_>], registry: &Registry) -> String 
     dot::write(&picture(title, states, registry))
 }
 
-/// The states as one picture, from left to right. Large programs are shortened: repeated layers
-/// are drawn closed, and the picture says so. A last state with a plan of tiles, whose sizes are all
-/// known, is drawn as its groups, every operation with the tiles of its result.
+/// The states as one picture, from left to right. Large programs are shortened: repeated layers are drawn closed, and
+/// the picture states this. If the last state has a plan of tiles and only known sizes, it is drawn as its groups,
+/// every operation with the tiles of its result.
 #[must_use]
 pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
     let last = states.last().map(|state| &state.program.module);
@@ -33,15 +33,15 @@ pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String 
     svg::write(&picture(title, states, registry))
 }
 
-/// The layouts of the last state: where its values lie in memory, what is padding, and of each conversion what moves
-/// where. Values, and conversions, of one type are drawn once; the picture says what it leaves out.
+/// The layouts of the last state: the positions of its values in memory, their padding, and the moves of each
+/// conversion. Values, and conversions, of one type are drawn once; the picture states what it omits.
 #[must_use]
 pub fn layouts_to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
     svg::layouts::write(&picture(title, states, registry))
 }
 
-/// The arenas of the last state, where its memory is planned: which bytes each value has, from the operation that writes
-/// them to the last that reads them, and what is alive at once.
+/// The arenas of the last state, if its memory is planned: the bytes of each value, from the operation that writes them
+/// to the last one that reads them, and the bytes alive at once.
 #[must_use]
 pub fn arena_to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
     svg::arena::write(&picture(title, states, registry))
@@ -60,7 +60,7 @@ fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Pic
     }
 }
 
-/// What each operation of each function costs, as the statistics count it.
+/// The cost of each operation of each function, as the statistics count it.
 fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
     let effects = optc_ir::effects::Effects::of_module(module, registry);
     let of = |func: &optc_ir::Func| {

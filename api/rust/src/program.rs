@@ -1,4 +1,4 @@
-//! A module together with where it came from.
+//! Programs: a module together with its origin.
 
 use crate::codes;
 use crate::error::{Error, render_all};
@@ -8,26 +8,26 @@ use optc_onnx as onnx;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One module and the text or file it was read from.
+/// One module and the text or file from which it was read.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The module.
     pub module: Module,
-    /// What it was read from.
+    /// The format from which it was read.
     pub format: Format,
-    /// How messages call the input.
+    /// The name of the input in messages.
     pub name: String,
-    /// The folder that external data lies in.
+    /// The folder of external data.
     pub folder: PathBuf,
-    /// What the front end had to say: warnings and remarks.
+    /// The warnings and remarks of the front end.
     pub diagnostics: Vec<Diagnostic>,
     source: Arc<str>,
-    /// Where the module's own text starts in `source`.
+    /// The offset of the module's own text in `source`.
     offset: usize,
 }
 
 impl Program {
-    /// A program that was built, not read: messages call it `name`.
+    /// A program that was built, not read; `name` is its name in messages.
     #[must_use]
     pub fn built(name: &str, module: Module) -> Program {
         Program {
@@ -41,7 +41,7 @@ impl Program {
         }
     }
 
-    /// Reads one input, without verifying it; with `split`, the modules between `// -----` apart.
+    /// Reads one input without verifying it; with `split`, the modules between `// -----` separately.
     pub(crate) fn read(
         name: &str,
         bytes: &[u8],
@@ -65,21 +65,21 @@ impl Program {
         optc_ir::text::print(&self.module)
     }
 
-    /// The text the program was read from, where it was text; empty otherwise.
+    /// The text from which the program was read; empty if it was not text.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The function that is meant when none is named: `@main`, else the first.
+    /// The default function: `@main`, else the first.
     #[must_use]
     pub fn entry(&self) -> Option<&Func> {
         let funcs = &self.module.funcs;
         funcs.iter().find(|f| &*f.name == "main").or(funcs.first())
     }
 
-    /// An error of this program: the diagnostics' labels, which count from the module's own text,
-    /// are moved to the whole input.
+    /// An error of this program. The diagnostics' labels count from the module's own text and are moved to the whole
+    /// input.
     #[must_use]
     pub fn error(&self, diagnostics: Vec<Diagnostic>) -> Error {
         let diagnostics = self.placed(diagnostics);
@@ -96,8 +96,7 @@ impl Program {
         render_all(&self.placed(diagnostics.to_vec()), &self.name, &self.source)
     }
 
-    /// The diagnostics with labels that count from the start of the whole input; labels that stand
-    /// nowhere become notes.
+    /// The diagnostics with labels that count from the start of the whole input. Labels without a place become notes.
     #[must_use]
     pub fn placed(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         diagnostics
@@ -153,7 +152,7 @@ fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     imported(Format::StableHlo, name, source, import)
 }
 
-/// What a front end for text made of it.
+/// The result of a front end for text.
 fn imported(
     format: Format,
     name: &str,
@@ -244,7 +243,7 @@ fn read_onnx(name: &str, bytes: &[u8], options: &onnx::Options) -> Result<Progra
     })
 }
 
-/// The folder a file lies in; the current one for inputs without a path.
+/// The folder of a file; the current one for inputs without a path.
 fn folder_of(name: &str) -> PathBuf {
     Path::new(name)
         .parent()

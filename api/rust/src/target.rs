@@ -1,4 +1,4 @@
-//! Finding a target by name or file, and which one a program is compiled for.
+//! Finds a target by name or file, and the default target of a program.
 
 use crate::codes;
 use crate::error::Error;
@@ -10,17 +10,17 @@ use optc_layout::Notation;
 use optc_target::{Target, TargetError};
 use std::path::Path;
 
-/// The target of this name, or the one in this file when the text ends in `.toml` or holds a path
-/// separator. The families that a file speaks of are those of the operations that are built in;
-/// [`Compiler::find_target`](crate::Compiler::find_target) knows further ones.
+/// The target with this name, or the one in this file if the text ends in `.toml` or contains a path separator. The
+/// file may name the families of the built-in operations; [`Compiler::find_target`](crate::Compiler::find_target) also
+/// knows those of added operations.
 ///
 /// # Errors
-/// There is no such target; the file cannot be read or is refused.
+/// There is no such target, or the file cannot be read or is refused.
 pub fn find_target(name: &str) -> Result<Target, Error> {
     find_with(name, &optc_ops::registry())
 }
 
-/// The same with the families of these operations.
+/// Finds a target as [`find_target`] does, with the families of these operations.
 pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error> {
     let path = Path::new(name);
     if !name.contains(['/', '\\']) && path.extension().is_none_or(|e| e != "toml") {
@@ -46,7 +46,7 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
         diag = diag.suggest("", family, families.iter().copied());
     }
     if let TargetError::Syntax(fault) = error {
-        // The message has what was found and what may stand there in backticks.
+        // The message has the found text and the allowed texts in backticks.
         let mut quoted = fault.message().split('`').skip(1).step_by(2);
         if let Some(found) = quoted.next() {
             diag = diag.suggest("", found, quoted);
@@ -64,9 +64,8 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
     }
 }
 
-/// The target of a program for which none is given: the one that chose its layouts
-/// (`hbir.target`), else its format's own if there is one, else `tpu` for HLO text with tiled
-/// layouts and `xla` for any other, else `cpu`.
+/// The default target of a program: the one that chose its layouts (`hbir.target`), else the one of its format if there
+/// is one, else `tpu` for HLO text with tiled layouts and `xla` for other HLO text, else `cpu`.
 ///
 /// # Errors
 /// The program names a target that does not exist.
@@ -88,7 +87,7 @@ pub fn default_target(program: &Program) -> Result<Target, Error> {
     find_target(own.unwrap_or("cpu"))
 }
 
-/// Whether an argument of the program lies in tiles.
+/// Returns whether an argument of the program lies in tiles.
 fn has_tiles(program: &Program) -> bool {
     let Some(entry) = program.entry() else {
         return false;

@@ -6,7 +6,7 @@ const fn int(bits: u8, sign: Sign) -> DType {
     DType::Int { bits, sign }
 }
 
-/// Each number with the element type of the IR that it is.
+/// Each number with its element type of the IR.
 const TYPES: [(i32, DType); 25] = [
     (1, DType::F32),
     (2, int(8, Sign::Unsigned)),
@@ -38,7 +38,7 @@ const TYPES: [(i32, DType); 25] = [
 /// The element type with this number in `TensorProto.DataType`.
 ///
 /// # Errors
-/// The IR has none: what it is, in words.
+/// The IR has no such type; the text describes it.
 pub fn dtype(code: i32) -> Result<DType, String> {
     match (code, TYPES.iter().find(|(number, _)| *number == code)) {
         (_, Some((_, dtype))) => Ok(*dtype),
@@ -48,7 +48,7 @@ pub fn dtype(code: i32) -> Result<DType, String> {
     }
 }
 
-/// The number of an element type, signless integers as signed ones; nothing where ONNX has none.
+/// The number of an element type, with signless integers as signed ones; `None` if ONNX has none.
 #[must_use]
 pub fn code(dtype: DType) -> Option<i32> {
     let signed = match dtype {
@@ -62,7 +62,7 @@ pub fn code(dtype: DType) -> Option<i32> {
     found.map(|(number, _)| *number)
 }
 
-/// How many elements share a byte of the file; `None` for those that do not.
+/// The number of elements that share a byte of the file; `None` if an element takes a byte or more.
 #[must_use]
 pub fn per_byte(dtype: DType) -> Option<usize> {
     match dtype.bits() {

@@ -1,17 +1,17 @@
-//! Writing a model without holding its weights twice.
+//! Encodes a model without holding its weights twice.
 
 use crate::ModelProto;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, key_len};
 
-/// The field of a model that is its graph.
+/// The number of the field of a model that holds the graph.
 const GRAPH: u32 = 7;
 
-/// The field of a graph that its weights are.
+/// The number of the field of a graph that holds the weights.
 const INITIALIZER: u32 = 5;
 
 impl ModelProto {
-    /// The bytes of the file. Weights stand last in the graph, and each is freed when it is written.
+    /// The bytes of the file. Weights are last in the graph, and each is freed after it is written.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         let Some(mut graph) = self.graph.take() else {
@@ -34,7 +34,7 @@ impl ModelProto {
     }
 }
 
-/// The length of a field of so many bytes, with its key.
+/// The length of a field of `length` bytes, with its key.
 fn field(tag: u32, length: usize) -> usize {
     key_len(tag) + prost::length_delimiter_len(length) + length
 }

@@ -1,7 +1,7 @@
 //! The protobuf messages of `onnx.proto`, written by hand for the fields that reading and writing need.
 //!
-//! Tensors and subgraphs stay undecoded bytes: they share the model's buffer, so their place in the
-//! file is known, and nesting costs no recursion.
+//! Tensors and subgraphs stay undecoded bytes that share the model's buffer. Their place in the file is thus known, and
+//! nesting costs no recursion.
 #![expect(
     missing_docs,
     reason = "the fields are those of onnx.proto, where they are explained"
@@ -39,7 +39,7 @@ pub struct ModelProto {
     pub opset_import: Vec<OperatorSetIdProto>,
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<StringStringEntryProto>,
-    /// Each a [`FunctionProto`].
+    /// Each is a [`FunctionProto`].
     #[prost(bytes = "bytes", repeated, tag = "25")]
     pub functions: Vec<Bytes>,
 }
@@ -60,7 +60,7 @@ pub struct GraphProto {
     pub node: Vec<NodeProto>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// Each a [`TensorProto`].
+    /// Each is a [`TensorProto`].
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub initializer: Vec<Bytes>,
     #[prost(string, optional, tag = "10")]
@@ -71,7 +71,7 @@ pub struct GraphProto {
     pub output: Vec<ValueInfoProto>,
     #[prost(message, repeated, tag = "13")]
     pub value_info: Vec<ValueInfoProto>,
-    /// Each a [`SparseTensorProto`].
+    /// Each is a [`SparseTensorProto`].
     #[prost(bytes = "bytes", repeated, tag = "15")]
     pub sparse_initializer: Vec<Bytes>,
 }
@@ -118,19 +118,19 @@ pub struct AttributeProto {
     pub ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "9")]
     pub strings: Vec<Bytes>,
-    /// Each a [`TensorProto`].
+    /// Each is a [`TensorProto`].
     #[prost(bytes = "bytes", repeated, tag = "10")]
     pub tensors: Vec<Bytes>,
-    /// Each a [`GraphProto`].
+    /// Each is a [`GraphProto`].
     #[prost(bytes = "bytes", repeated, tag = "11")]
     pub graphs: Vec<Bytes>,
     /// A [`TypeProto`].
     #[prost(bytes = "bytes", optional, tag = "14")]
     pub tp: Option<Bytes>,
-    /// Each a [`TypeProto`].
+    /// Each is a [`TypeProto`].
     #[prost(bytes = "bytes", repeated, tag = "15")]
     pub type_protos: Vec<Bytes>,
-    /// The `AttributeType`; old files leave it out.
+    /// The `AttributeType`; old files omit it.
     #[prost(int32, tag = "20")]
     pub kind: i32,
     #[prost(string, tag = "21")]
@@ -138,7 +138,7 @@ pub struct AttributeProto {
     /// A [`SparseTensorProto`].
     #[prost(bytes = "bytes", optional, tag = "22")]
     pub sparse_tensor: Option<Bytes>,
-    /// Each a [`SparseTensorProto`].
+    /// Each is a [`SparseTensorProto`].
     #[prost(bytes = "bytes", repeated, tag = "23")]
     pub sparse_tensors: Vec<Bytes>,
 }
@@ -201,7 +201,7 @@ pub struct ValueInfoProto {
     pub ty: Option<TypeProto>,
 }
 
-/// `TypeProto`; what is no tensor is kept as it is.
+/// `TypeProto`; types other than tensors are kept undecoded.
 #[derive(Clone, PartialEq, Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
@@ -288,7 +288,7 @@ pub mod kind {
 pub const EXTERNAL: i32 = 1;
 
 impl AttributeProto {
-    /// The type, guessed from the field that is set where an old file leaves it out.
+    /// The type; if an old file omits it, it is derived from the field that is set.
     pub fn kind(&self) -> i32 {
         let guesses = [
             (self.f.is_some(), kind::FLOAT),

@@ -1,10 +1,10 @@
-//! Which operators ONNX has, since which operator set, with which ports and attributes.
+//! The operators of ONNX: their operator sets, ports and attributes.
 
 use crate::element::code;
 use optc_ir::DType;
 use std::sync::LazyLock;
 
-/// The table that `tests/interop/onnx_operators.py` writes; the first line says of which package.
+/// The table that `tests/interop/onnx_operators.py` writes; its first line names the package.
 const TABLE: &str = include_str!("schemas.txt");
 
 /// One version of an operator.
@@ -14,13 +14,13 @@ pub struct Schema {
     pub domain: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The operator set in which this version came.
+    /// The first operator set with this version.
     pub since: i64,
-    /// Whether models of this version may no longer use it.
+    /// True if models of this version must no longer use it.
     pub deprecated: bool,
-    /// The least and the greatest number of inputs; the greatest is missing where there may be any number.
+    /// The least and the greatest number of inputs; `None` as the greatest if there is no limit.
     pub inputs: (usize, Option<usize>),
-    /// The least and the greatest number of outputs, likewise.
+    /// The least and the greatest number of outputs, as for inputs.
     pub outputs: (usize, Option<usize>),
     /// The names of its attributes, sorted.
     pub attributes: Vec<&'static str>,
@@ -29,32 +29,32 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Whether it has an attribute of this name.
+    /// Returns whether it has an attribute of this name.
     #[must_use]
     pub fn has_attribute(&self, name: &str) -> bool {
         self.attributes.contains(&name)
     }
 
-    /// Whether a node may have so many inputs.
+    /// Returns whether a node may have this many inputs.
     #[must_use]
     pub fn has_inputs(&self, count: usize) -> bool {
         self.inputs.1.is_none_or(|most| count <= most)
     }
 
-    /// Whether input `at` may be of this element type.
+    /// Returns whether input `at` may be of this element type.
     #[must_use]
     pub fn takes(&self, at: usize, dtype: DType) -> bool {
         among(&self.input_types, at, dtype)
     }
 
-    /// Whether output `at` may be of this element type.
+    /// Returns whether output `at` may be of this element type.
     #[must_use]
     pub fn gives(&self, at: usize, dtype: DType) -> bool {
         among(&self.output_types, at, dtype)
     }
 }
 
-/// Whether port `at` may be of this element type; the last one stands for all that follow.
+/// Returns whether port `at` may be of this element type; the last port stands for all that follow.
 fn among(types: &[u32], at: usize, dtype: DType) -> bool {
     let mask = types.get(at).or(types.last());
     let bit = code(dtype).and_then(|code| 1u32.checked_shl(code.unsigned_abs()));
@@ -72,7 +72,7 @@ pub fn schemas() -> &'static [Schema] {
     &ALL
 }
 
-/// The version of an operator that models of this operator set use; nothing where it came later or was given up.
+/// The version of an operator in models of this operator set; `None` if it was added later or is deprecated.
 #[must_use]
 pub fn schema(domain: &str, name: &str, opset: i64) -> Option<&'static Schema> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
@@ -83,7 +83,7 @@ pub fn schema(domain: &str, name: &str, opset: i64) -> Option<&'static Schema> {
     is_it.then_some(found)
 }
 
-/// The package that the table is from, and its newest operator set.
+/// The package of the table, and its newest operator set.
 #[must_use]
 pub fn schema_source() -> &'static str {
     TABLE
