@@ -1,7 +1,7 @@
-//! Graphs of `If`, `Loop` and `Scan`: what they are given, and what their operators give.
+//! Graphs of `If`, `Loop` and `Scan`: the types of their inputs, and of the results of their operators.
 //!
-//! A graph becomes a function of what its operator hands it and of what it takes from around it. What a loop carries has the
-//! type of its first value; a size that a round changes is open.
+//! A graph becomes a function of its operator's inputs and of the outer values that it uses. A value that a loop
+//! carries has the type of its first value; a size that a round changes becomes open.
 
 use crate::builder::{MAX_SIZES, Stop};
 use crate::codes;
@@ -15,22 +15,22 @@ use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto};
 use prost::Message;
 use std::sync::Arc;
 
-/// The version of the operator set from which on a `Scan` has no batches of its own.
+/// The first version of the operator set in which `Scan` has no batches of its own.
 const SCAN: i64 = 9;
 
-/// How often what a loop carries is tried with fewer known sizes, before all of them are open.
+/// The number of attempts to find types of carried values with fewer known sizes, before all sizes become open.
 pub(crate) const ATTEMPTS: usize = 4;
 
 /// An operator that runs graphs.
 pub(crate) struct Runner {
     kind: Kind,
-    /// Each graph and the attribute that has it.
+    /// Each graph with its attribute.
     pub(crate) graphs: Vec<(&'static str, GraphProto)>,
 }
 
 enum Kind {
     If,
-    /// How many values are carried, and the inputs before them.
+    /// The number of carried values, and of the inputs before them.
     Loop {
         carried: usize,
     },
@@ -41,21 +41,21 @@ enum Kind {
     },
 }
 
-/// What is known of a loop before it runs.
+/// Facts about a loop before it runs.
 #[derive(Default)]
 pub(crate) struct Counted {
-    /// The numbers that each input of its graph has in every round.
+    /// The numbers of each input of its graph, if they are the same in every round.
     pub(crate) known: Vec<Option<Vec<Entry>>>,
-    /// How often its condition lets it go around, if it does once.
+    /// The number of rounds that its condition allows, given that it allows the first one.
     pub(crate) rounds: Option<Size>,
 }
 
-/// Whether a node runs graphs.
+/// Returns whether a node runs graphs.
 pub(crate) fn runs_graphs(node: &NodeProto) -> bool {
     standard(&node.domain).is_empty() && matches!(&*node.op_type, "If" | "Loop" | "Scan")
 }
 
-/// A node that runs graphs, whose numbers of inputs and outputs fit them.
+/// A node that runs graphs, with a check that the numbers of its inputs and outputs fit them.
 pub(crate) fn runner(node: &NodeProto, opset: i64) -> Result<Runner, Stop> {
     let attr = |name: &str| node.attribute.iter().find(|a| a.name == name);
     let graph = |name: &'static str| match attr(name).and_then(|a| a.g.clone()) {
@@ -126,7 +126,7 @@ fn count(node: &NodeProto, what: &str, found: usize, wanted: usize) -> Result<()
 }
 
 impl Runner {
-    /// How many values are carried.
+    /// The number of carried values.
     pub(crate) fn carried(&self) -> usize {
         match &self.kind {
             Kind::If => 0,
@@ -134,12 +134,12 @@ impl Runner {
         }
     }
 
-    /// How many results of a graph come before those that are carried.
+    /// The number of results of a graph before the carried ones.
     fn before(&self) -> usize {
         usize::from(matches!(self.kind, Kind::Loop { .. }))
     }
 
-    /// How many outputs the operator has.
+    /// The number of outputs of the operator.
     pub(crate) fn outputs(&self) -> usize {
         self.graphs[0].1.output.len() - self.before()
     }
@@ -176,7 +176,7 @@ impl Runner {
         Ok(())
     }
 
-    /// The types of what the graphs are given by inputs of these types, at the first round.
+    /// The types of the graphs' inputs at the first round, given the types of the operator's inputs.
     pub(crate) fn given(&self, inputs: &[Option<Type>]) -> Result<Vec<Type>, Stop> {
         let input = |i: usize| inputs.get(i).cloned().flatten();
         let known =
@@ -208,7 +208,8 @@ impl Runner {
         }
     }
 
-    /// What a graph is given so that its results can be carried: the same, or types with fewer known sizes.
+    /// The types of a graph's inputs such that its results can be carried: the given types, with fewer known sizes if
+    /// needed.
     pub(crate) fn carrying(&self, given: &[Type], results: &[Type]) -> Result<Vec<Type>, Stop> {
         let mut types = given.to_vec();
         let first = 2 * self.before();
@@ -218,7 +219,7 @@ impl Runner {
         Ok(types)
     }
 
-    /// The same with no known sizes of what is carried.
+    /// The types of a graph's inputs with no known sizes of carried values.
     pub(crate) fn open(&self, given: &[Type]) -> Vec<Type> {
         let mut types = given.to_vec();
         let first = 2 * self.before();
@@ -230,13 +231,13 @@ impl Runner {
         types
     }
 
-    /// Whether it goes around as long as a condition says.
+    /// Returns whether a condition decides how long it runs.
     pub(crate) fn counts(&self) -> bool {
         matches!(self.kind, Kind::Loop { .. })
     }
 
-    /// What follows from the numbers that a loop is given, `first`, and from what its graph gives, `given`, where the graph is
-    /// given what `names` calls them.
+    /// Facts that follow from the numbers that a loop starts with, `first`, and from the results of its graph, `given`,
+    /// if the graph's inputs have the names `names`.
     pub(crate) fn counted(
         &self,
         names: &[Option<Vec<Entry>>],
@@ -245,7 +246,7 @@ impl Runner {
     ) -> Counted {
         let round = Size::name(ROUND);
         let mut known = vec![None; names.len()];
-        // What each name is in round number `round`, the first one being 0.
+        // The meaning of each name in round `round`, counted from 0.
         let mut meant: IndexMap<Arc<str>, Size> = IndexMap::new();
         let name_of = |entry: &Entry| entry.size()?.as_name().map(Arc::from);
         let rounds_before = names.first().and_then(|n| name_of(n.as_ref()?.first()?));
@@ -273,8 +274,8 @@ impl Runner {
         Counted { known, rounds }
     }
 
-    /// The types of the operator's outputs, from those of its inputs, of what its graphs are given and of what each gives.
-    /// `rounds` is how many rounds there are, if that is known; a size that is that number otherwise has a name, made by `name`.
+    /// The types of the operator's outputs, from those of its inputs and of its graphs' inputs and results. `rounds` is
+    /// the number of rounds, if it is known; otherwise `name` makes a name for sizes of that number.
     pub(crate) fn results(
         &self,
         inputs: &[Option<Type>],
@@ -332,10 +333,10 @@ impl Runner {
     }
 }
 
-/// What stands for the number of a round. No size of a model is called so.
+/// The stand-in for the number of a round. No size of a model has this name.
 const ROUND: &str = "\0round";
 
-/// A name for each integer that a graph is given; no size of a model is called so.
+/// A name for each integer input of a graph; no size of a model has such a name.
 pub(crate) fn names_of_numbers(given: &[Type]) -> Vec<Option<Vec<Entry>>> {
     let names = |(i, ty): (usize, &Type)| {
         let ty = ty
@@ -348,7 +349,7 @@ pub(crate) fn names_of_numbers(given: &[Type]) -> Vec<Option<Vec<Entry>>> {
     given.iter().enumerate().map(names).collect()
 }
 
-/// How many rounds there are where the one after number `ROUND` follows as long as `a` is below `b`.
+/// The number of rounds if a further round follows round `ROUND` as long as `a` is below `b`.
 fn rounds_below(a: &Size, b: &Size, meant: &IndexMap<Arc<str>, Size>) -> Option<Size> {
     let left = b.minus(a)?.substituted(&|name| meant.get(name).cloned())?;
     let first = left.with(ROUND, 0)?;
@@ -361,7 +362,7 @@ fn rounds_below(a: &Size, b: &Size, meant: &IndexMap<Arc<str>, Size>) -> Option<
     more.plus(&Size::constant(1))
 }
 
-/// A name that no size has yet.
+/// A new name that no size has yet.
 pub(crate) fn name_of_rounds(taken: &mut IndexSet<Arc<str>>) -> Dim {
     let names = (0usize..).map(|i| Arc::from(format!("rounds_{i}")));
     let fresh = names
@@ -398,7 +399,7 @@ fn at(axis: i64, rank: usize) -> Result<usize, Stop> {
     })
 }
 
-/// A type that both have: a size in which they differ is open.
+/// The common type of two types; sizes in which they differ are open.
 fn either(a: &Type, b: &Type) -> Result<Type, Stop> {
     let (Some(x), Some(y)) = (a.as_tensor(), b.as_tensor()) else {
         let same = a.as_tensor().is_none() && b.as_tensor().is_none();

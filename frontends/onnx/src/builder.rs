@@ -1,5 +1,5 @@
-//! Emission of operations: types by the shape rules, constants and what is computed from constants
-//! alone only when something uses them.
+//! Emits operations. Result types come from shape rules. Constants, and values computed only from constants, are
+//! emitted only if something uses them.
 
 use crate::entries::{self, Entry};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage, usize_shape};
@@ -13,11 +13,11 @@ use optc_ir::{
 use optc_ops::{Bound, Bounds, Concat, Constant, Iota, Reshape, Slice};
 use std::sync::Arc;
 
-/// The most floats that are believed to describe a shape.
+/// The most floats that are treated as the description of a shape.
 const MAX_FLOATS: usize = 64;
 
-/// The families of operations that are computed at import: their work is about the size of their
-/// operands and results.
+/// The families of operations that are computed at import. Their work is proportional to the size of their operands and
+/// results.
 const FOLDED: &[&str] = &[
     "broadcast",
     "concat",
@@ -30,21 +30,21 @@ const FOLDED: &[&str] = &[
     "source",
 ];
 
-/// The families of operations that only move elements: what a tensor of sizes holds is followed through them.
+/// The families of operations that only move elements. The entries of size tensors are tracked through them.
 const MOVES: &[&str] = &["broadcast", "concat", "gather", "rearrange", "slice"];
 
 /// The most elements of a tensor that describes a shape.
 pub(crate) const MAX_SIZES: usize = 64;
 
-/// The number that stands for the first of the sizes that are moved; those that are numbers are far below.
+/// The stand-in for the first moved size; actual numbers are far below.
 const TOKENS: i64 = i64::MAX - (1 << 20);
 
 optc_ir::entity_id! {
-    /// A value that hangs on constants and shapes alone and is written into the program on use.
+    /// A value that depends only on constants and shapes, and is emitted on first use.
     LazyId, "lazy"
 }
 optc_ir::entity_id! {
-    /// An operation that gives lazy values.
+    /// An operation with lazy results.
     RecipeId, "recipe"
 }
 
@@ -53,25 +53,25 @@ optc_ir::entity_id! {
 pub(crate) enum Val {
     /// A value of the program.
     Ssa(Value),
-    /// A value not written yet.
+    /// A value that is not emitted yet.
     Lazy(LazyId),
 }
 
-/// Why an operator has no translation.
+/// The reason why an operator is not translated.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It stays opaque; the reason in words.
+    /// The operator stays opaque; the reason in words.
     Opaque(String),
     /// The model is wrong.
     Refused(Box<Diagnostic>),
 }
 
 impl Stop {
-    /// An operator that stays opaque.
+    /// The stop for an operator that stays opaque.
     pub(crate) fn opaque(reason: impl Into<String>) -> Stop {
         Stop::Opaque(reason.into())
     }
-    /// An error of the model.
+    /// The stop for an error of the model.
     pub(crate) fn error(code: Code, message: impl Into<String>) -> Stop {
         Stop::Refused(Box::new(Diagnostic::error(code, message)))
     }
@@ -92,12 +92,12 @@ struct Lazy {
     ty: Type,
     loc: Loc,
     source: Source,
-    /// The elements, where they are few and known.
+    /// The elements, if they are few and known.
     tensor: Option<Arc<Tensor>>,
-    /// The sizes a shape tensor holds, where they are not all numbers.
+    /// The sizes in a shape tensor, if some of them are not numbers.
     entries: Option<Vec<Entry>>,
     emitted: Option<Value>,
-    /// Known elements are written into the program, however many.
+    /// True if known elements are written into the program regardless of their number.
     inline: bool,
 }
 
@@ -105,7 +105,7 @@ struct Lazy {
 enum Source {
     Constant(Storage),
     Recipe(RecipeId),
-    /// An argument of the function, whose sizes are known where it is handed over.
+    /// An argument of the function whose entries, sizes, are known by the caller.
     Argument,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct NewOp<'a> {
     pub(crate) name: &'a str,
     pub(crate) operands: &'a [Val],
     pub(crate) props: AttrDict,
-    /// The result types, where the shape rule reads them.
+    /// The result types, if the shape rule reads them.
     pub(crate) declared: Option<Vec<Type>>,
     pub(crate) loc: Loc,
 }
@@ -158,7 +158,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// The element that a constant has everywhere, of however many: one that is written so, or broadcast.
+    /// The element of a constant that has the same element everywhere: it is stored as a splat, or is a broadcast.
     pub(crate) fn splat_of(&self, val: Val) -> Option<Tensor> {
         let Val::Lazy(id) = val else { return None };
         match &self.lazies[id].source {
@@ -175,7 +175,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// The elements, where they are few and known.
+    /// The elements, if they are few and known.
     pub(crate) fn tensor(&self, val: Val) -> Option<Arc<Tensor>> {
         match val {
             Val::Ssa(_) => None,
@@ -183,14 +183,14 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Writes a constant of known elements into the program, however many there are.
+    /// Writes a constant of known elements into the program, regardless of their number.
     pub(crate) fn inline(&mut self, val: Val) {
         if let Val::Lazy(id) = val {
             self.lazies[id].inline = true;
         }
     }
 
-    /// Whether a value hangs on constants alone.
+    /// Returns whether a value depends only on constants.
     pub(crate) fn is_constant(&self, val: Val) -> bool {
         let Val::Lazy(id) = val else { return false };
         match &self.lazies[id].source {
@@ -203,7 +203,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// The sizes that an integer tensor holds, where anything is known of them.
+    /// The sizes in an integer tensor, if anything is known about them.
     pub(crate) fn entries(&self, val: Val) -> Option<Vec<Entry>> {
         let Val::Lazy(id) = val else { return None };
         let lazy = &self.lazies[id];
@@ -214,7 +214,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Says what sizes a lazy shape tensor holds; numbers make it a constant.
+    /// Sets the sizes in a lazy shape tensor; if all are numbers, it becomes a constant.
     pub(crate) fn set_entries(&mut self, val: Val, sizes: Vec<Entry>) {
         let Val::Lazy(id) = val else { return };
         let lazy = &mut self.lazies[id];
@@ -246,8 +246,8 @@ impl<'r> Builder<'r> {
         }))
     }
 
-    /// A value of the function around this one: a constant again, or a new argument of this name. Nothing is handed over of a
-    /// constant.
+    /// A value of the outer function: a new constant, or a new argument of this name. The flag is false for a constant,
+    /// which is not passed.
     pub(crate) fn capture(&mut self, outer: &Builder<'_>, val: Val, name: &str) -> (Val, bool) {
         let ty = outer.ty(val).clone();
         let known = match val {
@@ -276,7 +276,7 @@ impl<'r> Builder<'r> {
         (Val::Lazy(self.lazies.push(lazy)), handed)
     }
 
-    /// An argument of the function that holds these sizes.
+    /// An argument of the function with these sizes as entries.
     pub(crate) fn argument(&mut self, value: Value, sizes: Vec<Entry>) -> Val {
         let val = Val::Lazy(self.lazies.push(Lazy {
             ty: self.out.func.ty(value).clone(),
@@ -310,7 +310,7 @@ impl<'r> Builder<'r> {
         self.literal(Tensor::from_f64(dtype, Vec::new(), [value]), loc)
     }
 
-    /// A constant whose elements are all `one`'s single element.
+    /// A constant whose elements are all the single element of `one`.
     pub(crate) fn splat(&mut self, ty: TensorType, one: Tensor, loc: Loc) -> Val {
         self.constant(
             Blob {
@@ -324,8 +324,7 @@ impl<'r> Builder<'r> {
 
     /// Emits an operation.
     ///
-    /// One whose operands are all constants is only written when something uses it; it is computed
-    /// now if it is small.
+    /// If all operands are constants, the operation is emitted only if something uses it; a small one is computed now.
     pub(crate) fn emit(&mut self, op: NewOp<'_>) -> Result<Vec<Val>, Stop> {
         let types = self.infer(&op)?;
         if op.operands.iter().any(|v| matches!(v, Val::Ssa(_))) {
@@ -343,8 +342,8 @@ impl<'r> Builder<'r> {
         Ok(results)
     }
 
-    /// Emits an operation that has no shape rule, with these result types; as [`Builder::emit`],
-    /// only on use if its operands are constants.
+    /// Emits an operation without a shape rule, with these result types. As in [`Builder::emit`], it is emitted only on
+    /// use if its operands are constants.
     pub(crate) fn emit_declared(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
         if op.operands.iter().any(|v| matches!(v, Val::Ssa(_))) {
             return self.emit_now(op, types);
@@ -352,7 +351,7 @@ impl<'r> Builder<'r> {
         self.defer(op, types)
     }
 
-    /// Keeps an operation back until something uses its results.
+    /// Defers an operation until something uses its results.
     pub(crate) fn defer(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
         self.recipe(op, types, None)
     }
@@ -449,7 +448,7 @@ impl<'r> Builder<'r> {
         (out.len() == types.len()).then_some(out)
     }
 
-    /// The sizes in the results of an operation that only moves elements: it is computed on numbers that stand for them.
+    /// The sizes in the results of an operation that only moves elements. It is computed on stand-ins for these sizes.
     fn moved(&self, op: &NewOp<'_>, types: &[Type]) -> Option<Vec<Vec<Entry>>> {
         let decl = self.out.registry().get(op.name)?;
         let reduces = op
@@ -509,7 +508,7 @@ impl<'r> Builder<'r> {
         Some(out.ok()?.iter().map(entries).collect())
     }
 
-    /// The size that every element of a value is, if it is one: that of a single element, or of one that is repeated.
+    /// The size that is every element of a value: of a single element, or of a repeated one. `None` if elements differ.
     pub(crate) fn one_size(&self, val: Val) -> Option<Size> {
         if let Some(entries) = self.entries(val) {
             let size = entries.first()?.size()?;
@@ -530,7 +529,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// The value in the program, written now if it was not before.
+    /// The value in the program, emitted now if it was not before.
     pub(crate) fn value(&mut self, val: Val) -> Value {
         let id = match val {
             Val::Ssa(v) => return v,
@@ -572,8 +571,7 @@ impl<'r> Builder<'r> {
             .expect("the loop ends when the value is written")
     }
 
-    /// Writes a tensor of sizes that names give: each is the last element of an iota that is one
-    /// longer.
+    /// Emits a tensor of sizes with names: each is the last element of an iota that is one longer.
     fn write_sizes(&mut self, id: LazyId) -> bool {
         let lazy = &self.lazies[id];
         if lazy.tensor.is_some() {
@@ -692,7 +690,7 @@ impl<'r> Builder<'r> {
         self.lazies[id].emitted = values.first().copied();
     }
 
-    /// The `value` attribute of a known tensor that is small or has one value everywhere.
+    /// The `value` attribute of a known tensor that is small or a splat.
     fn dense(&self, id: LazyId) -> Option<AttrDict> {
         let lazy = &self.lazies[id];
         let tensor = lazy.tensor.as_deref()?;
@@ -710,8 +708,8 @@ impl<'r> Builder<'r> {
         Some(dense_props(lazy.ty.clone(), bytes, splat))
     }
 
-    /// Takes back what a translation wrote since `start` before it gave up; constants stay if they
-    /// were written before.
+    /// Removes the operations that an abandoned translation has emitted since `start`. Constants that were emitted
+    /// before stay.
     pub(crate) fn abandon(&mut self, start: usize) {
         if self.out.func.body.len() <= start {
             return;
@@ -729,8 +727,8 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Narrows unknown extents of a value to what the file declares, if that is a number or made of these names: of another
-    /// name nothing follows. Arguments keep their type.
+    /// Replaces unknown extents of a value by those that the file declares, if these are numbers or expressions of
+    /// these names; other names are ignored. Arguments keep their type.
     pub(crate) fn refine(&mut self, val: Val, declared: &TensorType, sizes: &IndexSet<Arc<str>>) {
         let Some(found) = self.ty(val).as_tensor() else {
             return;
@@ -753,8 +751,8 @@ impl<'r> Builder<'r> {
     }
 }
 
-/// What a shape rule's refusal means: unknown extents, and an element type that the operation does
-/// not compute on, keep the operator opaque; anything else is an error of the model.
+/// Converts a shape rule's refusal. Unknown extents, and an element type on which the operation does not compute, keep
+/// the operator opaque; anything else is an error of the model.
 fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
     let tensors = op.operands.iter().map(|ty| ty.as_tensor());
     if tensors.clone().flatten().any(|t| t.shape().is_none()) {
@@ -782,7 +780,7 @@ fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
             return Stop::opaque(error.message);
         }
     }
-    // With its defaults in place of words it would do: one of the words is none that is known.
+    // With default words it would be valid, so one of the words is unknown.
     let words = |attr: &Attr| matches!(attr, Attr::Str(_));
     if op.props.iter().any(|(_, attr)| words(attr)) {
         let plain = op.props.iter().filter(|(_, attr)| !words(attr));
@@ -804,7 +802,7 @@ fn dense_props(ty: Type, bytes: Vec<u8>, splat: bool) -> AttrDict {
     AttrDict::new().with("value", dense)
 }
 
-/// The attribute of a constant that is large or of which nothing is known here.
+/// The attributes of a constant that is large or whose elements are not known here.
 fn constant_props(ty: &Type, storage: &Storage) -> AttrDict {
     match storage {
         Storage::File {

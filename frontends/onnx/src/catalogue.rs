@@ -1,4 +1,4 @@
-//! The list of all ONNX operators and what import makes of each.
+//! The list of all ONNX operators and their translations.
 
 use crate::rules::{self, State};
 use indexmap::IndexMap;
@@ -11,42 +11,42 @@ pub struct Operator {
     pub domain: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// Its versions, by the operator set in which each came; empty where they are not listed.
+    /// Its versions, by the first operator set of each; empty if they are not listed.
     pub versions: Vec<Version>,
-    /// How its newest version comes into the IR; `None` when it always stays opaque.
+    /// The translation of its newest version; `None` if it always stays opaque.
     pub state: Option<State>,
-    /// When it stays opaque although it is translated, or what the translation is; may be empty.
+    /// A remark on the translation, or on the cases in which it stays opaque; may be empty.
     pub remark: &'static str,
 }
 
 /// One version of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// The operator set in which it came.
+    /// The first operator set with this version.
     pub since: i64,
-    /// Whether the operator was given up in it.
+    /// True if the operator is deprecated in it.
     pub deprecated: bool,
-    /// How it comes into the IR; `None` when it always stays opaque.
+    /// The translation; `None` if it always stays opaque.
     pub state: Option<State>,
 }
 
 /// Versions of translated operators that stay opaque.
 const OPAQUE_VERSIONS: &[(&str, i64)] = &[("Scan", 8)];
 
-/// The version in which the standard operator of a name came; nothing where there is none.
+/// The first version of the standard operator with this name; `None` if there is none.
 pub(crate) fn first_version(name: &str) -> Option<i64> {
     let mut all = schemas().iter();
     let found = all.find(|s| s.domain.is_empty() && s.name == name);
     found.map(|s| s.since)
 }
 
-/// Which package the list of operators is from.
+/// The package of the list of operators.
 #[must_use]
 pub fn source() -> &'static str {
     schema_source()
 }
 
-/// All operators of ONNX, and those of other domains that import translates, sorted by domain and name.
+/// All operators of ONNX, and the translated ones of other domains, sorted by domain and name.
 #[must_use]
 pub fn catalogue() -> Vec<Operator> {
     let remarks: IndexMap<&str, &str> = REMARKS.iter().copied().collect();
@@ -91,7 +91,7 @@ pub fn catalogue() -> Vec<Operator> {
     all
 }
 
-/// What is worth saying of a contrib operator.
+/// Remarks on contrib operators.
 fn contrib_remark(name: &str) -> &'static str {
     match name {
         "Attention" => {
@@ -114,7 +114,7 @@ fn contrib_remark(name: &str) -> &'static str {
     }
 }
 
-/// What is worth saying of a standard operator.
+/// Remarks on standard operators.
 const REMARKS: &[(&str, &str)] = &[
     ("AffineGrid", "opaque when the size is computed at run time"),
     (

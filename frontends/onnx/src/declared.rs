@@ -11,7 +11,7 @@ use optc_onnx_proto::{GraphProto, ValueInfoProto};
 use prost::Message;
 use std::sync::Arc;
 
-/// A name for each output; one that is listed again gets a number that no other has.
+/// A name for each output. An output that is listed again gets a name with a number that no other has.
 pub(crate) fn result_names(graph: &GraphProto) -> Vec<String> {
     let mut taken: IndexSet<String> = graph.output.iter().map(|o| o.name.clone()).collect();
     let mut seen: IndexSet<&str> = IndexSet::new();
@@ -28,7 +28,7 @@ pub(crate) fn result_names(graph: &GraphProto) -> Vec<String> {
     names
 }
 
-/// The types that the file gives names, where they are tensors of known rank.
+/// The types that the file declares for names, if they are tensors of known rank.
 pub(crate) fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
     let all = graph.value_info.iter().chain(&graph.output);
     let entry = |info: &ValueInfoProto| match tensor::declared(info.ty.as_ref()) {
@@ -43,7 +43,7 @@ pub(crate) fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
     types
 }
 
-/// A type with the extents of an earlier declaration where it leaves them open.
+/// A type whose open extents are replaced by those of an earlier declaration.
 fn said_twice(before: &Type, ty: &Type) -> Option<Type> {
     let (before, ty) = (before.as_tensor()?, ty.as_tensor()?);
     if before.rank() != ty.rank() {
@@ -54,7 +54,7 @@ fn said_twice(before: &Type, ty: &Type) -> Option<Type> {
     Some(TensorType::new(dims.collect(), ty.dtype).into())
 }
 
-/// A type with names that are expressions of other names, and not names of their own, read as such.
+/// A type in which names that are expressions of other names, and not names themselves, are parsed.
 pub(crate) fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> TensorType {
     let read = |dim: &Dim| {
         let size = dim.size()?;
@@ -69,7 +69,7 @@ pub(crate) fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> T
     }
 }
 
-/// The type of an input; one that the IR does not have is unknown, with a warning.
+/// The type of an input; a type that the IR does not have becomes unknown, with a warning.
 pub(crate) fn argument_type(
     input: &ValueInfoProto,
 ) -> Result<(Type, Option<Diagnostic>), Diagnostic> {
@@ -93,7 +93,7 @@ pub(crate) fn argument_type(
     }
 }
 
-/// The type of the file, as its bytes in hexadecimal digits, where the IR has none for it.
+/// The type in the file, as its bytes in hexadecimal digits, if the IR has no such type.
 pub(crate) fn foreign_type(ty: &Type, info: &ValueInfoProto) -> Option<Attr> {
     if ty.as_tensor().is_some() {
         return None;
@@ -103,7 +103,7 @@ pub(crate) fn foreign_type(ty: &Type, info: &ValueInfoProto) -> Option<Attr> {
     Some(Attr::str(&digits))
 }
 
-/// Whether two types cannot both be right.
+/// Returns whether two types contradict each other.
 pub(crate) fn contradicts(found: &TensorType, declared: &TensorType) -> bool {
     let differ = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Fixed(x), Dim::Fixed(y)) if x != y);
     found.dtype != declared.dtype
@@ -131,7 +131,7 @@ impl Ports {
     }
 }
 
-/// Says what a port is called outside of the program, and its type in the file where the IR has none for it.
+/// Sets the name of a port outside the program, and its type in the file if the IR has no such type.
 pub(crate) fn set_port<'p>(
     port: Option<&'p mut Port>,
     name: &str,
@@ -145,7 +145,7 @@ pub(crate) fn set_port<'p>(
     Some(port)
 }
 
-/// A type with the extents that the file declares where it leaves them open.
+/// A type whose open extents are replaced by those that the file declares.
 pub(crate) fn refined(ty: Type, declared: Option<&Type>) -> Type {
     let both = ty.as_tensor().zip(declared.and_then(Type::as_tensor));
     let Some((own, said)) = both.filter(|(own, said)| own.rank() == said.rank()) else {

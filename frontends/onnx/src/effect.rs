@@ -1,9 +1,9 @@
-//! What operators do besides giving their results.
+//! Effects of operators.
 
 use optc_ir::Effect;
 
-/// What an operator does besides giving its results: those of the standard are functions of their inputs, or
-/// draw at random. Of other domains nothing is known but of those that onnxruntime brings.
+/// The effect of an operator. Standard operators are functions of their inputs or draw random numbers. Of other domains
+/// only the operators of onnxruntime are known.
 pub(crate) fn effect(domain: &str, kind: &str) -> Option<Effect> {
     let random = kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial");
     let known =

@@ -1,4 +1,4 @@
-//! Shape arithmetic over sizes that are not all known.
+//! Shape arithmetic over sizes, some of which are unknown.
 
 use optc_ir::{Attr, Dim, Size, Tensor};
 
@@ -7,11 +7,11 @@ use optc_ir::{Attr, Dim, Size, Tensor};
 pub(crate) enum Entry {
     /// A known number.
     Int(i64),
-    /// A size that depends on named ones; no number.
+    /// A size that depends on named sizes and is not a number.
     Size(Size),
-    /// The first by the second, not rounded.
+    /// The first divided by the second, not rounded.
     Ratio(Size, Size),
-    /// Whether the first is smaller than the second, which hangs on the sizes.
+    /// The truth value of first < second, which depends on the sizes.
     Below(Size, Size),
     /// Not known.
     Unknown,
@@ -26,7 +26,7 @@ impl Entry {
         }
     }
 
-    /// The number as a polynomial, where it is known.
+    /// The number as a polynomial, if it is known.
     pub(crate) fn size(&self) -> Option<Size> {
         match self {
             Entry::Int(n) => Some(Size::constant(i128::from(*n))),
@@ -35,12 +35,12 @@ impl Entry {
         }
     }
 
-    /// Whether nothing is known that an extent could be.
+    /// Returns whether the entry has no known value that could be an extent.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Entry::Ratio(..) | Entry::Below(..) | Entry::Unknown)
     }
 
-    /// The extent of this size; negative numbers are no extents.
+    /// The extent of this size; a negative number is not an extent.
     pub(crate) fn dim(&self) -> Dim {
         self.size().map_or(Dim::Unknown, |size| Dim::of_size(&size))
     }
@@ -70,7 +70,7 @@ impl From<bool> for Entry {
     }
 }
 
-/// An extent, or where it is not known what the file declares for it.
+/// An extent, or the file's declaration if the extent is unknown.
 pub(crate) fn known_or(own: Dim, said: &Dim) -> Dim {
     if own == Dim::Unknown {
         said.clone()
@@ -84,7 +84,7 @@ pub(crate) fn ints(entries: &[Entry]) -> Option<Vec<i64>> {
     entries.iter().map(Entry::int).collect()
 }
 
-/// The entries of a tensor: integers, and floats that are whole numbers.
+/// The entries of a tensor: integers, and floats with whole values.
 pub(crate) fn of_tensor(tensor: &Tensor) -> Vec<Entry> {
     let whole = |x: f64| {
         let small = x.fract() == 0.0 && x.abs() < 9e15;
@@ -106,10 +106,10 @@ pub(crate) fn of_tensor(tensor: &Tensor) -> Vec<Entry> {
     (0..tensor.len()).map(entry).collect()
 }
 
-/// What arithmetic of an ONNX operator on sizes gives; `None` when the operator is none. What only moves sizes is followed by
-/// the operations that it becomes.
+/// The result of an ONNX operator that does arithmetic on sizes; `None` for other operators. Operators that only move
+/// sizes are tracked by the operations that they become.
 ///
-/// `inputs` holds the entries of each input, where they are known.
+/// `inputs` has the entries of each input, if they are known.
 pub(crate) fn apply(
     op_type: &str,
     inputs: &[Option<Vec<Entry>>],
@@ -157,14 +157,14 @@ pub(crate) fn apply(
     }
 }
 
-/// What [`apply`] needs beside the inputs.
+/// Further arguments of [`apply`].
 #[derive(Default)]
 pub(crate) struct Args {
-    /// Whether the inputs are floats: then a division does not round.
+    /// True if the inputs are floats; a division then does not round.
     pub(crate) float: bool,
-    /// Whether the result has integers for the input's floats.
+    /// True if the result has integers for the input's floats.
     pub(crate) rounds: bool,
-    /// The number of elements of the result, where it is known.
+    /// The number of elements of the result, if it is known.
     pub(crate) elements: Option<usize>,
 }
 
@@ -191,7 +191,7 @@ fn repeated(x: &[Entry], i: usize) -> &Entry {
     &x[if x.len() == 1 { 0 } else { i }]
 }
 
-/// All elements joined to one.
+/// All elements combined to one.
 fn fold(entries: &[Entry], op_type: &str, args: &Args) -> Option<Vec<Entry>> {
     let (first, rest) = entries.split_first()?;
     let joined = |all: Entry, next: &Entry| arithmetic(op_type, &all, next);
@@ -226,7 +226,7 @@ fn arithmetic(op_type: &str, a: &Entry, b: &Entry) -> Entry {
             "Add" => x.plus(&y),
             "Sub" => x.minus(&y),
             "Mul" => x.times(&y),
-            // Integers divide toward zero.
+            // Integer division rounds toward zero.
             "Div" if x.is_at_least(0) => x.quotient(&y),
             "Div" => zero.minus(&zero.minus(&x).filter(|x| x.is_at_least(0))?.quotient(&y)?),
             "Mod" if x.is_at_least(0) => x.remainder(&y),
@@ -256,7 +256,7 @@ fn arithmetic(op_type: &str, a: &Entry, b: &Entry) -> Entry {
     }
 }
 
-/// The truth of a comparison, where it does not depend on the sizes.
+/// The truth value of a comparison, if it does not depend on the sizes.
 fn comparison(op_type: &str, a: &Entry, b: &Entry) -> Option<bool> {
     let (x, y) = (a.size()?, b.size()?);
     let above = |x: &Size, y: &Size, by: i128| x.minus(y).is_some_and(|d| d.is_at_least(by));
@@ -275,7 +275,7 @@ fn comparison(op_type: &str, a: &Entry, b: &Entry) -> Option<bool> {
     }
 }
 
-/// A comparison whose truth hangs on the sizes.
+/// A comparison whose truth value depends on the sizes.
 fn below(op_type: &str, a: &Entry, b: &Entry) -> Option<Entry> {
     let (x, y) = (a.size()?, b.size()?);
     let next = |size: Size| size.plus(&Size::constant(1));
@@ -333,7 +333,7 @@ fn toward_zero(x: &Entry) -> Entry {
     }
 }
 
-/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
+/// A size as an attribute: a number, or a named size as text; -1 if it is unknown.
 pub(crate) fn size_attr(entry: &Entry) -> Attr {
     match entry {
         Entry::Int(n) => Attr::int(*n),

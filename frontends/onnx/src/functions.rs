@@ -1,5 +1,5 @@
-//! Model-local functions and known branches: each call is replaced by the function's nodes, a branch
-//! whose condition is a constant by its nodes.
+//! Inlines model-local functions and branches: each call is replaced by the function's nodes, and an `If` with a
+//! constant condition by the nodes of its branch.
 
 use crate::codes;
 use crate::effect::effect;
@@ -9,13 +9,13 @@ use optc_onnx_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, Oper
 use prost::Message;
 use std::rc::Rc;
 
-/// How deep functions may call each other.
+/// The deepest nesting of function calls.
 const MAX_DEPTH: usize = 32;
 
-/// How many bytes the nodes may take that functions add.
+/// The most bytes of nodes that functions may add.
 const MAX_BYTES: usize = 1 << 27;
 
-/// About what a node takes in memory beside its attributes.
+/// The approximate memory of a node without its attributes.
 const NODE_BYTES: usize = 256;
 
 /// A node and its surroundings.
@@ -25,14 +25,15 @@ pub(crate) struct FlatNode {
     pub(crate) opset: i64,
     /// The versions that its subgraphs use.
     pub(crate) opsets: Rc<Opsets>,
-    /// What its subgraphs call the values around them; `None` at the top, where names are the file's.
+    /// The map from the names in its subgraphs to those of outer values; `None` at the top, where names are those of
+    /// the file.
     pub(crate) scope: Option<Rc<Scope>>,
-    /// Of a call that stays: what the function does besides giving its results.
+    /// For a call that is kept: the effect of the function.
     pub(crate) call: Option<Effect>,
 }
 
 impl FlatNode {
-    /// The name that a value has which a subgraph of this node calls `name`.
+    /// The name of the outer value that a subgraph of this node calls `name`.
     pub(crate) fn outer_name(&self, name: &str) -> String {
         match &self.scope {
             Some(scope) => scope.rename(name),
@@ -41,7 +42,7 @@ impl FlatNode {
     }
 }
 
-/// The names of a function's body or a branch after it was put in place.
+/// The new names of a function's body or a branch after inlining.
 #[derive(Debug)]
 pub(crate) struct Scope {
     names: IndexMap<String, String>,
@@ -51,14 +52,14 @@ pub(crate) struct Scope {
 /// The names that a scope does not list.
 #[derive(Debug)]
 enum Rest {
-    /// They are inside: this prefix is put before them.
+    /// The names are inside the body: they get this prefix.
     Prefix(String),
-    /// They are those of the scope around it.
+    /// The names are those of the outer scope.
     Outer(Option<Rc<Scope>>),
 }
 
 impl Scope {
-    /// What a name of the body is now.
+    /// The new name of a name in the body.
     pub(crate) fn rename(&self, name: &str) -> String {
         match (self.names.get(name), &self.rest) {
             (Some(found), _) => found.clone(),
@@ -90,7 +91,7 @@ impl Opsets {
     }
 }
 
-/// A domain with the two names of the standard one made equal.
+/// A domain, with the two names of the standard domain made equal.
 pub(crate) fn standard(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
@@ -103,29 +104,29 @@ fn key_of(function: &FunctionProto) -> Key<'_> {
     (standard(&function.domain), name, overload)
 }
 
-/// Puts functions and branches in the place of their calls.
+/// Inlines functions and branches.
 pub(crate) struct Inliner<'a> {
-    /// Each function and the bytes that a call adds.
+    /// Each function, and the bytes that a call of it adds.
     functions: IndexMap<Key<'a>, (&'a FunctionProto, usize)>,
-    /// Of each function what it does besides giving its results, where calls stay calls.
+    /// The effect of each function, if calls are kept.
     effects: Option<IndexMap<Key<'a>, Effect>>,
     out: Vec<FlatNode>,
-    /// The functions whose bodies are being put in place, outermost first.
+    /// The functions whose bodies are being inlined, outermost first.
     open: Vec<Key<'a>>,
     calls: usize,
     bytes: usize,
 }
 
-/// A branch whose names do not collide with those of the graph.
+/// A branch with names that do not collide with those of the graph.
 pub(crate) struct Branch {
     /// Its nodes.
     pub(crate) nodes: Vec<FlatNode>,
-    /// What its names became.
+    /// The new names of its names.
     pub(crate) scope: Rc<Scope>,
 }
 
 impl<'a> Inliner<'a> {
-    /// The functions of a model; with `keep`, their calls stay as they are.
+    /// The functions of a model; with `keep`, calls of them are kept.
     pub(crate) fn new(functions: &'a [FunctionProto], keep: bool) -> Inliner<'a> {
         let entry = |f: &'a FunctionProto| (key_of(f), (f, size(f)));
         Inliner {
@@ -138,7 +139,7 @@ impl<'a> Inliner<'a> {
         }
     }
 
-    /// All nodes of the model's graph, with functions put in place of their calls.
+    /// All nodes of the model's graph, with functions inlined.
     pub(crate) fn flatten(
         &mut self,
         nodes: Vec<NodeProto>,
@@ -148,7 +149,7 @@ impl<'a> Inliner<'a> {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// The nodes of a subgraph of `flat` in place of `flat` itself.
+    /// The nodes of a subgraph of `flat`, to replace `flat`.
     pub(crate) fn branch(
         &mut self,
         flat: &FlatNode,
@@ -183,7 +184,7 @@ impl<'a> Inliner<'a> {
         Err(expansion(message).note(note))
     }
 
-    /// Starts with the body of a function, which may neither be started already nor lie too deep.
+    /// Enters the body of a function. Recursion and too deep nesting are errors.
     fn enter(&mut self, key: Key<'a>) -> Result<(), Diagnostic> {
         if let Some(first) = self.open.iter().position(|open| *open == key) {
             let through: Vec<String> = self.open[first..]
@@ -277,13 +278,13 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// What each function does besides giving its results: the most of what its nodes do.
+/// The effect of each function: the strongest effect of its nodes.
 fn effects(functions: &[FunctionProto]) -> IndexMap<Key<'_>, Effect> {
     let mut all: IndexMap<Key<'_>, Effect> = functions
         .iter()
         .map(|f| (key_of(f), Effect::Pure))
         .collect();
-    // An effect only grows, and a chain of calls is no longer than there are functions.
+    // An effect only grows, and the longest chain of calls has as many functions as there are.
     for _ in functions {
         let mut changed = false;
         for function in functions {
@@ -328,7 +329,7 @@ fn expansion(message: String) -> Diagnostic {
     Diagnostic::error(codes::FUNCTION_EXPANSION, message)
 }
 
-/// A node of a body with the names of its call.
+/// A node of a body, renamed for its call.
 fn renamed(node: &NodeProto, call: &NodeProto, scope: &Scope) -> NodeProto {
     NodeProto {
         input: node.input.iter().map(|n| scope.rename(n)).collect(),
@@ -342,12 +343,12 @@ fn renamed(node: &NodeProto, call: &NodeProto, scope: &Scope) -> NodeProto {
     }
 }
 
-/// About the bytes that a call of this function adds.
+/// The approximate number of bytes that a call of this function adds.
 fn size(function: &FunctionProto) -> usize {
     function.encoded_len() + NODE_BYTES * (1 + function.node.len())
 }
 
-/// An attribute of a function's node; one that refers to the function's own takes the caller's.
+/// An attribute of a function's node. One that refers to an attribute of the function takes the caller's value.
 fn attribute(
     attr: &AttributeProto,
     function: &FunctionProto,

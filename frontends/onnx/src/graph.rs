@@ -1,4 +1,4 @@
-//! From the decoded model to a module.
+//! Converts the decoded model to a module.
 
 use crate::bodies::{self, Counted, Runner};
 use crate::builder::{Builder, MAX_SIZES, Stop, Val};
@@ -33,26 +33,26 @@ use std::sync::Arc;
 /// The versions of the standard operator set that the rules were written for.
 const OPSETS: std::ops::RangeInclusive<i64> = 1..=28;
 
-/// The least version of the standard operator set in which models are written.
+/// The least version of the standard operator set that models are written in.
 const LEAST_WRITTEN_OPSET: i64 = 7;
 
-/// How deep branches may lie inside one another to be put in place.
+/// The deepest nesting of branches that are inlined.
 const MAX_BRANCHES: usize = 16;
 
-/// How many conditions are decided by trying both branches: each trial translates what comes after it twice.
+/// The most conditions that are decided by trying both branches. Each trial translates all later nodes twice.
 const MAX_TRIALS: usize = 16;
 
-/// How deep loops may lie inside one another for their rounds to be counted, which translates their graphs twice.
+/// The deepest nesting of loops whose rounds are counted, which translates their graphs twice.
 const MAX_COUNTED: usize = 4;
 
-/// The attributes of an `If` that have its branches, first the one that is taken where the condition holds.
+/// The attributes of an `If` with its branches; the first one is taken if the condition is true.
 const BRANCHES: [&str; 2] = ["then_branch", "else_branch"];
 
-/// The version of the format from which on an input may have a value for when it is not given. Before, every initializer was
-/// listed as an input.
+/// The first version of the format in which an initializer of an input is only its default. Before, every initializer
+/// was listed as an input.
 const OVERRIDABLE: i64 = 4;
 
-/// The name of a model that is given none.
+/// The default name of a model.
 const DEFAULT_NAME: &str = "model.onnx";
 
 /// Imports a model; see [`crate::import`].
@@ -84,7 +84,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     let again = if keep { nodes.clone() } else { Vec::new() };
     let mut done = source.translate(nodes, false, IndexMap::new())?;
     if keep {
-        // What calls give is known from what the functions do.
+        // The results of calls become known from the translated functions.
         done = source.translate(again, true, done.types)?;
     }
     let Translated {
@@ -132,7 +132,7 @@ struct Source<'a> {
     registry: &'a Registry,
 }
 
-/// What its graph became.
+/// The translated graph.
 struct Translated {
     /// `@main`, then the functions that it runs.
     funcs: Vec<Func>,
@@ -143,8 +143,8 @@ struct Translated {
 }
 
 impl Source<'_> {
-    /// Translates the graph, with `keep` calls of functions as calls, else in their place. `types` are those of values of which the file
-    /// says nothing.
+    /// Translates the graph. With `keep`, calls of functions are kept; otherwise they are inlined. `types` are the
+    /// types of values for which the file declares none.
     fn translate(
         &self,
         nodes: Vec<NodeProto>,
@@ -158,7 +158,7 @@ impl Source<'_> {
         let opset = check_opset(&opsets, &nodes, &mut diags)?;
         let mut importer = Importer::new(self.registry, self.file, inliner, self.graph);
         importer.diags = diags;
-        // Models are written in newer versions than those, in which operators may mean something else.
+        // Models are written in newer versions than these old ones, in which operators may have another meaning.
         let old = opset.is_some_and(|opset| opset < LEAST_WRITTEN_OPSET);
         importer.whole = match old {
             true => Whole::None,
@@ -199,7 +199,7 @@ impl Source<'_> {
     }
 }
 
-/// What the model says of itself beside its graph, for whoever writes it again.
+/// Metadata of the model beside its graph, needed to write it again.
 fn said_of_itself(model: &ModelProto, graph: &GraphProto) -> Option<AttrDict> {
     let mut said = AttrDict::new();
     let texts = [
@@ -242,7 +242,7 @@ fn said_of_itself(model: &ModelProto, graph: &GraphProto) -> Option<AttrDict> {
     (!said.is_empty()).then_some(said)
 }
 
-/// The version of the standard operators; `None` in a model that uses none of them.
+/// The version of the standard operators; `None` in a model without any.
 fn check_opset(
     opsets: &Opsets,
     nodes: &[FlatNode],
@@ -271,14 +271,14 @@ struct Importer<'a> {
     file: &'a File,
     rules: Rules,
     inliner: Inliner<'a>,
-    /// How many branches are being put in place, one inside another.
+    /// The current nesting depth of inlined branches.
     depth: usize,
-    /// How many conditions may still be decided by trying both branches.
+    /// The number of conditions that may still be decided by trying both branches.
     trials: usize,
     whole: Whole,
-    /// The nodes that stay as they are.
+    /// The nodes that stay unchanged.
     held: BTreeSet<Arc<str>>,
-    /// The inputs for which initializers are no more than what they are where they are not given.
+    /// The inputs whose initializers are only defaults.
     overridable: IndexSet<String>,
     /// The defaults of inputs, each with its type.
     defaults: IndexMap<String, (Attr, Option<TensorType>)>,
@@ -287,15 +287,15 @@ struct Importer<'a> {
     used: IndexSet<String>,
     /// The names of sizes in the types of the graph's inputs.
     sizes: IndexSet<Arc<str>>,
-    /// Names that no new size may have.
+    /// Names that new sizes must not have.
     taken: IndexSet<Arc<str>>,
-    /// The functions that graphs inside of nodes became.
+    /// The functions made from graphs inside nodes.
     funcs: Vec<Func>,
     diags: Vec<Diagnostic>,
     tally: Tally,
 }
 
-/// What belongs to the function that is being built.
+/// The state of the function that is being built.
 #[derive(Clone)]
 struct Place<'a> {
     b: Builder<'a>,
@@ -304,7 +304,7 @@ struct Place<'a> {
     used: IndexSet<String>,
 }
 
-/// An import as it was before something was tried.
+/// The state of an import before a trial.
 #[derive(Clone)]
 struct Saved<'a> {
     place: Place<'a>,
@@ -315,23 +315,23 @@ struct Saved<'a> {
     tally: Tally,
 }
 
-/// Why a node that runs graphs stays as it is.
+/// The reason why a node that runs graphs stays whole.
 enum Kept {
     /// For this reason.
     For(String),
-    /// It is held; its results have these types.
+    /// It is held; the types of its results.
     Held(Vec<Option<Type>>),
 }
 
-/// A function that a graph became, before it is known whether it stays.
+/// A function made from a graph, before it is decided whether it is kept.
 struct Body {
     func: Func,
-    /// What is handed over of the values around it, in the order of its last arguments.
+    /// The captured outer values, in the order of its last arguments.
     captured: Vec<Val>,
     results: Vec<Type>,
-    /// Whether its first result says that every loop goes on.
+    /// True if its first result is always true, so that every loop continues.
     goes_on: bool,
-    /// What is known of the numbers in each result.
+    /// The known entries of each result.
     sizes: Vec<Option<Vec<Entry>>>,
 }
 
@@ -374,8 +374,7 @@ impl<'a> Importer<'a> {
         self.results(graph)
     }
 
-    /// Notes the sizes that the inputs name, and reads declared expressions of these names, such as
-    /// `past + seq`.
+    /// Records the names of sizes in the inputs, and parses declared expressions of these names, such as `past + seq`.
     fn names_of_sizes(&mut self, graph: &GraphProto) {
         for input in &graph.input {
             if let Declared::Tensor(ty) = tensor::declared(input.ty.as_ref()) {
@@ -395,7 +394,7 @@ impl<'a> Importer<'a> {
         self.taken.extend(named.flat_map(|size| size.names()));
     }
 
-    /// Translates nodes, each after those it needs.
+    /// Translates nodes in topological order.
     fn nodes(&mut self, nodes: &[FlatNode]) -> Result<(), Vec<Diagnostic>> {
         let known: IndexSet<String> = self.names.keys().cloned().collect();
         let order = order::sort(nodes, &known)?;
@@ -407,8 +406,8 @@ impl<'a> Importer<'a> {
 
     /// Translates the nodes from number `from` of their order on.
     ///
-    /// An `If` whose condition is not known and whose branches give what no one type has is decided where the nodes after it
-    /// are right with one branch alone: a model that is right takes that one whenever it is run.
+    /// An `If` with an unknown condition may have branches whose results have no common type. It is decided if the
+    /// later nodes are valid with only one of the branches: a valid model takes that branch whenever it runs.
     fn in_order(
         &mut self,
         nodes: &[FlatNode],
@@ -483,7 +482,7 @@ impl<'a> Importer<'a> {
         self.tally = saved.tally;
     }
 
-    /// The initializers of the graph or of a branch; none is written before something uses it.
+    /// The initializers of the graph or of a branch; each is emitted only if something uses it.
     fn constants(
         &mut self,
         graph: &GraphProto,
@@ -525,7 +524,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The default of an input: its elements, or of a foreign type the message that has them.
+    /// The default of an input: its elements, or for a foreign element type the message with them.
     fn default(
         &mut self,
         wire: &Bytes,
@@ -550,7 +549,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The name and the value of an initializer; one of a foreign element type is kept as it is.
+    /// The name and the value of an initializer; one of a foreign element type is kept undecoded.
     fn initializer(&mut self, wire: &Bytes, sparse: bool) -> Result<(String, Val), Diagnostic> {
         let owner = "an initializer";
         let blob = if sparse {
@@ -575,7 +574,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The inputs of the graph, but for those whose values are constants.
+    /// The inputs of the graph without those that have constant values.
     fn arguments(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
         let mut seen: IndexSet<&str> = IndexSet::new();
@@ -672,7 +671,8 @@ impl<'a> Importer<'a> {
         self.operator(flat, captured, whole).map_err(|d| vec![d])
     }
 
-    /// Translates a node that runs graphs to one that runs functions; of one that is held the types of its results.
+    /// Translates a node that runs graphs to one that runs functions. For a held node, returns the types of its
+    /// results.
     fn runner(&mut self, flat: &FlatNode) -> Result<Option<Vec<Option<Type>>>, Stop> {
         if self.whole == Whole::All {
             return Err(Stop::opaque("operators are kept as they came"));
@@ -710,7 +710,7 @@ impl<'a> Importer<'a> {
             let made = self.functions(flat, runner, &given, &known);
             let wanted = match &made {
                 Ok(made) => runner.carrying(&given, &made[0].results)?,
-                // What the first round is given may be too narrow.
+                // The inputs of the first round may have too narrow types.
                 Err(_) => runner.open(&given),
             };
             if wanted == given {
@@ -781,13 +781,13 @@ impl<'a> Importer<'a> {
         Ok(None)
     }
 
-    /// True if a node is to stay as it is.
+    /// True if a node must stay unchanged.
     fn is_held(&self, node: &NodeProto) -> bool {
         !self.held.is_empty() && self.held.contains(name_of(node))
     }
 
-    /// What is known of what a loop carries before its graph is translated: by a translation in which every integer that it is
-    /// given has a name of its own.
+    /// Facts about carried values before the graph of a loop is translated. They come from a trial translation in which
+    /// every integer input has a name of its own.
     fn counted(
         &mut self,
         flat: &FlatNode,
@@ -812,7 +812,7 @@ impl<'a> Importer<'a> {
         )
     }
 
-    /// The functions of the graphs of a node, which are given values of these types, of whose numbers so much is known.
+    /// The functions of the graphs of a node, whose inputs have these types and these known entries.
     fn functions(
         &mut self,
         flat: &FlatNode,
@@ -879,7 +879,7 @@ impl<'a> Importer<'a> {
         })
     }
 
-    /// Goes on in another function.
+    /// Switches to another function that is being built.
     fn exchange(&mut self, place: Place<'a>) -> Place<'a> {
         Place {
             b: std::mem::replace(&mut self.b, place.b),
@@ -889,8 +889,8 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Fills the function of a graph; what it takes from around it, whether its first result is always true, and what is known
-    /// of the numbers in all results.
+    /// Builds the function of a graph. Returns the captured values, whether the first result is always true, and the
+    /// known entries of all results.
     #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn body(
         &mut self,
@@ -947,7 +947,7 @@ impl<'a> Importer<'a> {
         Ok((captured, goes_on, sizes))
     }
 
-    /// Hands over what the nodes of a graph take from around it.
+    /// Captures the outer values that the nodes of a graph use.
     fn captured(
         &mut self,
         nodes: &[FlatNode],
@@ -983,7 +983,7 @@ impl<'a> Importer<'a> {
         captured
     }
 
-    /// Notes the types that a graph inside of a node declares.
+    /// Records the types that a graph inside a node declares.
     fn declare(&mut self, graph: &GraphProto, scope: &Scope) {
         let sizes = &self.sizes;
         let read = |ty: Type| match ty.as_tensor() {
@@ -1014,7 +1014,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The graph that an operator of a runtime is put in place as, where it is not to go out again.
+    /// The graph that replaces an operator of a runtime; `None` if the operator must be kept for output.
     fn spelled_out(&self, flat: &FlatNode) -> Option<GraphProto> {
         let node = &flat.node;
         let is_lstm = node.domain == "com.microsoft" && node.op_type == "DynamicQuantizeLSTM";
@@ -1024,7 +1024,7 @@ impl<'a> Importer<'a> {
             .flatten()
     }
 
-    /// The branch that an `If` takes whose condition is a constant.
+    /// The branch of an `If` with a constant condition.
     fn known_branch(&self, flat: &FlatNode) -> Option<GraphProto> {
         if !is_if(flat) || MAX_BRANCHES <= self.depth {
             return None;
@@ -1038,7 +1038,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Puts a subgraph in the place of its node.
+    /// Inlines a subgraph in place of its node.
     fn branch(&mut self, flat: &FlatNode, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
         let inside = opaque::defined(graph, &IndexSet::new());
         let branch = self.inliner.branch(flat, graph, &inside);
@@ -1055,7 +1055,7 @@ impl<'a> Importer<'a> {
         self.bind(flat, &outputs).map_err(|d| vec![d])
     }
 
-    /// Translates one node by its rule, unless it stays as it is.
+    /// Translates one node by its rule, unless it stays whole.
     fn operator(
         &mut self,
         flat: &FlatNode,
@@ -1122,7 +1122,7 @@ impl<'a> Importer<'a> {
         self.bind(flat, &outputs)
     }
 
-    /// Names the outputs of a node and compares them with what the file declares.
+    /// Names the outputs of a node and compares them with the file's declarations.
     fn bind(&mut self, flat: &FlatNode, outputs: &[Option<Val>]) -> Result<(), Diagnostic> {
         for (i, name) in flat
             .node
@@ -1167,13 +1167,13 @@ fn is_if(flat: &FlatNode) -> bool {
     flat.node.op_type == "If" && standard(&flat.node.domain).is_empty() && flat.call.is_none()
 }
 
-/// The graph that an attribute of a node has.
+/// The graph in an attribute of a node.
 fn graph_of(flat: &FlatNode, name: &str) -> Option<GraphProto> {
     let attr = flat.node.attribute.iter().find(|a| a.name == name)?;
     GraphProto::decode(attr.g.clone()?).ok()
 }
 
-/// Says that the condition of an `If` has one value, and what is wrong where it has the other one.
+/// The remark that the condition of an `If` always has one value, with the errors for the other value.
 fn decided(flat: &FlatNode, why: Vec<Diagnostic>) -> Diagnostic {
     let message = format!("{} always takes one branch", label(&flat.node));
     let remark = Diagnostic::remark(codes::BRANCH_DECIDED, message);
@@ -1182,7 +1182,7 @@ fn decided(flat: &FlatNode, why: Vec<Diagnostic>) -> Diagnostic {
     why.into_iter().fold(remark, Diagnostic::note)
 }
 
-/// An attribute of a node that its operator does not have in the version of the model: what it means is not known.
+/// An attribute that the operator does not have in the model's version, so that its meaning is unknown.
 fn foreign_attribute(flat: &FlatNode) -> Option<String> {
     let node = &flat.node;
     let schema = schema(&node.domain, &node.op_type, flat.opset)?;
@@ -1194,7 +1194,7 @@ fn foreign_attribute(flat: &FlatNode) -> Option<String> {
     ))
 }
 
-/// Follows sizes through shape arithmetic that is not all numbers.
+/// Tracks sizes through shape arithmetic if not all of them are numbers.
 fn shape_values(cx: &mut NodeCx<'_, '_>) {
     let Some(&Some(result)) = cx.outputs.first() else {
         return;
@@ -1221,14 +1221,15 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
     }
 }
 
-/// Whether a node stays as it is that became the operations of the body from `start` on, in a file of this version of the
-/// standard operators. What has no operator in that version has one of its runtime alone.
+/// Returns whether a node stays whole that became the operations of the body from `start` on, in a file with this
+/// version of the standard operators. An operation without a standard operator in that version would need an operator
+/// of one runtime.
 fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Option<i64>)) -> bool {
     if whole == Whole::None {
         return false;
     }
-    // The operators of another domain are those of one runtime, which has them in one piece. The standard has taken some of
-    // them over, under their names.
+    // Operators of another domain belong to one runtime, which has them in one piece. The standard has adopted some of
+    // them under the same names.
     if !standard(&cx.node.domain).is_empty() {
         let later = first_version(&cx.node.op_type).zip(version);
         if whole == Whole::All || later.is_some_and(|(first, version)| version < first) {
@@ -1260,7 +1261,7 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Opti
     }
 }
 
-/// The name of a node, or that of its first output.
+/// The name of a node, or of its first output if it has none.
 fn name_of(node: &NodeProto) -> &str {
     let first = node.output.iter().find(|o| !o.is_empty());
     match &*node.name {
@@ -1284,7 +1285,7 @@ fn reachable(main: Func, funcs: Vec<Func>) -> Vec<Func> {
         ops.map(Arc::from).collect()
     };
     let mut run: IndexSet<Arc<str>> = named(&main).into_iter().collect();
-    // Functions come after those that they run.
+    // Functions come after the functions that they run.
     for func in funcs.iter().rev() {
         if run.contains(&func.name) {
             run.extend(named(func));
@@ -1294,8 +1295,8 @@ fn reachable(main: Func, funcs: Vec<Func>) -> Vec<Func> {
     std::iter::once(main).chain(kept).collect()
 }
 
-/// Why a graph became no function: what it names that is not there or there twice is an error of the model, anything else
-/// keeps its operator as it is.
+/// The reason why a graph became no function. An undefined or duplicate name is an error of the model; anything else
+/// keeps the operator whole.
 fn first_of(diags: Vec<Diagnostic>) -> Stop {
     let wrong = [
         codes::DUPLICATE_NAME,

@@ -1,5 +1,5 @@
-//! Types of what standard operators give that stay opaque, so that what reads it does not: sizes that
-//! hang on elements are unknown ones.
+//! Result types of standard operators that stay opaque, so that their readers need not stay opaque, too. Sizes that
+//! depend on elements are unknown.
 
 use crate::entries::Entry;
 use crate::functions::standard;
@@ -9,14 +9,14 @@ use optc_ir::{DType, Dim, TensorType};
 use optc_onnx_proto::GraphProto;
 use prost::Message;
 
-/// Norms of onnxruntime that give statistics of their rows besides.
+/// Norms of onnxruntime that also return statistics of their rows.
 const NORMS: [&str; 3] = [
     "SimplifiedLayerNormalization",
     "SkipLayerNormalization",
     "SkipSimplifiedLayerNormalization",
 ];
 
-/// The type of output `i`; `None` where not even the number of dimensions is known.
+/// The type of output `i`; `None` if not even its rank is known.
 pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     if let Some(ty) = of_onnxruntime(cx, i) {
         return Some(ty);
@@ -197,7 +197,7 @@ fn operand(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     Some(cx.ty(cx.input(i)?).ok()?.without_layout())
 }
 
-/// What the attribute `dtype` names, if it is there.
+/// The element type of the attribute `dtype`, if it is there.
 fn chosen_dtype(cx: &NodeCx<'_, '_>, default: DType) -> Option<DType> {
     match cx.int("dtype") {
         Some(code) => optc_onnx_proto::dtype(i32::try_from(code).ok()?).ok(),
@@ -221,7 +221,7 @@ fn without(mut ty: TensorType, axes: &[usize]) -> TensorType {
     ty
 }
 
-/// The operand with fewer or more dimensions, as many as input 1 lists, and which is not known.
+/// The operand with more or fewer dimensions. Input 1 lists these, but is not known; only their number is.
 fn with_axes(cx: &NodeCx<'_, '_>, fewer: bool) -> Option<TensorType> {
     let (ty, axes) = (operand(cx, 0)?, operand(cx, 1)?);
     let [count] = &axes.dims[..] else {
@@ -237,7 +237,8 @@ fn with_axes(cx: &NodeCx<'_, '_>, fewer: bool) -> Option<TensorType> {
     known.then(|| TensorType::new(vec![Dim::Unknown; rank], ty.dtype))
 }
 
-/// Unknown along the axes that input `i` lists, and along all where it is computed or absent.
+/// The operand's type with unknown extents along the axes that input `i` lists; along all axes if the list is computed
+/// or absent.
 fn along(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     let ty = operand(cx, 0)?;
     let axes = match cx.const_ints(i) {
@@ -259,7 +260,7 @@ fn picked(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     }
 }
 
-/// The sizes that a shape input holds, those that are computed unknown.
+/// The sizes in a shape input; computed ones are unknown.
 fn sizes(cx: &NodeCx<'_, '_>, i: usize) -> Option<Vec<Dim>> {
     if let Some(entries) = cx.entries(i) {
         let size = |entry: Entry| match entry {
@@ -274,10 +275,10 @@ fn sizes(cx: &NodeCx<'_, '_>, i: usize) -> Option<Vec<Dim>> {
     Some((0..rank).map(|_| Dim::Unknown).collect())
 }
 
-/// The most dimensions that a computed shape is believed to have.
+/// The most dimensions that a computed shape may have.
 const MAX_RANK: u64 = 64;
 
-/// The operand's sizes broadcast with those asked for.
+/// The operand's sizes, broadcast with the wanted ones.
 fn expanded(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     let ty = operand(cx, 0)?;
     let mut dims = sizes(cx, 1)?;
@@ -298,7 +299,7 @@ fn expanded(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     Some(TensorType::new(dims, ty.dtype))
 }
 
-/// The sizes asked for; 0 is the operand's, -1 and what is computed is unknown.
+/// The wanted sizes; 0 is the operand's size, and -1 and computed ones are unknown.
 fn reshaped(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     let ty = operand(cx, 0)?;
     let mut dims = sizes(cx, 1)?;
@@ -312,7 +313,7 @@ fn reshaped(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     Some(TensorType::new(dims, ty.dtype))
 }
 
-/// `Col2Im`: columns of blocks back in an image, `[N, C * block, L]` to `[N, C, image…]`.
+/// `Col2Im`: columns of blocks are placed into an image, `[N, C * block, L]` to `[N, C, image…]`.
 fn columns(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     let ty = operand(cx, 0)?;
     let image = sizes(cx, 1)?;
@@ -327,7 +328,7 @@ fn columns(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     Some(TensorType::new(dims, ty.dtype))
 }
 
-/// `DFT` of `[…, 1 or 2]`: real and imaginary parts; of one side half of the frequencies.
+/// `DFT` of `[…, 1 or 2]`: real and imaginary parts; a one-sided one has half of the frequencies.
 fn fourier(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     let mut ty = operand(cx, 0)?;
     let rank = ty.rank();
@@ -359,15 +360,15 @@ fn fourier(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
     Some(ty)
 }
 
-/// What both branches declare for output `i`; a size in which they differ is unknown.
+/// The common declared type of both branches for output `i`; sizes in which they differ are unknown.
 fn branches(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     let yes = declared_inside(cx, "then_branch", i)?;
     let no = declared_inside(cx, "else_branch", i)?;
     either(yes, &no)
 }
 
-/// Output `i` of a `Loop`: what is carried, of the sizes that it has at the start and that the body
-/// declares; then what every turn adds, stacked.
+/// The type of output `i` of a `Loop`. A carried value has the common sizes of its first value and the body's
+/// declaration. The other outputs stack the results of all rounds.
 fn loop_result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     let carried = cx.node.input.len().checked_sub(2)?;
     let body = declared_inside(cx, "body", i + 1)?;
@@ -378,7 +379,7 @@ fn loop_result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
     Some(TensorType::new(dims, body.dtype))
 }
 
-/// A type that both have: a size in which they differ, or that is not known of one, is unknown.
+/// The common type of two types; sizes that differ, or that are unknown in one of them, are unknown.
 fn either(a: TensorType, b: &TensorType) -> Option<TensorType> {
     if a.dtype != b.dtype || a.rank() != b.rank() {
         return None;
@@ -388,7 +389,7 @@ fn either(a: TensorType, b: &TensorType) -> Option<TensorType> {
     Some(TensorType::new(pairs.map(same).collect(), a.dtype))
 }
 
-/// What the subgraph of this attribute declares for its output `i`.
+/// The type that the subgraph of this attribute declares for its output `i`.
 fn declared_inside(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Option<TensorType> {
     let graph = GraphProto::decode(cx.attr(name)?.g.clone()?).ok()?;
     match tensor::declared(graph.output.get(i)?.ty.as_ref()) {
@@ -397,8 +398,8 @@ fn declared_inside(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Option<TensorTy
     }
 }
 
-/// All states, the last one, or the last cell of a recurrent operator: `x` is `[length, batch, input]`,
-/// the recurrence weights `[directions, gates, hidden]`.
+/// The type of all states, of the last state, or of the last cell of a recurrent operator. `x` is `[length, batch,
+/// input]`, the recurrence weights are `[directions, gates, hidden]`.
 fn recurrent(
     i: usize,
     cx: &NodeCx<'_, '_>,

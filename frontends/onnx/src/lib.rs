@@ -1,14 +1,14 @@
-//! The ONNX front end: model bytes in, a module and remarks out.
+//! The ONNX front end: converts the bytes of a model to a module and remarks.
 //!
-//! Import says what the file says: each node becomes the operation that stands for it, or a few, or
-//! an `hbir.opaque` that keeps its attributes. Constants that are small are written into the
-//! program; larger ones refer to the bytes of the model or of its external data, which need not be
-//! there. What hangs on constants and shapes alone is only written where something uses it.
-//! Nothing here reads a file.
+//! The import states what the file states: each node becomes the corresponding operation, or a few operations, or an
+//! `hbir.opaque` that keeps its attributes. Small constants are written into the program; larger ones refer to the
+//! bytes of the model or of its external data, which may be absent. Values that depend only on constants and shapes are
+//! written only if something uses them. This crate reads no files.
 //!
 //! # Files
-//! `functions.rs` puts functions in place, `graph.rs` walks the nodes, `rules` has one file a family of operators, `catalogue.rs` the list of all.
-//! Graphs of `If`, `Loop` and `Scan` become functions, of the types that `bodies.rs` finds for them.
+//! `functions.rs` inlines functions, `graph.rs` walks the nodes, `rules` has one file per family of operators, and
+//! `catalogue.rs` has the list of all operators. Graphs of `If`, `Loop` and `Scan` become functions, with the types
+//! that `bodies.rs` derives for them.
 
 mod bodies;
 mod builder;
@@ -36,47 +36,47 @@ pub use catalogue::{Operator, Version, catalogue, source};
 pub use codes::CODES;
 pub use rules::{State, operators};
 
-/// What the caller knows of the model beyond its bytes.
+/// The caller's knowledge of the model beyond its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The name of the model's file, relative to its folder: constants that lie in the model itself
-    /// refer to it. `model.onnx` when left out.
+    /// The name of the model's file, relative to its folder. Constants inside the model refer to it. The default is
+    /// `model.onnx`.
     pub name: Option<String>,
-    /// Which operators stay as they are although operations stand for them.
+    /// The operators that stay whole although operations could replace them.
     pub whole: Whole,
-    /// The nodes that stay as they are, by the names that their operations would have as `loc`.
+    /// The nodes that stay unchanged, by the `loc` names that their operations would have.
     pub held: BTreeSet<Arc<str>>,
 }
 
-/// Which operators stay as they are, as `hbir.opaque`, although operations stand for them: a program that is written
-/// as a model again has them as the runtime knows them.
+/// The operators that stay whole, as `hbir.opaque`, although operations could replace them. A program that is written
+/// as a model again then has them in the form that the runtime knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whole {
     /// None.
     #[default]
     None,
-    /// Those that become more than three operations, or more than one that works along dimensions.
+    /// Operators that become more than three operations, or more than one that works along dimensions.
     Large,
-    /// Those that become more than one operation.
+    /// Operators that become more than one operation.
     All,
 }
 
 /// An imported model.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// The program: `@main`, its arguments and results in the order of the graph, and a private function for each graph
-    /// inside of an `If`, a `Loop` or a `Scan`.
+    /// The program: `@main`, with arguments and results in the order of the graph, and a private function for each
+    /// graph inside an `If`, a `Loop` or a `Scan`.
     pub module: Module,
-    /// Remarks (`opaque-op`, one a kind of operator) and warnings.
+    /// Remarks (`opaque-op`, one for each kind of operator) and warnings.
     pub diags: Vec<Diagnostic>,
 }
 
 /// Imports an ONNX model from the bytes of its file.
 ///
-/// External data is only referred to; it may be absent.
+/// External data is only referred to and may be absent.
 ///
 /// # Errors
-/// The bytes are no ONNX model, or the model contradicts itself: the diagnostics name the nodes.
+/// The bytes are not an ONNX model, or the model contradicts itself; the diagnostics name the nodes.
 pub fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diagnostic>> {
     graph::import(bytes, options)
 }

@@ -1,4 +1,4 @@
-//! One node during its translation: inputs, attributes, and the operations it becomes.
+//! One node during its translation: inputs, attributes, and the operations that it becomes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
@@ -18,21 +18,21 @@ use std::sync::Arc;
 /// The outcome of a translation.
 pub(crate) type Done = Result<(), Stop>;
 
-/// What a translation sees of its node and its surroundings.
+/// The node and its surroundings, as a translation sees them.
 pub(crate) struct NodeCx<'a, 'r> {
     pub(crate) b: &'a mut Builder<'r>,
     pub(crate) node: &'a NodeProto,
     /// The version of the node's operator set.
     pub(crate) opset: i64,
     pub(crate) loc: Loc,
-    /// Of a call of a function of the model that stays: what it does besides giving its results.
+    /// For a call of a model function that is kept: the effect of the function.
     pub(crate) call: Option<Effect>,
     pub(crate) file: &'a File,
     /// The types that the file declares.
     pub(crate) declared: &'a IndexMap<String, Type>,
     /// Names that some node or the graph uses.
     pub(crate) used: &'a IndexSet<String>,
-    /// Names that no new size may have, where sizes that hang on elements get names.
+    /// Names that new sizes must not have; given if sizes that depend on elements get names.
     pub(crate) taken: Option<&'a mut IndexSet<Arc<str>>>,
     pub(crate) inputs: Vec<Option<Val>>,
     pub(crate) outputs: Vec<Option<Val>>,
@@ -51,7 +51,7 @@ impl NodeCx<'_, '_> {
             .ok_or_else(|| Stop::error(codes::MISSING_INPUT, what()))
     }
 
-    /// All inputs, which must be there.
+    /// All inputs, each of which must be present.
     pub(crate) fn all_inputs(&self) -> Result<Vec<Val>, Stop> {
         if self.inputs.is_empty() {
             self.need(0)?;
@@ -59,7 +59,7 @@ impl NodeCx<'_, '_> {
         (0..self.inputs.len()).map(|i| self.need(i)).collect()
     }
 
-    /// The tensor type of a value; an untyped one keeps the operator opaque.
+    /// The tensor type of a value. A value without one keeps the operator opaque.
     pub(crate) fn ty(&self, val: Val) -> Result<TensorType, Stop> {
         let ty = self.b.ty(val).as_tensor();
         ty.cloned()
@@ -126,7 +126,8 @@ impl NodeCx<'_, '_> {
             .then(|| (0..t.len()).map(|k| t.i64_at(k)).collect())
     }
 
-    /// The integers that a constant input has as floats: the first versions of some operators took sizes in the type of what they size.
+    /// The integers of a constant input of floats: first versions of some operators took sizes in the element type of
+    /// the data.
     fn whole_floats(&self, i: usize) -> Option<Vec<i64>> {
         let whole = |x: f64| (x.fract() == 0.0 && x.abs() < 1e15).then_some(x as i64);
         self.const_floats(i)?.into_iter().map(whole).collect()
@@ -138,12 +139,12 @@ impl NodeCx<'_, '_> {
         Some((0..t.len()).map(|k| t.f64_at(k)).collect())
     }
 
-    /// Whether the node is one of those old ones that train unless an attribute says otherwise, and none does.
+    /// Returns whether the node is an old operator that trains by default and has no attribute against it.
     pub(crate) fn trains_unless_told(&self) -> bool {
         self.opset < 7 && !self.flag("is_test", false)
     }
 
-    /// Input 1 as input 0 is combined with it: before version 7 its dimensions stood at an axis of input 0.
+    /// Input 1, aligned for a combination with input 0: before version 7 its dimensions started at an axis of input 0.
     pub(crate) fn combined(&mut self) -> Result<Val, Stop> {
         let (x, y) = (self.need(0)?, self.need(1)?);
         if 7 <= self.opset || !self.flag("broadcast", false) {
@@ -165,7 +166,7 @@ impl NodeCx<'_, '_> {
 
     /// The integers of an attribute, or of the constant input that replaced it in a later version.
     ///
-    /// `None` when the node has neither.
+    /// `None` if the node has neither.
     pub(crate) fn ints_or_input(&self, name: &str, i: usize) -> Result<Option<Vec<i64>>, Stop> {
         if let Some(ints) = self.ints(name) {
             return Ok(Some(ints));
@@ -178,12 +179,12 @@ impl NodeCx<'_, '_> {
         }
     }
 
-    /// The sizes that a shape input holds.
+    /// The sizes in a shape input.
     pub(crate) fn entries(&self, i: usize) -> Option<Vec<Entry>> {
         self.b.entries(self.input(i)?)
     }
 
-    /// An axis counted from the front; `rank` itself is allowed where `rank + 1` is given.
+    /// An axis counted from the front; for `rank + 1`, `rank` itself is allowed.
     pub(crate) fn axis(&self, axis: i64, rank: usize) -> Result<usize, Stop> {
         let n = i64::try_from(rank).unwrap_or(i64::MAX);
         let counted = if axis < 0 {
@@ -200,7 +201,7 @@ impl NodeCx<'_, '_> {
         })
     }
 
-    /// Axes counted from the front, sorted, each once.
+    /// Axes counted from the front, sorted, without duplicates.
     pub(crate) fn axes(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>, Stop> {
         let found: Result<Vec<usize>, Stop> = axes.iter().map(|&a| self.axis(a, rank)).collect();
         let mut found = found?;
@@ -234,7 +235,7 @@ impl NodeCx<'_, '_> {
         self.declared.get(self.node.output.get(i)?).cloned()
     }
 
-    /// Whether anything uses output `i`.
+    /// Returns whether output `i` is used.
     pub(crate) fn is_used(&self, i: usize) -> bool {
         self.node
             .output
@@ -247,7 +248,7 @@ impl NodeCx<'_, '_> {
         self.emit_named(T::NAME, operands, op.write())
     }
 
-    /// Emits an operation of one result by name: the file states some of its attributes, or in its own words.
+    /// Emits an operation of one result by name, for attributes that the file gives in part, or in other words.
     pub(crate) fn emit_named(
         &mut self,
         name: &str,
@@ -312,7 +313,7 @@ impl NodeCx<'_, '_> {
         Ok(self.b.scalar(dtype, value, self.loc.clone()))
     }
 
-    /// A conversion, if the element type differs.
+    /// A conversion, or the value itself if the element type is the same.
     pub(crate) fn cast(&mut self, val: Val, to: DType) -> Result<Val, Stop> {
         if self.dtype(val)? == to {
             return Ok(val);
@@ -320,7 +321,7 @@ impl NodeCx<'_, '_> {
         self.emit(&Cast { to }, &[val])
     }
 
-    /// Writes a constant permutation matrix into the program, so that it is seen to be one.
+    /// Writes a constant permutation matrix into the program, so that later passes recognise it.
     pub(crate) fn show_permutation(&mut self, val: Val) {
         if self
             .b
@@ -331,7 +332,7 @@ impl NodeCx<'_, '_> {
         }
     }
 
-    /// The elements of `val` in these extents, of which one may be -1.
+    /// `val` reshaped to these extents, of which one may be -1.
     pub(crate) fn reshape(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
         self.emit(&Reshape::to(shape), &[val])
     }
@@ -351,7 +352,7 @@ impl NodeCx<'_, '_> {
         self.emit(&Einsum { equation, to: None }, operands)
     }
 
-    /// Whether `a` is so to `b`.
+    /// The comparison of `a` with `b` in this direction.
     pub(crate) fn compare(&mut self, direction: Direction, a: Val, b: Val) -> Result<Val, Stop> {
         self.emit(&Compare { direction }, &[a, b])
     }
@@ -373,7 +374,7 @@ impl NodeCx<'_, '_> {
         self.emit(&Broadcast { shape: Some(shape) }, &[val])
     }
 
-    /// `0, 1, …` along the only dimension longer than 1, which is `axis` of `rank`.
+    /// `0, 1, …` along dimension `axis` of `rank`; all other dimensions have extent 1.
     pub(crate) fn iota(
         &mut self,
         n: &Dim,
@@ -411,7 +412,8 @@ impl NodeCx<'_, '_> {
         self.emit(&slice, &[val])
     }
 
-    /// An extent as data of one element, `si64`: a number, or one that names give when the program runs.
+    /// An extent as an `si64` tensor of one element: a number, or a named size that is determined when the program
+    /// runs.
     pub(crate) fn extent_value(&mut self, val: Val, axis: usize) -> Result<Val, Stop> {
         let size = Entry::from(&self.dims(val)?[axis]);
         let end = axis as i64 + 1;
@@ -466,7 +468,7 @@ impl NodeCx<'_, '_> {
     }
 }
 
-/// The result of an operation of one.
+/// The result of an operation with exactly one.
 fn only(name: &str, results: Vec<Val>) -> Result<Val, Stop> {
     let first = results.into_iter().next();
     first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))

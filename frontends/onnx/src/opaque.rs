@@ -1,4 +1,4 @@
-//! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
+//! Operators without an equivalent, which are kept as `hbir.opaque` with their attributes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
@@ -15,17 +15,17 @@ use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
 
-/// How deep the subgraphs of an opaque operator are looked into for the values they use.
+/// The deepest nesting of subgraphs that are searched for used values.
 const MAX_GRAPH_DEPTH: usize = 16;
 
-/// How many examples of a kind a remark names.
+/// The most examples of a kind that a remark names.
 const NAMED: usize = 3;
 
-/// The type of a value of which neither the file nor a shape rule says anything.
+/// The type of a value for which neither the file nor a shape rule gives a type.
 const UNKNOWN: &str = "!hbir.unknown";
 
-/// Emits the node as it is; `captured` are the values that its subgraphs use, with their names inside
-/// unless functions stand for these.
+/// Emits the node unchanged. `captured` are the values that its subgraphs use, with their names inside, unless
+/// functions replace the subgraphs.
 pub(crate) fn emit(
     cx: &mut NodeCx<'_, '_>,
     captured: &[(Val, Option<String>)],
@@ -33,7 +33,7 @@ pub(crate) fn emit(
     emit_typed(cx, captured, Vec::new())
 }
 
-/// The same where the types of results are known.
+/// Emits the node as [`emit`] does, with known result types.
 pub(crate) fn emit_typed(
     cx: &mut NodeCx<'_, '_>,
     captured: &[(Val, Option<String>)],
@@ -42,16 +42,16 @@ pub(crate) fn emit_typed(
     emit_with(cx, captured, known, &Functions::default())
 }
 
-/// Functions in the place of a node's graphs.
+/// Functions that replace a node's graphs.
 #[derive(Default)]
 pub(crate) struct Functions {
-    /// The names of functions by the attributes whose graphs they were.
+    /// The names of functions, by the attributes of the graphs that they replace.
     pub(crate) names: IndexMap<&'static str, Arc<str>>,
-    /// What they do besides giving their results.
+    /// Their effect.
     pub(crate) effect: Option<Effect>,
 }
 
-/// The same with functions in the place of graphs.
+/// Emits the node as [`emit`] does, with functions in place of graphs.
 pub(crate) fn emit_with(
     cx: &mut NodeCx<'_, '_>,
     captured: &[(Val, Option<String>)],
@@ -101,7 +101,7 @@ pub(crate) fn emit_with(
         }
     }
     if !kinds.is_empty() {
-        // In one order, whatever that of the attributes in the file.
+        // Sorted, so that the order of the attributes in the file does not matter.
         kinds.sort_by_key(|&(name, _)| name);
         let pair = |(name, kind)| Attr::Array(vec![Attr::str(name), kind]);
         let kinds = kinds.into_iter().map(pair).collect();
@@ -134,8 +134,7 @@ pub(crate) fn emit_with(
     Ok(())
 }
 
-/// The type that follows from the inputs, with the extents that the file declares where it leaves them
-/// open; an unknown one where there is neither.
+/// The type derived from the inputs, with open extents replaced by the file's declaration; unknown if there is neither.
 fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
     let derived = inferred::result(cx, i);
     match (cx.declared_type(i), derived) {
@@ -149,7 +148,7 @@ fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
     }
 }
 
-/// An attribute of the file as one of the program; `None` for a kind that has no counterpart.
+/// An attribute of the file as one of the program; `None` for a kind without a counterpart.
 fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<Attr>, Diagnostic> {
     let text = |bytes: &Bytes| Attr::str(&String::from_utf8_lossy(bytes));
     let float = |x: f32| Attr::float(f64::from(x));
@@ -189,7 +188,7 @@ fn places(file: &File, all: &[Bytes]) -> Vec<Attr> {
     all.iter().filter_map(|bytes| place(file, bytes)).collect()
 }
 
-/// Whether an attribute of the program is that of one kind of attributes of the file alone.
+/// Returns whether an attribute of the program corresponds to exactly one kind of attribute of the file.
 fn tells_its_kind(attr: &Attr) -> bool {
     match attr {
         Attr::External { .. } => false,
@@ -200,7 +199,7 @@ fn tells_its_kind(attr: &Attr) -> bool {
     }
 }
 
-/// A tensor attribute; of an element type that the IR does not have, where its bytes lie.
+/// A tensor attribute; for an element type that the IR does not have, the place of its bytes.
 fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, Diagnostic> {
     match tensor::load(file, wire, owner) {
         Ok(Blob {
@@ -213,7 +212,7 @@ fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, D
     }
 }
 
-/// A constant of an element type that the IR does not have: where its bytes lie.
+/// A constant of an element type that the IR does not have: the place of its bytes.
 pub(crate) fn constant(b: &mut Builder<'_>, file: &File, wire: &Bytes, loc: Loc) -> Option<Val> {
     let props = AttrDict::new()
         .with("kind", Attr::str("Constant"))
@@ -230,12 +229,12 @@ pub(crate) fn constant(b: &mut Builder<'_>, file: &File, wire: &Bytes, loc: Loc)
     b.defer(op, vec![unknown()]).first().copied()
 }
 
-/// The type of a value of which the IR has no type.
+/// The type of a value whose type the IR does not have.
 pub(crate) fn unknown() -> Type {
     Type::Other(Arc::from(UNKNOWN))
 }
 
-/// A message of the file, such as a subgraph: where its bytes lie.
+/// A message of the file, such as a subgraph: the place of its bytes.
 pub(crate) fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
     let offset = file.offset_of(bytes)?;
     Some(Attr::External {
@@ -245,7 +244,7 @@ pub(crate) fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
     })
 }
 
-/// The elements of a tensor, or where they lie.
+/// The elements of a tensor, or the place of their bytes.
 pub(crate) fn tensor_attr(blob: Blob) -> Attr {
     let ty = Type::from(blob.ty);
     match blob.storage {
@@ -278,7 +277,7 @@ pub(crate) fn tensor_attr(blob: Blob) -> Attr {
     }
 }
 
-/// The names that the subgraphs of a node take from around them.
+/// The outer names that the subgraphs of a node use.
 pub(crate) fn captured(attributes: &[AttributeProto]) -> IndexSet<String> {
     let mut found = IndexSet::new();
     attributes
@@ -312,7 +311,7 @@ fn capture_attr(
     }
 }
 
-/// The names that a subgraph defines, with those of the graphs around it.
+/// The names that a subgraph defines, and those of the graphs around it.
 pub(crate) fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
     let name = |wire: &Bytes| {
         optc_onnx_proto::TensorProto::decode(wire.clone())
@@ -364,7 +363,7 @@ impl Tally {
         }
     }
 
-    /// One remark a kind.
+    /// One remark for each kind.
     pub(crate) fn remarks(self) -> Vec<Diagnostic> {
         let remark = |(name, kind): (String, Kind)| {
             let times = if kind.count == 1 {

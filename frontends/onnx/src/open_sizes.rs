@@ -4,8 +4,8 @@ use indexmap::IndexSet;
 use optc_ir::{Dim, Size, TensorType};
 use std::sync::Arc;
 
-/// A type with a name for each extent that the file leaves open: that of the input and the number of the dimension, which
-/// no other size has.
+/// A type with a name for each extent that the file leaves open. The name consists of the input's name and the number
+/// of the dimension, and no other size has it.
 pub(crate) fn all_named(
     mut ty: TensorType,
     input: &str,

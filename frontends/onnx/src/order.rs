@@ -1,4 +1,4 @@
-//! The names of a graph and the order of its nodes.
+//! The names of a graph and the topological order of its nodes.
 
 use crate::codes;
 use crate::functions::FlatNode;
@@ -9,18 +9,18 @@ use optc_ir::Diagnostic;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How many nodes of a cycle a diagnostic names.
+/// The most nodes of a cycle that a diagnostic names.
 const NAMED: usize = 8;
 
-/// Nodes in an order in which each value is defined before its use; the file's where it is one.
+/// Nodes in topological order; the order of the file if that is topological.
 pub(crate) struct Ordered {
     /// Positions of the nodes.
     pub(crate) order: Vec<usize>,
-    /// Per node, what its subgraphs take from the graph.
+    /// For each node, the values of the graph that its subgraphs use.
     pub(crate) captured: Vec<Captured>,
 }
 
-/// Names that the subgraphs of a node take from the graph, each with the one they have inside.
+/// Names that the subgraphs of a node take from the graph, each with its name inside.
 pub(crate) type Captured = IndexMap<String, String>;
 
 /// Sorts the nodes; `known` are the names of inputs and initializers.
@@ -87,7 +87,7 @@ fn makers<'a>(
     }
 }
 
-/// What the subgraphs of a node take from the graph; other names are theirs to explain.
+/// The names that the subgraphs of a node take from the graph. Other names are not resolved here.
 fn captures(flat: &FlatNode, makers: &IndexMap<&str, usize>, known: &IndexSet<String>) -> Captured {
     let found = opaque::captured(&flat.node.attribute);
     let pairs = found.into_iter().map(|name| (flat.outer_name(&name), name));
@@ -101,7 +101,7 @@ fn undefined(flat: &FlatNode, name: &str) -> Diagnostic {
     Diagnostic::error(codes::UNDEFINED_VALUE, message)
 }
 
-/// Kahn's algorithm, always taking the ready node that stands first in the file.
+/// Kahn's algorithm; of the ready nodes it takes the one that is first in the file.
 fn kahn(waiting: &mut [usize], readers: &[Vec<usize>]) -> Vec<usize> {
     let ready = waiting
         .iter()

@@ -1,5 +1,5 @@
-//! `com.microsoft.DynamicQuantizeLSTM` as operators of the standard: what is multiplied by weights is quantized before, the
-//! inputs all at once, the states in each step.
+//! Expands `com.microsoft.DynamicQuantizeLSTM` to standard operators. Operands of products with weights are quantized
+//! before: the inputs all at once, the states in each step.
 //!
 //! Source: onnxruntime's `rnn_helpers.cc`, `ComputeGemm` of quantized weights.
 
@@ -7,17 +7,17 @@ use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto, kin
 use prost::Message;
 use prost::bytes::Bytes;
 
-/// The first version of the standard in which everything has an operator that the graph is made of.
+/// The first version of the standard that has all operators of the graph.
 const SINCE: i64 = 11;
 
-/// The graph that stands for the node; `None` where its attributes or inputs are special, or the standard is too old.
+/// The graph that replaces the node; `None` if its attributes or inputs are unusual, or the standard is too old.
 pub(crate) fn graph(node: &NodeProto, opset: i64) -> Option<GraphProto> {
     let attr = |name: &str| node.attribute.iter().find(|a| a.name == name);
     let input = |i: usize| node.input.get(i).filter(|name| !name.is_empty());
     let hidden = attr("hidden_size")?.i.filter(|&n| 0 < n)?;
     let coupled = attr("input_forget").and_then(|a| a.i).unwrap_or(0) != 0;
     let special = coupled || attr("clip").is_some() || attr("activations").is_some();
-    // Lengths, and cells that gates look at.
+    // Sequence lengths, and peepholes.
     if special || input(4).is_some() || input(7).is_some() || opset < SINCE {
         return None;
     }
@@ -130,7 +130,8 @@ pub(crate) fn graph(node: &NodeProto, opset: i64) -> Option<GraphProto> {
     Some(made.0)
 }
 
-/// One step: from state, cell and what the inputs make of the gates to the next state, the next cell, and the state again.
+/// One step: from the state, the cell and the inputs' part of the gates to the next state, the next cell, and the state
+/// again.
 fn step(own: &dyn Fn(&str) -> String) -> GraphProto {
     let mut made = Made::default();
     made.0.input = ["h", "c", "of_input"].map(port).to_vec();
@@ -159,7 +160,7 @@ fn step(own: &dyn Fn(&str) -> String) -> GraphProto {
     made.0
 }
 
-/// A graph being made.
+/// A graph under construction.
 #[derive(Default)]
 struct Made(GraphProto);
 
@@ -181,7 +182,7 @@ impl Made {
         });
     }
 
-    /// A product of integers less their zero points, times both scales.
+    /// A product of integers less their zero points, multiplied by both scales.
     fn scaled(&mut self, operands: [&str; 4], scales: [&str; 2], to: &str) {
         let [product, float, scale] =
             ["product", "float", "scale"].map(|part| format!("{to}_{part}"));

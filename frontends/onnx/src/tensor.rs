@@ -1,4 +1,4 @@
-//! Tensors of the file: element types, dimensions, and where their bytes lie.
+//! Tensors of the file: element types, dimensions, and the places of their bytes.
 
 use crate::codes;
 use optc_ir::tensor::storage_bytes;
@@ -13,26 +13,26 @@ use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Constants up to this many bytes are written into the program; larger ones refer to the file.
+/// The most bytes of a constant that is written into the program; larger ones refer to the file.
 pub(crate) const INLINE_BYTES: usize = 1024;
 
-/// The most elements a tensor may have to be computed with at import.
+/// The most elements of a tensor that is computed at import.
 pub(crate) const FOLD_ELEMENTS: u64 = 1 << 16;
 
 /// The code of [`unsupported_dtype`].
 pub(crate) const UNSUPPORTED: Code = codes::UNSUPPORTED_DTYPE;
 
-/// A diagnostic about an element type that the IR does not have; what has it is kept, but opaque.
+/// A diagnostic about an element type that the IR does not have. Tensors of that type are kept, but opaque.
 pub(crate) fn unsupported_dtype(what: &str, found: &str) -> Diagnostic {
     Diagnostic::warning(UNSUPPORTED, format!("{what} holds {found}"))
         .note("wanted floats of 4 to 64 bits, integers of 2 to 64 bits, complex numbers, or bool")
 }
 
-/// One extent as the file writes it.
+/// One extent of the file.
 pub(crate) fn dim(proto: &DimensionProto) -> Dim {
     match (proto.dim_value, proto.dim_param.as_deref()) {
         (Some(n), _) => u64::try_from(n).map_or(Dim::Unknown, Dim::Fixed),
-        // What looks like an expression is a name until its own names are known.
+        // A name that looks like an expression stays a name until its own names are known.
         (None, Some(name)) if !name.is_empty() => {
             Dim::of_size(&Size::name(&name.replace('`', "'")))
         }
@@ -40,15 +40,15 @@ pub(crate) fn dim(proto: &DimensionProto) -> Dim {
     }
 }
 
-/// What the file says about the type of a value.
+/// The file's statement about the type of a value.
 pub(crate) enum Declared {
     /// A tensor of known rank.
     Tensor(TensorType),
     /// A tensor of this element type, of any rank.
     Unranked(DType),
-    /// A tensor of an element type the IR does not have: what it is, in words.
+    /// A tensor of an element type that the IR does not have; the type in words.
     Dtype(String),
-    /// No tensor, or nothing is said.
+    /// Not a tensor, or nothing is stated.
     Other,
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn declared(ty: Option<&TypeProto>) -> Declared {
     }
 }
 
-/// The most elements that are made at import altogether, beyond those the file itself holds.
+/// The most elements that import creates in total, beyond those of the file itself.
 const MADE_ELEMENTS: u64 = 1 << 24;
 
-/// The model's bytes and the name of the file they come from.
+/// The model's bytes and the name of its file.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: Arc<str>,
@@ -78,7 +78,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// A file whose tensors are not computed with yet.
+    /// A file with its whole budget of elements left.
     pub(crate) fn new(name: &str, bytes: Bytes) -> File {
         let budget = Cell::new(MADE_ELEMENTS);
         File {
@@ -88,9 +88,9 @@ impl File {
         }
     }
 
-    /// Whether a tensor of `n` elements may be made; takes them from what is left.
+    /// Returns whether a tensor of `n` elements may be created, and subtracts them from the budget.
     ///
-    /// It bounds memory and time on small files that ask for many large constants.
+    /// This bounds memory and time for small files with many large constants.
     pub(crate) fn spend(&self, n: u64) -> bool {
         let left = self.budget.get().checked_sub(n);
         let allowed = left.filter(|_| n <= FOLD_ELEMENTS);
@@ -98,7 +98,7 @@ impl File {
         allowed.is_some()
     }
 
-    /// Where a part of the file's own buffer starts.
+    /// The offset of a part of the file's own buffer.
     pub(crate) fn offset_of(&self, part: &Bytes) -> Option<u64> {
         let offset = (part.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
         let end = offset.checked_add(part.len())?;
@@ -106,14 +106,14 @@ impl File {
     }
 }
 
-/// Where the elements of a constant are.
+/// The place of a constant's elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage {
     /// Decoded.
     Here(Tensor),
-    /// One element that every position has.
+    /// One element for every position.
     Splat(Tensor),
-    /// Bytes of a file, row-major and little-endian; `bytes` when it is the model's own file.
+    /// Bytes of a file, row-major and little-endian; `bytes` is set for the model's own file.
     File {
         file: Arc<str>,
         offset: u64,
@@ -130,7 +130,7 @@ pub(crate) struct Blob {
     pub(crate) storage: Storage,
 }
 
-/// The name of the tensor that a `TensorProto` or, if `sparse`, a `SparseTensorProto` holds.
+/// The name of the tensor in a `TensorProto` or, if `sparse`, in a `SparseTensorProto`.
 pub(crate) fn name_of(wire: &Bytes, sparse: bool) -> Option<String> {
     let dense = if sparse {
         SparseTensorProto::decode(wire.clone()).ok()?.values?
@@ -140,7 +140,7 @@ pub(crate) fn name_of(wire: &Bytes, sparse: bool) -> Option<String> {
     Some(TensorProto::decode(dense).ok()?.name)
 }
 
-/// Reads a `TensorProto`; `owner` says in messages whose tensor it is when it has no name.
+/// Reads a `TensorProto`; `owner` names it in messages if it has no name.
 pub(crate) fn load(file: &File, wire: &Bytes, owner: &str) -> Result<Blob, Diagnostic> {
     let proto = TensorProto::decode(wire.clone())
         .map_err(|e| malformed(&format!("the tensor of {owner} does not decode: {e}")))?;
@@ -165,7 +165,7 @@ pub(crate) fn load(file: &File, wire: &Bytes, owner: &str) -> Result<Blob, Diagn
     })
 }
 
-/// A diagnostic about bytes that are no ONNX.
+/// A diagnostic about bytes that are not ONNX.
 pub(crate) fn malformed(message: &str) -> Diagnostic {
     Diagnostic::error(codes::MALFORMED_PROTOBUF, message)
 }
@@ -174,7 +174,7 @@ fn size_error(message: String) -> Diagnostic {
     Diagnostic::error(codes::TENSOR_SIZE_MISMATCH, message)
 }
 
-/// The extents as `usize`, with a number of bytes that fits the address space.
+/// The extents as `usize`; the number of bytes must fit the address space.
 fn shape(dims: &[i64], what: &str) -> Result<Vec<usize>, Diagnostic> {
     let shape: Option<Vec<usize>> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
     let shape = shape.ok_or_else(|| size_error(format!("{what} has a negative extent")))?;
@@ -190,7 +190,7 @@ fn shape(dims: &[i64], what: &str) -> Result<Vec<usize>, Diagnostic> {
     }
 }
 
-/// Bytes that `n` elements take in the file; two of 4 bits (four of 2 bits) share one.
+/// Bytes of `n` elements in the file; two elements of 4 bits, or four of 2 bits, share one byte.
 fn file_bytes(n: usize, dtype: DType) -> usize {
     match per_byte(dtype) {
         Some(k) => n.div_ceil(k),
@@ -248,7 +248,7 @@ fn external(
     })
 }
 
-/// External data stays in the folder of the model, or below it.
+/// Checks that external data is in the folder of the model, or below it.
 fn check_location(location: &str, what: &str) -> Result<(), Diagnostic> {
     let drive = location.as_bytes().get(1) == Some(&b':');
     let fault = if location.is_empty() {
@@ -301,7 +301,7 @@ fn inline(
     here(bytes, shape, dtype)
 }
 
-/// Raw bytes: decoded when small or packed below 8 bits, else left where they are.
+/// Raw bytes: decoded if they are small or packed below 8 bits, else left in place.
 fn bytes_storage(
     file: &File,
     raw: Bytes,
@@ -337,7 +337,7 @@ fn here(bytes: Vec<u8>, shape: &[usize], dtype: DType) -> Result<Storage, Diagno
         .map_err(|e| size_error(e.to_string()))
 }
 
-/// One byte an element from elements packed from the low bits up, so many a byte.
+/// Unpacks elements to one byte each; they are packed from the low bits up, `per_byte` in a byte.
 fn unpack(bytes: &[u8], per_byte: usize, n: usize) -> Vec<u8> {
     let bits = 8 / per_byte;
     let mask = (1u8 << bits) - 1;
@@ -345,7 +345,7 @@ fn unpack(bytes: &[u8], per_byte: usize, n: usize) -> Vec<u8> {
     (0..n).map(at).collect()
 }
 
-/// The typed field of a tensor as little-endian bytes, and how many values it has.
+/// The typed field of a tensor as little-endian bytes, and the number of its values.
 fn typed_bytes(proto: &TensorProto, dtype: DType) -> (usize, Vec<u8>) {
     match dtype {
         // A complex number is two floats of the list.
@@ -400,7 +400,7 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> (usize, Vec<u8>) {
     }
 }
 
-/// The bytes of `float_data` or `double_data` where the wire holds them in one packed run.
+/// The bytes of `float_data` or `double_data` if the message has them in one packed run.
 fn packed_bytes(wire: &Bytes, dtype: DType) -> Option<Bytes> {
     let field = match dtype {
         DType::F32 | DType::Complex64 => 4,
@@ -496,7 +496,7 @@ fn sparse_positions(at: &Tensor, shape: &[usize], n: usize) -> Option<Vec<usize>
 }
 
 impl Blob {
-    /// The elements, where there are few and they are at hand.
+    /// The elements, if they are few and available.
     pub(crate) fn tensor(&self, file: &File) -> Option<Tensor> {
         let n = self.ty.elements().filter(|&n| n <= FOLD_ELEMENTS)?;
         match &self.storage {

@@ -1,4 +1,4 @@
-//! Attention and rotary embedding: contractions, so that no operand is transposed.
+//! Attention and rotary embedding, expressed as contractions so that no operand is transposed.
 
 use super::shape::reshape_to;
 use super::{Rule, decomposed, native};
@@ -25,7 +25,7 @@ pub(super) static MICROSOFT: &[Rule] = &[
     native("RotaryEmbedding", microsoft_rotary_embedding),
 ];
 
-/// Where the heads stand in an operand of rank 4.
+/// The place of the heads in an operand of rank 4.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heads {
     /// `[batch, heads, length, size]`
@@ -44,7 +44,7 @@ impl Heads {
     }
 }
 
-/// An operand of rank 4 and where its heads stand.
+/// An operand of rank 4 and the place of its heads.
 #[derive(Clone, Copy)]
 pub(super) struct Headed {
     pub(super) val: Val,
@@ -52,7 +52,7 @@ pub(super) struct Headed {
 }
 
 impl Headed {
-    /// An operand of rank 4 as it is, one of rank 3 with its last dimension cut into `heads`.
+    /// An operand of rank 4 unchanged, or one of rank 3 with its last dimension split into `heads`.
     pub(super) fn new(
         cx: &mut NodeCx<'_, '_>,
         val: Val,
@@ -97,7 +97,7 @@ impl Headed {
         Ok(dims[self.heads.axes().1].clone())
     }
 
-    /// With the heads cut into groups of `per_group`: `h` becomes two dimensions.
+    /// The operand with its heads split into groups of `per_group`: `h` becomes two dimensions.
     fn grouped(self, cx: &mut NodeCx<'_, '_>, per_group: i64) -> Result<Headed, Stop> {
         let axis = self.heads.axes().0;
         let heads = self.count(cx)?;
@@ -118,7 +118,7 @@ impl Headed {
     }
 }
 
-/// What an attention computes with, its operands aside.
+/// The parameters of an attention, beside its operands.
 pub(super) struct Plan {
     pub(super) scale: f64,
     pub(super) softcap: f64,
@@ -126,9 +126,9 @@ pub(super) struct Plan {
     pub(super) causal: bool,
     pub(super) left: i64,
     pub(super) right: i64,
-    /// The value of a masked logit is minus infinity, and rows of nothing else give zeros.
+    /// True if masked logits are minus infinity, and rows with only masked logits give zeros.
     pub(super) guarded: bool,
-    /// A logit beside those of the keys, whose share no value has; it broadcasts with the logits.
+    /// A further logit beside those of the keys, whose share belongs to no value; it broadcasts with the logits.
     pub(super) sink: Option<Val>,
 }
 
@@ -137,26 +137,26 @@ pub(super) struct Operands {
     pub(super) q: Headed,
     pub(super) k: Headed,
     pub(super) v: Headed,
-    /// A mask, of truth values or to be added.
+    /// A mask of truth values, or an additive mask.
     pub(super) mask: Option<Val>,
-    /// The length of what was there before, or the valid lengths of each batch.
+    /// The number of keys before the queries, or the valid lengths of each batch.
     pub(super) offset: Offset,
 }
 
-/// How many keys stand before the first query.
+/// The number of keys before the first query.
 pub(super) enum Offset {
-    /// As many for every batch.
+    /// The same number for every batch.
     Fixed(i64),
-    /// By batch the number of valid keys; the queries are the last of them.
+    /// The number of valid keys of each batch; the queries are the last of them.
     Valid(Val),
-    /// So many, one number or one a batch as `[batch, 1, 1, 1]`.
+    /// A number as a value: one for all, or one for each batch as `[batch, 1, 1, 1]`.
     Before(Val),
 }
 
-/// What an attention gives.
+/// The results of an attention.
 pub(super) struct Scores {
     pub(super) y: Val,
-    /// Logits, logits after the soft cap, with the mask, and probabilities.
+    /// The logits, the logits after the soft cap, those after the mask, and the probabilities.
     pub(super) stages: [Val; 4],
 }
 
@@ -226,7 +226,7 @@ fn attention(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// As many keys before the first query as a past has, `[batch, heads, length, size]`.
+/// The number of keys before the first query: the length of a past, `[batch, heads, length, size]`.
 fn after(cx: &mut NodeCx<'_, '_>, past: Val) -> Result<Offset, Stop> {
     if cx.rank(past)? != 4 {
         return Err(Stop::opaque("its past has another rank than 4"));
@@ -237,7 +237,7 @@ fn after(cx: &mut NodeCx<'_, '_>, past: Val) -> Result<Offset, Stop> {
     }
 }
 
-/// A past, if there is one, before `x`.
+/// `x` after the past, if there is one.
 fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, past: Option<Val>) -> Result<Headed, Stop> {
     let Some(past) = past else {
         return Ok(x);
@@ -274,7 +274,7 @@ pub(super) fn joined(cx: &mut NodeCx<'_, '_>, y: Val) -> Result<Val, Stop> {
     reshape_to(cx, y, &sizes)
 }
 
-/// `softmax(q k' * scale + mask) v`; the heads of the result stand where those of `q` do.
+/// `softmax(q k' * scale + mask) v`; the heads of the result are at the place of those of `q`.
 pub(super) fn attend(
     cx: &mut NodeCx<'_, '_>,
     plan: &Plan,
@@ -294,7 +294,7 @@ pub(super) fn attend(
     };
     let out = if groups { "bhgqk" } else { "bhqk" };
     let (q_letters, k_letters) = (q.letters('q', 'd', groups), k.letters('k', 'd', false));
-    // Both sides are scaled, so that no product overflows that the result would not.
+    // Both sides are scaled, so that no product overflows unless the result does.
     let root = plan.scale.abs().sqrt();
     let left = cx.scalar_like(root * plan.scale.signum(), q.val)?;
     let right = cx.scalar_like(root, q.val)?;
@@ -342,7 +342,7 @@ fn ungrouped(cx: &mut NodeCx<'_, '_>, x: Val, groups: bool) -> Result<Val, Stop>
     if groups { merged(cx, x, 1) } else { Ok(x) }
 }
 
-/// The result with the heads of its groups in one dimension.
+/// The result with groups and heads merged into one dimension.
 fn regrouped(cx: &mut NodeCx<'_, '_>, y: Val, q: Headed, groups: bool) -> Result<Val, Stop> {
     if groups {
         merged(cx, y, q.heads.axes().0)
@@ -351,7 +351,7 @@ fn regrouped(cx: &mut NodeCx<'_, '_>, y: Val, q: Headed, groups: bool) -> Result
     }
 }
 
-/// Dimensions `axis` and `axis + 1`, of known extents, as one.
+/// Merges dimensions `axis` and `axis + 1`, of known extents.
 fn merged(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Result<Val, Stop> {
     let product = cx.extent(x, axis)?.checked_mul(cx.extent(x, axis + 1)?);
     let product = product.ok_or_else(|| Stop::opaque("its hidden size is too large"))?;
@@ -372,7 +372,7 @@ fn soft_cap(cx: &mut NodeCx<'_, '_>, x: Val, cap: f64) -> Result<Val, Stop> {
     cx.emit(&Mul {}, &[bent, cap])
 }
 
-/// Softmax along the keys, with a logit more that only the sum has.
+/// Softmax along the keys with one further logit, which only enters the sum.
 fn with_sink(cx: &mut NodeCx<'_, '_>, logits: Val, sink: Val) -> Result<Val, Stop> {
     let sink = cx.cast(sink, cx.dtype(logits)?)?;
     let greatest = cx.reduce(ReduceKind::Max, logits, &[3], true)?;
@@ -386,7 +386,7 @@ fn with_sink(cx: &mut NodeCx<'_, '_>, logits: Val, sink: Val) -> Result<Val, Sto
     cx.emit(&Div {}, &[shares, sum])
 }
 
-/// Zero for rows of which every bias is minus infinity.
+/// Sets rows to zero whose biases are all minus infinity.
 fn without_empty_rows(cx: &mut NodeCx<'_, '_>, shares: Val, bias: Val) -> Result<Val, Stop> {
     let last = cx.rank(bias)? - 1;
     let greatest = cx.reduce(ReduceKind::Max, bias, &[last], true)?;
@@ -396,7 +396,7 @@ fn without_empty_rows(cx: &mut NodeCx<'_, '_>, shares: Val, bias: Val) -> Result
     cx.emit(&Select {}, &[empty, zero, shares])
 }
 
-/// What is added to the logits: the mask, and minus infinity where a key lies outside of a query's reach.
+/// The bias of the logits: the mask, and minus infinity for keys outside a query's reach.
 fn bias(
     cx: &mut NodeCx<'_, '_>,
     plan: &Plan,
@@ -421,7 +421,7 @@ fn bias(
     Ok(bias)
 }
 
-/// `bias` plus minus infinity where `inside` does not hold.
+/// `bias` plus minus infinity at the elements for which `inside` is false.
 fn plus_outside(
     cx: &mut NodeCx<'_, '_>,
     bias: Option<Val>,
@@ -440,7 +440,7 @@ fn plus_outside(
     }
 }
 
-/// A mask as something to add, as long as the keys: what it lacks at the end is masked.
+/// A mask in additive form with the length of the keys; the end that it lacks is masked.
 fn additive(cx: &mut NodeCx<'_, '_>, mask: Val, keys: &Dim, element: DType) -> Result<Val, Stop> {
     let dims = cx.dims(mask)?;
     let Some(last) = dims.last() else {
@@ -470,7 +470,7 @@ fn additive(cx: &mut NodeCx<'_, '_>, mask: Val, keys: &Dim, element: DType) -> R
     cx.emit(&pad, &[mask])
 }
 
-/// Whether a query may look at a key: not at what follows it, nor beyond the window.
+/// The truth value for each query and key: the key is neither after the query nor outside the window.
 fn reach(
     cx: &mut NodeCx<'_, '_>,
     plan: &Plan,
@@ -527,7 +527,7 @@ fn reach(
     reach.ok_or_else(|| Stop::opaque("it has no reach"))
 }
 
-/// A number a batch as `[batch, 1, 1, 1]`.
+/// One number for each batch, as `[batch, 1, 1, 1]`.
 fn by_batch(cx: &mut NodeCx<'_, '_>, lengths: Val) -> Result<Val, Stop> {
     if cx.rank(lengths)? != 1 {
         return Err(Stop::opaque("its lengths are no vector"));
@@ -543,7 +543,7 @@ fn rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
     rotated(cx, x, cos, sin, positions)
 }
 
-/// The contrib operator: positions come second, and one number is the first position of every batch.
+/// The contrib operator: positions are the second input, and a single number is the first position of every batch.
 fn microsoft_rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, mut positions) = (cx.need(0)?, cx.need(1)?);
     let (cos, sin) = (cx.need(2)?, cx.need(3)?);
@@ -589,7 +589,7 @@ fn rotated(cx: &mut NodeCx<'_, '_>, x: Val, cos: Val, sin: Val, positions: Optio
     Ok(())
 }
 
-/// `com.microsoft.MultiHeadAttention` of three operands of rank 3 or heads that stand outside.
+/// `com.microsoft.MultiHeadAttention` with three operands of rank 3, or with heads outside.
 fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     let q = cx.need(0)?;
     let heads = cx.int("num_heads");
@@ -636,7 +636,7 @@ fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     contrib(cx, [q, k, v], [4, 5], offset)
 }
 
-/// `com.microsoft.Attention`: one product gives queries, keys and values.
+/// `com.microsoft.Attention`: one product computes queries, keys and values.
 fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, w) = (cx.need(0)?, cx.need(1)?);
     if cx.input(6).is_some() || cx.flag("past_present_share_buffer", false) {
@@ -692,11 +692,11 @@ fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     contrib(cx, [q, k, v], [3, 5], offset)
 }
 
-/// The default of what contrib operators add to the logits of padding.
+/// The default value that contrib operators add to the logits of padding.
 const FILTER: f64 = -10000.0;
 
-/// The bias of logits for the padding that a mask of the contrib operators names: where the valid keys of each sequence end,
-/// and perhaps where they begin, or a number for each key that is 0 where it is none.
+/// The bias of logits for padding, from a mask of the contrib operators. The mask gives the end, and possibly the
+/// start, of the valid keys of each sequence, or a number for each key that is 0 for padding.
 fn padding(
     cx: &mut NodeCx<'_, '_>,
     mask: Val,
@@ -750,7 +750,8 @@ fn padding(
     cx.emit(&Select {}, &[valid, zero, filter])
 }
 
-/// The attention of a contrib operator with padding and a bias in these inputs; the result is `[batch, length, hidden]`.
+/// The attention of a contrib operator, with padding and a bias in these inputs; the result is `[batch, length,
+/// hidden]`.
 fn contrib(
     cx: &mut NodeCx<'_, '_>,
     [q, k, v]: [Headed; 3],

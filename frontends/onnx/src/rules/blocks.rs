@@ -1,14 +1,15 @@
-//! Weights in blocks of a few bits, each with a scale and a zero point: `com.microsoft.MatMulNBits` and `GatherBlockQuantized`.
+//! Weights in blocks of few bits, each block with a scale and a zero point: `com.microsoft.MatMulNBits` and
+//! `GatherBlockQuantized`.
 
 use crate::builder::{Stop, Val};
 use crate::node::{Done, NodeCx};
 use optc_ir::DType;
 use optc_ops::{DequantizeBlocks, Gather, Linear};
 
-/// The elements of a block where the operator does not say.
+/// The default number of elements of a block.
 const BLOCK: i64 = 128;
 
-/// The bits of an element where the operator does not say.
+/// The default number of bits of an element.
 const BITS: i64 = 4;
 
 fn bits(cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
@@ -18,7 +19,7 @@ fn bits(cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
     }
 }
 
-/// The product with the transpose of weights `[N, K]`, of which each row is blocks of bytes.
+/// The product with the transpose of weights `[N, K]` whose rows are blocks of bytes.
 pub(super) fn matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, packed, scales) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
     let size = |name: &str| {
@@ -60,7 +61,7 @@ pub(super) fn matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Linear { to: None }, &operands)
 }
 
-/// Scales and zero points by the group of each of `k` columns, of a row that is `row` long, in the place of those by block.
+/// Replaces scales and zero points by block with those by the group of each of `k` columns, for rows of length `row`.
 fn by_group(
     cx: &mut NodeCx<'_, '_>,
     op: &mut DequantizeBlocks,
@@ -84,7 +85,7 @@ fn by_group(
     Ok(())
 }
 
-/// Rows of a table in blocks of a few bits.
+/// Gathers rows of a table in blocks of few bits.
 pub(super) fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
     let (data, indices, scales) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
     let rank = cx.rank(data)?;
@@ -115,7 +116,7 @@ pub(super) fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
         let table = cx.emit(&op, &operands)?;
         return cx.finish(&pick, &[table, indices]);
     }
-    // Only what is gathered becomes floats.
+    // Only the gathered rows are converted to floats.
     for operand in &mut operands {
         *operand = cx.emit(&pick, &[*operand, indices])?;
     }

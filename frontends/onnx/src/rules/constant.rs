@@ -1,4 +1,4 @@
-//! Operators that make constants.
+//! Operators that create constants.
 
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
@@ -59,7 +59,7 @@ fn window(cx: &mut NodeCx<'_, '_>, terms: &[f64]) -> Done {
     Ok(())
 }
 
-/// `AffineGrid`: the places of a regular grid, each with a 1 after its coordinates, times `theta`.
+/// `AffineGrid`: the positions of a regular grid, each with a 1 appended to its coordinates, times `theta`.
 fn affine_grid(cx: &mut NodeCx<'_, '_>) -> Done {
     let theta = cx.need(0)?;
     cx.need(1)?;
@@ -91,7 +91,7 @@ fn affine_grid(cx: &mut NodeCx<'_, '_>) -> Done {
     let mut values = Vec::with_capacity(points as usize * (rank + 1));
     for point in 0..points {
         let mut rest = point;
-        // The last dimension is the first coordinate.
+        // The last dimension belongs to the first coordinate.
         for &n in extents.iter().rev() {
             values.push(coordinate(rest % n, n));
             rest /= n;
@@ -221,7 +221,7 @@ fn range(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Add {}, &[scaled, start])
 }
 
-/// Start, limit and a positive step, where some of them are unknown sizes.
+/// Start, limit and a positive step, if some of them are unknown sizes.
 fn symbolic_range(cx: &NodeCx<'_, '_>) -> Option<[Size; 3]> {
     let bound = |i| match &cx.entries(i)?[..] {
         [only] => only.size(),
@@ -232,7 +232,8 @@ fn symbolic_range(cx: &NodeCx<'_, '_>) -> Option<[Size; 3]> {
     (open && sizes[2].is_at_least(1)).then_some(sizes)
 }
 
-/// `Range` over unknown sizes: `start + delta * iota`, of at least 0 elements as far as is known.
+/// `Range` over unknown sizes: `start + delta * iota`. The number of elements is taken to be at least 0 if nothing else
+/// is known.
 fn range_of_sizes(cx: &mut NodeCx<'_, '_>, dtype: DType, sizes: &[Size; 3]) -> Done {
     let [start, limit, delta] = sizes;
     let span = limit.minus(start);
@@ -281,7 +282,7 @@ fn range_values(dtype: DType, count: usize, start: &Tensor, delta: &Tensor) -> T
     Tensor::from_i64(dtype, vec![count], (0..count).map(at))
 }
 
-/// `EyeLike`: ones where the column is the row plus `k`.
+/// `EyeLike`: ones at the elements whose column is the row plus `k`.
 fn eye_like(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let like = cx.ty(x)?;

@@ -124,9 +124,9 @@ fn gemm_value(cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
     Ok(result)
 }
 
-/// The product of `a` and `b`, transposed as `transA`, `transB`, `transBatchA` and `transBatchB` say.
+/// The product of `a` and `b`, transposed by `transA`, `transB`, `transBatchA` and `transBatchB`.
 ///
-/// A constant is transposed; the flags of other operands become the order of a contraction.
+/// A constant is transposed; for other operands the flags change the order of a contraction's dimensions.
 fn product(cx: &mut NodeCx<'_, '_>, a: Val, b: Val) -> Result<Val, Stop> {
     let mut sides =
         [(a, "transA", "transBatchA"), (b, "transB", "transBatchB")].map(|(val, last, batch)| {
@@ -161,7 +161,7 @@ fn product(cx: &mut NodeCx<'_, '_>, a: Val, b: Val) -> Result<Val, Stop> {
     cx.einsum(&equation, &[sides[0].val, sides[1].val])
 }
 
-/// The most dimensions of an operand that is transposed within a product.
+/// The most dimensions of an operand whose transpose is part of the product.
 const MAX_LETTERS: usize = 20;
 
 /// One operand of a product.
@@ -169,12 +169,12 @@ struct Side {
     val: Val,
     /// The last two dimensions are swapped.
     swap: bool,
-    /// The batch dimensions stand after the first one.
+    /// The batch dimensions come after the first one.
     batch: bool,
 }
 
 impl Side {
-    /// A letter a dimension; `row` and `column` for what the product's last two are.
+    /// One letter for each dimension; `row` and `column` for the last two dimensions of the product.
     fn letters(&self, rank: usize, row: char, column: char) -> String {
         let (row, column) = if self.swap {
             (column, row)
@@ -190,7 +190,7 @@ impl Side {
     }
 }
 
-/// Letters for `n` batch dimensions, the same from the last on for every `n`.
+/// Letters for `n` batch dimensions, counted from the last dimension, so that they do not depend on `n`.
 fn letters(n: usize) -> impl Iterator<Item = char> {
     let letters: Vec<char> = (b'a'..=b'z').map(char::from).take(n).collect();
     letters.into_iter().rev()
@@ -223,14 +223,14 @@ fn fused_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The product of 32-bit integers from which the zero points are taken away.
+/// The product of 32-bit integers after subtraction of the zero points.
 fn matmul_integer(cx: &mut NodeCx<'_, '_>) -> Done {
     let a = centred(cx, 0, 2, true)?;
     let b = centred(cx, 1, 3, false)?;
     cx.finish(&Matmul { to: None }, &[a, b])
 }
 
-/// Input `x` in `si32` less the zero point in input `zero`, which is one a row if `rows`.
+/// Input `x` in `si32` less the zero point in input `zero`; with `rows` the zero point may be one for each row.
 pub(super) fn centred(
     cx: &mut NodeCx<'_, '_>,
     x: usize,

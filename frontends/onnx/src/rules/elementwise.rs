@@ -108,7 +108,7 @@ fn binary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     cx.finish(op, &operands)
 }
 
-/// `PRelu`; before version 7 a slope for each channel, or for all elements.
+/// `PRelu`; before version 7 the slope has one element for each channel, or one for all elements.
 fn prelu(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, mut slope) = (cx.need(0)?, cx.need(1)?);
     if cx.opset < 7 && cx.rank(slope)? == 1 && !cx.dims(slope)?[0].is_one() {
@@ -125,7 +125,7 @@ fn variadic<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     Ok(())
 }
 
-/// The left-to-right combination of all inputs.
+/// The combination of all inputs, from left to right.
 fn chain<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Result<Val, Stop> {
     let inputs = cx.all_inputs()?;
     let mut result = inputs[0];
@@ -152,7 +152,7 @@ fn selu(cx: &NodeCx<'_, '_>) -> Selu {
     }
 }
 
-/// A unary operator whose attributes the node has.
+/// A unary operator with the attributes of the node.
 fn with<T: Operation>(cx: &mut NodeCx<'_, '_>, op: fn(&NodeCx<'_, '_>) -> T) -> Done {
     let op = op(cx);
     unary(cx, &op)
@@ -184,7 +184,7 @@ fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The number of the element type that version 1 of `Cast` names.
+/// The number of the element type whose name version 1 of `Cast` has.
 fn named_dtype(name: &str) -> Option<i64> {
     const NAMES: [&str; 13] = [
         "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16",
@@ -194,8 +194,7 @@ fn named_dtype(name: &str) -> Option<i64> {
     found.and_then(|at| i64::try_from(at + 1).ok())
 }
 
-/// A conversion as `Cast` makes it: to a small float what lies beyond its greatest number becomes that
-/// one, unless `saturate` is 0.
+/// A conversion as `Cast` defines it. To a small float it saturates at the greatest number, unless `saturate` is 0.
 pub(super) fn cast_to(cx: &mut NodeCx<'_, '_>, x: Val, to: DType) -> Result<Val, Stop> {
     let DType::Mini(small) = to else {
         return cx.cast(x, to);
@@ -265,7 +264,7 @@ fn pow(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Pow {}, &[x, y])
 }
 
-/// An integer to a float power is computed in floats.
+/// An integer to the power of a float is computed in floats.
 fn integer_pow(cx: &mut NodeCx<'_, '_>, x: Val, y: Val, base: DType, exponent: DType) -> Done {
     let x = cx.cast(x, exponent)?;
     let power = cx.emit(&Pow {}, &[x, y])?;

@@ -1,7 +1,8 @@
-//! `com.microsoft.GroupQueryAttention`: attention of tokens that follow those of a cache.
+//! `com.microsoft.GroupQueryAttention`: attention of new tokens that follow those of a cache.
 //!
-//! Of each sequence of the batch `seqlens_k + 1` tokens are valid when the new ones are in the cache, behind those that were there.
-//! The first prompt of a conversation is as long as `total_sequence_length` says: nothing is before it, whatever pads its end.
+//! In each sequence of the batch `seqlens_k + 1` tokens are valid after the new ones are added to the cache, behind the
+//! old ones. The first prompt of a conversation has length `total_sequence_length`: there are no tokens before it, even
+//! if it is padded at its end.
 
 use super::attention::{Headed, Heads, Offset, Operands, Plan, attend, joined, outside};
 use super::{Rule, decomposed};
@@ -88,7 +89,7 @@ pub(super) fn group_query_attention(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Refuses what only some of the runtime's devices do.
+/// Refuses features that only some of the runtime's devices have.
 fn usual(cx: &NodeCx<'_, '_>) -> Done {
     if (SINK + 1..cx.inputs.len()).any(|i| cx.input(i).is_some()) {
         return Err(Stop::opaque(
@@ -135,7 +136,7 @@ fn heads(cx: &mut NodeCx<'_, '_>) -> Result<[Headed; 3], Stop> {
     ])
 }
 
-/// The sink that is added to the sum of exponentials, as a logit of each head: `[heads, 1, 1]`, or one for all.
+/// The sink that is added to the sum of exponentials, as a logit for each head, `[heads, 1, 1]`, or one for all heads.
 fn sink(cx: &mut NodeCx<'_, '_>, element: DType) -> Result<Option<Val>, Stop> {
     if let Some(sink) = cx.input(SINK) {
         return cx.unsqueeze(sink, &[1, 2]).map(Some);
@@ -146,13 +147,13 @@ fn sink(cx: &mut NodeCx<'_, '_>, element: DType) -> Result<Option<Val>, Stop> {
 
 /// The positions of a step's tokens in the cache.
 struct Cache {
-    /// New tokens.
+    /// The number of new tokens.
     new: Dim,
-    /// Tokens that the cache has room for after the step.
+    /// The number of tokens for which the cache has room after the step.
     present: Dim,
-    /// True for the first prompt, where that is known from sizes.
+    /// True for the first prompt, if the sizes determine it.
     first: Option<bool>,
-    /// By sequence the tokens before the new ones; nothing where there are none.
+    /// The number of tokens before the new ones, by sequence; `None` if there are none.
     before: Option<Val>,
 }
 
@@ -187,14 +188,14 @@ impl Cache {
         let valid = cache.valid(cx)?;
         let count = cx.extent_value(k.val, 1)?;
         let before = cx.emit(&Sub {}, &[valid, count])?;
-        // A first prompt that is padded has fewer valid tokens than new ones.
+        // A padded first prompt has fewer valid tokens than new ones.
         let zero = cx.scalar_like(0.0, before)?;
         let before = cx.emit(&Max {}, &[before, zero])?;
         cache.before = Some(before);
         Ok(cache)
     }
 
-    /// By sequence the tokens that are valid after the step.
+    /// The number of valid tokens after the step, by sequence.
     fn valid(&self, cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
         let lengths = cx.need(LENGTHS)?;
         let lengths = cx.cast(lengths, DType::SI64)?;
@@ -231,7 +232,7 @@ impl Cache {
             let old = cx.compare(Direction::Lt, place, before)?;
             from = cx.emit(&Select {}, &[old, place, new])?;
         }
-        // Places behind the valid tokens read any one.
+        // Places behind the valid tokens read an arbitrary one.
         let one = cx.scalar_like(1.0, from)?;
         let most = cx.extent_value(all, 2)?;
         let last = cx.emit(&Sub {}, &[most, one])?;
@@ -255,8 +256,8 @@ impl Cache {
         })
     }
 
-    /// The positions of the new tokens: those that are stated, of a first prompt counted from the first of them; without them
-    /// those in the cache.
+    /// The positions of the new tokens: the stated ones, which for a first prompt are counted from the first of them.
+    /// Without stated ones, the positions in the cache.
     fn positions(&self, cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
         let line = cx.iota(&self.new, 1, 2, DType::SI64)?;
         let Some(stated) = cx.input(POSITIONS) else {
@@ -285,8 +286,8 @@ impl Cache {
     }
 }
 
-/// The number of tokens that the cache has room for after the step: as the file declares, else as many as it had, or the most that any
-/// sequence has then.
+/// The number of tokens for which the cache has room after the step: the declared number, else the cache's old one, or
+/// the greatest number of tokens of any sequence.
 fn present(cx: &NodeCx<'_, '_>, past: Option<&Dim>, total: Option<&Size>) -> Result<Dim, Stop> {
     let declared = [PRESENT_KEY, PRESENT_KEY + 1].map(|i| cx.declared_type(i));
     let declared = declared.iter().flatten().filter_map(Type::as_tensor);
@@ -314,7 +315,7 @@ fn present(cx: &NodeCx<'_, '_>, past: Option<&Dim>, total: Option<&Size>) -> Res
 fn rotated(cx: &mut NodeCx<'_, '_>, cache: &Cache, all: [Headed; 2]) -> Result<[Headed; 2], Stop> {
     let (cos, sin) = (cx.need(COSINES)?, cx.need(SINES)?);
     let positions = cache.positions(cx)?;
-    // One that the tables do not have reads any row.
+    // A position outside the tables reads an arbitrary row.
     let (zero, one) = (
         cx.scalar_like(0.0, positions)?,
         cx.scalar_like(1.0, positions)?,

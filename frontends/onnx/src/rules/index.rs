@@ -37,8 +37,8 @@ fn axis_attr(cx: &NodeCx<'_, '_>, default: i64, rank: usize) -> Result<i64, Stop
     Ok(axis as i64)
 }
 
-/// `Gather`: constant indices that name every element once are written into the program, so that they
-/// are seen to be a permutation; those that name them in order are a reshape.
+/// `Gather`. Constant indices that name every element once are written into the program, so that later passes recognise
+/// the permutation. Indices in ascending order are a reshape.
 fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, indices) = (cx.need(0)?, cx.need(1)?);
     let dims = cx.dims(x)?;
@@ -61,7 +61,7 @@ fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Gather { axis }, &[x, indices])
 }
 
-/// Indices counted from the front, if they name each of `n` elements once.
+/// The indices counted from the front; `None` unless they name each of `n` elements once.
 fn permutation(indices: &[i64], n: u64) -> Option<Vec<i64>> {
     let n = i64::try_from(n).ok()?;
     if i64::try_from(indices.len()).ok()? != n {
@@ -152,7 +152,7 @@ fn cumsum(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&op, &[x])
 }
 
-/// The axis of the second input.
+/// The axis from the second input.
 fn running_axis(cx: &NodeCx<'_, '_>, x: Val) -> Result<i64, Stop> {
     cx.need(1)?;
     let axis = cx.const_ints(1).and_then(|a| a.first().copied());
@@ -187,8 +187,8 @@ fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// 1 at the first greatest element along the axis, else 0; before version 13 along all dimensions from
-/// the axis on.
+/// 1 at the first greatest element along the axis, else 0. Before version 13 it runs along all dimensions from the axis
+/// on.
 fn hardmax(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -223,7 +223,7 @@ fn hardmax(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The elements along an axis, or of all, for which a constant condition holds.
+/// The elements, along an axis or of the flattened input, for which a constant condition is true.
 fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
     let mut x = cx.need(0)?;
     cx.need(1)?;
@@ -243,7 +243,8 @@ fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Gather { axis: axis as i64 }, &[x, places])
 }
 
-/// The coordinates of what is not zero in a constant, a row a dimension. Ranges are exported so: of ones.
+/// The coordinates of the non-zero elements of a constant, one row for each dimension. Exporters write ranges as the
+/// non-zero elements of ones.
 fn non_zero(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -286,7 +287,7 @@ fn non_zero(cx: &mut NodeCx<'_, '_>) -> Done {
     }
 }
 
-/// The first elements of every sequence in reverse order, as many as its length says.
+/// Reverses the first elements of every sequence; its length gives their number.
 fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, lengths) = (cx.need(0)?, cx.need(1)?);
     let dims = cx.dims(x)?;
@@ -309,7 +310,7 @@ fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&GatherElements { axis }, &[x, places])
 }
 
-/// `x` in reverse order along an axis.
+/// `x` reversed along an axis.
 fn reversed(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Result<Val, Stop> {
     let dims = cx.dims(x)?;
     let mut bounds = whole(&dims);
@@ -317,7 +318,7 @@ fn reversed(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Result<Val, Stop> {
     emit_slice(cx, x, &bounds)
 }
 
-/// A vector of integers along one of `rank` dimensions.
+/// A vector of integers, placed along one of `rank` dimensions.
 fn along(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, rank: usize) -> Result<Val, Stop> {
     if cx.rank(x)? != 1 {
         return Err(Stop::opaque("its indices are no vector"));
@@ -327,7 +328,7 @@ fn along(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, rank: usize) -> Result<Va
     cx.unsqueeze(x, &others)
 }
 
-/// An update written into a cache along an axis, from an index by batch on.
+/// An update that is written into a cache along an axis, starting at an index for each batch.
 fn tensor_scatter(cx: &mut NodeCx<'_, '_>) -> Done {
     let (cache, update) = (cx.need(0)?, cx.need(1)?);
     let dims = cx.dims(update)?;
@@ -367,7 +368,7 @@ fn one_hot(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish_named("hbir.one_hot", &[indices, values], dict)
 }
 
-/// The same where the depth is a size that is not known: places are compared with those along the axis.
+/// `OneHot` with a depth of unknown size: the indices are compared with the positions along the axis.
 fn one_hot_of_size(cx: &mut NodeCx<'_, '_>, indices: Val, values: Val, axis: i64) -> Done {
     let depth = cx.need(1)?;
     let size = cx.b.one_size(depth);

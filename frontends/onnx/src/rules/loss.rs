@@ -24,7 +24,7 @@ fn cross_entropy(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Minus the logarithm at the target class, times the weight of the class.
+/// Minus the log-probability of the target class, times the weight of the class.
 fn loss(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let target = cx.need(1)?;
     let axes: Vec<usize> = (0..cx.rank(target)?).collect();
@@ -73,7 +73,7 @@ fn loss(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     Ok(())
 }
 
-/// The weight of every target, 0 for one that is ignored; `None` where all are 1.
+/// The weight of every target, 0 for an ignored one; `None` if all are 1.
 fn weights(
     cx: &mut NodeCx<'_, '_>,
     x: Val,

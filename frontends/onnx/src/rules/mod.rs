@@ -20,12 +20,12 @@ use crate::node::{Done, NodeCx};
 use indexmap::IndexMap;
 use optc_onnx_proto::{AttributeProto, NodeProto};
 
-/// How an operator comes into the IR.
+/// The kind of translation of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// One operation of the IR stands for it.
+    /// The operator becomes one operation of the IR.
     Native,
-    /// Several operations stand for it, or it is computed away.
+    /// The operator becomes several operations, or is computed away.
     Decomposed,
 }
 
@@ -55,7 +55,7 @@ const fn decomposed(op_type: &'static str, apply: fn(&mut NodeCx<'_, '_>) -> Don
     }
 }
 
-/// The operators that run graphs: import makes functions of these before it looks for a rule.
+/// The operators that run graphs. Import converts their graphs to functions before it looks up a rule.
 static RUNNERS: &[Rule] = &[
     native("If", runs_graphs),
     native("Loop", runs_graphs),
@@ -87,7 +87,7 @@ fn standard() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
-/// The rules of the operators of `com.microsoft`, which onnxruntime writes.
+/// The rules of the operators of `com.microsoft`, which onnxruntime defines.
 fn microsoft() -> impl Iterator<Item = &'static Rule> {
     [
         attention::MICROSOFT,
@@ -102,8 +102,8 @@ fn microsoft() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
-/// Operators of onnxruntime that stay in one piece where large operators do, however few operations stand for them: it runs them
-/// as one, on weights of fewer bits than those of their operations.
+/// Operators of onnxruntime that stay in one piece if large operators do, even if few operations would replace them.
+/// The runtime executes each as one kernel, on weights with fewer bits than those of the operations.
 const KEPT: &[&str] = &[
     "BiasGelu",
     "FastGelu",
@@ -117,12 +117,12 @@ const KEPT: &[&str] = &[
     "SkipSimplifiedLayerNormalization",
 ];
 
-/// True if an operator stays in one piece where large operators do.
+/// True if an operator stays in one piece if large operators do.
 pub(crate) fn is_kept(node: &NodeProto) -> bool {
     let op_type = &*node.op_type;
     let blocks = |attr: &AttributeProto| attr.name == "block_size" && attr.i != Some(0);
     match &*node.domain {
-        // Of the standard's domain, but none of the standard.
+        // It is in the standard's domain, but not an operator of the standard.
         "" | "ai.onnx" if op_type == "SimplifiedLayerNormalization" => true,
         "" | "ai.onnx" => {
             matches!(op_type, "DequantizeLinear" | "QuantizeLinear")
@@ -165,7 +165,7 @@ pub(crate) fn contrib_operators() -> Vec<(&'static str, State)> {
     all
 }
 
-/// The standard operators that import translates, sorted by name; every other one stays opaque.
+/// The standard operators that import translates, sorted by name; all others stay opaque.
 #[must_use]
 pub fn operators() -> Vec<(&'static str, State)> {
     let mut all: Vec<_> = standard().map(|r| (r.op_type, r.state)).collect();

@@ -91,7 +91,7 @@ fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&BatchNorm { epsilon }, &operands)
 }
 
-/// Before version 9: with statistics, scale and bias for each element of an example.
+/// Before version 9: statistics, scale and bias have one element for each element of an example.
 fn of_each_element(cx: &mut NodeCx<'_, '_>, operands: [Val; 5], epsilon: f64) -> Done {
     let [x, scale, bias, mean, variance] = operands;
     let epsilon = cx.scalar_like(epsilon, variance)?;
@@ -103,7 +103,7 @@ fn of_each_element(cx: &mut NodeCx<'_, '_>, operands: [Val; 5], epsilon: f64) ->
     cx.finish(&Add {}, &[scaled, bias])
 }
 
-/// In training: by the mean and variance of the batch; outputs 1 and 2 are those that run along.
+/// In training: uses the mean and variance of the batch; outputs 1 and 2 are the running ones.
 fn batch_statistics(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let channel_wise = [cx.need(1)?, cx.need(2)?, cx.need(3)?, cx.need(4)?];
@@ -152,7 +152,7 @@ fn instance_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&InstanceNorm { epsilon }, &operands)
 }
 
-/// `GroupNormalization`; before version 21 scale and bias have one element a group.
+/// `GroupNormalization`; before version 21 scale and bias have one element for each group.
 fn group_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, scale, bias) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
     let groups = cx.int("num_groups");
@@ -216,7 +216,7 @@ fn layer_statistics(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Done {
     Ok(())
 }
 
-/// The mean along `axes`, the distance from it, and the variance; all with these dimensions kept.
+/// The mean along `axes`, the difference from it, and the variance; all keep these dimensions.
 fn moments(cx: &mut NodeCx<'_, '_>, x: Val, axes: &[usize]) -> Result<(Val, Val, Val), Stop> {
     let mean = cx.reduce(ReduceKind::Mean, x, axes, true)?;
     let distance = cx.emit(&Sub {}, &[x, mean])?;
@@ -257,7 +257,7 @@ fn lp_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Div {}, &[x, divisor])
 }
 
-/// `(x - mean) / (sqrt(variance) + 1e-9)`, as the function body in the standard says.
+/// `(x - mean) / (sqrt(variance) + 1e-9)`, as in the function body of the standard.
 fn mean_variance(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let axes = cx.ints("axes").unwrap_or_else(|| vec![0, 2, 3]);

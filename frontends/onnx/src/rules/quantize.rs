@@ -1,4 +1,4 @@
-//! Quantization: scaling to integers and back, and operators that compute on such integers.
+//! Quantization: scaling to integers and back, and operators on such integers.
 
 use super::contract::centred;
 use super::elementwise::cast_to;
@@ -42,14 +42,14 @@ pub(super) static MICROSOFT: &[Rule] = &[
     native("QuantizeLinear", quantize),
 ];
 
-/// The operands `x`, `scale` and, if given, the zero point; and the axis of a scale of rank 1.
+/// The operands `x`, `scale` and optionally the zero point, and the axis of a scale of rank 1.
 struct Linear {
     operands: Vec<Val>,
     dict: AttrDict,
 }
 
 impl Linear {
-    /// A scale or zero point of one element counts as a scalar.
+    /// Reads the operands. A scale or zero point of one element counts as a scalar.
     fn of(cx: &mut NodeCx<'_, '_>) -> Result<Linear, Stop> {
         let (x, scale) = (cx.need(0)?, cx.need(1)?);
         let mut operands = vec![x];
@@ -75,7 +75,7 @@ impl Linear {
     }
 }
 
-/// The scale or zero point of blocks along an axis, once an element of `x`.
+/// The scale or zero point of blocks along an axis, expanded to the elements of `x`.
 fn by_block(cx: &mut NodeCx<'_, '_>, x: Val, parameter: Val, block: i64) -> Result<Val, Stop> {
     let axis = cx.axis(cx.int("axis").unwrap_or(1), cx.rank(x)?)?;
     let dims = cx.dims(parameter)?;
@@ -100,7 +100,7 @@ fn by_block(cx: &mut NodeCx<'_, '_>, x: Val, parameter: Val, block: i64) -> Resu
     cx.cut(joined, axis, 0, length)
 }
 
-/// The element type that `QuantizeLinear` gives.
+/// The element type of the result of `QuantizeLinear`.
 fn quantized_type(cx: &NodeCx<'_, '_>) -> Result<DType, Stop> {
     let named = cx.int("output_dtype").filter(|&code| code != 0);
     match (cx.input(2), named) {
@@ -145,7 +145,7 @@ fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
         let zero = cx.cast(zero, dtype)?;
         result = cx.emit(&Add {}, &[result, zero])?;
     }
-    // A `Cast` of ONNX does not saturate.
+    // `Cast` of ONNX does not saturate.
     if to.is_int() && to.bits() <= 16 {
         let span = f64::from(1u32 << to.bits());
         let low = if to.is_signed() { -span / 2.0 } else { 0.0 };
@@ -157,8 +157,8 @@ fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
     Ok(())
 }
 
-/// The scale of small floats as it broadcasts with `x`: one, one an index of an axis, or one a block.
-/// Their zero point is 0.
+/// The scale of small floats such that it broadcasts with `x`: a scalar, one for each index of an axis, or one for each
+/// block. Their zero point must be 0.
 fn small_scale(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Val, Stop> {
     if cx.input(2).is_some() {
         let zero = cx.tensor(2);
@@ -216,14 +216,14 @@ fn dequantize(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Mul {}, &[wide, scale])
 }
 
-/// A tensor quantized to `ui8` by its own range.
+/// A tensor that is quantized to `ui8` by its own range.
 struct Ranged {
     y: Val,
     scale: Val,
     zero: Val,
 }
 
-/// Scale `(max - min) / 255` of a range that contains 0, and the zero point it gives.
+/// The scale `(max - min) / 255` of a range that contains 0, and its zero point.
 fn ranged(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Ranged, Stop> {
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
     let zero = cx.scalar_like(0.0, x)?;
@@ -252,7 +252,7 @@ fn dynamic_quantize(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Divides by a scale, adds a zero point and saturates; both scalars.
+/// Divides by a scale, adds a zero point and saturates. Scale and zero point are scalars.
 fn requantize(cx: &mut NodeCx<'_, '_>, x: Val, scale: usize, zero: usize) -> Done {
     let scale = cx.need(scale)?;
     let mut operands = vec![x, scale];
@@ -270,7 +270,7 @@ fn requantize(cx: &mut NodeCx<'_, '_>, x: Val, scale: usize, zero: usize) -> Don
     cx.finish_named("hbir.quantize", &operands, to)
 }
 
-/// The integers of inputs `a` and `b`, less their zero points, multiplied; in `si32`.
+/// The product of the integers in inputs `a` and `b` less their zero points, in `si32`.
 fn integer_product(
     cx: &mut NodeCx<'_, '_>,
     (a, b): (usize, usize),
@@ -281,7 +281,7 @@ fn integer_product(
     cx.emit(&Matmul { to: None }, &[a, b])
 }
 
-/// A scale of a row, or of everything, so that it broadcasts to a product.
+/// A scale for each row, or for all elements, such that it broadcasts with a product.
 fn row_scale(cx: &mut NodeCx<'_, '_>, scale: Val) -> Result<Val, Stop> {
     if cx.rank(scale)? == 1 && cx.ty(scale)?.elements() != Some(1) {
         return cx.unsqueeze(scale, &[1]);
@@ -315,7 +315,7 @@ fn qlinear_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     requantize(cx, product, 6, 7)
 }
 
-/// Inputs of a product with scales `a_scale`, `b_scale` and their zero points; a bias may follow.
+/// A product of inputs with scales `a_scale` and `b_scale` and their zero points; a bias may follow.
 fn matmul_integer_to_float(
     cx: &mut NodeCx<'_, '_>,
     a_scale: usize,
@@ -333,7 +333,7 @@ fn matmul_integer_to_float(
     Ok(())
 }
 
-/// The product of `A`, quantized by its range, with the integers `B`.
+/// The product of `A`, quantized by its range, and the integers `B`.
 fn dynamic_quantize_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, b_scale) = (cx.need(0)?, cx.need(2)?);
     let Ranged { y, scale, zero } = ranged(cx, x)?;
@@ -349,7 +349,7 @@ fn dynamic_quantize_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A number a channel of the weights as `[channels, 1, …]`; `lead` dimensions before it.
+/// One number for each channel of the weights, as `[channels, 1, …]` with `after` dimensions of extent 1.
 fn by_channel(cx: &mut NodeCx<'_, '_>, x: Val, after: usize) -> Result<Val, Stop> {
     let x = scalar(cx, x)?;
     if cx.rank(x)? != 1 {
@@ -359,7 +359,7 @@ fn by_channel(cx: &mut NodeCx<'_, '_>, x: Val, after: usize) -> Result<Val, Stop
     cx.unsqueeze(x, &axes)
 }
 
-/// The integers of an input less their zero point, of the weights one a channel.
+/// The integers of an input less their zero point; weights may have one for each channel.
 fn distances(cx: &mut NodeCx<'_, '_>, x: Val, zero: Option<Val>) -> Result<Val, Stop> {
     let after = cx.rank(x)?.saturating_sub(1);
     let wide = cx.cast(x, DType::SI32)?;
@@ -395,7 +395,7 @@ fn qlinear_conv(cx: &mut NodeCx<'_, '_>) -> Done {
     requantize(cx, y, 6, 7)
 }
 
-/// Input `i` with the scale and zero point that follow it, as floats.
+/// Input `i`, dequantized to floats by the scale and zero point that follow it.
 fn floats(cx: &mut NodeCx<'_, '_>, i: usize) -> Result<Val, Stop> {
     let (x, scale) = (cx.need(i)?, cx.need(i + 1)?);
     let mut operands = vec![x, scalar(cx, scale)?];

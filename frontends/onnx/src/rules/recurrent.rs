@@ -14,7 +14,7 @@ pub(super) static RULES: &[Rule] = &[
     native("RNN", |cx| recurrent(cx, Cell::Plain)),
 ];
 
-/// The activations that an operation stands for, of one direction.
+/// The activations of one direction that the IR's operation has.
 fn own_activations(cell: Cell) -> &'static [&'static str] {
     match cell {
         Cell::Lstm => &["sigmoid", "tanh", "tanh"],
@@ -23,7 +23,7 @@ fn own_activations(cell: Cell) -> &'static [&'static str] {
     }
 }
 
-/// Why an operation does not stand for the node.
+/// The reason why no operation of the IR can replace the node.
 fn special(cx: &NodeCx<'_, '_>, cell: Cell) -> Option<&'static str> {
     let stated = cx.attr("activations").map(|a| a.strings.as_slice());
     let own = own_activations(cell);

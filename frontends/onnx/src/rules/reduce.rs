@@ -30,7 +30,7 @@ pub(super) static RULES: &[Rule] = &[
     native("Softmax", |cx| softmax(cx, |axis| Softmax { axis })),
 ];
 
-/// A reduction; `since` is the version in which the axes became an input.
+/// A reduction; `since` is the first version with the axes as an input.
 fn reduce(cx: &mut NodeCx<'_, '_>, kind: ReduceKind, since: i64) -> Done {
     let x = cx.need(0)?;
     let rank = cx.rank(x)?;
@@ -39,7 +39,7 @@ fn reduce(cx: &mut NodeCx<'_, '_>, kind: ReduceKind, since: i64) -> Done {
     } else {
         cx.ints("axes")
     };
-    // A scalar may be reduced along the one dimension that it does not have, as exporters write it.
+    // A scalar may be reduced along axis 0 or -1, although it has no dimension; exporters write this.
     let of_scalar = |axes: &Vec<i64>| rank == 0 && axes.iter().all(|a| [0, -1].contains(a));
     let axes = axes.filter(|a| !a.is_empty() && !of_scalar(a));
     let nothing = axes.is_none() && cx.flag("noop_with_empty_axes", false);
@@ -74,7 +74,7 @@ fn global_pool(cx: &mut NodeCx<'_, '_>, kind: ReduceKind) -> Done {
     Ok(())
 }
 
-/// `Softmax`; before version 13 it ran over all dimensions from the axis on.
+/// `Softmax`; before version 13 it runs over all dimensions from the axis on.
 fn softmax<T: Operation>(cx: &mut NodeCx<'_, '_>, along: fn(i64) -> T) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;

@@ -11,10 +11,10 @@ use optc_ops::{
     Squeeze, Tile, Transpose, Trilu, Unsqueeze, ints,
 };
 
-/// A bound of a slice from here on is the end of any extent that is no number: exporters write such bounds for it.
+/// A slice bound of at least this value is the end of an extent that is not a number. Exporters write such bounds.
 const FAR: i64 = 1_000_000_000;
 
-/// How many elements at the end of an unknown extent are picked by their indices.
+/// The most elements at the end of an unknown extent that are picked by their indices.
 const MAX_TAIL: i64 = 64;
 
 /// The rules of this family.
@@ -46,7 +46,7 @@ fn identity(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `Dropout` outside training: its input, and a mask of ones.
+/// `Dropout` outside training: the result is its input, and a mask of ones.
 fn dropout(cx: &mut NodeCx<'_, '_>) -> Done {
     if cx.trains_unless_told() {
         return Err(Stop::opaque("it drops elements at random"));
@@ -105,7 +105,7 @@ fn flatten(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Flatten { axis: axis as i64 }, &[x])
 }
 
-/// The length of the list of axes in input 1, where they are computed when the program runs.
+/// The length of the list of axes in input 1, if the axes are computed when the program runs.
 fn computed_axes(cx: &NodeCx<'_, '_>) -> Option<usize> {
     let axes = cx.input(1).filter(|_| cx.ints("axes").is_none())?;
     if cx.const_ints(1).is_some() {
@@ -117,8 +117,8 @@ fn computed_axes(cx: &NodeCx<'_, '_>) -> Option<usize> {
     usize::try_from(count.fixed()?).ok()
 }
 
-/// A squeeze of so many computed axes: what is left where that does not hang on which they are, else
-/// what the file declares.
+/// A squeeze of `count` computed axes. The result is derived if it does not depend on which axes they are, else taken
+/// from the file's declaration.
 fn squeeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
     let dims = cx.dims(x)?;
     let ones: Vec<usize> = (0..dims.len()).filter(|&i| dims[i].is_one()).collect();
@@ -139,7 +139,7 @@ fn squeeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
     reshape_of_rank(cx, x, dims.len().checked_sub(count))
 }
 
-/// An unsqueeze of so many computed axes, as [`squeeze_computed`].
+/// An unsqueeze of `count` computed axes, as [`squeeze_computed`].
 fn unsqueeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
     let dims = cx.dims(x)?;
     if dims.iter().all(Dim::is_one) && count <= MAX_COMPUTED_AXES {
@@ -150,10 +150,10 @@ fn unsqueeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
     reshape_of_rank(cx, x, dims.len().checked_add(count))
 }
 
-/// The most axes of a list that is not known which are believed.
+/// The greatest accepted length of an unknown list of axes.
 const MAX_COMPUTED_AXES: usize = 64;
 
-/// A reshape to what the file declares, if that has this rank.
+/// A reshape to the declared type, if that has this rank.
 fn reshape_of_rank(cx: &mut NodeCx<'_, '_>, x: Val, rank: Option<usize>) -> Done {
     let declared = cx.declared_type(0);
     let found = declared.as_ref().and_then(Type::as_tensor);
@@ -227,7 +227,7 @@ fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The elements of `x` in these extents, which may be symbols.
+/// `x` reshaped to these extents, which may be symbols.
 pub(super) fn reshape_to(cx: &mut NodeCx<'_, '_>, x: Val, sizes: &[Entry]) -> Result<Val, Stop> {
     match shape_attr(sizes) {
         shape @ Some(_) => cx.emit(&Reshape { shape }, &[x]),
@@ -238,7 +238,7 @@ pub(super) fn reshape_to(cx: &mut NodeCx<'_, '_>, x: Val, sizes: &[Entry]) -> Re
     }
 }
 
-/// A reshape to sizes that only the declared type knows.
+/// A reshape to sizes that only the declared type gives.
 fn reshape_declared(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let dtype = cx.dtype(x)?;
     let declared = cx.declared_type(0);
@@ -254,7 +254,7 @@ fn reshape_declared(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     Ok(())
 }
 
-/// Replaces each 0 by the extent of the input, unless `allowzero` says that it is meant.
+/// Replaces each 0 by the extent of the input, unless `allowzero` makes 0 literal.
 fn copied_sizes(
     cx: &NodeCx<'_, '_>,
     dims: &[Dim],
@@ -283,7 +283,7 @@ fn copied_sizes(
     Ok(sizes)
 }
 
-/// Replaces -1 by its number, where everything else is known.
+/// Replaces -1 by its number, if all other sizes are known.
 fn deduced_size(dims: &[Dim], mut sizes: Vec<Entry>) -> Vec<Entry> {
     let known = |e: &Entry| e.int().and_then(|n| u64::try_from(n).ok());
     let total = product(dims.iter().map(Dim::fixed));
@@ -306,7 +306,7 @@ fn product(mut factors: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     factors.try_fold(1u64, |a, n| a.checked_mul(n?))
 }
 
-/// Whether a size is what the others leave.
+/// Returns whether a size is derived from the others.
 fn is_open(size: &Entry) -> bool {
     size.is_unknown() || *size == Entry::Int(-1)
 }
@@ -353,7 +353,7 @@ fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Broadcast { shape: Some(shape) }, &[x])
 }
 
-/// What two extents broadcast to, one of which may turn out to be 1.
+/// The broadcast of two extents, of which one may be 1 at run time.
 fn common_extent(have: &Entry, want: &Entry) -> Entry {
     match (have, want) {
         (_, Entry::Int(1)) => have.clone(),
@@ -372,7 +372,7 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.need(1)?;
     let computed = || Stop::opaque("its repeats are computed at run time");
     if cx.opset < 6 {
-        // So often along one axis.
+        // The repeats along a single axis.
         let one = |i: usize| cx.const_floats(i)?.first().map(|&n| n as i64);
         let (times, axis) = one(1).zip(one(2)).ok_or_else(computed)?;
         let mut repeats = vec![1; cx.rank(x)?];
@@ -402,8 +402,8 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     )
 }
 
-/// The shapes that a tile by unknown repeats goes through: an extent of 1 before each longer one that is
-/// repeated, as many as it is repeated, and both as one.
+/// The shapes for a tile with unknown repeats: first an extent of 1 before each repeated extent longer than 1, then the
+/// repeats in place of these 1s, then both merged.
 fn repeated(dims: &[Dim], repeats: &[Entry]) -> Option<[Vec<Entry>; 3]> {
     if dims.len() != repeats.len() {
         return None;
@@ -462,7 +462,7 @@ fn split(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The sizes of the parts where they are not all numbers: given, or equal ones of a size that divides.
+/// The sizes of the parts if not all are numbers: they are given, or equal parts of an extent that divides evenly.
 fn symbolic_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Option<Vec<Size>> {
     let n = cx.node.output.len();
     let sizes: Vec<Size> = if cx.input(1).is_some() {
@@ -476,7 +476,7 @@ fn symbolic_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Option<Vec<Size>> {
         let (size, parts) = (dim.size()?, Size::from(n as u64));
         let part = match size.exact_quotient(&parts) {
             Some(part) => part,
-            // The last part is smaller where the extent does not divide; without `num_outputs` it does.
+            // With `num_outputs` the last part is smaller if the extent does not divide evenly; without, it divides.
             None if cx.int("num_outputs").is_none() => size.quotient(&parts)?,
             None => return None,
         };
@@ -486,7 +486,7 @@ fn symbolic_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Option<Vec<Size>> {
     (open && sizes.len() == n).then_some(sizes)
 }
 
-/// A split whose parts are not all of known size: one slice a part.
+/// A split with parts of unknown size: one slice for each part.
 fn split_sizes(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, sizes: &[Size]) -> Done {
     let dims = cx.dims(x)?;
     let mut start = Some(Size::default());
@@ -509,7 +509,7 @@ fn split_sizes(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, sizes: &[Size]) -> 
     Ok(())
 }
 
-/// As many parts as outputs; the last one is smaller where the extent does not divide.
+/// One part for each output; the last one is smaller if the extent does not divide evenly.
 fn equal_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Result<Vec<i64>, Stop> {
     let n = dim.fixed().and_then(|n| i64::try_from(n).ok());
     let n = n.ok_or_else(|| Stop::opaque("it splits an unknown extent into equal parts"))?;
@@ -580,9 +580,8 @@ fn slice_bounds(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Result<Vec<Entry>,
     list.ok_or_else(|| Stop::opaque("its bounds are computed at run time"))
 }
 
-/// Bounds of a dimension of which not all is a number. A named bound, and one counted from the end, is
-/// taken to lie within the dimension unless it is known to lie beyond; the slice checks it when it
-/// runs.
+/// Bounds of a dimension that are not all numbers. A named bound, and one counted from the end, is assumed to lie
+/// within the dimension unless it is known to lie beyond. The slice checks this at run time.
 fn symbolic_bounds(dim: &Dim, start: &Entry, end: &Entry, step: i64) -> Result<Bounds, Stop> {
     let computed = || Stop::opaque("its bounds are computed at run time");
     let n = dim.size().ok_or_else(computed)?;
@@ -594,7 +593,7 @@ fn symbolic_bounds(dim: &Dim, start: &Entry, end: &Entry, step: i64) -> Result<B
         if last(entry) || at.minus(&n)?.is_at_least(0) {
             return Some(n.clone());
         }
-        // A number may lie beyond a size that is not known.
+        // A number may exceed an unknown size.
         match at.as_constant() {
             Some(_) => at.minimum(&n),
             None => Some(at),
@@ -659,7 +658,7 @@ impl Bounds {
     }
 }
 
-/// Bounds that keep everything; the limit of an unknown extent is the largest number.
+/// Bounds that keep all elements; the limit of an unknown extent is the largest number.
 pub(super) fn whole(dims: &[Dim]) -> Vec<Bounds> {
     let limit = |d: &Dim| {
         d.fixed()
@@ -681,7 +680,7 @@ pub(super) fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<
         1 if (0..last).contains(&start) && last <= end => {
             return Ok(Bounds::of(start, i64::MAX, 1));
         }
-        // No element is missing unless the extent is 0.
+        // All elements are there, unless the extent is 0.
         1 if start == 0 && end == 1 => return Ok(Bounds::of(0, 1, 1)),
         -1 if (start == -1 || last <= start) && end <= first => {
             return Ok(Bounds::of(i64::MAX, -1, -1));
@@ -705,7 +704,7 @@ pub(super) fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> 
     cx.emit_named("hbir.slice", &[x], dict)
 }
 
-/// `Pad`: negative amounts cut first.
+/// `Pad`; negative amounts are cut off first.
 fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -727,7 +726,8 @@ fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `x` between as many equal elements as named sizes say; numbers are left out.
+/// `x` with equal elements added at both ends, by the amounts that are named sizes; amounts that are numbers are
+/// ignored here.
 fn lengthened(
     cx: &mut NodeCx<'_, '_>,
     x: Val,
@@ -759,7 +759,7 @@ fn lengthened(
     }
 }
 
-/// Adds to both ends of every dimension; negative amounts are cut off first.
+/// Pads both ends of every dimension; negative amounts are cut off first.
 pub(super) fn padded(
     cx: &mut NodeCx<'_, '_>,
     x: Val,
@@ -817,7 +817,7 @@ fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<Entry>, Vec<Entr
     Ok((low, high))
 }
 
-/// The constant that padding holds, as an attribute of the element's kind.
+/// The padding constant, as an attribute of the element's kind.
 fn pad_value(cx: &NodeCx<'_, '_>, x: Val) -> Result<Attr, Stop> {
     let dtype = cx.dtype(x)?;
     let float = !dtype.is_int();
@@ -867,7 +867,7 @@ fn cut_edges(
     emit_slice(cx, x, &bounds)
 }
 
-/// `CenterCropPad`: what is longer is cut at both ends, what is shorter padded.
+/// `CenterCropPad`: longer dimensions are cut at both ends, shorter ones are padded.
 fn center_crop_pad(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     cx.need(1)?;
@@ -925,7 +925,7 @@ fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&SpaceToDepth { blocksize }, &[x])
 }
 
-/// The depth of each channel stands before those of the next.
+/// The depth of each channel comes before that of the next channel.
 fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let size = cx.int("blocksize").filter(|&b| 0 < b);
     let b = size.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`blocksize` is missing"))?;
@@ -960,7 +960,7 @@ fn trilu(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Trilu { k, upper }, &[x])
 }
 
-/// A triangle from a diagonal that is computed when the program runs.
+/// `Trilu` with a diagonal that is computed at run time.
 fn trilu_from(cx: &mut NodeCx<'_, '_>, x: Val, k: Val, upper: bool) -> Done {
     let dims = cx.dims(x)?;
     let [.., rows, columns] = &dims[..] else {
@@ -976,8 +976,8 @@ fn trilu_from(cx: &mut NodeCx<'_, '_>, x: Val, k: Val, upper: bool) -> Done {
     cx.finish(&Select {}, &[inside, x, zero])
 }
 
-/// `Shape`: a constant where the extents are known, else an opaque operation that is only written
-/// when something uses it as data.
+/// `Shape`: a constant if the extents are known, else an opaque operation that is only emitted if something uses it as
+/// data.
 fn shape(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;

@@ -13,7 +13,7 @@ use optc_ops::{
     ScatterReduction, Sqrt, Squeeze, ints,
 };
 
-/// The most spatial dimensions that the operations have.
+/// The most spatial dimensions of the operations.
 const MAX_SPATIAL: usize = 3;
 
 /// The rules of this family.
@@ -56,7 +56,7 @@ fn spatial(cx: &NodeCx<'_, '_>, x: Val) -> Result<Vec<Dim>, Stop> {
     }
 }
 
-/// A list with one entry a spatial dimension.
+/// A list with one entry for each spatial dimension.
 fn list(cx: &NodeCx<'_, '_>, name: &str, n: usize, default: i64) -> Result<Vec<i64>, Stop> {
     let list = cx
         .ints(name)
@@ -99,7 +99,7 @@ fn window(cx: &NodeCx<'_, '_>, dims: &[Dim], kernel: Vec<i64>) -> Result<Window,
     Ok(window)
 }
 
-/// What `auto_pad` asks for.
+/// The modes of `auto_pad`.
 enum Auto {
     Explicit,
     Valid,
@@ -116,7 +116,7 @@ fn auto_pad(cx: &NodeCx<'_, '_>) -> Result<Auto, Stop> {
     }
 }
 
-/// Pads for which the result has `ceil(extent / stride)` positions.
+/// Pads that give the result `ceil(extent / stride)` positions.
 fn same_pads(dims: &[Dim], window: &Window, upper: bool) -> Result<Vec<i64>, Stop> {
     let unknown = || Stop::opaque("its padding hangs on an unknown extent");
     let total = |i: usize| -> Result<i64, Stop> {
@@ -126,7 +126,8 @@ fn same_pads(dims: &[Dim], window: &Window, upper: bool) -> Result<Vec<i64>, Sto
             .saturating_add(1);
         let fixed = dims[i].fixed().and_then(|n| i64::try_from(n).ok());
         let Some(n) = fixed else {
-            // The last window begins a stride before the end, whatever the extent, where that is a multiple of the stride.
+            // If the extent is a multiple of the stride, the last window begins one stride before the end, whatever the
+            // extent.
             let by = Size::from(stride.unsigned_abs());
             let divides = |n: Size| n.exact_quotient(&by).is_some();
             let multiple = stride == 1 || dims[i].size().is_some_and(divides);
@@ -144,7 +145,7 @@ fn same_pads(dims: &[Dim], window: &Window, upper: bool) -> Result<Vec<i64>, Sto
     Ok(halves(&totals?, upper))
 }
 
-/// The pads before and after from their sums; `upper` puts an odd one after.
+/// The pads before and after from their sums; with `upper` an odd one goes after.
 fn halves(totals: &[i64], upper: bool) -> Vec<i64> {
     let low = |&t: &i64| if upper { t / 2 } else { t - t / 2 };
     let before: Vec<i64> = totals.iter().map(low).collect();
@@ -160,7 +161,7 @@ fn conv(cx: &mut NodeCx<'_, '_>, transposed: bool) -> Done {
     Ok(())
 }
 
-/// `com.microsoft.FusedConv`: a convolution, perhaps a sum, and an activation.
+/// `com.microsoft.FusedConv`: a convolution, optionally a sum, and an activation.
 fn fused_conv(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
     let operands: Vec<Val> = operands.into_iter().chain(cx.input(2)).collect();
@@ -177,7 +178,7 @@ fn fused_conv(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The convolution of operand 0 with operand 1, and perhaps a bias, as the node's attributes say.
+/// The convolution of operand 0 with operand 1 and optionally a bias, with the node's attributes.
 pub(super) fn convolve(
     cx: &mut NodeCx<'_, '_>,
     operands: &[Val],
@@ -220,7 +221,7 @@ pub(super) fn convolve(
     cx.emit_named("hbir.conv", operands, dict)
 }
 
-/// The window of `ConvTranspose` and its output padding; an output shape is met by the pads.
+/// The window of `ConvTranspose` and its output padding; a stated output shape determines the pads.
 fn transposed_window(
     cx: &NodeCx<'_, '_>,
     dims: &[Dim],
@@ -258,7 +259,7 @@ fn transposed_window(
     let totals: Result<Vec<i64>, Stop> = (0..n).map(total).collect();
     let mut totals = totals?;
     for (total, extra) in totals.iter_mut().zip(&mut extra) {
-        // What no padding cuts off is missing at the end.
+        // A negative total of pads becomes output padding at the end.
         *extra = extra.saturating_sub((*total).min(0));
         *total = (*total).max(0);
     }
@@ -275,7 +276,7 @@ fn transposed_window(
     ))
 }
 
-/// The window of a pooling over the only input, and its input.
+/// The window of a pooling over its only input, and this input.
 fn pooled(cx: &NodeCx<'_, '_>) -> Result<(Val, Window), Stop> {
     let x = cx.need(0)?;
     let dims = spatial(cx, x)?;
@@ -327,7 +328,7 @@ fn max_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&op, &[x])
 }
 
-/// The sum of a norm's powers over each window, by a convolution of every channel with ones.
+/// The sum of a norm's powers over each window, computed as a convolution of every channel with ones.
 fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = spatial(cx, x)?;
@@ -357,7 +358,7 @@ fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Pads the end so that the last window, which may begin before it, is whole.
+/// Pads the end so that the last window is complete; it must begin before the padding.
 fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
     let n = dims.len();
     for (i, dim) in dims.iter().enumerate() {
@@ -375,7 +376,7 @@ fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
             .saturating_sub(reach)
             .saturating_sub(rest)
             .saturating_add(window.strides[i]);
-        // A window that begins in the padding at the end is left out.
+        // A window that begins in the padding at the end is dropped.
         if rest != 0 && last < extent.saturating_add(window.pads[i]) {
             window.pads[n + i] = window.pads[n + i].saturating_add(window.strides[i] - rest);
         }
@@ -420,8 +421,8 @@ fn global_lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `x / (bias + alpha * mean of squares)^beta` over neighbouring channels: their mean is a pooling of
-/// the channels as a spatial dimension.
+/// `x / (bias + alpha * mean of squares)^beta` over adjacent channels. The mean is a pooling with the channels as a
+/// spatial dimension.
 fn local_response(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -465,7 +466,7 @@ fn local_response(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish(&Div {}, &[x, divisor])
 }
 
-/// Each element at its place, as a number in the whole result, among zeros.
+/// Places each element at its index, a number in the whole result, among zeros.
 fn max_unpool(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, places) = (cx.need(0)?, cx.need(1)?);
     let dims = spatial(cx, x)?;
@@ -478,7 +479,7 @@ fn max_unpool(cx: &mut NodeCx<'_, '_>) -> Done {
         let padded = steps.saturating_add(kernel[i]);
         sizes.push(padded.saturating_sub(pads[i]).saturating_sub(pads[n + i]));
     }
-    // A larger shape adds zeros at the end; the places count in the smaller one.
+    // A larger shape adds zeros at the end; the indices count in the smaller one.
     let mut high = vec![0i64; sizes.len()];
     if cx.input(2).is_some() {
         let wanted = cx.const_ints(2).filter(|w| w.len() == sizes.len());
@@ -528,10 +529,11 @@ fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish_named("hbir.grid_sample", &operands, dict)
 }
 
-/// `Resize` and `Upsample` of all operator sets: inputs moved between sets, and attributes got new defaults.
+/// `Resize` and `Upsample` of all operator sets. Between sets, inputs have changed places and attributes their
+/// defaults.
 ///
-/// What an attribute means depends on which of scales and sizes is given, so these are read first; what one
-/// operation cannot say (a crop that also scales) stays opaque.
+/// The meaning of an attribute depends on whether scales or sizes are given, so these are read first. A case that one
+/// operation cannot express (a crop that also scales) stays opaque.
 fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -597,8 +599,7 @@ fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish_named("hbir.resize", &[x], dict)
 }
 
-/// The part that is resized: where it starts along every dimension, then where it ends, in parts of
-/// the extent.
+/// The part that is resized: the starts along all dimensions, then the ends, as fractions of the extents.
 fn region(cx: &NodeCx<'_, '_>, axes: &[usize], rank: usize) -> Result<Attr, Stop> {
     let found = cx.const_floats(1);
     let found = found.ok_or_else(|| Stop::opaque("its region is computed at run time"))?;
@@ -617,7 +618,7 @@ fn region(cx: &NodeCx<'_, '_>, axes: &[usize], rank: usize) -> Result<Attr, Stop
     Ok(Attr::Array(region.into_iter().map(Attr::float).collect()))
 }
 
-/// Axes counted from the front, in the order given.
+/// Axes counted from the front, in the given order.
 fn each_axis(cx: &NodeCx<'_, '_>, axes: &[i64], rank: usize) -> Result<Vec<usize>, Stop> {
     cx.axes(axes, rank)?;
     axes.iter().map(|&a| cx.axis(a, rank)).collect()
@@ -684,7 +685,7 @@ fn sizes_attr(
     Ok(dict)
 }
 
-/// Sizes of which some are not numbers: those stay as they are, the others are scales.
+/// Sizes that are not all numbers: those that are not keep the input's extent, the others become scales.
 fn open_sizes(
     cx: &NodeCx<'_, '_>,
     i: usize,
@@ -716,7 +717,7 @@ fn open_sizes(
     Ok(props([("scales", Attr::Array(scales))]))
 }
 
-/// Replaces sizes by those of one scale for all axes, the least or greatest of theirs, which it gives.
+/// Replaces sizes by those of one scale for all axes, the least or greatest of their own scales; returns this scale.
 fn keep_ratio(
     sizes: &mut [i64],
     axes: &[usize],
@@ -737,7 +738,7 @@ fn keep_ratio(
     Ok(scale)
 }
 
-/// `Upsample`, the forerunner of `Resize`.
+/// `Upsample`, the predecessor of `Resize`.
 fn upsample(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let rank = cx.rank(x)?;
@@ -764,7 +765,7 @@ fn upsample(cx: &mut NodeCx<'_, '_>) -> Done {
         None => scales_attr(cx, 1, &axes, rank)?,
     };
     let mode = cx.string("mode").unwrap_or_else(|| "nearest".into());
-    // Version 1 had the name of the mode for images.
+    // Version 1 used the name of the mode for images.
     let mode = if mode == "bilinear" { "linear" } else { &*mode };
     dict.set("mode", Attr::str(mode));
     dict.set("coordinate_transformation_mode", Attr::str("asymmetric"));
