@@ -10,13 +10,13 @@ use std::fmt;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of a module.
+    /// The digest of a module.
     #[must_use]
     pub fn of(module: &Module) -> Digest {
         Digest::of_text(&text::print(module))
     }
 
-    /// Of a module that was printed.
+    /// The digest of the printed text of a module.
     #[must_use]
     pub fn of_text(text: &str) -> Digest {
         Digest(Sha256::digest(text.as_bytes()).into())

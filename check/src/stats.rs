@@ -64,17 +64,17 @@ pub struct Stats {
 /// Bytes that move only if a size `n` is more than 1 have the factor `min(1,n-1)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Polynomials {
-    /// Of `movement_bytes`.
+    /// The polynomial of `movement_bytes`.
     pub movement: Option<Size>,
-    /// Of `priced_bytes`, which are part of `movement_bytes`.
+    /// The polynomial of `priced_bytes`, which are part of `movement_bytes`.
     pub priced: Option<Size>,
-    /// Of `slower_bytes`.
+    /// The polynomial of `slower_bytes`.
     pub slower: Option<Size>,
-    /// Of `copy_bytes`.
+    /// The polynomial of `copy_bytes`.
     pub copy: Option<Size>,
-    /// Of `expand_bytes`.
+    /// The polynomial of `expand_bytes`.
     pub expand: Option<Size>,
-    /// Of `constant_movement_bytes`.
+    /// The polynomial of `constant_movement_bytes`.
     pub constant_movement: Option<Size>,
 }
 

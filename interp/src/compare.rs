@@ -21,17 +21,17 @@ pub enum MismatchKind {
     /// The element types.
     #[error("the element types differ: {left} and {right}")]
     DType {
-        /// Of the first tensor.
+        /// The type of the first tensor.
         left: DType,
-        /// Of the second tensor.
+        /// The type of the second tensor.
         right: DType,
     },
     /// The shapes.
     #[error("the shapes differ: {left:?} and {right:?}")]
     Shape {
-        /// Of the first tensor.
+        /// The shape of the first tensor.
         left: Vec<usize>,
-        /// Of the second tensor.
+        /// The shape of the second tensor.
         right: Vec<usize>,
     },
     /// The number of elements of one of the tensors is not that of its shape.

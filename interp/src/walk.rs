@@ -77,7 +77,7 @@ fn callees(func: &Func) -> impl Iterator<Item = &str> {
 
 /// A function and all functions that it calls or names, directly or indirectly; itself first.
 pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
-    // Of two functions with one name the first is meant, as everywhere.
+    // The first of two functions with the same name is meant, as everywhere.
     let funcs = module.funcs.iter().rev();
     let known: IndexMap<&str, &Func> = funcs.map(|f| (&*f.name, f)).collect();
     let mut found = IndexMap::from([(&*func.name, func)]);

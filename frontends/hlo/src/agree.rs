@@ -1,4 +1,4 @@
-//! What an instruction's shape, operands and attributes must have in common, as XLA's reader asks.
+//! Checks that an instruction's shape, operands and attributes agree, as XLA's reader requires.
 
 use crate::codes;
 use crate::cursor::{Cursor, Step};
@@ -7,10 +7,10 @@ use crate::module::Instruction;
 use crate::shape::shape;
 use optc_layout::{XlaArray, XlaShape};
 
-/// Refuses what XLA's reader refuses, or what its checks do not survive.
+/// Refuses instructions that XLA's reader refuses, or that crash its checks.
 ///
-/// XLA checks shapes when it reads text, and its checks end the process where a shape is one that they do not
-/// expect; what is accepted here must be accepted there, opcode by opcode.
+/// XLA checks shapes when it reads text, and unexpected shapes end its process. Instructions that are accepted here
+/// must therefore be accepted there, opcode by opcode.
 pub(crate) fn agrees(
     made: &Instruction,
     declared: Option<&XlaShape>,
@@ -53,7 +53,7 @@ pub(crate) fn agrees(
         "dynamic-slice" | "dynamic-update-slice" => {
             let first = if made.opcode == "dynamic-slice" { 1 } else { 2 };
             let rank = array(0).map_or(0, |a| a.dims.len());
-            // Early modules give the starts as one vector.
+            // Early modules have the starts in one vector.
             let vector = array(first).is_some_and(|a| a.dims.len() == 1) && count == first + 1;
             if count != first + rank && !vector {
                 let wanted = first + rank;
@@ -106,7 +106,7 @@ fn constraints(made: &Instruction, text: &str, known: &[Instruction]) -> Step<()
     Ok(())
 }
 
-/// How many elements there are, if that is known and fits.
+/// The number of elements, if it is known and fits.
 fn elements(array: &XlaArray) -> Option<u64> {
     let mut sizes = array.dims.iter().map(|dim| dim.bound());
     sizes.try_fold(1_u64, |n, size| n.checked_mul(size?))

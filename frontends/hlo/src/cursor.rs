@@ -1,10 +1,10 @@
-//! A place in the text: tokens, comments, balanced pieces.
+//! A position in the text: reads tokens, comments and balanced pieces.
 
 use crate::codes;
 use crate::error::{HloError, span};
 use optc_ir::Span;
 
-/// How deep brackets, tuples and operands may nest.
+/// The deepest nesting of brackets, tuples and operands.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Reads a text from its start to its end, once.
@@ -20,10 +20,10 @@ fn starts_name(c: u8) -> bool {
     c.is_ascii_alphabetic() || c == b'_'
 }
 
-/// What a byte may be.
+/// The kinds of each byte.
 const KINDS: [u8; 256] = kinds();
 const IN_NAME: u8 = 1;
-/// It ends a run of characters in a value, or opens or closes something there.
+/// The byte ends a run of characters in a value, or opens or closes something there.
 const MARKS: u8 = 2;
 
 const fn kinds() -> [u8; 256] {
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Goes on at a byte that an earlier [`Cursor::position`] named.
+    /// Continues at a byte that an earlier [`Cursor::position`] returned.
     pub(crate) fn rewind(&mut self, at: usize) {
         self.at = at;
     }
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         Ok(self.peek()?.is_none())
     }
 
-    /// Takes this text if it comes next.
+    /// Consumes this text if it comes next.
     #[inline]
     pub(crate) fn eat(&mut self, wanted: &str) -> Step<bool> {
         self.skip()?;
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// Takes this word if it comes next as a whole word.
+    /// Consumes this word if it comes next as a whole word.
     pub(crate) fn eat_word(&mut self, wanted: &str) -> Step<bool> {
         let start = {
             self.skip()?;
@@ -159,7 +159,7 @@ impl<'a> Cursor<'a> {
         Err(self.wanted(&format!("`{wanted}`")))
     }
 
-    /// An error here: what was wanted, and what stands in its place.
+    /// An error here: the wanted and the found text.
     pub(crate) fn wanted(&mut self, what: &str) -> HloError {
         if let Err(error) = self.skip() {
             return error;
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
         HloError::new(codes::HLO_SYNTAX, message, span(start, start + len.max(1)))
     }
 
-    /// A word right here: `[A-Za-z_][A-Za-z0-9_.-]*`.
+    /// A word at this byte: `[A-Za-z_][A-Za-z0-9_.-]*`.
     pub(crate) fn word(&mut self) -> Option<&'a str> {
         let start = self.at;
         if !self.byte(0).is_some_and(starts_name) {
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
         Some(self.since(start))
     }
 
-    /// The bytes right here that are of a kind.
+    /// The bytes of a kind from here on, which are consumed.
     pub(crate) fn take_while(&mut self, kind: impl Fn(u8) -> bool) -> &'a str {
         let start = self.at;
         while self.byte(0).is_some_and(&kind) {
@@ -207,7 +207,7 @@ impl<'a> Cursor<'a> {
         self.since(start)
     }
 
-    /// `%name` or a bare name: its text without the percent sign, and whether it had one.
+    /// `%name` or a bare name: its text without the percent sign, and a flag for the sign.
     pub(crate) fn name(&mut self) -> Step<Option<(&'a str, bool)>> {
         self.skip()?;
         let start = self.at;
@@ -224,7 +224,7 @@ impl<'a> Cursor<'a> {
         Ok(self.word().map(|w| (w, false)))
     }
 
-    /// Where the characters of a name that stand from `start` on end.
+    /// The end of a name whose characters begin at `start`.
     #[inline]
     fn name_end(&self, start: usize) -> usize {
         let rest = &self.bytes()[start..];
@@ -260,8 +260,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A balanced piece that starts here with a bracket or a quote, or a run of other characters
-    /// up to a comma, a closing bracket or white space at depth 0.
+    /// A balanced piece that starts here with a bracket or a quote, or a run of other characters up to a comma, a
+    /// closing bracket or white space at depth 0.
     pub(crate) fn piece(&mut self) -> Step<&'a str> {
         self.skip()?;
         let start = self.at;
@@ -305,12 +305,12 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
-    /// Whether a value goes on after a closing bracket: `[2,4]<=[4,2]T(1,0)`, `f32[2]{0}`.
+    /// Returns whether a value continues after a closing bracket: `[2,4]<=[4,2]T(1,0)`, `f32[2]{0}`.
     fn goes_on(&self) -> bool {
         matches!(self.byte(0), Some(b'<' | b'T' | b'[' | b'-' | b'{'))
     }
 
-    /// Whether a single quote has its partner on the same line.
+    /// Returns whether a single quote is closed on the same line.
     fn quote_closes(&self) -> bool {
         let rest = &self.bytes()[self.at + 1..];
         let line = rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
@@ -342,7 +342,7 @@ impl<'a> Cursor<'a> {
         ))
     }
 
-    /// The rest of the line, which is taken.
+    /// The rest of the line, which is consumed.
     pub(crate) fn line(&mut self) -> &'a str {
         let start = self.at;
         let rest = &self.bytes()[self.at..];
@@ -351,7 +351,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The brackets that are open, outermost first; few of them take no memory.
+/// The open brackets, outermost first; a few of them need no allocation.
 #[derive(Default)]
 struct Open {
     depth: usize,

@@ -1,19 +1,19 @@
-//! Why a text is refused, and where.
+//! Errors of texts, with their places.
 
 use optc_ir::{Code, CodeName, Diagnostic, Span};
 use thiserror::Error;
 
-/// Why a text is refused.
+/// The reason why a text is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct HloError {
     /// The stable kebab-case name of the diagnostic.
     pub code: CodeName,
-    /// Found and wanted.
+    /// The found and the wanted text.
     pub message: String,
-    /// Where in the text, in bytes.
+    /// The place in the text, in bytes.
     pub span: Span,
-    /// What might help.
+    /// A suggestion.
     pub hint: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl HloError {
         self
     }
 
-    /// The same as a diagnostic with a caret.
+    /// The error as a diagnostic with a caret.
     #[must_use]
     pub fn diagnostic(&self) -> Diagnostic {
         let diag = Diagnostic::error(self.code, self.message.clone()).at(self.span, "here");

@@ -1,13 +1,13 @@
-//! The result's shape where the text leaves it out.
+//! Infers the result's shape if the text omits it.
 
 use crate::module::{Computation, Instruction};
 use optc_ir::size::Size;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::sync::Arc;
 
-/// The shape of an instruction as its operands and attributes give it; `None` where they do not.
+/// The shape of an instruction by its operands and attributes; `None` if they do not determine it.
 ///
-/// Operands are places in `known`, called computations in `computations`.
+/// Operands are indices into `known`, called computations indices into `computations`.
 #[must_use]
 pub fn infer(
     made: &Instruction,
@@ -83,7 +83,7 @@ pub fn infer(
     }
 }
 
-/// Instructions whose result is shaped like their first operand.
+/// Returns whether the result of an instruction has the shape of its first operand.
 fn is_elementwise(name: &str) -> bool {
     matches!(
         name,
@@ -196,7 +196,7 @@ fn concatenate(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
     Some(plain(first.element, dims))
 }
 
-/// A size as a polynomial of names; none of one without a name.
+/// A size as a polynomial of names; `None` for one without a name.
 #[must_use]
 pub fn size(dim: &XlaDim) -> Option<Size> {
     match dim {
@@ -206,7 +206,7 @@ pub fn size(dim: &XlaDim) -> Option<Size> {
     }
 }
 
-/// The dimension of a size that is no negative number.
+/// The dimension of a size that is not negative.
 fn dim(size: &Size) -> Option<XlaDim> {
     Some(match size.as_constant() {
         Some(n) => XlaDim::Size(u64::try_from(n).ok()?),
@@ -229,7 +229,7 @@ pub(crate) fn slice_bounds(text: &str) -> Option<Vec<[i64; 3]>> {
         .collect()
 }
 
-/// As [`slice_bounds`], starts and limits being sizes: `{[0:s], [1:9:2]}`.
+/// The bounds as in [`slice_bounds`], with starts and limits that are sizes: `{[0:s], [1:9:2]}`.
 pub(crate) fn slice_ranges(text: &str) -> Option<Vec<([Size; 2], i64)>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut bounds = Vec::new();
@@ -257,7 +257,7 @@ pub(crate) fn size_list(text: &str) -> Option<Vec<Size>> {
     }
 }
 
-/// The parts of a text between the separators that no parentheses are around.
+/// The parts of a text between separators outside all parentheses.
 pub(crate) fn outside(text: &str, separator: char) -> Vec<&str> {
     let mut depth = 0usize;
     let ends = |c: char| {

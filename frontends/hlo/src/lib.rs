@@ -1,9 +1,7 @@
-//! The HLO text front end: XLA's textual modules in, [`HloModule`]s and programs out.
+//! The HLO text front end: reads XLA's textual modules as [`HloModule`]s and programs.
 //!
-//! [`parse`] reads the text of a whole module, as XLA prints it for any backend, optimized or not.
-//! [`print()`] writes it in XLA's canonical form, [`import`] brings it into the IR with the text's
-//! layouts.
-//! Nothing here reads a file.
+//! [`parse`] reads the text of a whole module, as XLA prints it for any backend, optimized or not. [`print()`] writes
+//! it in XLA's canonical form, and [`import`] converts it to the IR with the text's layouts. This crate reads no files.
 
 mod agree;
 mod codes;

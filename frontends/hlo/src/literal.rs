@@ -13,9 +13,9 @@ use optc_layout::{XlaArray, XlaShape, XlaType};
 pub(crate) enum Literal {
     /// Little-endian bytes of all elements, row-major, one element in whole bytes.
     Bytes(Vec<u8>),
-    /// The text leaves the elements out: `{...}`.
+    /// The text omits the elements: `{...}`.
     Elided,
-    /// Elements of a type without bytes here, or a tuple: counted and checked only.
+    /// Elements of a type without bytes here, or of a tuple: they are only counted and checked.
     Other,
 }
 
@@ -86,12 +86,12 @@ fn elided(cursor: &mut Cursor<'_>) -> Step<bool> {
 struct Reader<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
     element: XlaType,
-    /// `None` for element types that have no bytes here.
+    /// The bytes; `None` for element types without bytes here.
     bytes: Option<Vec<u8>>,
 }
 
 impl Reader<'_, '_> {
-    /// Nested braces around no elements; every size is taken.
+    /// Nested braces around no elements; every size is accepted.
     fn empty(&mut self, rank: usize) -> Step<()> {
         let mut open = 0usize;
         loop {
@@ -112,7 +112,7 @@ impl Reader<'_, '_> {
         Err(self.cursor.wanted("braces around no elements"))
     }
 
-    /// One level of braces for each dimension, each with as many parts as the extent says.
+    /// One level of braces for each dimension, each with as many parts as the extent.
     fn elements(&mut self, shape: &[u64], depth: usize) -> Step<()> {
         let Some((&n, rest)) = shape.split_first() else {
             return self.element();
@@ -234,7 +234,7 @@ fn integer(text: &str, element: XlaType, signed: bool) -> Option<Vec<u8>> {
     Some(n.to_le_bytes()[..width].to_vec())
 }
 
-/// The bytes of a float; empty for the types without a form here.
+/// The bytes of a float; empty for types without bytes here.
 fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
     let x: f64 = if text.trim_start_matches('-').starts_with("nan") {
         let nan = f64::NAN;
@@ -245,7 +245,7 @@ fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
     let fits = |limit: f64| !x.is_finite() || x.abs() <= limit;
     Some(match element {
         XlaType::F64 => x.to_le_bytes().to_vec(),
-        // Decimal text of a single has to be read as one: rounding twice is off by a bit.
+        // The decimal text of a single must be read as one; double rounding may be off by a bit.
         XlaType::F32 => single(text, x)
             .filter(|y| y.is_finite() || !x.is_finite())?
             .to_le_bytes()
@@ -260,7 +260,7 @@ fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
     })
 }
 
-/// The bits of a small float; none for what it does not have.
+/// The bits of a small float; `None` if it cannot represent the number.
 fn mini(x: f64, small: MiniFloat) -> Option<u8> {
     let bits = small.encode(x);
     let back = small.decode(bits);

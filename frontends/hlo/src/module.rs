@@ -1,6 +1,6 @@
-//! A module of HLO text as it is written: nothing is interpreted that printing does not need.
+//! A module of HLO text as it is written. Only what printing needs is interpreted.
 //!
-//! Names and texts are pieces of the text that was read, shapes are shared by all that have them.
+//! Names and texts are slices of the text that was read; equal shapes are shared.
 
 use optc_ir::{Dense, Span};
 use optc_layout::XlaShape;
@@ -14,11 +14,11 @@ pub struct HloModule<'a> {
     pub name: Cow<'a, str>,
     /// Attributes of the header in the order of the text.
     pub attrs: Attrs<'a>,
-    /// The tables of file names and stack frames, as they stand in the text.
+    /// The tables of file names and stack frames, as text.
     pub tables: Vec<String>,
     /// The computations, callees before callers.
     pub computations: Vec<Computation<'a>>,
-    /// Which computation is the entry.
+    /// The index of the entry in `computations`.
     pub entry: usize,
 }
 
@@ -29,11 +29,11 @@ pub struct Computation<'a> {
     pub name: &'a str,
     /// The instructions; operands come before their users.
     pub instructions: Vec<Instruction<'a>>,
-    /// Which instruction is the result.
+    /// The index of the result in `instructions`.
     pub root: usize,
     /// Attributes after the closing brace, `execution_thread="…"`.
     pub attrs: Attrs<'a>,
-    /// Where it stands.
+    /// The place in the text.
     pub span: Span,
 }
 
@@ -44,19 +44,19 @@ pub struct Instruction<'a> {
     pub name: Cow<'a, str>,
     /// The shape of its result; every array has a layout.
     pub shape: Arc<XlaShape>,
-    /// What it does.
+    /// Its opcode.
     pub opcode: &'a str,
-    /// Operands: places in the computation's list.
+    /// The operands, as indices into the computation's list.
     pub operands: Vec<usize>,
-    /// What stands between the parentheses of `parameter(0)` and `constant({1, 2})`.
+    /// The text between the parentheses of `parameter(0)` and `constant({1, 2})`.
     pub payload: Option<Cow<'a, str>>,
-    /// The elements of a constant, where they are not read from text.
+    /// The elements of a constant that is not read from text.
     pub dense: Option<Arc<Dense>>,
     /// Attributes in the order of the text.
     pub attrs: Attrs<'a>,
-    /// The computations that its attributes name, by attribute: places in the module's list.
+    /// The computations that its attributes name, by attribute, as indices into the module's list.
     pub called: Vec<(&'a str, Vec<usize>)>,
-    /// Where it stands.
+    /// The place in the text.
     pub span: Span,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Computation<'a> {
         &self.instructions[self.root]
     }
 
-    /// The parameters in the order of their numbers: places in the list of instructions.
+    /// The parameters in the order of their numbers, as indices into the list of instructions.
     #[must_use]
     pub fn parameters(&self) -> Vec<usize> {
         let mut found: Vec<(i64, usize)> = Vec::new();
@@ -142,7 +142,7 @@ impl Instruction<'_> {
         self.payload.as_deref()?.trim().parse().ok()
     }
 
-    /// The computations an attribute names.
+    /// The computations that an attribute names.
     pub(crate) fn called(&self, attr: &str) -> Option<&[usize]> {
         let found = self.called.iter().find(|(name, _)| *name == attr);
         found.map(|(_, list)| list.as_slice())

@@ -1,4 +1,4 @@
-//! What HLO's instructions are called, how many operands they have and which attributes.
+//! HLO's opcodes: their names, numbers of operands, and attributes.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -10,17 +10,17 @@ pub(crate) struct Opcode {
     pub(crate) name: &'static str,
     /// Least and greatest number of operands.
     pub(crate) operands: (usize, usize),
-    /// Attributes in the order in which XLA prints them; those that must be there end with `!`.
+    /// Attributes in XLA's printing order; required ones end with `!`.
     attrs: &'static str,
-    /// The same taken apart, in [`KNOWN`].
+    /// The attributes as a list, in [`KNOWN`].
     own: &'static [(&'static str, bool)],
-    /// `-start`, `-update` or `-done` where the name stands for a part of another instruction.
+    /// `-start`, `-update` or `-done` if the name is for a part of another instruction.
     pub(crate) part: Option<&'static str>,
 }
 
 const MANY: usize = usize::MAX;
 
-/// Attributes that every instruction may have, in the order in which XLA prints them.
+/// Attributes that every instruction may have, in XLA's printing order.
 pub(crate) const COMMON: &[&str] = &[
     "parameter_replication",
     "sharding",
@@ -189,13 +189,13 @@ impl Opcode {
         })
     }
 
-    /// The attributes of its own in printed order, and whether each must be there.
+    /// Its own attributes in printing order, each with a flag that is true if it is required.
     pub(crate) fn own(&self) -> impl Iterator<Item = (&'static str, bool)> {
         self.own.iter().copied()
     }
 }
 
-/// `slice-start` as `slice` and `-start`, where no instruction has that name itself.
+/// `slice-start` as `slice` and `-start`; `None` if an instruction has the whole name.
 pub(crate) fn split_async(name: &str) -> Option<(&str, &'static str)> {
     let part = PARTS.iter().find(|part| name.ends_with(**part))?;
     if KNOWN.contains_key(name) {

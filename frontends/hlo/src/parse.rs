@@ -19,7 +19,7 @@ use rustc_hash::FxBuildHasher;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Words that are no names without a `%`.
+/// Words that are names only with a `%`.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -42,10 +42,9 @@ const RESERVED: &[&str] = &[
     "unreduced",
 ];
 
-/// Reads a module: what could be read, and what was wrong with the rest.
+/// Reads a module; returns the part that could be read, and the errors of the rest.
 ///
-/// Reading stops at the first error. Time is linear in the text; nothing nests deeper than a fixed
-/// limit.
+/// Reading stops at the first error. Time is linear in the text, and nesting is limited.
 #[must_use]
 pub fn parse(text: &str, strictness: Strictness) -> (HloModule<'_>, Vec<Diagnostic>) {
     let mut parser = Parser {
@@ -64,7 +63,7 @@ pub fn parse(text: &str, strictness: Strictness) -> (HloModule<'_>, Vec<Diagnost
     (parser.module, parser.diags)
 }
 
-/// Places in a list by name.
+/// Indices into a list by name.
 type Places<'a> = IndexMap<&'a str, usize, FxBuildHasher>;
 
 struct Parser<'a> {
@@ -88,16 +87,16 @@ struct Body<'a> {
     root: Option<usize>,
 }
 
-/// Attributes as they are read.
+/// Attributes while they are read.
 #[derive(Default)]
 struct Given<'a> {
     list: Vec<(&'a str, Cow<'a, str>)>,
-    /// The names, once there are many of them.
+    /// The names, filled when there are many.
     names: IndexSet<&'a str, FxBuildHasher>,
 }
 
 impl<'a> Given<'a> {
-    /// How many names are compared one by one.
+    /// The number of names up to which they are compared one by one.
     const FEW: usize = 16;
 
     /// Adds an attribute; false if it is there already.
@@ -153,7 +152,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `FileNames` and the like: a word on a line of its own, then lines that start with a number.
+    /// `FileNames` and similar tables: a word on a line of its own, then lines that start with a number.
     fn tables(&mut self) -> Step<()> {
         loop {
             self.cursor.skip()?;
@@ -190,7 +189,7 @@ impl<'a> Parser<'a> {
         Ok(self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()))
     }
 
-    /// `, key=value` until there is no comma.
+    /// `, key=value` as long as commas follow.
     fn attributes(&mut self, known: Option<&[&str]>) -> Step<Attrs<'a>> {
         let mut attrs = Given::default();
         while self.cursor.eat(",")? {
@@ -269,7 +268,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A name that is defined here: no reserved word.
+    /// A name that is defined here; it must not be a reserved word.
     fn declared_name(&mut self, what: &str) -> Step<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
@@ -288,7 +287,7 @@ impl<'a> Parser<'a> {
 
     /// `(p: f32[4], q: (f32[], s32[])) -> f32[4]`: the shape of the result and its place.
     ///
-    /// What it says of the parameters nothing depends on.
+    /// Nothing depends on the parameters in it.
     fn signature(&mut self) -> Step<(Arc<XlaShape>, Span)> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")")? {
@@ -366,7 +365,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `[shape] opcode(operands), attributes`; without attributes for an operand.
+    /// `[shape] opcode(operands), attributes`; an operand has no attributes.
     fn right_side(
         &mut self,
         body: &mut Body<'a>,
@@ -415,7 +414,7 @@ impl<'a> Parser<'a> {
             self.instruction_attributes(&mut made, opcode, body, depth)?;
             agrees(&made, declared.as_deref(), &body.instructions)?;
         }
-        // XLA's reader does not infer these, though they could be.
+        // XLA's reader does not infer these shapes, although it could.
         let strict = self.strictness == Strictness::Exact
             && matches!(
                 word,
@@ -533,7 +532,7 @@ impl<'a> Parser<'a> {
         self.elements(body, index)
     }
 
-    /// `#1#0`: elements of a tuple, each a get-tuple-element of its own.
+    /// `#1#0`: elements of a tuple, each of which becomes a get-tuple-element.
     fn elements(&mut self, body: &mut Body<'a>, mut index: usize) -> Step<usize> {
         while self.cursor.eat("#")? {
             let start = self.cursor.position();
@@ -592,7 +591,7 @@ impl<'a> Parser<'a> {
             };
             self.insert(&mut attrs, key, value, start)?;
         }
-        // A scalar has no dimensions that could go anywhere.
+        // A scalar has no dimensions to which the attribute could refer.
         let scalar = |&operand: &usize| {
             let array = body.instructions[operand].shape.as_array();
             array.is_some_and(|array| array.dims.is_empty())
@@ -649,7 +648,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text of a value; names of computations are looked up.
+    /// The text of a value; names of computations are resolved.
     fn value(&mut self, key: &'a str, made: &mut Instruction<'a>, depth: usize) -> Step<&'a str> {
         if !COMPUTATIONS.contains(&key) {
             self.cursor.skip()?;
@@ -677,7 +676,7 @@ impl<'a> Parser<'a> {
         Ok(self.cursor.since(start))
     }
 
-    /// `{%a, %b}`: instructions above, at least one.
+    /// `{%a, %b}`: earlier instructions, at least one.
     fn predecessors(&mut self, body: &Body<'a>) -> Step<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
@@ -750,7 +749,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether a computation of this name starts on a later line.
+    /// Returns whether a computation of this name starts on a later line.
     fn is_defined_below(&self, name: &str) -> bool {
         let rest = self.cursor.text().get(self.cursor.position()..);
         rest.unwrap_or_default().lines().any(|line| {

@@ -1,6 +1,7 @@
-//! XLA's own text of a module.
+//! Prints a module in XLA's own text.
 //!
-//! Names are made unique over the whole module and attributes come in XLA's order, without those
+//! Names are made unique over the whole module. Attributes are in XLA's order, without those that have their default.
+//! Comments are dropped. Printing the printed text again gives the same text.
 //! that say what holds anyway; comments are gone. Printing what was printed gives the same text.
 
 use crate::module::{Computation, HloModule, Instruction};
@@ -9,7 +10,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_layout::{XlaArray, XlaShape, XlaType};
 use std::fmt::Write;
 
-/// Gives out names that differ: `x`, then `x.1`.
+/// Makes names unique: `x`, then `x.1`.
 #[derive(Default)]
 struct Names(IndexMap<String, (IndexSet<u64>, u64)>);
 
@@ -41,17 +42,17 @@ impl Names {
 pub struct PrintedInstruction {
     /// The unique name.
     pub name: String,
-    /// Whether it is the computation's result.
+    /// True if it is the computation's result.
     pub root: bool,
     /// The shape.
     pub shape: String,
-    /// The opcode; an asynchronous call of one instruction has that instruction's name.
+    /// The opcode; an asynchronous call of a single instruction has that instruction's name.
     pub opcode: String,
     /// The operands' names.
     pub operands: Vec<String>,
-    /// What stands between the parentheses instead of operands.
+    /// The text between the parentheses instead of operands.
     pub payload: Option<String>,
-    /// The attributes and their texts in order.
+    /// The attributes in order, with their texts.
     pub attrs: Vec<(String, String)>,
 }
 
@@ -60,7 +61,7 @@ pub struct PrintedInstruction {
 pub struct PrintedComputation {
     /// The unique name.
     pub name: String,
-    /// Whether it is the entry.
+    /// True if it is the entry.
     pub entry: bool,
     /// The instructions.
     pub instructions: Vec<PrintedInstruction>,
@@ -68,7 +69,7 @@ pub struct PrintedComputation {
     pub parameters: Vec<(String, String)>,
     /// The result's shape without layouts.
     pub result: String,
-    /// What follows the closing brace.
+    /// The attributes after the closing brace.
     pub attrs: Vec<(String, String)>,
 }
 
@@ -111,7 +112,7 @@ impl Printer<'_> {
         started.filter_map(|i| self.wrapped(i)).collect()
     }
 
-    /// The computation of an `async-start` if it is one instruction of its parameters.
+    /// The computation of an `async-start`, if it is a single instruction on its parameters.
     fn wrapped(&self, start: &Instruction) -> Option<usize> {
         let &index = start.called("calls")?.first()?;
         let computation = self.module.computations.get(index)?;
@@ -178,7 +179,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The opcode as it is printed, and the instruction that an asynchronous start wraps.
+    /// The printed opcode, and the instruction that an asynchronous start wraps.
     fn spelled<'a>(
         &'a self,
         computation: &'a Computation<'a>,
@@ -206,7 +207,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Attributes in XLA's order, without what holds by default.
+    /// Attributes in XLA's order, without those that have their default.
     fn attributes(&self, made: &Instruction, computation: &Computation) -> Vec<(String, String)> {
         let order = Opcode::find(made.opcode);
         let own = order.iter().flat_map(Opcode::own).map(|(name, _)| name);
@@ -259,7 +260,7 @@ impl Printer<'_> {
         (name.to_owned(), text)
     }
 
-    /// A conditional on a truth value prints its two branches apart.
+    /// Prints the branches of a conditional on a truth value as two attributes.
     fn branches(
         &self,
         made: &Instruction,
@@ -283,7 +284,7 @@ impl Printer<'_> {
     }
 }
 
-/// The shape; XLA does not keep the bits of an element with the literal of a constant.
+/// The shape. XLA does not print the bits of an element for the literal of a constant.
 fn printed_shape(made: &Instruction) -> String {
     if made.opcode == "constant"
         && let XlaShape::Array(array) = &*made.shape
@@ -296,7 +297,7 @@ fn printed_shape(made: &Instruction) -> String {
     made.shape.to_string()
 }
 
-/// Whether an attribute says what holds without it.
+/// Returns whether an attribute has its default.
 fn says_nothing(made: &Instruction, computation: &Computation, name: &str, text: &str) -> bool {
     let text = text.trim();
     match name {
@@ -350,7 +351,7 @@ fn inside(text: &str) -> &str {
     inner.unwrap_or(text).trim()
 }
 
-/// XLA's own text of a module.
+/// A module in XLA's own text.
 #[must_use]
 pub fn print(module: &HloModule) -> String {
     let mut out = format!("HloModule {}", module.name);

@@ -1,4 +1,4 @@
-//! Shapes inside a module's text: where they start, and what is wrong with them in its words.
+//! Shapes inside a module's text: finds their starts, and reports errors in the terms of modules.
 
 use crate::codes;
 use crate::cursor::{Cursor, Step};
@@ -9,7 +9,7 @@ use optc_layout::{XlaShape, XlaType};
 use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, LazyLock};
 
-/// The shapes of a module: each spelling is read once, and all who have it share it.
+/// The shapes of a module. Each spelling is parsed once and shared.
 #[derive(Default)]
 pub(crate) struct Shapes<'a> {
     known: IndexMap<&'a str, Arc<XlaShape>, FxBuildHasher>,
@@ -21,7 +21,7 @@ enum Look<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// What has no shape yet.
+    /// The shape of an instruction that has none yet.
     pub(crate) fn token(&self) -> Arc<XlaShape> {
         static TOKEN: LazyLock<Arc<XlaShape>> = LazyLock::new(|| Arc::new(XlaShape::Token));
         TOKEN.clone()
@@ -36,7 +36,7 @@ impl<'a> Shapes<'a> {
         self.read_new(cursor, spelled)
     }
 
-    /// The same, where a shape starts.
+    /// Reads a shape if one starts here.
     pub(crate) fn read_if_there(&mut self, cursor: &mut Cursor<'a>) -> Step<Option<Arc<XlaShape>>> {
         match cursor.peek()? {
             Some(c) if c == b'(' || c.is_ascii_alphabetic() => {}
@@ -52,7 +52,7 @@ impl<'a> Shapes<'a> {
         self.read_new(cursor, spelled).map(Some)
     }
 
-    /// A shape that was read before, which is taken; or the text that it may have.
+    /// A shape that was read before, which is consumed; or the text that it may have.
     fn look(&self, cursor: &mut Cursor<'a>) -> Step<Look<'a>> {
         cursor.skip()?;
         let start = cursor.position();
@@ -82,11 +82,11 @@ impl<'a> Shapes<'a> {
     }
 }
 
-/// The text of the shape that starts here, by its brackets alone; none where spaces and comments
-/// stand where XLA prints none.
+/// The text of the shape that starts here, by its brackets only. `None` if it has spaces or comments where XLA prints
+/// none.
 ///
-/// The same text is the same shape wherever it stands: what follows an array without a layout is
-/// looked at here, and all other shapes end with their last bracket.
+/// Equal texts are equal shapes at every place: the text after an array without a layout is examined here, and all
+/// other shapes end with their last bracket.
 fn spelling(text: &str, start: usize) -> Option<&str> {
     let rest = text.as_bytes().get(start..)?;
     let len = match rest.first()? {
@@ -139,7 +139,7 @@ fn array_len(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a shape starts here: a type's name alone may be a name.
+/// Returns whether a shape starts here. The name of a type alone may be a name.
 fn starts_shape(cursor: &mut Cursor<'_>) -> Step<bool> {
     if cursor.peek()? == Some(b'(') {
         return Ok(true);
@@ -152,7 +152,7 @@ fn starts_shape(cursor: &mut Cursor<'_>) -> Step<bool> {
     Ok((word == "b" || is_type(word)) && look.peek()? == Some(opening))
 }
 
-/// Whether a word is the name of an element type.
+/// Returns whether a word is the name of an element type.
 pub(crate) fn is_type(word: &str) -> bool {
     XlaType::from_name(word).is_some() || matches!(word, "token" | "opaque")
 }

@@ -1,9 +1,9 @@
-//! Strictness: what becomes of attributes that no grammar here knows.
+//! Strictness: the treatment of unknown attributes.
 
-/// How strictly a text is read.
+/// The strictness with which a text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
-    /// Attributes that this version does not know are kept, with a warning.
+    /// Attributes that this version does not know are kept with a warning.
     #[default]
     KeepUnknown,
     /// They are errors, as in XLA's own parser.

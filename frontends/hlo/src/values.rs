@@ -1,6 +1,6 @@
-//! The grammar of attribute values: which text may stand after each name and its `=`.
+//! The grammar of attribute values: the texts that are allowed after each name and its `=`.
 //!
-//! A value whose name has no grammar here is any balanced piece of text.
+//! The value of a name without a grammar here may be any balanced piece of text.
 
 use crate::codes;
 use crate::cursor::{Cursor, Step};
@@ -23,7 +23,7 @@ pub(crate) const HEADER: &[&str] = &[
     "replica_count",
 ];
 
-/// What `metadata={…}` says, by version; the values of those that end with `"` are strings.
+/// The keys of `metadata={…}`, by version; the values of keys that end with `"` are strings.
 const METADATA: &[&str] = &[
     "deduplicated_name\"",
     "metadata_payload",
@@ -177,7 +177,7 @@ pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) 
     }
 }
 
-/// The words that may stand after a name.
+/// The words that are allowed after a name.
 fn words(key: &str) -> Option<&'static [&'static str]> {
     Some(match key {
         "kind" => &["kLoop", "kInput", "kOutput", "kCustom"],
@@ -234,13 +234,13 @@ fn word(cursor: &mut Cursor<'_>, key: &str, start: usize, words: &[&str]) -> Ste
     }
 }
 
-/// An error about what was read from `start` on.
+/// An error about the text that was read from `start` on.
 fn wrong(cursor: &Cursor<'_>, start: usize, found: &str, wanted: &str) -> HloError {
     let message = format!("found {found}, wanted {wanted}");
     HloError::new(codes::HLO_ATTRIBUTE_VALUE, message, cursor.span_from(start))
 }
 
-/// `{a, b}`: how many there are.
+/// `{a, b}`: returns the number of entries.
 fn braces<'a>(
     cursor: &mut Cursor<'a>,
     mut each: impl FnMut(&mut Cursor<'a>) -> Step<()>,
@@ -286,7 +286,7 @@ fn string(cursor: &mut Cursor<'_>) -> Step<()> {
     }
 }
 
-/// `{op_name="…" source_line=3}`; commas between are taken.
+/// `{op_name="…" source_line=3}`; commas between entries are accepted.
 fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Step<()> {
     cursor.expect("{")?;
     let mut seen = 0_u32;
@@ -402,7 +402,7 @@ fn one_sharding(cursor: &mut Cursor<'_>) -> Step<()> {
     Err(wrong(cursor, start, message, wanted))
 }
 
-/// `[2,4]0,1,…`, `[2,4]<=[8]`, `[2,4]<=[4,2]T(1,0)`: the number of tiles.
+/// `[2,4]0,1,…`, `[2,4]<=[8]`, `[2,4]<=[4,2]T(1,0)`: returns the number of tiles.
 fn assignment(cursor: &mut Cursor<'_>, listed: bool) -> Step<i64> {
     let start = cursor.position();
     let tiles = numbers(cursor, "[", "]")?;
@@ -510,7 +510,7 @@ fn window(cursor: &mut Cursor<'_>) -> Step<()> {
     Ok(())
 }
 
-/// Digits, signs, `x` and `_` right here.
+/// Digits, signs, `x` and `_` at this byte.
 fn run<'a>(cursor: &mut Cursor<'a>) -> Step<&'a str> {
     cursor.skip()?;
     let found = cursor.take_while(|c| c.is_ascii_digit() || matches!(c, b'x' | b'_' | b'-'));
@@ -598,12 +598,12 @@ fn dim_labels(cursor: &mut Cursor<'_>) -> Step<()> {
     Err(wrong(cursor, start, &found, wanted))
 }
 
-/// `{0,1}`: the place of a part of a tuple.
+/// `{0,1}`: the index of a part of a tuple.
 fn index(cursor: &mut Cursor<'_>) -> Step<()> {
     numbers(cursor, "{", "}").map(drop)
 }
 
-/// `(0, {1})`, and with `kind` also `(0, {}, may-alias)` and a parameter alone.
+/// `(0, {1})`; with `kind` also `(0, {}, may-alias)` and a parameter alone.
 fn alias(cursor: &mut Cursor<'_>, kind: bool) -> Step<()> {
     cursor.expect("(")?;
     cursor.integer()?;

@@ -4,17 +4,17 @@ use crate::codes;
 use crate::cursor::{Cursor, Step, span, wrong};
 use indexmap::IndexMap;
 
-/// What the names stand for.
+/// The meaning of aliases.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases<'a> {
-    /// By the name with its `#` or `!`.
+    /// The definition of each name with its `#` or `!`.
     names: IndexMap<&'a str, &'a str>,
     /// The hexadecimal digits of resources by name.
     resources: IndexMap<&'a str, &'a str>,
 }
 
 impl<'a> Aliases<'a> {
-    /// All definitions of a text: those stand at the start of a line.
+    /// All definitions of a text. They are at the start of a line.
     pub(crate) fn find(text: &'a str) -> Step<Self> {
         let mut found = Aliases::default();
         let mut at = 0;
@@ -40,7 +40,7 @@ impl<'a> Aliases<'a> {
         Ok(found)
     }
 
-    /// What stands behind `=`: balanced pieces up to the end of a line.
+    /// The text after `=`: balanced pieces up to the end of a line.
     pub(crate) fn definition(cursor: &mut Cursor<'a>) -> Step<&'a str> {
         cursor.skip();
         let start = cursor.at;
@@ -91,7 +91,7 @@ impl<'a> Aliases<'a> {
         }
     }
 
-    /// Whether a type leaves a size open.
+    /// Returns whether a type has an unknown size.
     pub(crate) fn is_open(&self, ty: &'a str) -> bool {
         let meant = if ty.starts_with('!') {
             self.resolve(ty)
@@ -101,7 +101,7 @@ impl<'a> Aliases<'a> {
         meant.contains('?')
     }
 
-    /// What an alias stands for, an alias of an alias too.
+    /// The definition of an alias; aliases of aliases are followed.
     pub(crate) fn resolve(&self, name: &'a str) -> &'a str {
         let mut at = name;
         for _ in 0..16 {

@@ -4,27 +4,27 @@ use crate::codes;
 use crate::cursor::{Step, wrong};
 use crate::tree::Op;
 
-/// Numbers that one splat may stand for.
+/// The most numbers that one splat is expanded to.
 const MOST: usize = 256;
 
-/// The name of a function as operations write it, `@f` or `@"f"`.
+/// The name of a function from its form in operations, `@f` or `@"f"`.
 pub(crate) fn symbol(text: &str) -> &str {
     text.trim_start_matches('@').trim_matches('"')
 }
 
 impl<'a> Op<'a> {
-    /// The name of the function that it calls.
+    /// The name of the function that the operation calls.
     pub(crate) fn callee(&self) -> Option<&'a str> {
         self.attr("callee").map(symbol)
     }
 
-    /// In which direction it compares.
+    /// The direction of a comparison.
     pub(crate) fn direction(&self) -> Option<&'a str> {
         let stated = self.attr("comparison_direction");
         stated.or_else(|| self.attr("word")).map(last_word)
     }
 
-    /// An attribute that must be there.
+    /// A required attribute.
     pub(crate) fn needs(&self, names: &[&str]) -> Step<&'a str> {
         let found = names.iter().find_map(|name| self.attr(name));
         found.ok_or_else(|| {
@@ -34,19 +34,19 @@ impl<'a> Op<'a> {
         })
     }
 
-    /// A list of numbers that must be there.
+    /// A required list of numbers.
     pub(crate) fn needs_ints(&self, names: &[&str]) -> Step<Vec<i64>> {
         let text = self.needs(names)?;
         ints(text).ok_or_else(|| self.bad(names, text))
     }
 
-    /// A number that must be there.
+    /// A required number.
     pub(crate) fn needs_int(&self, names: &[&str]) -> Step<i64> {
         let text = self.needs(names)?;
         int(text).ok_or_else(|| self.bad(names, text))
     }
 
-    /// An attribute whose value is not what it should be.
+    /// The error for an attribute with a wrong value.
     pub(crate) fn bad(&self, names: &[&str], text: &str) -> Box<optc_ir::Diagnostic> {
         let name = names.first().copied().unwrap_or("");
         let text = crate::types::shortened(text);
@@ -55,7 +55,7 @@ impl<'a> Op<'a> {
     }
 }
 
-/// The number in `1 : i64`; truth values are 0 and 1.
+/// The number in `1 : i64`; truth values are read as 0 and 1.
 pub(crate) fn int(text: &str) -> Option<i64> {
     let first = text.split(':').next().unwrap_or("").trim();
     match first {
@@ -100,7 +100,7 @@ fn list(text: &str) -> Option<Vec<i64>> {
     parts.map(int).collect()
 }
 
-/// The value of a field in `#stablehlo.gather<a = [1], b = 2>`; the text between the brackets of a list.
+/// The value of a field in `#stablehlo.gather<a = [1], b = 2>`; for a list, the text between its brackets.
 pub(crate) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut rest = text;
     loop {
@@ -120,7 +120,7 @@ pub(crate) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     }
 }
 
-/// A list that is a field; empty where it is absent.
+/// A field that is a list; empty if the field is absent.
 pub(crate) fn field_ints(text: &str, name: &str) -> Option<Vec<i64>> {
     field(text, name).map_or(Some(Vec::new()), ints)
 }
@@ -131,13 +131,13 @@ pub(crate) fn last_word(text: &str) -> &str {
     text.rsplit([' ', '<']).next().unwrap_or(text)
 }
 
-/// Numbers as HLO text lists them.
+/// Numbers in the form of lists in HLO text.
 pub(crate) fn braces(list: &[i64]) -> String {
     let texts: Vec<String> = list.iter().map(i64::to_string).collect();
     format!("{{{}}}", texts.join(","))
 }
 
-/// Numbers as HLO text has them in windows.
+/// Numbers in the form of windows in HLO text.
 pub(crate) fn times(list: &[i64]) -> String {
     let texts: Vec<String> = list.iter().map(i64::to_string).collect();
     texts.join("x")

@@ -3,13 +3,13 @@
 use crate::codes;
 use optc_ir::{Code, Diagnostic, Span};
 
-/// How deep brackets, regions and types may nest.
+/// The deepest nesting of brackets, regions and types.
 pub(crate) const MAX_DEPTH: usize = 96;
 
-/// What reading gives, or why the text is refused.
+/// A result of reading, or the reason why the text is refused.
 pub(crate) type Step<T> = Result<T, Box<Diagnostic>>;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     pub(crate) text: &'a str,
@@ -30,12 +30,12 @@ pub(crate) fn wrong(code: Code, message: impl Into<String>, place: Span) -> Box<
     Box::new(Diagnostic::error(code, message).at(place, "here"))
 }
 
-/// Whether a byte belongs to a word: letters, digits, `_`, `$` and `.`.
+/// Returns whether a byte belongs to a word: letters, digits, `_`, `$` and `.`.
 fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.')
 }
 
-/// Whether a byte belongs to the name of a value.
+/// Returns whether a byte belongs to the name of a value.
 fn is_value(b: u8) -> bool {
     is_word(b) || b == b'-'
 }
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Moves over white space and comments.
+    /// Skips white space and comments.
     pub(crate) fn skip(&mut self) {
         loop {
             let rest = self.rest();
@@ -70,13 +70,13 @@ impl<'a> Cursor<'a> {
         self.rest().first().copied().unwrap_or(0)
     }
 
-    /// Whether this text comes next.
+    /// Returns whether this text comes next.
     pub(crate) fn sees(&mut self, text: &str) -> bool {
         self.skip();
         self.rest().starts_with(text.as_bytes())
     }
 
-    /// Takes this text if it comes next.
+    /// Consumes this text if it comes next.
     pub(crate) fn eat(&mut self, text: &str) -> bool {
         let found = self.sees(text);
         if found {
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes this word if it comes next.
+    /// Consumes this word if it comes next.
     pub(crate) fn eat_word(&mut self, word: &str) -> bool {
         let mut look = *self;
         let found = look.word() == Some(word);
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes this text.
+    /// Consumes this text; an error if it does not come next.
     pub(crate) fn expect(&mut self, text: &str) -> Step<()> {
         if self.eat(text) {
             return Ok(());
@@ -103,12 +103,12 @@ impl<'a> Cursor<'a> {
         Err(self.wanted(&format!("`{text}`")))
     }
 
-    /// The span from a place to here.
+    /// The span from `start` to here.
     pub(crate) fn since(&self, start: usize) -> Span {
         span(start, self.at)
     }
 
-    /// An error about what comes next.
+    /// An error about the text that comes next.
     pub(crate) fn wanted(&mut self, what: &str) -> Box<Diagnostic> {
         self.skip();
         let rest = self.text.get(self.at..).unwrap_or("");
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `@name` or `@"name"`, without what surrounds the name.
+    /// `@name` or `@"name"`, without `@` and quotes.
     pub(crate) fn symbol(&mut self) -> Step<&'a str> {
         self.expect("@")?;
         if self.rest().first() == Some(&b'"') {
@@ -179,13 +179,13 @@ impl<'a> Cursor<'a> {
             if rest[stop] == b'"' {
                 return Ok(self.text.get(start..self.at).unwrap_or("\"\""));
             }
-            // What is escaped may be a letter of several bytes.
+            // An escaped character may have several bytes.
             let rest = self.text.get(self.at..).unwrap_or("");
             self.at += rest.chars().next().map_or(0, char::len_utf8);
         }
     }
 
-    /// What stands in brackets that start here, with them.
+    /// The bracketed text that starts here, with its brackets.
     pub(crate) fn balanced(&mut self) -> Step<&'a str> {
         self.skip();
         let start = self.at;

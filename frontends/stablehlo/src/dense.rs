@@ -1,4 +1,4 @@
-//! The elements of constants: `dense<…>` with numbers, one number for all, hexadecimal digits, or a resource.
+//! The elements of constants: `dense<…>` with numbers, with a splat or with hexadecimal digits, or a resource.
 
 use crate::aliases::Aliases;
 use crate::codes;
@@ -10,14 +10,14 @@ use optc_ir::{DType, Span};
 /// The elements of a constant, row-major, little-endian, each in whole bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Elements {
-    /// One that all places have.
+    /// One element for all positions.
     Splat(Vec<u8>),
     All(Vec<u8>),
-    /// The text leaves them out, of the constant of this name.
+    /// The text omits the elements of the constant with this name.
     Elided(String),
 }
 
-/// Reads the text before the type: `dense<…>` or `dense_resource<…>`. None of an attribute of another kind.
+/// Reads the text before the type: `dense<…>` or `dense_resource<…>`. `None` for another kind of attribute.
 pub(crate) fn elements(
     text: &str,
     dtype: DType,
@@ -34,7 +34,7 @@ pub(crate) fn elements(
         };
         let bytes = hexadecimal(digits)
             .ok_or_else(|| bad("found a resource of other digits than hexadecimal ones".into()))?;
-        // The first four bytes say how the others are aligned.
+        // The first four bytes state the alignment of the others.
         let bytes = bytes.get(4..).unwrap_or_default().to_vec();
         return sized(bytes, dtype, count).map(Some).map_err(bad);
     }
@@ -84,7 +84,7 @@ pub(crate) fn width(dtype: DType) -> usize {
     dtype.bits().div_ceil(8) as usize
 }
 
-/// Bytes as the elements that they are: one, or all; truth values may be packed.
+/// Interprets bytes as elements: one, or all. Truth values may be packed.
 fn sized(bytes: Vec<u8>, dtype: DType, count: u64) -> Result<Elements, String> {
     let one = width(dtype);
     let wanted = count.checked_mul(one as u64);
@@ -177,7 +177,7 @@ fn integer(
         (_, Some(hex)) => i128::from_str_radix(hex, 16).ok()? * if negative { -1 } else { 1 },
         _ => text.parse().ok()?,
     };
-    // A number of either sign is taken as far as its bits fit.
+    // A number of either sign is accepted if its bits fit.
     let (low, high) = (-(1i128 << (bits - 1)), (1i128 << bits) - 1);
     if number < low || high < number {
         return None;
@@ -194,7 +194,7 @@ fn float(text: &str, dtype: DType, out: &mut Vec<u8>) -> Option<()> {
     let x: f64 = text.parse().ok()?;
     match dtype {
         DType::F64 => out.extend_from_slice(&x.to_le_bytes()),
-        // Read as a single at once: rounding twice is off by a bit.
+        // Parsed as a single directly; double rounding may be off by a bit.
         DType::F32 => out.extend_from_slice(&text.parse::<f32>().ok()?.to_le_bytes()),
         DType::F16 => out.extend_from_slice(&f16::from_f64(x).to_le_bytes()),
         DType::BF16 => out.extend_from_slice(&bf16::from_f64(x).to_le_bytes()),

@@ -1,8 +1,8 @@
-//! Operations that are handed numbers as operands: where these are sizes, they are the ordinary operations, with the
-//! sizes in their attributes.
+//! Operations with numbers as operands. If these numbers are sizes, they become the ordinary operations with the sizes
+//! in their attributes.
 //!
-//! The operands that say the sizes stay operands of the instruction: one that the IR has no operation for is written
-//! again with them.
+//! The operands with the sizes stay operands of the instruction. An instruction without an operation in the IR is
+//! written again with them.
 
 use crate::attrs::{braces, field, field_ints, int, symbol};
 use crate::cursor::Step;
@@ -16,10 +16,10 @@ use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How many dimensions a slice that is a gather of one place has at most.
+/// The most dimensions of a slice that is a gather of one place.
 const MOST_DIMS: usize = 64;
 
-/// The dimension of a size; none of a negative number.
+/// The dimension of a size; `None` for a negative number.
 fn dim(size: &Size) -> Option<XlaDim> {
     Some(match size.as_constant() {
         Some(n) => XlaDim::Size(u64::try_from(n).ok()?),
@@ -27,7 +27,7 @@ fn dim(size: &Size) -> Option<XlaDim> {
     })
 }
 
-/// The same elements in an array of these sizes.
+/// The array with these sizes.
 fn resized(array: &XlaArray, sizes: &[Size]) -> Option<Arc<XlaShape>> {
     let mut shape = XlaShape::Array(XlaArray {
         element: array.element,
@@ -42,12 +42,12 @@ fn sizes(array: &XlaArray) -> Option<Vec<Size>> {
     array.dims.iter().map(size).collect()
 }
 
-/// Whether `a <= b` is possible.
+/// Returns whether `a <= b` is possible.
 fn may_be_at_most(a: &Size, b: &Size) -> bool {
     a.minus(b).is_none_or(|over| !over.is_at_least(1))
 }
 
-/// The part of one dimension.
+/// The range of a slice in one dimension.
 struct Range {
     start: Size,
     limit: Size,
@@ -55,7 +55,7 @@ struct Range {
 }
 
 impl Range {
-    /// `count` elements from a place on, moved so that they lie within `n`.
+    /// `count` elements from a place on, clamped to lie within `n`.
     fn near(place: Option<&Size>, count: &Size, n: &Size) -> Option<Range> {
         let start = match place {
             Some(place) => place.minimum(&n.minus(count)?)?.maximum(&Size::default())?,
@@ -68,7 +68,7 @@ impl Range {
         })
     }
 
-    /// The number of elements, if the range may lie within `n` of them.
+    /// The number of elements, if the range can lie within `n` elements.
     fn count(&self, n: &Size) -> Option<Size> {
         let step = self.step.as_constant().filter(|&step| 1 <= step)?;
         let inside = may_be_at_most(&Size::default(), &self.start)
@@ -79,7 +79,7 @@ impl Range {
     }
 }
 
-/// Evenly spaced places, `count` of them, which provably lie within `n` elements.
+/// `count` evenly spaced places that provably lie within `n` elements.
 fn spaced(number: &Growth, count: &Size, n: &Size) -> Option<Range> {
     let to = |limit: Size| Range {
         start: number.start.clone(),
@@ -89,7 +89,7 @@ fn spaced(number: &Growth, count: &Size, n: &Size) -> Option<Range> {
     if !number.start.is_at_least(0) || !number.step.is_at_least(1) {
         return None;
     }
-    // As many as there are up to the end.
+    // All places up to the end.
     let all = to(n.clone());
     if all.count(n).as_ref() == Some(count) {
         return Some(all);
@@ -104,7 +104,7 @@ fn bounds(ranges: &[Range]) -> impl Iterator<Item = &Size> {
     ranges.iter().flat_map(|range| [&range.start, &range.limit])
 }
 
-/// The ranges as the text of a slice has them.
+/// The ranges in the text form of a slice.
 fn texts(ranges: &[Range]) -> String {
     let one = |r: &Range| format!("[{}:{}:{}]", r.start, r.limit, r.step);
     let all: Vec<String> = ranges.iter().map(one).collect();
@@ -112,7 +112,7 @@ fn texts(ranges: &[Range]) -> String {
 }
 
 impl<'a> Translator<'a> {
-    /// An operation whose operands say sizes as instructions; none where they are not known.
+    /// An operation with sizes as operands, as instructions; `None` if the sizes are unknown.
     pub(crate) fn dynamic(
         &mut self,
         body: &mut Body<'a>,
@@ -124,7 +124,7 @@ impl<'a> Translator<'a> {
             return Ok(None);
         };
         let [x, ..] = *operands else { return Ok(None) };
-        // Sizes of convolutions are named as those of all of them are.
+        // The sizes of convolutions are named as for static ones.
         if op.name != "stablehlo.dynamic_conv" && !self.is_sized(body, &[x], array) {
             return Ok(None);
         }
@@ -197,7 +197,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A reduction over windows of sizes that are not known.
+    /// A reduction over windows of unknown sizes.
     fn windows(
         &mut self,
         body: &mut Body<'a>,
@@ -227,8 +227,8 @@ impl<'a> Translator<'a> {
         Ok(Some(vec![at]))
     }
 
-    /// A gather of places that are known: a slice, without the dimensions that are dropped. Along dimensions of the indices
-    /// places are evenly spaced; any other too near to the end is moved, as every place of a gather is.
+    /// A gather of known places: a slice, without the dropped dimensions. Along dimensions of the indices, places are
+    /// evenly spaced. Any other place too near to the end is clamped, as in every gather.
     fn known_places(
         &self,
         body: &mut Body<'a>,
@@ -242,7 +242,7 @@ impl<'a> Translator<'a> {
         let used = op.operands.get(1)?;
         let indices = sizes(body.array(body.value(used).ok()?)?)?;
         let batch = match indices.split_last() {
-            // What follows the last dimension is one number.
+            // The vector after the last dimension is one number.
             _ if usize::try_from(vector) == Ok(indices.len()) => &indices[..],
             Some((_, batch)) if usize::try_from(vector) == Ok(batch.len()) => batch,
             _ => return None,
@@ -266,7 +266,7 @@ impl<'a> Translator<'a> {
             return None;
         }
         let (mut ranges, mut counts) = (Vec::new(), Vec::new());
-        // The dimensions that stay, each with the dimension of the indices along which its places grow.
+        // The dimensions that are kept, each with the dimension of the indices along which its places grow.
         let mut kept: Vec<(usize, Option<usize>)> = Vec::new();
         for (d, (n, count)) in whole.iter().zip(taken).enumerate() {
             let number = mapped.iter().position(|&m| m == d).map(|at| &numbers[at]);
@@ -297,7 +297,8 @@ impl<'a> Translator<'a> {
             ranges.push(range);
             counts.push(own);
         }
-        // Each dimension of the result: the next of the operand, or the one that grows along the next of the indices.
+        // The source of each dimension of the result: the next dimension of the operand, or the one that grows along
+        // the next dimension of the indices.
         let rank = shape.as_array()?.dims.len();
         let mut others = kept.iter().filter(|(_, axis)| axis.is_none());
         let mut axes = 0..batch.len();
@@ -342,7 +343,7 @@ impl<'a> Translator<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// How many elements a slice takes whose limits are its starts and these.
+    /// The number of elements of a slice whose limits are its starts plus these.
     pub(crate) fn taken(&self, op: &Op<'a>) -> Option<&Vec<Size>> {
         let &[_, starts, limits, _] = &op.operands[..] else {
             return None;
@@ -351,14 +352,14 @@ impl<'a> Body<'a> {
         (*from == (starts.name, starts.part)).then_some(sizes)
     }
 
-    /// The integers that an operand is known to be.
+    /// The known integers of an operand.
     fn integers(&self, op: &Op<'a>, number: usize) -> Option<Vec<Size>> {
         let used: &Use<'a> = op.operands.get(number)?;
         self.known.get(used).cloned()
     }
 }
 
-/// The elements before, after and between those of each dimension.
+/// The amounts before, after and between the elements of each dimension.
 fn amounts<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<[Size; 3]>> {
     let lists = [
         body.integers(op, 2)?,
@@ -371,7 +372,7 @@ fn amounts<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<[Size; 3]>> {
     (same && 0 < rank).then(|| (0..rank).map(one).collect())
 }
 
-/// Amounts as the text of a pad has them, where all are numbers.
+/// The amounts in the text form of a pad, if all are numbers.
 fn numbers(amounts: &[[Size; 3]]) -> Option<String> {
     let mut parts = Vec::with_capacity(amounts.len());
     for amount in amounts {
@@ -381,8 +382,8 @@ fn numbers(amounts: &[[Size; 3]]) -> Option<String> {
     Some(parts.join("x"))
 }
 
-/// A pad by sizes as a concatenation with what it adds; none where something is added between elements, or it may be
-/// that elements are cut off.
+/// A pad by sizes as a concatenation with the added elements. `None` if elements are added between others, or may be
+/// cut off.
 fn extended(
     body: &mut Body<'_>,
     [x, fill]: [usize; 2],
@@ -394,7 +395,7 @@ fn extended(
     if now.len() != amounts.len() || !body.array(fill)?.dims.is_empty() {
         return None;
     }
-    // For each dimension the shapes of what is added, and of the whole.
+    // For each dimension, the shapes of the added parts and of the whole.
     let mut steps = Vec::new();
     for (d, [low, high, between]) in amounts.iter().enumerate() {
         if between.as_constant() != Some(0) || !low.is_at_least(0) || !high.is_at_least(0) {
@@ -471,7 +472,8 @@ fn sliced<'a>(
     )])
 }
 
-/// A slice of known sizes whose start is a value: along each dimension that is not taken whole a number of elements.
+/// A slice of known sizes with a computed start. The sizes are the numbers of elements along each dimension that is not
+/// whole.
 fn placed<'a>(
     body: &mut Body<'a>,
     op: &Op<'a>,
@@ -519,7 +521,7 @@ fn placed<'a>(
     )])
 }
 
-/// The windows of a reduction as HLO text has them, sizes in parentheses.
+/// The windows of a reduction in HLO text, with sizes in parentheses.
 fn window<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<String> {
     let text = |size: &Size| match size.as_constant() {
         Some(n) => n.to_string(),

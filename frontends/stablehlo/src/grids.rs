@@ -1,4 +1,4 @@
-//! Integers that grow evenly: what JAX computes of an `iota` to name the elements of a slice with steps.
+//! Integers that grow evenly: JAX computes them from an `iota` to address the elements of a slice with steps.
 
 use crate::attrs::{int, ints};
 use crate::known::{Grid, Growth};
@@ -7,7 +7,7 @@ use crate::tree::{Op, Use};
 use optc_ir::Size;
 use optc_layout::{XlaArray, XlaDim, XlaType};
 
-/// How many numbers a place in an array has at most.
+/// The most numbers at a place of an array.
 const MOST_NUMBERS: usize = 16;
 
 impl Growth {
@@ -54,7 +54,7 @@ impl<'a> Body<'a> {
         self.array(self.value(used).ok()?)
     }
 
-    /// The integers of a value, where they grow evenly.
+    /// The integers of a value, if they grow evenly.
     pub(crate) fn grid(&self, used: &Use<'a>) -> Option<Grid> {
         if let Some(grid) = self.known.grids.get(&(used.name, used.part)) {
             return Some(grid.clone());
@@ -65,7 +65,7 @@ impl<'a> Body<'a> {
         one.then(|| vec![Growth::same(first.clone())])
     }
 
-    /// Follows integers that grow through an operation whose results are named.
+    /// Tracks evenly growing integers through an operation with named results.
     pub(crate) fn follow(&mut self, op: &Op<'a>) {
         if let [(name, 1)] = op.results[..]
             && let Some(grid) = self.grown(op, name)
@@ -105,7 +105,7 @@ impl<'a> Body<'a> {
                 let stays = from.dims.get(one.axis)? == array.dims.get(axis)?;
                 Some(Growth { axis, ..one }).filter(|_| stays)?
             }
-            // Dimensions of one element behind the others.
+            // Dimensions of one element that are appended.
             "stablehlo.reshape" | "stablehlo.dynamic_reshape" => {
                 let from = &self.array_of(operand(0)?)?.dims;
                 let longer = array.dims.get(..from.len())? == &from[..];

@@ -1,4 +1,5 @@
-//! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
+//! Known facts about the sizes of a program: integers that are polynomials of named sizes, and equalities between
+//! sizes.
 
 use crate::signs::{Division, Operands};
 use crate::tree::{Func, Op, Region, Use};
@@ -7,13 +8,13 @@ use optc_ir::Size;
 use optc_layout::XlaShape;
 use std::sync::Arc;
 
-/// How many integers a value that is followed has at most.
+/// The most integers of a tracked value.
 pub(crate) const MOST_INTEGERS: usize = 64;
 
 /// The integers of a value, in order.
 pub(crate) type Integers = Vec<Size>;
 
-/// A number that is `start` and grows by `step` along a dimension.
+/// A number that starts at `start` and grows by `step` along a dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Growth {
     pub(crate) start: Size,
@@ -21,11 +22,11 @@ pub(crate) struct Growth {
     pub(crate) axis: usize,
 }
 
-/// The integers of an array: one number, or, of each element of the last dimension, one.
+/// The integers of an array: one number, or one for each element of the last dimension.
 pub(crate) type Grid = Vec<Growth>;
 
 impl Growth {
-    /// The same number everywhere.
+    /// A number that is the same everywhere.
     pub(crate) fn same(number: Size) -> Growth {
         Growth {
             start: number,
@@ -35,38 +36,38 @@ impl Growth {
     }
 }
 
-/// A value and the integers that are added to it.
+/// A value and the integers added to it.
 pub(crate) type Sum<'a> = ((&'a str, usize), Integers);
 
-/// What is known of the integers of one function or region.
+/// Known integers of one function or region.
 #[derive(Default)]
 pub(crate) struct Known<'a> {
     pub(crate) values: IndexMap<(&'a str, usize), Integers>,
     /// Integers that grow evenly along a dimension.
     pub(crate) grids: IndexMap<(&'a str, usize), Grid>,
-    /// Sums of a value that is not known and integers that are: the value, and the integers.
+    /// Sums of an unknown value and known integers.
     pub(crate) sums: IndexMap<(&'a str, usize), Sum<'a>>,
-    /// Numbers and truth values on the way to a quotient that is rounded down.
+    /// Numbers and truth values that are intermediate results of a division that rounds down.
     pub(crate) divisions: IndexMap<(&'a str, usize), Division>,
-    /// Equalities that are not decided.
+    /// Equalities that are undecided.
     pub(crate) equalities: IndexMap<(&'a str, usize), [Size; 2]>,
 }
 
-/// What a caller says of an argument.
+/// The caller's knowledge of an argument.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) shape: Option<Arc<XlaShape>>,
     pub(crate) integers: Option<Integers>,
 }
 
-/// What the sizes of the arguments of the entry turned out to be.
+/// Facts about the sizes of the entry's arguments.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// Pairs of sizes that are equal.
     pub(crate) equal: Vec<[Size; 2]>,
-    /// What each remainder is of: the dividend and the divisor.
+    /// Each remainder with its dividend and divisor.
     pub(crate) remainders: Vec<(Size, [Size; 2])>,
-    /// What callees call a size.
+    /// The names of sizes in callees.
     pub(crate) named: Vec<(Size, Arc<str>)>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Known<'a> {
         self.values.insert((name, part), integers);
     }
 
-    /// Keeps what an operation gives.
+    /// Records the integers in the results of an operation.
     pub(crate) fn note(&mut self, op: &'a Op<'a>, found: Vec<Option<Integers>>) {
         let mut found = found.into_iter();
         for &(name, count) in &op.results {
@@ -105,7 +106,7 @@ impl<'a> Known<'a> {
         self.divisions.get(&(used.name, used.part))
     }
 
-    /// The number that an operation chooses between two that divide.
+    /// The number that an operation selects between two quotients or remainders.
     pub(crate) fn chosen(&self, op: &Op<'a>) -> Option<Integers> {
         self.operands(|known| known.chosen(op)).map(|one| vec![one])
     }
@@ -144,12 +145,12 @@ impl<'a> Known<'a> {
 }
 
 impl Facts {
-    /// Whether a size is known to be no negative number.
+    /// Returns whether a size is known not to be negative.
     pub(crate) fn is_positive(&self, size: &Size) -> bool {
         size.is_at_least(0) || self.remainders.iter().any(|(rest, _)| rest == size)
     }
 
-    /// Whether a comparison holds; none where that depends on sizes.
+    /// Returns whether a comparison holds; `None` if that depends on sizes.
     pub(crate) fn compare(&self, direction: &str, a: &Size, b: &Size) -> Option<bool> {
         let below = |a: &Size, b: &Size, by: i128| b.minus(a).is_some_and(|d| d.is_at_least(by));
         let less = |a: &Size, b: &Size| {
@@ -181,7 +182,7 @@ impl Facts {
     }
 }
 
-/// Whether a region or one inside of it has values of unknown sizes.
+/// Returns whether a region or one nested in it has values of unknown sizes.
 pub(crate) fn is_open(region: &Region<'_>, resolve: &dyn Fn(&str) -> bool) -> bool {
     region.args.iter().any(|(_, ty)| resolve(ty))
         || region.ops.iter().any(|op| {
@@ -190,14 +191,14 @@ pub(crate) fn is_open(region: &Region<'_>, resolve: &dyn Fn(&str) -> bool) -> bo
         })
 }
 
-/// The size variable of JAX that an argument is.
+/// The size variable of JAX that an argument holds.
 pub(crate) fn global(attrs: &str) -> Option<&str> {
     let (_, rest) = attrs.split_once("jax.global_constant")?;
     let (_, rest) = rest.split_once('"')?;
     rest.split_once('"').map(|(name, _)| name)
 }
 
-/// The names that size variables have.
+/// The names of size variables.
 pub(crate) fn globals<'a>(funcs: impl IntoIterator<Item = &'a Func<'a>>) -> IndexSet<&'a str> {
     let attrs = funcs.into_iter().flat_map(|func| &func.arg_attrs);
     attrs.filter_map(|text| global(text)).collect()

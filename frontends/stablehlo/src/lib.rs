@@ -1,15 +1,18 @@
-//! The StableHLO front end: what `jax.jit(f).lower(…).as_text()` and `jax.export` print, as a program.
+//! The StableHLO front end: reads the output of `jax.jit(f).lower(…).as_text()` and `jax.export` as a program.
 //!
-//! The text becomes the tree of the HLO front end, which brings it into the IR: an operation of StableHLO is the instruction
-//! of HLO that does the same, a region is a computation, and what a region reads from outside is handed to it. What has no
-//! instruction, or has regions that are not understood, is an opaque operation with its own text.
+//! The text is converted to the tree of the HLO front end, which converts it to the IR. An operation of StableHLO
+//! becomes the equivalent instruction of HLO, and a region becomes a computation that gets the outer values that it
+//! reads as operands. An operation without an equivalent instruction, or with regions that are not understood, becomes
+//! an opaque operation with its own text.
 //!
-//! Nothing here reads a file.
+//! This crate reads no files.
 //!
 //! # Files
-//! `parse.rs` and `pretty.rs` read operations, `translate.rs` makes instructions of them, `regions.rs` computations; `verbatim.rs` keeps the text of
-//! what has no instruction. `sizes.rs` names unknown sizes by the integers that operations are handed (`known.rs`); `grids.rs` follows those that grow
-//! evenly, `signs.rs` divisions of what may be negative; `dynamic.rs` makes the ordinary operation of one that is handed sizes.
+//! `parse.rs` and `pretty.rs` read operations, `translate.rs` converts them to instructions, and `regions.rs` to
+//! computations. `verbatim.rs` keeps the text of operations without an instruction. `sizes.rs` names unknown sizes by
+//! the integers that operations are given (`known.rs`). `grids.rs` tracks integers that grow evenly, and `signs.rs`
+//! divisions of integers that may be negative. `dynamic.rs` converts operations with sizes as operands to the ordinary
+//! ones.
 
 mod aliases;
 mod attrs;
@@ -38,7 +41,7 @@ pub use optc_hlo::Import;
 
 use optc_ir::Diagnostic;
 
-/// Reads the text of a module and brings it into the IR.
+/// Reads the text of a module and converts it to the IR.
 ///
 /// # Errors
 /// The text is refused; the diagnostics point into it.

@@ -1,23 +1,23 @@
-//! Names of what the text does not name: the computations that regions become, and those of functions that are called with
+//! Names for parts without a name in the text: the computations of regions, and of functions that are called with
 //! several sizes.
 
 use crate::tree::{Func, Region, Tree};
 use indexmap::{IndexMap, IndexSet};
 
-/// How many computations a function with unknown sizes may become.
+/// The most computations that a function with unknown sizes may become.
 const MOST_COPIES: usize = 64;
 
-/// One name a region, and several a function with unknown sizes.
+/// One name for each region, and several for a function with unknown sizes.
 pub(crate) struct Names {
     regions: Vec<String>,
-    /// For a function the names of its copies, the first its own.
+    /// The names of the copies of each function; the first is its own.
     copies: IndexMap<String, Vec<String>>,
-    /// The function of each copy that has another name.
+    /// The function of each copy with another name.
     originals: IndexMap<String, String>,
 }
 
 impl Names {
-    /// As many names as the module has regions, and names for the copies of the functions that `open` says.
+    /// Names for all regions of the module, and for the copies of the functions for which `open` is true.
     pub(crate) fn of(tree: &Tree<'_>, open: &dyn Fn(&Func<'_>) -> bool) -> Names {
         let count: usize = tree.funcs.iter().map(|func| regions(&func.body)).sum();
         let own: IndexSet<&str> = tree.funcs.iter().map(|func| func.name).collect();
@@ -56,23 +56,23 @@ impl Names {
         }
     }
 
-    /// The name of a copy of a function; the first is the function's own.
+    /// The name of a copy of a function; that of the first is the function's own.
     pub(crate) fn copy(&self, func: &str, number: usize) -> Option<&str> {
         self.copies.get(func)?.get(number).map(String::as_str)
     }
 
-    /// The function that a name is a copy of, else the name itself.
+    /// The function of which a name is a copy, else the name itself.
     pub(crate) fn original<'n>(&'n self, name: &'n str) -> &'n str {
         self.originals.get(name).map_or(name, String::as_str)
     }
 
-    /// The name of a number.
+    /// The name of a region, by its number.
     pub(crate) fn region(&self, number: usize) -> &str {
         self.regions.get(number).map_or("region", String::as_str)
     }
 }
 
-/// How many regions lie in one, at any depth.
+/// The number of regions nested in a region, at any depth.
 fn regions(region: &Region<'_>) -> usize {
     let inner = region.ops.iter().flat_map(|op| &op.regions);
     inner.map(|region| 1 + regions(region)).sum()

@@ -3,7 +3,7 @@
 use crate::tree::Op;
 use optc_ir::Effect;
 
-/// By the name with the dialect; sorted.
+/// Instructions by the name of the operation with its dialect; sorted.
 const SAME: &[(&str, &str)] = &[
     ("chlo.acos", "acos"),
     ("chlo.acosh", "acosh"),
@@ -70,7 +70,7 @@ pub(crate) fn same(name: &str) -> Option<&'static str> {
     found.ok().map(|at| SAME[at].1)
 }
 
-/// The effect of an operation that stays opaque, its regions left out.
+/// The effect of an operation that stays opaque, without its regions.
 fn effect(name: &str) -> Effect {
     let Some(op) = name.strip_prefix("stablehlo.") else {
         let pure = name.starts_with("chlo.") || matches!(name, "return" | "func.return");
@@ -92,7 +92,7 @@ fn effect(name: &str) -> Effect {
     }
 }
 
-/// What an operation that stays opaque does besides giving its results, its regions included.
+/// The effect of an operation that stays opaque, including its regions.
 pub(crate) fn effect_of(op: &Op<'_>) -> Effect {
     let inner = op.regions.iter().flat_map(|region| &region.ops);
     let mut all = inner
@@ -106,12 +106,12 @@ pub(crate) fn effect_of(op: &Op<'_>) -> Effect {
     all
 }
 
-/// Whether an operation stops the program where its first operand is false.
+/// Returns whether an operation stops the program if its first operand is false.
 pub(crate) fn is_assertion(op: &Op<'_>) -> bool {
     op.name == "stablehlo.custom_call" && target(op) == Some("shape_assertion")
 }
 
-/// What a custom call calls.
+/// The target of a custom call.
 pub(crate) fn target<'a>(op: &'a Op<'_>) -> Option<&'a str> {
     let target = op.attr("@").or_else(|| op.attr("call_target_name"));
     target.map(crate::attrs::symbol)

@@ -1,5 +1,5 @@
-//! The grammar: modules, functions, regions, and operations in MLIR's generic form. The forms that StableHLO prints its
-//! operations in are in `pretty`.
+//! The grammar: modules, functions, regions, and operations in MLIR's generic form. The forms in which StableHLO prints
+//! its operations are in `pretty`.
 
 use crate::aliases::Aliases;
 use crate::codes;
@@ -7,10 +7,10 @@ use crate::cursor::{Cursor, MAX_DEPTH, Step, wrong};
 use crate::tree::{Func, Op, Region, Tree, Use};
 use indexmap::IndexSet;
 
-/// Values that one name may stand for.
+/// The most values of one name.
 const MOST_RESULTS: usize = 1 << 16;
 
-/// What reads a text.
+/// The reader of a text.
 pub(crate) struct Parser<'a> {
     pub(crate) cursor: Cursor<'a>,
     depth: usize,
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Functions and what else stands in a module, up to a byte.
+    /// Functions and other operations of a module, up to a byte.
     fn beside(&mut self, tree: &mut Tree<'a>, end: u8) -> Step<()> {
         loop {
             self.definitions()?;
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An operation beside the functions: kept as text. It is in generic form, or a line.
+    /// An operation beside the functions, kept as text. It is in generic form, or one line.
     fn other(&mut self) -> Step<&'a str> {
         let start = self.cursor.at;
         if self.cursor.peek() == b'"' {
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         Ok(text.unwrap_or("").trim())
     }
 
-    /// Definitions of aliases, which have been read.
+    /// Skips definitions of aliases, which were read before.
     fn definitions(&mut self) -> Step<()> {
         while matches!(self.cursor.peek(), b'#' | b'!') {
             self.cursor.at += 1;
@@ -285,7 +285,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A type, as text: a word, and what stands behind it in angle brackets.
+    /// A type as text: a word, and the text after it in angle brackets.
     pub(crate) fn ty(&mut self) -> Step<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
@@ -338,7 +338,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Operations up to the closing brace, which is taken.
+    /// Operations up to the closing brace, which is consumed.
     pub(crate) fn block(&mut self, args: Vec<(&'a str, &'a str)>) -> Step<Region<'a>> {
         self.depth += 1;
         if MAX_DEPTH < self.depth {
@@ -456,7 +456,7 @@ impl<'a> Parser<'a> {
         Ok(Use { name, part, span })
     }
 
-    /// `(%a, %b) <{…}> ({…}) {…} : (T) -> T` behind the name.
+    /// `(%a, %b) <{…}> ({…}) {…} : (T) -> T` after the name.
     fn generic(&mut self, op: &mut Op<'a>) -> Step<()> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")") {
@@ -490,7 +490,7 @@ impl<'a> Parser<'a> {
         self.types(&mut op.result_types)
     }
 
-    /// `key = value, flag` up to a closing bracket, which is taken; a flag is `unit`.
+    /// `key = value, flag` up to a closing bracket, which is consumed; the value of a flag is `unit`.
     pub(crate) fn dictionary(&mut self, close: &str) -> Step<Vec<(&'a str, &'a str)>> {
         let mut attrs = Vec::new();
         if self.cursor.eat(close) {
@@ -518,7 +518,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The value of an attribute: all up to a comma or a closing bracket.
+    /// The value of an attribute: the text up to a comma or a closing bracket.
     fn attribute(&mut self) -> Step<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;

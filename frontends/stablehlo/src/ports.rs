@@ -1,6 +1,7 @@
-//! What the text says of the module, its functions, arguments and results besides their types: kept as text.
+//! Attributes of the module, its functions, arguments and results that are kept as text.
 //!
-//! `stablehlo.attributes` of the module, `stablehlo.attrs` of a port, `stablehlo.others` for what stands beside the functions.
+//! They are in `stablehlo.attributes` of the module and `stablehlo.attrs` of a port; `stablehlo.others` has the
+//! operations beside the functions.
 
 use crate::aliases::Aliases;
 use crate::attrs::{field, int};
@@ -9,7 +10,7 @@ use crate::tree::Tree;
 use optc_ir::{Attr, Func, Module};
 use std::sync::Arc;
 
-/// Writes them to the module and to the functions that came from the text.
+/// Writes them to the module and to its functions.
 pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>, names: &Names) {
     if tree.name.is_none() {
         module.name = None;
@@ -60,7 +61,7 @@ fn mark(func: &mut Func, made: &crate::tree::Func<'_>, aliases: &Aliases<'_>) {
     }
 }
 
-/// A dictionary with its aliases written out.
+/// A dictionary with its aliases expanded.
 fn kept(text: &str, aliases: &Aliases<'_>) -> Attr {
     let op = crate::tree::Op {
         text,

@@ -1,17 +1,17 @@
 //! The forms in which StableHLO and CHLO print their operations.
 //!
-//! Most are a list of operands, words, `key = value` and a dictionary before the types; those that differ have a
-//! function of their own. Values of attributes keep their text; the names they have here are those of the printed form.
+//! Most forms are a list of operands, words, `key = value` and a dictionary before the types; forms that differ have a
+//! function of their own. Values of attributes keep their text; their names here are those of the printed form.
 
 use crate::cursor::Step;
 use crate::parse::Parser;
 use crate::tree::{Op, Region};
 
-/// Dialects whose printed operations are read by the common form.
+/// Dialects whose printed operations have the common form.
 const DIALECTS: [&str; 3] = ["stablehlo.", "chlo.", "sdy."];
 
 impl<'a> Parser<'a> {
-    /// What stands behind the name of an operation.
+    /// Reads the text after the name of an operation.
     pub(crate) fn pretty(&mut self, op: &mut Op<'a>) -> Step<()> {
         match op.name {
             "return" | "func.return" | "stablehlo.return" => self.end(op),
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
         self.types_after_colon(op)
     }
 
-    /// `: (T, T) -> T`, or `: T` for operands and results alike.
+    /// `: (T, T) -> T`, or `: T` for both operands and results.
     fn types_after_colon(&mut self, op: &mut Op<'a>) -> Step<()> {
         self.cursor.expect(":")?;
         self.type_list(&mut op.operand_types)?;
@@ -144,8 +144,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `(%a init: %b), … applies OP across dimensions = […] {…} : (T, T) -> T`, or with
-    /// `reducer(%x: T, %y: T) … {…}` behind the types.
+    /// `(%a init: %b), … applies OP across dimensions = […] {…} : (T, T) -> T`, or with `reducer(%x: T, %y: T) … {…}`
+    /// after the types.
     fn reduce(&mut self, op: &mut Op<'a>) -> Step<()> {
         let mut starts = Vec::new();
         while self.cursor.eat("(") {
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
             };
             match next {
                 b':' => return Ok(()),
-                // Two operands want a comma, or something else, between them.
+                // Two operands must have a comma, or another item, between them.
                 b'%' => {
                     op.operands.push(self.used()?);
                     if self.cursor.peek() == b'%' {
@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The value behind `key =`: words and brackets up to a comma, a colon or a dictionary.
+    /// The value after `key =`: words and brackets up to a comma, a colon or a dictionary.
     fn value(&mut self) -> Step<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;

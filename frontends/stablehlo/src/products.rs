@@ -1,4 +1,4 @@
-//! Products, convolutions, gathers and windows: instructions whose attributes have fields.
+//! Products, convolutions, gathers and windows: instructions with attributes that have fields.
 
 use crate::attrs::{braces, field, field_ints, int, ints, last_word, times};
 use crate::cursor::Step;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 type Plain<'a> = Option<(&'static str, Texts<'a>)>;
 
 impl<'a> Translator<'a> {
-    /// An instruction on the same operands whose attributes have fields.
+    /// An instruction on the same operands with attributes that have fields.
     pub(crate) fn products(
         &mut self,
         body: &Body<'a>,
@@ -73,7 +73,7 @@ impl<'a> Translator<'a> {
         Ok(Some(("dot", attrs)))
     }
 
-    /// A convolution; `pads` are what an operand says, else they are attributes.
+    /// A convolution; `pads` are the pads from an operand, otherwise they are attributes.
     pub(crate) fn convolution(
         &mut self,
         body: &Body<'a>,
@@ -183,7 +183,7 @@ fn contracted<'a>(left: &[i64], right: &[i64]) -> Texts<'a> {
     ]
 }
 
-/// The precision of the operands, unless it is the usual one.
+/// The precision of the operands, unless it is the default.
 fn precision<'a>(op: &Op<'a>) -> Option<(&'a str, Cow<'a, str>)> {
     let text = op
         .attr("precision")
@@ -204,7 +204,7 @@ fn precision<'a>(op: &Op<'a>) -> Option<(&'a str, Cow<'a, str>)> {
     })
 }
 
-/// Where batch, feature and spatial dimensions stand: `[b, f, 0]x[o, i, 0]->[b, f, 0]`.
+/// The places of batch, feature and spatial dimensions: `[b, f, 0]x[o, i, 0]->[b, f, 0]`.
 struct Places<'t> {
     sides: Vec<Vec<&'t str>>,
 }

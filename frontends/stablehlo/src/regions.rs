@@ -1,4 +1,5 @@
-//! Operations with regions, and calls: a region is a computation, and what it reads from outside is handed to it.
+//! Operations with regions, and calls. A region becomes a computation that gets the outer values that it reads as
+//! operands.
 
 use crate::attrs::{braces, field, field_ints, int, symbol, times};
 use crate::cursor::Step;
@@ -10,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl<'a> Translator<'a> {
-    /// Calls and operations with regions; none of others, and of those with regions that are not understood.
+    /// Calls and operations with regions. `None` for other operations, and for regions that are not understood.
     pub(crate) fn with_regions(
         &mut self,
         body: &mut Body<'a>,
@@ -82,7 +83,7 @@ impl<'a> Translator<'a> {
         ))
     }
 
-    /// An instruction that names computations, with results apart.
+    /// An instruction that names computations, with its results split.
     fn calling(
         &mut self,
         body: &mut Body<'a>,
@@ -105,7 +106,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A loop over the values that it carries and those that its regions read from outside.
+    /// A loop over its carried values and the outer values that its regions read.
     fn looped(
         &mut self,
         body: &mut Body<'a>,
@@ -131,7 +132,7 @@ impl<'a> Translator<'a> {
             let mut results = inner.values(&results)?;
             let name = self.region_name();
             let index = if key == "body" {
-                // What is carried has the sizes that it came with, in every turn.
+                // Carried values keep their sizes in every round.
                 let same = results
                     .iter()
                     .zip(&shapes)
@@ -156,7 +157,7 @@ impl<'a> Translator<'a> {
         Ok(Some(body.parts(made, &shapes[..operands.len()])))
     }
 
-    /// Names the arguments of a region and what it reads from outside.
+    /// Names the arguments of a region and the outer values that it reads.
     fn hand(
         &mut self,
         inner: &mut Body<'a>,
@@ -173,7 +174,7 @@ impl<'a> Translator<'a> {
             inner.named(name, vec![at], op.span)?;
         }
         for (used, &at) in outside.iter().zip(extra) {
-            // Parts of one name that are not read are never asked for.
+            // Parts of a name that are not read are never looked up.
             let all = inner.names.entry(used.name).or_default();
             while all.len() <= used.part.min(1 << 16) {
                 all.push(at);
@@ -222,7 +223,7 @@ impl<'a> Translator<'a> {
         Ok(self.calling(body, ("conditional", attrs), called, &given, shapes))
     }
 
-    /// An instruction whose region is applied to elements; none where that reads more from outside than numbers.
+    /// An instruction whose region is applied to elements. `None` if the region reads outer values other than numbers.
     fn combined(
         &mut self,
         body: &mut Body<'a>,
@@ -293,7 +294,7 @@ impl<'a> Translator<'a> {
         Some(self.finish(inner, vec![root], opcode, op.span))
     }
 
-    /// The window of a reduction as HLO text has it.
+    /// The window of a reduction in HLO text.
     fn window(&self, op: &Op<'a>) -> Step<Option<String>> {
         let sizes = op.needs_ints(&["window_dimensions"])?;
         let rank = sizes.len();
@@ -351,7 +352,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The integers that a region reads from outside are known in it too.
+/// Makes the known integers of outer values known in a region that reads them.
 fn inherit<'a>(outer: &Body<'a>, inner: &mut Body<'a>, outside: &[Use<'a>]) {
     for used in outside {
         if let Some(integers) = outer.known.get(used) {
@@ -360,7 +361,7 @@ fn inherit<'a>(outer: &Body<'a>, inner: &mut Body<'a>, outside: &[Use<'a>]) {
     }
 }
 
-/// What regions read from outside, each once.
+/// The outer values that regions read, each once.
 fn free<'a>(regions: &[&'a Region<'a>]) -> Vec<Use<'a>> {
     let mut seen = indexmap::IndexMap::new();
     for used in regions.iter().flat_map(|region| &region.free) {

@@ -1,38 +1,40 @@
-//! Division of integers that may be negative: StableHLO's goes towards zero, and programs correct that to one that goes down.
+//! Division of integers that may be negative. StableHLO's division rounds toward zero, and programs correct it to one
+//! that rounds down.
 //!
-//! The quotient less one where the signs differ and something is left over, or the rest and the divisor where it is negative,
-//! is what polynomials of sizes have; what is computed on the way has no polynomial, and is followed by what it is of.
+//! The corrected quotient is the quotient less one if the signs differ and the remainder is not 0. The corrected
+//! remainder is the remainder plus the divisor if the remainder is negative. Both are polynomials of sizes. The
+//! intermediate results are not; they are tracked by their kind and division.
 
 use crate::tree::{Op, Use};
 use optc_ir::Size;
 
-/// What a number is, of a dividend and a divisor of at least 1.
+/// The kind of an intermediate result, for a dividend and a divisor of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The quotient towards zero.
+    /// The quotient, rounded toward zero.
     Quotient,
-    /// What that leaves over.
+    /// The remainder of that division.
     Rest,
     /// The quotient less one.
     QuotientBelow,
-    /// The rest and the divisor.
+    /// The remainder plus the divisor.
     RestAbove,
     /// The sign of the dividend.
     Sign,
-    /// Whether the dividend is no more than 0.
+    /// True if the dividend is at most 0.
     NotAbove,
-    /// Whether something is left over.
+    /// True if the remainder is not 0.
     Left,
-    /// Whether what is left over is negative.
+    /// True if the remainder is negative.
     Negative,
 }
 
-/// A number or a truth value on the way from one division to the other.
+/// An intermediate result between the two kinds of division.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Division {
     kind: Kind,
     dividend: Size,
-    /// None of a sign, for which it does not matter.
+    /// The divisor; `None` for a sign, for which it does not matter.
     divisor: Option<Size>,
 }
 
@@ -52,7 +54,7 @@ impl Division {
         })
     }
 
-    /// Whether both are of the same division.
+    /// Returns whether both belong to the same division.
     fn same(&self, other: &Division) -> bool {
         let divisors = [&self.divisor, &other.divisor];
         let both = divisors.iter().all(|divisor| divisor.is_some());
@@ -60,15 +62,15 @@ impl Division {
     }
 }
 
-/// What is known of the operands of an operation.
+/// Known facts about the operands of an operation.
 pub(crate) struct Operands<'k, 'a> {
-    /// The one number that a value is.
+    /// The known number of a value.
     pub(crate) number: &'k dyn Fn(&Use<'a>) -> Option<&'k Size>,
     pub(crate) division: &'k dyn Fn(&Use<'a>) -> Option<&'k Division>,
 }
 
 impl<'a> Operands<'_, 'a> {
-    /// What the result of an operation is, if it has no polynomial of its own.
+    /// The intermediate result that an operation computes; `None` if it has a polynomial of its own.
     pub(crate) fn divided(&self, op: &Op<'a>) -> Option<Division> {
         let &[a, ref rest @ ..] = &op.operands[..] else {
             return None;
@@ -124,7 +126,7 @@ impl<'a> Operands<'_, 'a> {
         }
     }
 
-    /// The number that a choice between both divisions is.
+    /// The number that a selection between both divisions is.
     pub(crate) fn chosen(&self, op: &Op<'a>) -> Option<Size> {
         let [condition, yes, no] = &op.operands[..] else {
             return None;

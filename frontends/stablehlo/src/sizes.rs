@@ -1,9 +1,9 @@
-//! Sizes that are not numbers: which integers of a program are sizes, and the names that `?` gets from them.
+//! Sizes that are not numbers: finds the integers of a program that are sizes, and names each `?` by them.
 //!
-//! JAX computes the sizes of shapes that it does not know from the arguments (`get_dimension_size`), by operations on integers
-//! and calls of functions that do the same, and hands them to the operations that need them. An integer is followed as a
-//! polynomial of named sizes; a `?` that is given one is called so, and any other has a name of its own. What a
-//! `shape_assertion` says is taken for true: the program stops there where it is not.
+//! JAX computes unknown sizes of shapes from the arguments (`get_dimension_size`), by operations on integers and by
+//! calls of functions that do the same, and passes them to the operations that need them. An integer is tracked as a
+//! polynomial of named sizes. A `?` with a known polynomial gets it as its name, and any other `?` gets a new name. A
+//! `shape_assertion` is assumed to hold, since the program stops there if it does not.
 
 use crate::attrs::{field_ints, int};
 use crate::dense::{Elements, elements};
@@ -17,19 +17,19 @@ use optc_ir::{Size, Tensor};
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::sync::Arc;
 
-/// How deep functions that compute sizes may call each other.
+/// The deepest nesting of calls of functions that compute sizes.
 const MOST_DEPTH: usize = 16;
 
-/// How many operations of called functions are looked at for sizes.
+/// The most operations of called functions that are searched for sizes.
 const MOST_STEPS: usize = 1 << 18;
 
-/// Whether a type leaves a size open.
+/// Returns whether a type has an unknown size.
 fn leaves_open(shape: &XlaShape) -> bool {
     let open = |array: &&XlaArray| array.dims.contains(&XlaDim::Unbounded);
     shape.leaves().iter().any(open)
 }
 
-/// The dimension of a size that no number is known of.
+/// The dimension of a size that is not a known number.
 fn named(size: &Size) -> Option<XlaDim> {
     let open = size.as_constant().is_none();
     open.then(|| XlaDim::Named(Arc::from(size.to_text())))
@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
         size(self.array(self.value(used).ok()?)?.dims.get(dim)?)
     }
 
-    /// The names of sizes that the parameters have, or are.
+    /// The names of sizes that parameters have as extents or as values.
     pub(crate) fn bound(&self) -> IndexSet<Arc<str>> {
         let parameters = self.parameters.iter().map(|&at| &self.instructions[at]);
         let handed = parameters.clone().filter_map(|made| made.attrs.get(HANDED));
@@ -63,7 +63,7 @@ impl<'a> Body<'a> {
 }
 
 impl Body<'_> {
-    /// Whether whoever writes these sizes again finds every name at a parameter or at one of these operands.
+    /// Returns whether an emitter of these sizes finds every name at a parameter or at one of these operands.
     pub(crate) fn has_sizes<'s>(
         &self,
         operands: &[usize],
@@ -79,7 +79,7 @@ impl Body<'_> {
 }
 
 impl<'a> Translator<'a> {
-    /// A name that no size has.
+    /// A new name that no size has.
     fn fresh(&mut self) -> XlaDim {
         loop {
             let name: Arc<str> = Arc::from(format!("n{}", self.sizes));
@@ -90,7 +90,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Gives each `?` of a shape the name that it has in `found`, or a new one.
+    /// Gives each `?` of a shape its name in `found`, or a new one.
     pub(crate) fn name_sizes(&mut self, shape: &mut XlaShape, found: Option<&XlaShape>) {
         match (shape, found) {
             (XlaShape::Array(array) | XlaShape::Buffer(array), found) => {
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A shape in which every `?` has a name of its own, or that of what a caller hands over.
+    /// A shape in which every `?` has a name of its own, or the name that the caller passes.
     pub(crate) fn opened(
         &mut self,
         shape: Arc<XlaShape>,
@@ -130,7 +130,7 @@ impl<'a> Translator<'a> {
         Arc::new(own)
     }
 
-    /// Names the `?` of the instructions from here on: as their operands give the sizes, else anew.
+    /// Names each `?` of the instructions from `from` on: by the sizes of their operands, else with a new name.
     pub(crate) fn settle(&mut self, body: &mut Body<'a>, from: usize) {
         for at in from..body.instructions.len() {
             if !leaves_open(&body.instructions[at].shape) {
@@ -160,7 +160,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The shapes of the results, as the integers say that the operation is given for them.
+    /// Sets the shapes of the results by the integers that are given to the operation for them.
     pub(crate) fn stated(&self, body: &Body<'a>, op: &Op<'a>, shapes: &mut [Arc<XlaShape>]) {
         let [shape] = shapes else { return };
         if !leaves_open(shape) {
@@ -183,8 +183,8 @@ impl<'a> Translator<'a> {
         *shape = Arc::new(XlaShape::Array(array));
     }
 
-    /// Whether an operation that is handed its result's sizes may be one that has them from its type: whoever writes it
-    /// again finds every name at a parameter or at the operand.
+    /// Returns whether an operation with its result's sizes as operands may become one that has them in its type: an
+    /// emitter must find every name at a parameter or at the operand.
     pub(crate) fn is_sized(&self, body: &Body<'a>, operands: &[usize], array: &XlaArray) -> bool {
         let known = |at: usize| body.array(at).and_then(optc_hlo::tensor_type).is_some();
         if leaves_open(&XlaShape::Array(array.clone()))
@@ -197,13 +197,13 @@ impl<'a> Translator<'a> {
         body.has_sizes(operands, &sizes)
     }
 
-    /// Whether a reshape keeps the number of elements, whatever the sizes are.
+    /// Returns whether a reshape keeps the number of elements for all sizes.
     pub(crate) fn keeps_volume(&self, body: &Body<'a>, x: usize, array: &XlaArray) -> bool {
         let from = body.array(x).and_then(|from| volume(&from.dims));
         from.is_some() && from == volume(&array.dims)
     }
 
-    /// Follows the integers through an operation whose results are named.
+    /// Tracks integers through an operation with named results.
     pub(crate) fn learn(&mut self, body: &mut Body<'a>, op: &'a Op<'a>) {
         if !self.open {
             return;
@@ -230,7 +230,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The integers that an operation gives, one entry a result.
+    /// The integers of an operation's results, one entry for each result.
     fn integers(
         &mut self,
         known: &Known<'a>,
@@ -242,7 +242,7 @@ impl<'a> Translator<'a> {
             return self.through(known, op, depth);
         }
         let one = self.integers_of(known, op, dims);
-        // Integers that are cut off, and floats, are other numbers.
+        // Truncated integers, and floats, are other numbers.
         let ty = op.result_types.first();
         let shape = ty.and_then(|ty| self.shape(ty, op.span).ok());
         let wide = shape
@@ -289,7 +289,7 @@ impl<'a> Translator<'a> {
                 fits.then(|| vec![one.clone(); count])
             }
             "stablehlo.concatenate" => {
-                // Along another dimension than the first the parts are woven.
+                // Along another dimension than the first, the parts would be interleaved.
                 let dim = op.attr("dim").or_else(|| op.attr("dimension"));
                 let parts = (0..op.operands.len()).map(operand);
                 let all = parts.collect::<Option<Vec<Integers>>>()?.concat();
@@ -300,7 +300,7 @@ impl<'a> Translator<'a> {
             "stablehlo.multiply" => each(&mut |a, b| a.times(b)),
             "stablehlo.maximum" => each(&mut |a, b| a.maximum(b)),
             "stablehlo.minimum" => each(&mut |a, b| a.minimum(b)),
-            // Towards zero, which is down where nothing is negative.
+            // Division rounds toward zero, which is down if nothing is negative.
             "stablehlo.divide" => each(&mut |a, b| match (a.as_constant(), b.as_constant()) {
                 (Some(a), Some(b)) => a.checked_div(b).map(Size::constant),
                 _ => facts.is_positive(a).then(|| a.quotient(b))?,
@@ -328,7 +328,7 @@ impl<'a> Translator<'a> {
                 each(&mut |a, b| facts.compare(direction, a, b).map(truth))
             }
             "stablehlo.and" | "stablehlo.or" => {
-                // One that decides is enough.
+                // One operand that decides is enough.
                 let decides = truth(op.name == "stablehlo.or");
                 let (a, b) = (operand(0), operand(1));
                 let all = |list: &Option<Integers>| {
@@ -378,7 +378,7 @@ impl<'a> Translator<'a> {
         Some(all.map(number).collect())
     }
 
-    /// The integers that a called function gives.
+    /// The integers that a called function returns.
     fn through(
         &mut self,
         known: &Known<'a>,
@@ -432,7 +432,7 @@ impl<'a> Translator<'a> {
             .collect()
     }
 
-    /// The sizes of the entry's arguments as what was found out says, of those that they had when it was.
+    /// The sizes of the entry's arguments by the facts that were found, in terms of their sizes at that time.
     pub(crate) fn learned(&mut self, arguments: &[Arc<XlaShape>]) -> Vec<Given> {
         let dims = arguments.iter().flat_map(|shape| shape.leaves());
         let own: IndexSet<Arc<str>> = dims
@@ -455,7 +455,7 @@ impl<'a> Translator<'a> {
                 meant.insert(name, size);
             }
         }
-        // The names that callees have for what is left.
+        // The names that callees have for the remaining sizes.
         let mut called: IndexMap<Arc<str>, Size> = IndexMap::new();
         let mut given: IndexSet<Arc<str>> = IndexSet::new();
         for (size, name) in &facts.named {
@@ -487,7 +487,7 @@ impl<'a> Translator<'a> {
         arguments.iter().map(shape).collect()
     }
 
-    /// The argument's size that an equality tells, and what it is.
+    /// The argument's size that an equality determines, and its value.
     fn solved(
         &mut self,
         facts: &Facts,
@@ -521,12 +521,12 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether an operation is a reduction over windows that is handed their sizes.
+/// Returns whether an operation is a reduction over windows with the sizes as operands.
 pub(crate) fn is_reduce_window(op: &Op<'_>) -> bool {
     op.operands.len() == 7 && target(op) == Some("stablehlo.dynamic_reduce_window")
 }
 
-/// The sizes that integers give a result.
+/// The sizes of a result by the integers given for it.
 fn stated<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<Size>> {
     let integers = |at: usize| body.known.get(op.operands.get(at)?);
     let dims = || {
@@ -596,7 +596,7 @@ fn stated<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<Size>> {
     }
 }
 
-/// The sizes of a gather's result: those of the indices, and in the places `offsets` those of a slice.
+/// The sizes of a gather's result: those of the indices, and at the places `offsets` those of a slice.
 fn taken(
     slice: &[Size],
     dropped: &[usize],
@@ -656,7 +656,7 @@ fn gathered(
     shaped(made, sizes.iter().map(named))
 }
 
-/// The shape of an instruction with these names for its `?`.
+/// The shape of an instruction with these names for each `?`.
 fn shaped(
     made: &optc_hlo::Instruction<'_>,
     names: impl Iterator<Item = Option<XlaDim>>,
@@ -670,8 +670,8 @@ fn shaped(
     Some(XlaShape::Array(array))
 }
 
-/// How many windows of this dimension, as the text of a window has it, fit into `n` elements; what fits is taken to be
-/// at least one.
+/// The number of windows of this dimension, in the text form of a window, that fit into `n` elements. At least one is
+/// assumed to fit.
 fn windows(text: &str, d: usize, n: &Size) -> Option<Size> {
     let window = text.trim_matches(['{', '}']);
     let field = |name: &str| {
@@ -703,7 +703,7 @@ fn windowed(
     shaped(made, dims.iter().enumerate().map(count))
 }
 
-/// A convolution has as many images as its operand.
+/// The sizes of a convolution's result: its number of images is that of its operand.
 fn convolved(
     made: &optc_hlo::Instruction<'_>,
     before: &[optc_hlo::Instruction<'_>],

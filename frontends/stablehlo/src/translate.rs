@@ -1,4 +1,5 @@
-//! From the tree of the text to the tree of HLO: functions and regions become computations, operations instructions.
+//! Converts the tree of the text to the tree of HLO: functions and regions become computations, operations
+//! instructions.
 
 use crate::aliases::Aliases;
 use crate::attrs::{braces, ints, last_word};
@@ -18,13 +19,13 @@ use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How deep functions may call each other.
+/// The deepest nesting of function calls.
 const MOST_CALLS: usize = 256;
 
-/// How deep functions with unknown sizes may call each other: they are read where they are called.
+/// The deepest nesting of calls of functions with unknown sizes, which are converted at their calls.
 const MOST_OPEN_CALLS: usize = 32;
 
-/// The attribute of a parameter that says which size it is handed as a number.
+/// The attribute of a parameter with the size that it gets as a number.
 pub(crate) const HANDED: &str = "size";
 
 /// Attributes of an instruction.
@@ -35,40 +36,40 @@ pub(crate) struct Translator<'a> {
     pub(crate) aliases: &'a Aliases<'a>,
     names: &'a Names,
     pub(crate) funcs: IndexMap<&'a str, &'a Func<'a>>,
-    /// The computation of each function that is done.
+    /// The computation of each function that is converted.
     pub(crate) done: IndexMap<&'a str, usize>,
     pub(crate) computations: Vec<Computation<'a>>,
-    /// The computations of functions with unknown sizes, by what callers say of the arguments.
+    /// The computations of functions with unknown sizes, by the callers' knowledge of the arguments.
     copies: IndexMap<(&'a str, Vec<Given>), usize>,
     shapes: IndexMap<&'a str, Arc<XlaShape>>,
     regions: usize,
-    /// Whether the module has values of unknown sizes.
+    /// True if the module has values of unknown sizes.
     pub(crate) open: bool,
-    /// Names of sizes that are taken, and how many have been given.
+    /// Names of sizes that are taken; `sizes` is the number of names that were created.
     pub(crate) taken: IndexSet<&'a str>,
     pub(crate) sizes: usize,
     pub(crate) facts: Facts,
-    /// How many operations were looked at for sizes.
+    /// The number of operations that were searched for sizes.
     pub(crate) steps: usize,
-    /// How many functions with unknown sizes are being built.
+    /// The number of functions with unknown sizes that are being built.
     depth: usize,
 }
 
-/// A computation that is being made.
+/// A computation that is being built.
 pub(crate) struct Body<'a> {
     pub(crate) instructions: Vec<Instruction<'a>>,
-    /// The instructions that each name stands for.
+    /// The instructions of each name.
     pub(crate) names: IndexMap<&'a str, Vec<usize>>,
-    /// The name of the place that instructions come from.
+    /// The name of the instructions' origin.
     loc: Option<&'a str>,
     span: Span,
-    /// Where the parameters are.
+    /// The indices of the parameters.
     pub(crate) parameters: Vec<usize>,
-    /// The integers that are known, by the names of the text.
+    /// The known integers, by the names of the text.
     pub(crate) known: Known<'a>,
 }
 
-/// Whether two arrays differ in element type, rank, or a size that both know.
+/// Returns whether two arrays differ in element type, rank, or a size that is known in both.
 fn contradict(a: &XlaArray, b: &XlaArray) -> bool {
     let differ = |(a, b): (&XlaDim, &XlaDim)| match (a, b) {
         (XlaDim::Size(a), XlaDim::Size(b)) => a != b,
@@ -77,7 +78,7 @@ fn contradict(a: &XlaArray, b: &XlaArray) -> bool {
     a.element != b.element || a.dims.len() != b.dims.len() || a.dims.iter().zip(&b.dims).any(differ)
 }
 
-/// The function that a module starts with: `@main`, else the first that is public.
+/// The function at which a module starts: `@main`, else the first public one.
 pub(crate) fn entry(tree: &Tree<'_>) -> Option<usize> {
     let main = tree.funcs.iter().position(|func| func.name == "main");
     main.or_else(|| tree.funcs.iter().position(|func| !func.private))
@@ -123,7 +124,7 @@ pub(crate) fn module<'a>(
     let first = &tree.funcs[entry];
     let mut entry = translator.function(first.name, first.span, &[])?;
     if open {
-        // What the entry says of its arguments is known at its end.
+        // The entry's facts about its arguments are complete only at its end.
         let made = &translator.computations[entry].instructions;
         let arguments = made.iter().filter(|made| made.opcode == "parameter");
         let arguments: Vec<Arc<XlaShape>> = arguments.map(|made| made.shape.clone()).collect();
@@ -155,7 +156,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Adds an instruction; its place.
+    /// Adds an instruction; returns its index.
     pub(crate) fn push(
         &mut self,
         opcode: &'a str,
@@ -216,7 +217,7 @@ impl<'a> Body<'a> {
         )
     }
 
-    /// The instruction that a use means.
+    /// The instruction of a use.
     pub(crate) fn value(&self, used: &Use<'a>) -> Step<usize> {
         let found = self.names.get(used.name).and_then(|all| all.get(used.part));
         found.copied().ok_or_else(|| {
@@ -250,10 +251,9 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The computation of a function, and before it those that it calls; functions with unknown sizes follow where they are
-    /// called.
+    /// The computation of a function, after those that it calls. Functions with unknown sizes are built at their calls.
     fn function(&mut self, name: &'a str, place: Span, given: &[Given]) -> Step<usize> {
-        // Functions that are open, each with those that it still waits for.
+        // Functions that are being built, each with the callees for which it still waits.
         let mut open: IndexMap<&str, Vec<&'a str>> = IndexMap::new();
         open.insert(name, self.callees(name, place)?);
         while let Some((&current, waiting)) = open.last_mut() {
@@ -308,7 +308,7 @@ impl<'a> Translator<'a> {
         Ok(found)
     }
 
-    /// The computation of a function for what its caller says of the arguments.
+    /// Builds the computation of a function for its caller's knowledge of the arguments.
     fn build(&mut self, name: &'a str, called: &'a str, given: &[Given]) -> Step<usize> {
         let func = self.funcs[name];
         let mut body = Body::new(func.span);
@@ -339,7 +339,7 @@ impl<'a> Translator<'a> {
         Ok(self.finish(body, root, called, func.span))
     }
 
-    /// The computation of a function as this call needs it.
+    /// The computation of a function for this call.
     pub(crate) fn called(
         &mut self,
         body: &Body<'a>,
@@ -390,7 +390,7 @@ impl<'a> Translator<'a> {
         Ok(made)
     }
 
-    /// The shape of what functions hand over, which has to have one.
+    /// The shape of a value that crosses a function's boundary, which must have one.
     fn boundary(&mut self, ty: &'a str, place: Span) -> Step<Arc<XlaShape>> {
         let shape = self.shape(ty, place)?;
         if matches!(*shape, XlaShape::Opaque) {
@@ -401,7 +401,7 @@ impl<'a> Translator<'a> {
         Ok(shape)
     }
 
-    /// The shape of a type; opaque where XLA has none.
+    /// The shape of a type; opaque if XLA has none.
     pub(crate) fn shape(&mut self, ty: &'a str, place: Span) -> Step<Arc<XlaShape>> {
         if let Some(known) = self.shapes.get(ty) {
             return Ok(known.clone());
@@ -418,7 +418,7 @@ impl<'a> Translator<'a> {
         Ok(read)
     }
 
-    /// Adds a computation whose results are these instructions: one alone, else a tuple.
+    /// Adds a computation with these instructions as results: one alone, or a tuple.
     pub(crate) fn finish(
         &mut self,
         mut body: Body<'a>,
@@ -447,7 +447,7 @@ impl<'a> Translator<'a> {
         self.names.region(self.regions - 1)
     }
 
-    /// The operations of a region; what its end returns.
+    /// Converts the operations of a region; returns the values of its end.
     pub(crate) fn operations(
         &mut self,
         body: &mut Body<'a>,
@@ -472,7 +472,7 @@ impl<'a> Translator<'a> {
         Ok(end.operands.clone())
     }
 
-    /// Refuses a `return` whose values are not of these types; sizes that are not known agree with all.
+    /// Refuses a `return` whose values are not of these types; unknown sizes agree with all.
     fn returns(&mut self, body: &Body<'a>, end: &Op<'a>, types: &[&'a str]) -> Step<()> {
         if end.operands.len() != types.len() {
             let (found, wanted) = (end.operands.len(), types.len());
@@ -508,7 +508,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// An operation as instructions; none where there are none for it.
+    /// An operation as instructions; `None` if it has none.
     fn understood(
         &mut self,
         body: &mut Body<'a>,
@@ -659,7 +659,7 @@ impl<'a> Translator<'a> {
         }))
     }
 
-    /// A constant; one number in all places is a broadcast.
+    /// A constant; one number at all places becomes a broadcast.
     fn constant(
         &mut self,
         body: &mut Body<'a>,
@@ -675,7 +675,7 @@ impl<'a> Translator<'a> {
         };
         let count = sizes.iter().fold(1u64, |n, &d| n.saturating_mul(d));
         let found = elements(values, one.dtype, count, self.aliases, op.span)?;
-        // The type of more elements than can be counted is kept as text.
+        // The type of a constant with too many elements to count is kept as text.
         let (Some(found), Some(ty)) = (found, optc_hlo::tensor_type(array)) else {
             return Ok(None);
         };
@@ -720,7 +720,7 @@ impl<'a> Translator<'a> {
         }]))
     }
 
-    /// The operation as it is.
+    /// The operation as an opaque instruction.
     fn kept(
         &mut self,
         body: &mut Body<'a>,
@@ -767,12 +767,12 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether an array is one number that can be a size.
+/// Returns whether an array is one number that can be a size.
 fn is_number(array: &XlaArray) -> bool {
     array.dims.is_empty() && [XlaType::S32, XlaType::S64].contains(&array.element)
 }
 
-/// A broadcast, which in HLO takes no dimensions of one element along.
+/// A broadcast. In HLO it does not expand dimensions of one element.
 fn broadcast<'a>(
     body: &mut Body<'a>,
     x: usize,
@@ -808,7 +808,7 @@ fn broadcast<'a>(
     Some(body.push("broadcast", shape.clone(), vec![at], attrs))
 }
 
-/// The ranges of a slice as HLO text has them.
+/// The ranges of a slice in HLO text.
 fn ranges(op: &Op<'_>) -> Step<String> {
     let text = |start: &str, limit: &str, step: &str| format!("[{start}:{limit}:{step}]");
     let mut parts = Vec::new();
@@ -837,7 +837,7 @@ fn ranges(op: &Op<'_>) -> Step<String> {
     Ok(format!("{{{}}}", parts.join(", ")))
 }
 
-/// The text of a scalar, which says what it is where a reduction starts from it.
+/// The text of a scalar, which determines a reduction that starts from it.
 fn scalar_text(bytes: &[u8], dtype: optc_ir::DType) -> Option<String> {
     if dtype.complex_part().is_some() {
         return None;

@@ -7,25 +7,25 @@ use optc_ir::Span;
 pub(crate) struct Op<'a> {
     /// Its name with the dialect, `stablehlo.add`.
     pub(crate) name: &'a str,
-    /// What its results are called, and how many each name stands for.
+    /// The names of its results, each with its number of values.
     pub(crate) results: Vec<(&'a str, usize)>,
     /// The values that it reads.
     pub(crate) operands: Vec<Use<'a>>,
     /// Attributes by name, as text.
     pub(crate) attrs: Vec<(&'a str, &'a str)>,
     pub(crate) regions: Vec<Region<'a>>,
-    /// The types of its operands where they are written apart from those of the results.
+    /// The types of its operands if they are written separately from those of the results.
     pub(crate) operand_types: Vec<&'a str>,
     pub(crate) result_types: Vec<&'a str>,
-    /// The text of the place that it comes from, `loc(…)`.
+    /// The text of its origin, `loc(…)`.
     pub(crate) loc: Option<&'a str>,
     /// The whole text, without the names of the results.
     pub(crate) text: &'a str,
-    /// Where its name stands.
+    /// The place of its name.
     pub(crate) span: Span,
 }
 
-/// The use of a value: the name, and which of the values of that name.
+/// The use of a value: the name, and the number of the value among those of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Use<'a> {
     pub(crate) name: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct Func<'a> {
     pub(crate) name: &'a str,
     pub(crate) body: Region<'a>,
     pub(crate) result_types: Vec<&'a str>,
-    /// The dictionaries of its arguments and results; empty texts where there are none.
+    /// The dictionaries of its arguments and results; empty texts if there are none.
     pub(crate) arg_attrs: Vec<&'a str>,
     pub(crate) result_attrs: Vec<&'a str>,
     /// The dictionary of its own attributes.
@@ -76,7 +76,7 @@ impl<'a> Op<'a> {
         found.map(|(_, text)| *text)
     }
 
-    /// How many values it gives.
+    /// The number of its results.
     pub(crate) fn count(&self) -> usize {
         self.results.iter().map(|(_, n)| n).sum()
     }

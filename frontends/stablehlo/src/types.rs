@@ -1,11 +1,11 @@
-//! Types of MLIR text as shapes.
+//! Converts types of MLIR text to shapes.
 
 use crate::codes;
 use crate::cursor::{Step, wrong};
 use optc_ir::Span;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 
-/// The shape of a type; none of what XLA has no shape for.
+/// The shape of a type; `None` if XLA has no shape for it.
 ///
 /// # Errors
 /// A tensor type that is not well formed.
@@ -24,7 +24,7 @@ pub(crate) fn shape(text: &str, place: Span) -> Step<Option<XlaShape>> {
         let message = format!("found `{}`: {why}", shortened(text));
         wrong(codes::STABLEHLO_TYPE, message, place)
     };
-    // What stands behind a comma outside of `<…>` is the encoding.
+    // The text after a comma outside `<…>` is the encoding.
     let mut depth = 0usize;
     let comma = inner.char_indices().find(|(_, c)| {
         match c {
@@ -87,7 +87,7 @@ fn bounded(dims: &mut [XlaDim], encoding: &str) {
     }
 }
 
-/// The element type that MLIR calls so; integers without a sign are signed.
+/// The element type with this MLIR name; integers without a sign are signed.
 fn element(name: &str) -> Option<XlaType> {
     match name {
         "i1" => return Some(XlaType::Pred),

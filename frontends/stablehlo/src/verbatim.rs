@@ -1,6 +1,6 @@
-//! Operations that stay what they are: their text, in which the values and functions that they name are numbers.
+//! Operations that stay opaque: their text, in which the values and functions that they name are replaced by numbers.
 //!
-//! `%{0}` is an operand, `%{=0}` a value defined inside, `@{0}` a function; aliases are written out and locations dropped.
+//! `%{0}` is an operand, `%{=0}` a value defined inside, `@{0}` a function. Aliases are expanded and locations dropped.
 
 use crate::aliases::Aliases;
 use crate::cursor::Cursor;
@@ -8,14 +8,14 @@ use crate::tree::{Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use std::fmt::Write;
 
-/// What an operation names, in the order of the numbers in its text.
+/// The values and functions that an operation names, in the order of the numbers in its text.
 pub(crate) struct Verbatim<'a> {
     pub(crate) text: String,
     pub(crate) operands: Vec<Use<'a>>,
     pub(crate) functions: Vec<&'a str>,
 }
 
-/// The text of an operation; `is_function` says which symbols are functions of the module.
+/// The text of an operation; `is_function` returns true for symbols that are functions of the module.
 pub(crate) fn verbatim<'a>(
     op: &Op<'a>,
     aliases: &Aliases<'a>,
@@ -96,7 +96,7 @@ impl<'a, F: Fn(&str) -> bool> Writer<'a, '_, F> {
         }
     }
 
-    /// Whether `loc(` starts here, and is no end of a word.
+    /// Returns whether `loc(` starts here, and is not the end of a word.
     fn is_location(&self, cursor: &Cursor<'_>, text: &str) -> bool {
         let before = text.get(..cursor.at).and_then(|t| t.chars().next_back());
         let inside = before.is_some_and(|c| c.is_alphanumeric() || "_.%@#!$".contains(c));

@@ -5,8 +5,8 @@ use indexmap::IndexMap;
 use optc_ir::{Attr, Func};
 use optc_layout::XlaShape;
 
-/// Writes the results that share memory with an argument into `hbir.alias` of the argument's port: their
-/// numbers. What names no parameter or no result is left out.
+/// Writes the results that share memory with an argument, by number, into `hbir.alias` of the argument's port. Entries
+/// that name no parameter or no result are ignored.
 pub(super) fn mark(func: &mut Func, hlo: &HloModule<'_>) {
     let Some(text) = hlo.attrs.get("input_output_alias") else {
         return;

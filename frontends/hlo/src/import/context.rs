@@ -1,4 +1,4 @@
-//! The context of a module's import: what the functions share while they are built.
+//! The context of a module's import: data that the functions share while they are built.
 
 use super::effect::Effects;
 use crate::codes;
@@ -7,24 +7,24 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Diagnostic, Registry};
 use std::sync::Arc;
 
-/// What all functions of a module share.
+/// The data that all functions of a module share.
 pub(super) struct ModuleCx<'a> {
     pub(super) hlo: &'a HloModule<'a>,
     pub(super) registry: &'a Registry,
-    /// Computations that became functions, with their names, in the order in which they are needed.
+    /// The names of computations that became functions, in the order in which they are needed.
     pub(super) names: IndexMap<usize, Arc<str>>,
     pub(super) taken: IndexSet<Arc<str>>,
-    /// How often each opcode stayed opaque.
+    /// The number of instructions of each opcode that stayed opaque.
     pub(super) opaque: IndexMap<&'a str, usize>,
-    /// The names of constants whose elements the text leaves out.
+    /// The names of constants whose elements the text omits.
     pub(super) elided: IndexSet<String>,
-    /// By computation and parameter: the number that it is known to be.
+    /// The known value of each parameter, by computation.
     pub(super) known: Vec<Vec<Option<f64>>>,
     pub(super) effects: Effects,
 }
 
 impl ModuleCx<'_> {
-    /// The name of the function that a computation becomes.
+    /// The name of a computation's function.
     pub(super) fn function_name(&mut self, index: usize) -> Arc<str> {
         if let Some(name) = self.names.get(&index) {
             return name.clone();
@@ -44,8 +44,8 @@ impl ModuleCx<'_> {
         name
     }
 
-    /// A name for a constant whose elements the text leaves out: that of its instruction. No two have one name, as each may
-    /// have elements of its own.
+    /// A name for a constant whose elements the text omits: that of its instruction, made unique, since each constant
+    /// may have elements of its own.
     pub(super) fn elided(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut n = 0;

@@ -1,5 +1,5 @@
-//! Dots and convolutions. A convolution that is no more than a contraction becomes one: XLA writes
-//! matrix products, batched ones too, as convolutions on some targets.
+//! Dots and convolutions. A convolution that is equivalent to a contraction becomes one: on some targets XLA writes
+//! matrix products, batched ones too, as convolutions.
 
 use super::elementwise::{fixed, retyped};
 use super::func::FuncCx;
@@ -67,7 +67,7 @@ pub(crate) fn window(text: Option<&str>) -> Option<Vec<WindowDim>> {
     (pads.len() == rank).then(|| (0..rank).map(dim).collect())?
 }
 
-/// Where batch, feature and spatial dimensions stand.
+/// The places of batch, feature and spatial dimensions.
 struct Labels {
     /// Batch (or output feature), feature, then the spatial ones.
     lhs: Vec<usize>,
@@ -100,21 +100,21 @@ fn digit(n: usize) -> char {
         .unwrap_or('?')
 }
 
-/// Dimensions of more elements than this are not looked at as batches, place by place.
+/// The greatest extent of a dimension that is checked index by index for use as a batch.
 const MOST_BATCHES: i64 = 1 << 20;
 
-/// What a spatial dimension does in a contraction.
+/// The use of a spatial dimension in a contraction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// Operand and result: the window has one element.
+    /// It is in operand and result: the window has one element.
     Left,
-    /// Window and result: the operand has one element that every window element meets once.
+    /// It is in window and result: the operand has one element, which meets every window element once.
     Right,
-    /// Operand and window: the window covers the whole operand once.
+    /// It is in operand and window: the window covers the whole operand once.
     Contracted,
-    /// All three: window element `i` meets operand element `i` alone.
+    /// It is in all three: window element `i` meets only operand element `i`.
     Batch,
-    /// None: one element everywhere.
+    /// It has one element everywhere.
     Unit,
 }
 
@@ -130,7 +130,7 @@ impl WindowDim {
         reversed: false,
     };
 
-    /// The use of a dimension of these extents, and whether the window's elements run backward.
+    /// The use of a dimension of these extents, and whether the window's elements run backwards.
     fn role(&self, operand: i64, result: i64) -> Option<(Use, bool)> {
         let plain = self.base_dilation == 1 && self.low == 0 && self.high == 0;
         if self.size == 1 && operand == 1 && result == 1 && plain {
@@ -145,7 +145,7 @@ impl WindowDim {
         let n = self.size;
         let full = self.low == n - 1 && self.high == n - 1 && self.stride == 1;
         if operand == 1 && result == n && full && self.dilation == 1 {
-            // Result i meets the element where the window's offset is n - 1 - i.
+            // Result i meets the element at offset n - 1 - i of the window.
             return Some((Use::Right, !self.reversed));
         }
         if operand != n || result != n || !(2..=MOST_BATCHES).contains(&n) || self.dilation != 1 {
@@ -157,8 +157,8 @@ impl WindowDim {
         (forward || backward).then_some((Use::Batch, forward == self.reversed))
     }
 
-    /// The one place of the window that meets an operand element where the window begins at result
-    /// `i`, if that element is `i` and no other place meets one of the operand's `n`.
+    /// The place of the window that meets operand element `i` if the window begins at result `i`. `None` if it meets
+    /// another one of the operand's `n` elements.
     fn only(&self, i: i64, n: i64) -> Option<i64> {
         let start = i.checked_mul(self.stride)?.checked_sub(self.low)?;
         let end = start.checked_add(self.size)?.checked_sub(1)?;
@@ -252,7 +252,7 @@ impl FuncCx<'_, '_> {
         self.sliding(&labels, &window, groups, [x, w], ty)
     }
 
-    /// A convolution whose every window meets each element at most once.
+    /// A convolution as a dot, if every window meets each element at most once.
     fn conv_as_dot(
         &mut self,
         labels: &Labels,
@@ -277,7 +277,7 @@ impl FuncCx<'_, '_> {
             let wt = self.tensor_of(w)?;
             w = self.reversed(w, &backward, &wt)?;
         }
-        // Dimensions that have one element and no part are dropped.
+        // Dimensions of one element without a use are dropped.
         let of = |role: Use, places: &[usize]| -> Vec<usize> {
             let list = uses.iter().enumerate().filter(|(_, u)| **u == role);
             list.map(|(d, _)| places[d + 2]).collect()
@@ -307,7 +307,7 @@ impl FuncCx<'_, '_> {
         contract[1].push(labels.rhs[1]);
         let [left, right] = contract;
         let contract = [map(left, &x_gone), map(right, &w_gone)];
-        // Result places in the order in which the contraction gives its dimensions.
+        // The places in the result, in the order of the contraction's dimensions.
         let mut order: Vec<usize> = of(Use::Batch, &labels.out);
         let mut free: Vec<(usize, usize)> = vec![(kept(labels.lhs[0], &x_gone), labels.out[0])];
         for (d, _) in uses.iter().enumerate().filter(|(_, u)| **u == Use::Left) {
@@ -329,8 +329,8 @@ impl FuncCx<'_, '_> {
         self.reordered(props, [x_new, w_new], &order, ty)
     }
 
-    /// A contraction whose result dimension `i` is dimension `order[i]` of `ty`, in that layout: the
-    /// contraction writes it and a view puts the dimensions in place.
+    /// A contraction whose result dimension `i` is dimension `order[i]` of `ty`, in the layout of `ty`. The contraction
+    /// writes the layout, and a view reorders the dimensions.
     fn reordered(
         &mut self,
         props: AttrDict,
@@ -342,7 +342,7 @@ impl FuncCx<'_, '_> {
         let shape = ty.shape()?;
         let own: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
         let rank = shape.len();
-        // From `ty` to the contraction's dimensions: units dropped, the rest in its order.
+        // From `ty` to the contraction's dimensions: units dropped, the rest in the contraction's order.
         let full: Vec<usize> = order
             .iter()
             .copied()
@@ -379,7 +379,7 @@ impl FuncCx<'_, '_> {
         self.reshaped(x, &kept)
     }
 
-    /// A convolution as `hbir.conv`, its operands seen as batch, channels, spatial.
+    /// A convolution as `hbir.conv`, with its operands viewed as batch, channels, spatial.
     fn sliding(
         &mut self,
         labels: &Labels,
@@ -427,10 +427,9 @@ impl FuncCx<'_, '_> {
         self.seen_as("hbir.conv", &[x, w], props, &labels.out, ty)
     }
 
-    /// The operand with the elements that a window sees between and around its own: those that
-    /// dilation puts between them, and the padding of a dimension where it cuts elements off or `all`
-    /// says so. What is left of the window is plain there; `places[d]` is the operand's dimension of
-    /// window dimension `d`.
+    /// The operand extended by the elements that a window sees between and around its own: those inserted by dilation,
+    /// and the padding of a dimension if it cuts elements off or `all` is true. The remaining window is then plain in
+    /// these dimensions. `places[d]` is the operand's dimension of window dimension `d`.
     pub(super) fn filled(
         &mut self,
         x: Value,
@@ -463,8 +462,8 @@ impl FuncCx<'_, '_> {
         Some((x, plain))
     }
 
-    /// An operation whose result dimension `i` is dimension `places[i]` of `ty`: it writes the layout
-    /// of `ty`, and a view puts the dimensions in place.
+    /// An operation whose result dimension `i` is dimension `places[i]` of `ty`. It writes the layout of `ty`, and a
+    /// view reorders the dimensions.
     pub(super) fn seen_as(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What instructions do besides giving their results, for those that stay opaque.
+//! Effects of instructions, for those that stay opaque.
 
 use crate::module::{HloModule, Instruction};
 use crate::opcode::Opcode;
@@ -6,9 +6,9 @@ use optc_ir::Effect;
 
 /// The effects of all instructions of a module.
 pub(super) struct Effects {
-    /// By computation and instruction; none where the opcode is not known.
+    /// By computation and instruction; `None` for an unknown opcode.
     instructions: Vec<Vec<Option<Effect>>>,
-    /// By computation: what its instructions do together.
+    /// By computation: the combined effect of its instructions.
     computations: Vec<Effect>,
 }
 
@@ -25,7 +25,7 @@ impl Effects {
                 own.push(effects.instruction(made, &own));
             }
             let all = own.iter().map(|e| e.unwrap_or(Effect::Write)).max();
-            // Tokens made inside order nothing outside.
+            // Tokens that are created inside order nothing outside.
             effects
                 .computations
                 .push(match all.unwrap_or(Effect::Pure) {
@@ -37,18 +37,18 @@ impl Effects {
         effects
     }
 
-    /// The effect of an instruction; none where its opcode is not known.
+    /// The effect of an instruction; `None` for an unknown opcode.
     pub(super) fn of(&self, computation: usize, instruction: usize) -> Option<Effect> {
         *self.instructions.get(computation)?.get(instruction)?
     }
 
-    /// What the instructions of a computation do together.
+    /// The combined effect of a computation's instructions.
     pub(super) fn of_computation(&self, computation: usize) -> Effect {
         let known = self.computations.get(computation).copied();
         known.unwrap_or(Effect::Write)
     }
 
-    /// The effect of an instruction, those before it in its computation being known.
+    /// The effect of an instruction, given those of the instructions before it in its computation.
     fn instruction(&self, made: &Instruction<'_>, before: &[Option<Effect>]) -> Option<Effect> {
         if let Some(stated) = made.attrs.get("effect") {
             return Effect::of_name(stated);
@@ -58,7 +58,7 @@ impl Effects {
         for &callee in made.called.iter().flat_map(|(_, list)| list) {
             effect = effect.max(self.of_computation(callee));
         }
-        // What ends an instruction goes only with what starts it.
+        // The instruction that ends an asynchronous one has the effect of the instruction that starts it.
         if let Some(&start) = made.operands.first()
             && (made.opcode.ends_with("-done") || made.opcode.ends_with("-update"))
         {
@@ -68,7 +68,7 @@ impl Effects {
     }
 }
 
-/// The effect that an opcode has by itself, its computations left out.
+/// The effect of an opcode by itself, without its computations.
 fn by_opcode(made: &Instruction<'_>) -> Effect {
     let parts = ["-start", "-update", "-done"];
     let base = parts.iter().find_map(|part| made.opcode.strip_suffix(part));
@@ -87,7 +87,7 @@ fn by_opcode(made: &Instruction<'_>) -> Effect {
         "custom-call" if made.attrs.get("custom_call_has_side_effect") == Some("true") => {
             Effect::Write
         }
-        // XLA may leave it out, but nobody here knows what it computes.
+        // XLA may remove it, but its computation is unknown here.
         "custom-call" => Effect::Read,
         _ => Effect::Pure,
     }

@@ -1,4 +1,4 @@
-//! Which operation stands for an instruction; element-wise ones, reductions, constants.
+//! The operation for each instruction: element-wise ones, reductions, constants.
 
 use super::func::{FuncCx, Operands};
 use super::types::dtype;
@@ -71,7 +71,7 @@ fn named(table: &[(&str, &'static str)], opcode: &str) -> Option<&'static str> {
 }
 
 impl FuncCx<'_, '_> {
-    /// The value of an instruction in operations that mean the same; nothing where there are none.
+    /// The value of an instruction as equivalent operations; `None` if there are none.
     pub(super) fn native(&mut self, made: &Instruction, operands: &Operands) -> Option<Value> {
         let ty = Self::result_type(made)?;
         let mut args = Vec::with_capacity(operands.len());
@@ -82,7 +82,7 @@ impl FuncCx<'_, '_> {
             self.tensor_of(value)?;
             args.push(value);
         }
-        // The front end of StableHLO leaves operands that say sizes.
+        // The StableHLO front end keeps operands that give sizes.
         match (made.opcode, &args[..]) {
             ("constant", []) => self.constant(made, &ty),
             ("iota", []) => self.iota(made, &ty),
@@ -136,14 +136,14 @@ impl FuncCx<'_, '_> {
         self.emit(&BitcastConvert { to }, &[x], ty.clone())
     }
 
-    /// A copy; inside a fusion it may change the element type as well.
+    /// A copy; inside a fusion it may change the element type, too.
     fn copy(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
         let own = retyped(ty, self.tensor_of(x)?.dtype);
         let value = self.relaid(x, &own)?;
         self.cast(value, ty)
     }
 
-    /// A value under the layout of `like`, where it has another: element-wise work writes any.
+    /// A value in the layout of `like`. Element-wise operations can write any layout.
     fn placed(&mut self, x: Value, like: &TensorType) -> Option<Value> {
         if self.tensor_of(x)? == *like {
             return Some(x);
@@ -151,7 +151,7 @@ impl FuncCx<'_, '_> {
         self.emit(&Identity {}, &[x], like.clone())
     }
 
-    /// An element-wise operation in the operands' element type, then in the result's.
+    /// An element-wise operation in the operands' element type, converted to the result's.
     fn computed(
         &mut self,
         name: &str,
@@ -198,7 +198,7 @@ impl FuncCx<'_, '_> {
         self.cast(shifted, ty)
     }
 
-    /// Two operands in one element type, the one with more bits.
+    /// Two operands in one element type, the wider one.
     fn common(&mut self, a: Value, b: Value) -> Option<(Value, Value)> {
         let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
         if x.dtype == y.dtype {
@@ -282,7 +282,7 @@ impl FuncCx<'_, '_> {
         self.reduced(kind, x, init, &axes, ty)
     }
 
-    /// Elements along `axes` combined with each other and with the first value.
+    /// A reduction of elements along `axes`, including the start value.
     pub(super) fn reduced(
         &mut self,
         kind: Reducer,
@@ -310,7 +310,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// What the computation of a reduction does, if it is one operation on its two parameters.
+    /// The reduction of an instruction, if its computation is one operation on its two parameters.
     pub(super) fn reducer(&self, made: &Instruction) -> Option<Reducer> {
         let &[index] = made.called("to_apply")? else {
             return None;
@@ -343,7 +343,7 @@ impl FuncCx<'_, '_> {
     }
 }
 
-/// The same extents and, where it can be, layout with another element type.
+/// The type with another element type and, if possible, the same layout.
 pub(super) fn retyped(ty: &TensorType, dtype: DType) -> TensorType {
     let own = TensorType {
         dtype,
@@ -355,7 +355,7 @@ pub(super) fn retyped(ty: &TensorType, dtype: DType) -> TensorType {
     }
 }
 
-/// What a reduction does with two numbers.
+/// The combination of two numbers in a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reducer {
     Sum,
@@ -367,8 +367,8 @@ pub(super) enum Reducer {
 }
 
 impl Reducer {
-    /// The one operation of a computation of two parameters; conversions to a wider type and back
-    /// around it are part of it.
+    /// The combination that a computation of two parameters does. Conversions to a wider type and back around it belong
+    /// to it.
     fn find(computation: &Computation) -> Option<Reducer> {
         let parameters = computation.parameters();
         let [a, b] = parameters[..] else { return None };
@@ -405,7 +405,7 @@ impl Reducer {
         }
     }
 
-    /// The kind of `hbir.reduce`; a sum of truth values is an or, a product an and.
+    /// The kind of `hbir.reduce`; a sum of truth values is an or, a product is an and.
     fn of(self, dtype: DType) -> Option<&'static str> {
         match (self, dtype.is_bool()) {
             (Reducer::Sum, false) => Some("sum"),
@@ -428,7 +428,7 @@ impl Reducer {
         }
     }
 
-    /// Whether starting from `start` is starting from nothing.
+    /// Returns whether `start` is the neutral element of the reduction.
     pub(super) fn starts_from(self, start: f64, dtype: DType) -> bool {
         let (least, greatest) = match dtype {
             _ if dtype.is_float() => (f64::NEG_INFINITY, f64::INFINITY),
@@ -447,7 +447,7 @@ impl Reducer {
         match self {
             Reducer::Sum | Reducer::Or => start == 0.0,
             Reducer::Product => start == 1.0,
-            // Every bit.
+            // All bits are set.
             Reducer::And if least < 0.0 => start == -1.0,
             Reducer::And => start == greatest,
             Reducer::Max => start <= least,

@@ -1,4 +1,4 @@
-//! One computation as a function.
+//! Converts one computation to a function.
 
 use super::context::ModuleCx;
 use super::types::{tensor, value_type};
@@ -21,20 +21,20 @@ pub(super) struct FuncCx<'m, 'a> {
     pub(super) index: usize,
     /// The function so far.
     pub(super) b: FuncBuilder<'m>,
-    /// The values of each instruction, one a leaf of its shape; a leaf that stands for nothing in
-    /// the IR (the context of an asynchronous copy) has none.
+    /// The values of each instruction, one for each leaf of its shape. A leaf without a counterpart in the IR (the
+    /// context of an asynchronous copy) has none.
     pub(super) values: Vec<Vec<Option<Value>>>,
-    /// How many instructions read each one; the root counts once more.
+    /// The users of each instruction; the root has one more.
     pub(super) users: Vec<Vec<usize>>,
-    /// Arguments that are a known number.
+    /// Arguments with a known number as their value.
     numbers: IndexMap<Value, f64>,
-    /// What the arguments are called.
+    /// The names of the arguments.
     arg_names: IndexSet<String>,
-    /// For each tuple that was taken apart the number of leaves before each of its elements.
+    /// For each tuple that was split, the number of leaves before each of its elements.
     starts: IndexMap<usize, Vec<usize>>,
 }
 
-/// The operands of an instruction, taken apart.
+/// The values of an instruction's operands, split into leaves.
 pub(super) type Operands = Vec<Vec<Option<Value>>>;
 
 impl<'m, 'a> FuncCx<'m, 'a> {
@@ -61,7 +61,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         }
     }
 
-    /// The function whose parameters and result have these shapes.
+    /// Builds the function whose parameters and result have these shapes.
     pub(super) fn build(
         mut self,
         parameters: &[usize],
@@ -175,7 +175,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         Box::new(diag.at(self.computation.span, "this computation"))
     }
 
-    /// The values of one instruction, one a leaf.
+    /// The values of one instruction, one for each leaf.
     fn instruction(
         &mut self,
         index: usize,
@@ -214,7 +214,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.opaque(index, made, &operands)
     }
 
-    /// A copy of a tuple: of each of its parts.
+    /// A copy of a tuple: a copy of each of its parts.
     fn copied(
         &mut self,
         made: &Instruction,
@@ -229,7 +229,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         Ok(values)
     }
 
-    /// One element of a tuple; each tuple's leaves are counted once, however many read it.
+    /// One element of a tuple. Each tuple's leaves are counted once, for all readers.
     fn element(&mut self, made: &Instruction) -> Vec<Option<Value>> {
         let tuple = made.operands[0];
         let XlaShape::Tuple(parts) = &*self.computation.instructions[tuple].shape else {
@@ -252,13 +252,13 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         found.unwrap_or_default().to_vec()
     }
 
-    /// Whether the operand is an instruction of this kind that only `-done` reads.
+    /// Returns whether the operand is an instruction of this kind that only `-done` reads.
     fn starts(&self, done: &Instruction, opcode: &str) -> bool {
         let start = done.operands[0];
         self.computation.instructions[start].opcode == opcode && self.is_simple_start(start)
     }
 
-    /// Whether nothing but the one instruction that ends it reads an asynchronous start.
+    /// Returns whether the instruction that ends an asynchronous start is its only reader.
     fn is_simple_start(&self, start: usize) -> bool {
         let [only] = self.users[start][..] else {
             return false;
@@ -267,7 +267,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         start != self.computation.root && done.ends_with("-done")
     }
 
-    /// A start that is nothing but its instruction, done later: the instruction itself, marked.
+    /// An asynchronous start that only starts its instruction, which is done later: it becomes the instruction itself,
+    /// with a mark.
     fn asynchronous(
         &mut self,
         index: usize,
@@ -317,7 +318,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         Ok(Some(values))
     }
 
-    /// Writes the attributes that every instruction may have to the last operation it became.
+    /// Writes the attributes that every instruction may have to the last operation that it became.
     fn mark(&mut self, before: usize, made: &Instruction) {
         let Some(&last) = self.b.func.body.get(before..).and_then(<[_]>::last) else {
             return;
@@ -338,7 +339,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.tensor_of(value)?.layout()?.ok()
     }
 
-    /// The operation, if it is well formed and gives what `ty` says.
+    /// The operation, if it is well formed and its result has type `ty`.
     pub(super) fn emit<T: Operation>(
         &mut self,
         op: &T,
@@ -348,7 +349,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.emit_named(T::NAME, operands, op.write(), ty)
     }
 
-    /// The same by name: the text gives some of its attributes, or in its own words.
+    /// Emits an operation by name, for attributes that the text gives in part, or in other words.
     pub(super) fn emit_named(
         &mut self,
         name: &str,
@@ -376,13 +377,13 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.b.one(op, operands).ok()
     }
 
-    /// The same by name, without attributes.
+    /// Emits an operation by name, without attributes, as [`FuncCx::emit_inferred`].
     pub(super) fn emit_inferred_named(&mut self, name: &str, operands: &[Value]) -> Option<Value> {
         let op = NewOp::new(name, operands, AttrDict::new());
         self.b.add_one(op).ok()
     }
 
-    /// A value as another type: the same numbers in another layout or memory space.
+    /// A value converted to another type: the same elements in another layout or memory space.
     pub(super) fn coerce(&mut self, value: Value, wanted: &Type) -> Result<Value, Box<Diagnostic>> {
         if self.b.func.ty(value) == wanted {
             return Ok(value);
@@ -394,7 +395,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         converted.ok_or_else(|| self.refuse("shapes of operands and computations do not agree"))
     }
 
-    /// The same numbers in the layout of `wanted`: a view where nothing moves.
+    /// The value in the layout of `wanted`: a view if no element moves.
     pub(super) fn relaid(&mut self, value: Value, wanted: &TensorType) -> Option<Value> {
         let from = self.tensor_of(value)?;
         if from == *wanted {
@@ -419,11 +420,11 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.emit(&LayoutConvert {}, &[value], wanted.clone())
     }
 
-    /// A view through this map into the layout that follows.
+    /// A view through this map, in the layout that follows from it.
     pub(super) fn view(&mut self, value: Value, map: &ViewMap) -> Option<Value> {
         let from = self.tensor_of(value)?;
         let layout = propagate(&from.layout()?.ok()?, map).ok()?;
-        // What needs digits is longer in tiles.
+        // A layout that needs digits is longer in tiles.
         let layout = match layout.notation() {
             Notation::Digits(_) => layout,
             _ => layout.convert(NotationKind::Xla).unwrap_or(layout),
@@ -442,8 +443,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.emit(&view_of(map), &[value], ty)
     }
 
-    /// A rearrangement into a type with a layout of its own: a view where no element moves, else a
-    /// view and a conversion, else the rearrangement by itself.
+    /// A rearrangement into a type with a layout of its own: a view if no element moves, else a view and a conversion,
+    /// else the rearrangement itself.
     pub(super) fn rearranged(
         &mut self,
         value: Value,
@@ -497,20 +498,20 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.view(value, &map)
     }
 
-    /// A transpose of a value of unknown sizes, for which no layout is looked at.
+    /// A transpose of a value of unknown sizes, whose layout is ignored.
     fn transposed(&mut self, value: Value, from: &TensorType, perm: &[usize]) -> Option<Value> {
         let dims = perm.iter().map(|&p| from.dims.get(p).cloned());
         let ty = TensorType::new(dims.collect::<Option<_>>()?, from.dtype);
         self.emit(&Transpose { perm: ints(perm) }, &[value], ty)
     }
 
-    /// Whether a size of the value is not known.
+    /// Returns whether a size of the value is unknown.
     pub(super) fn is_open(&self, value: Value) -> bool {
         let ty = self.b.func.ty(value).as_tensor();
         ty.is_some_and(|ty| ty.shape().is_none())
     }
 
-    /// As [`FuncCx::reshaped`], to extents some of which may have names.
+    /// A reshape as in [`FuncCx::reshaped`], to extents that may have names.
     pub(super) fn reshaped_to(&mut self, value: Value, dims: &[Dim]) -> Option<Value> {
         let from = self.tensor_of(value)?;
         if from.dims == dims {
@@ -526,7 +527,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         }
     }
 
-    /// A view that reshapes, or a reshape where the layout has no such view.
+    /// A view that reshapes, or a reshape if the layout has no such view.
     pub(super) fn reshaped(&mut self, value: Value, shape: &[u64]) -> Option<Value> {
         let from = self.tensor_of(value)?;
         if from.shape()? == shape {
@@ -538,7 +539,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.reshape(value, TensorType::fixed(shape, from.dtype))
     }
 
-    /// The scalar that a value is known to be, through conversions and broadcasts, and in every call.
+    /// The known scalar value of a value, through conversions and broadcasts, and for all calls.
     pub(super) fn known_scalar(&self, value: Value) -> Option<f64> {
         if let Some(&number) = self.numbers.get(&value) {
             return Some(number);
@@ -574,7 +575,7 @@ pub(super) fn view_of(map: &ViewMap) -> View {
     }
 }
 
-/// Attributes of an instruction that mean nothing to the dataflow and are kept as they are.
+/// Attributes of an instruction that do not affect the dataflow and are kept as text.
 pub(super) fn kept_attrs<'i>(
     made: &'i Instruction<'_>,
 ) -> impl Iterator<Item = (&'i str, &'i str)> {
@@ -595,14 +596,14 @@ pub(super) fn kept_attrs<'i>(
     })
 }
 
-/// The name in `{op_name="…"}` where nothing else stands there.
+/// The name in `{op_name="…"}` if it is the only entry.
 fn only_name(metadata: &str) -> Option<&str> {
     let inner = metadata.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let name = inner.strip_prefix("op_name=\"")?.strip_suffix('"')?;
     (!name.contains('"') && !name.contains('\\')).then_some(name)
 }
 
-/// Where an instruction comes from: the name in its metadata.
+/// The origin of an instruction: the name in its metadata.
 fn location(made: &Instruction) -> Loc {
     let metadata = made.attrs.get("metadata").unwrap_or("");
     let name = metadata.split_once("op_name=\"").and_then(|(_, rest)| {

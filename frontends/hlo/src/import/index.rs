@@ -1,4 +1,4 @@
-//! Reading by index: gathers along one dimension and slices that start where a value says.
+//! Reads by index: gathers along one dimension, and slices with computed starts.
 
 use super::elementwise::retyped;
 use super::func::FuncCx;
@@ -9,8 +9,8 @@ use optc_ir::{Attr, AttrDict, DType, Dim, Size, TensorType, Value};
 use optc_ops::{Add, Bound, Bounds, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min, Slice};
 
 impl FuncCx<'_, '_> {
-    /// A gather that takes slices along one dimension, whole in the others. HLO moves indices that are out of
-    /// bounds to the nearest slice; so does the clamp before the operation.
+    /// A gather of slices along one dimension that are whole in the other dimensions. HLO moves indices that are out of
+    /// bounds to the nearest slice; a clamp before the operation does the same.
     pub(super) fn gather(
         &mut self,
         made: &Instruction,
@@ -55,7 +55,7 @@ impl FuncCx<'_, '_> {
         let indices = self.reshaped_to(indices, &places)?;
         let indices = self.bounded(indices, &dims[axis], taken)?;
         let indices = self.run(indices, taken)?;
-        // The operation gives the dimensions before the axis, those of the indices, those after.
+        // The operation's result has the dimensions before the axis, those of the indices, and those after the axis.
         let batch: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
         if batch.len() != places.len() {
             return None;
@@ -83,7 +83,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// A gather whose indices name a place in several dimensions, `mapped`, and take whole the others.
+    /// A gather whose indices name a place in the dimensions `mapped`, and whose slices are whole in the others.
     fn gather_places(
         &mut self,
         made: &Instruction,
@@ -113,7 +113,7 @@ impl FuncCx<'_, '_> {
         }
         let batches: Vec<usize> = (0..given.rank()).filter(|&d| d != vector).collect();
         let indices = self.permuted(indices, &[&batches[..], &[vector]].concat())?;
-        // Indices are moved inside, each coordinate to its own dimension.
+        // Indices are clamped, each coordinate to its own dimension.
         let width = usize::from(bits.div_ceil(8)).min(8);
         let mut last = Vec::new();
         for &d in mapped {
@@ -130,7 +130,7 @@ impl FuncCx<'_, '_> {
         let places = self.emit(&Min {}, &[above, last], own)?;
         let x = self.permuted(x, &[mapped, &others].concat())?;
         let value = self.emit_inferred_named("hbir.gather_nd", &[x, places])?;
-        // Where the operand's dimensions that are not dropped lie in the result.
+        // The places in the result of the operand's dimensions that are not dropped.
         let stays = (0..shape.len()).filter(|d| !collapsed.contains(d));
         let mut order: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
         if order.len() != batches.len() {
@@ -146,7 +146,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// A value whose dimension `i` is dimension `order[i]` of the result; the others have one element.
+    /// A value whose dimension `i` is dimension `order[i]` of the result; the other dimensions have extent 1.
     fn spread(&mut self, value: Value, order: &[usize], ty: &TensorType) -> Option<Value> {
         let mut perm: Vec<usize> = (0..order.len()).collect();
         perm.sort_by_key(|&i| order[i]);
@@ -162,12 +162,12 @@ impl FuncCx<'_, '_> {
         self.rearranged(value, &map, ty)
     }
 
-    /// Starts of `taken` elements, moved so that these lie within a dimension.
+    /// Starts of slices of `taken` elements, clamped so that the slices lie within a dimension.
     fn bounded(&mut self, indices: Value, dim: &Dim, taken: u64) -> Option<Value> {
         let ty = self.tensor_of(indices)?;
         let known = self.known_scalar(indices);
         let Some(n) = dim.fixed() else {
-            // The least that a size may be is 1.
+            // The least possible size is 1.
             let fits = known == Some(0.0) && taken == 1;
             return match fits {
                 true => Some(indices),
@@ -184,7 +184,7 @@ impl FuncCx<'_, '_> {
         self.emit_named("hbir.clamp", &[indices], props, ty)
     }
 
-    /// As [`FuncCx::bounded`] in a dimension of unknown size, whose last number is that of its last element.
+    /// Clamps as [`FuncCx::bounded`] does, in a dimension of unknown size. The last index is computed from that size.
     fn bounded_by_size(
         &mut self,
         indices: Value,
@@ -210,8 +210,8 @@ impl FuncCx<'_, '_> {
         self.emit(&Max {}, &[below, zero], ty)
     }
 
-    /// A slice of given sizes: along each dimension that is not taken whole, a gather of as many
-    /// neighbours. The start is moved so that the slice lies inside.
+    /// A slice of given sizes. Each dimension that is not whole is a gather of adjacent elements. The start is clamped
+    /// so that the slice lies inside.
     pub(super) fn dynamic_slice(
         &mut self,
         made: &Instruction,
@@ -253,7 +253,7 @@ impl FuncCx<'_, '_> {
         self.cast(placed, ty)
     }
 
-    /// A copy with a box written; what the operation computes is in the first operand's element type.
+    /// A copy of the operand with a box overwritten, computed in the first operand's element type.
     pub(super) fn update_slice(&mut self, args: &[Value], ty: &TensorType) -> Option<Value> {
         let [x, update, starts @ ..] = args else {
             return None;
@@ -266,8 +266,8 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// For each start a run, `start`, `start + 1`, … as many as `size`, in a last dimension; the starts
-    /// themselves where that is 1.
+    /// A run `start`, `start + 1`, … of `size` indices for each start, in a last dimension; the starts themselves if
+    /// `size` is 1.
     fn run(&mut self, starts: Value, size: u64) -> Option<Value> {
         if size == 1 {
             return Some(starts);

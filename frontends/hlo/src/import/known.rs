@@ -1,14 +1,14 @@
-//! Which parameters of a computation are the same number wherever it is called.
+//! Finds the parameters of a computation that are the same number in every call.
 //!
-//! XLA hands the start of a reduction into its fusion as an operand; what the fusion is depends on it.
+//! XLA passes the start of a reduction to its fusion as an operand; the meaning of the fusion depends on it.
 
 use crate::module::{HloModule, Instruction};
 use optc_layout::XlaShape;
 
-/// By computation and parameter: the number that every fusion or call of it passes.
+/// The number that every fusion or call of a computation passes for a parameter, by computation and parameter.
 pub(super) fn parameters(hlo: &HloModule<'_>) -> Vec<Vec<Option<f64>>> {
     let mut known: Vec<Option<Vec<Option<f64>>>> = vec![None; hlo.computations.len()];
-    // Callees come first in the text, so that callers come first here.
+    // Callees come first in the text, so the reversed order has callers first.
     for index in (0..hlo.computations.len()).rev() {
         let computation = &hlo.computations[index];
         let own = known[index].take().unwrap_or_default();
@@ -41,7 +41,7 @@ pub(super) fn parameters(hlo: &HloModule<'_>) -> Vec<Vec<Option<f64>>> {
     known.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The number that a constant without dimensions is.
+/// The number in a constant without dimensions.
 fn scalar(constant: &Instruction) -> Option<f64> {
     let XlaShape::Array(array) = &*constant.shape else {
         return None;

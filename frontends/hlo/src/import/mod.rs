@@ -1,15 +1,15 @@
-//! From the tree to the IR.
+//! Converts the tree to the IR.
 //!
-//! - The entry is the function `@main`; a computation that a fusion, a call, a loop or an opaque
-//!   instruction names is a private function. Fusions stay functions, called with `hbir.call` and
-//!   marked `hlo.fusion`: they say what shares a pass over memory, and so they print back.
-//! - Tuples are taken apart wherever they are: a value of the IR is one array. An instruction that
-//!   takes or gives tuples says so in `operand_shapes` and `result_shape`.
-//! - Every type carries the text's layout. A transpose, reshape, bitcast or copy under which no
-//!   element moves is a `view`; any other is a view and a `layout_convert`.
-//! - An argument that shares its memory with a result (`input_output_alias`) names it in `hbir.alias`.
-//! - What is no tensor dataflow is `hbir.opaque` with its attributes as text, and with what it does
-//!   besides giving its results in `effect`.
+//! - The entry is the function `@main`. A computation that a fusion, a call, a loop or an opaque instruction names is a
+//!   private function. Fusions stay functions, called with `hbir.call` and marked `hlo.fusion`: they state which
+//!   operations share a pass over memory, and can be printed back.
+//! - Tuples are split everywhere: a value of the IR is one array. An instruction with tuples as operands or result
+//!   states this in `operand_shapes` and `result_shape`.
+//! - Every type has the text's layout. A transpose, reshape, bitcast or copy that moves no element is a `view`; any
+//!   other is a view and a `layout_convert`.
+//! - An argument that shares its memory with a result (`input_output_alias`) names the result in `hbir.alias`.
+//! - An instruction that is not tensor dataflow is an `hbir.opaque` with its attributes as text, and with its effect in
+//!   `effect`.
 
 mod alias;
 mod context;
@@ -43,7 +43,7 @@ pub struct Import {
     pub diags: Vec<Diagnostic>,
 }
 
-/// Reads HLO text and brings it into the IR.
+/// Reads HLO text and converts it to the IR.
 ///
 /// # Errors
 /// The text is refused; the diagnostics point into it.
@@ -60,11 +60,10 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     })
 }
 
-/// Brings a module of HLO text into the IR.
+/// Converts a module of HLO text to the IR.
 ///
 /// # Errors
-/// A fusion or call whose operands do not fit the computation, computations that call each other
-/// in a circle.
+/// The operands of a fusion or call do not fit the computation, or computations are recursive.
 pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
     let registry = optc_ops::registry();
     let mut cx = ModuleCx {
@@ -106,14 +105,13 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
     Ok(Import { module, diags })
 }
 
-/// The type that an array has in the IR; none where the IR lacks its element type or an extent is
-/// not known.
+/// The type of an array in the IR; `None` if the IR lacks its element type or an extent is unknown.
 #[must_use]
 pub fn tensor_type(array: &XlaArray) -> Option<TensorType> {
     types::tensor(array)
 }
 
-/// The same type in the memory space of another: a bitcast names spaces, and moves nothing.
+/// The type in the memory space of another type. A bitcast names spaces and moves nothing.
 #[must_use]
 pub fn in_space_of(ty: &TensorType, other: &TensorType) -> TensorType {
     types::in_space(ty, types::space(other))

@@ -1,4 +1,4 @@
-//! Calls of other computations, and instructions that stay what they are.
+//! Calls of other computations, and instructions that stay opaque.
 
 use super::func::{FuncCx, Operands};
 use super::types::value_type;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 type Leaves = Vec<Option<Value>>;
 
 impl<'a> FuncCx<'_, 'a> {
-    /// A fusion or a call: `hbir.call` of the function that its computation becomes.
+    /// A fusion or a call: an `hbir.call` of the computation's function.
     pub(super) fn calls(
         &mut self,
         made: &Instruction,
@@ -67,7 +67,7 @@ impl<'a> FuncCx<'_, 'a> {
         Ok(Some(leaves))
     }
 
-    /// The instruction as it is: attributes as text, computations as functions.
+    /// The instruction as an opaque operation: attributes as text, computations as functions.
     pub(super) fn opaque(
         &mut self,
         index: usize,
@@ -75,7 +75,7 @@ impl<'a> FuncCx<'_, 'a> {
         operands: &Operands,
     ) -> Result<Leaves, Box<Diagnostic>> {
         *self.cx.opaque.entry(made.opcode).or_insert(0) += 1;
-        // Names of MLIR have a dialect before a dot.
+        // A name of MLIR has its dialect before a dot.
         let domain = if made.opcode.contains('.') {
             "mlir"
         } else {

@@ -1,4 +1,4 @@
-//! Transposes, reshapes, bitcasts, slices and other parts.
+//! Transposes, reshapes, bitcasts, slices and other rearrangements.
 
 use super::elementwise::retyped;
 use super::func::{FuncCx, view_of};
@@ -44,8 +44,8 @@ impl FuncCx<'_, '_> {
         Some(retyped(ty, self.tensor_of(x)?.dtype))
     }
 
-    /// The views that a bitcast stands for: it names no logical map, so one is deduced from the two
-    /// layouts. A change of memory space says where a fusion's operand comes from, and moves nothing.
+    /// The views of a bitcast. It names no logical map, so a map is deduced from the two layouts. A change of memory
+    /// space states the origin of a fusion's operand, and moves nothing.
     pub(super) fn bitcast(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
         let mut from = self.tensor_of(x)?;
         let mut x = x;
@@ -99,12 +99,12 @@ impl FuncCx<'_, '_> {
         self.reversed(x, &axes, ty)
     }
 
-    /// The elements in backward order along `axes`.
+    /// The elements in reverse order along `axes`.
     pub(super) fn reversed(&mut self, x: Value, axes: &[usize], ty: &TensorType) -> Option<Value> {
         let dims = self.tensor_of(x)?.dims;
         let mut bounds = Vec::with_capacity(dims.len());
         for (d, dim) in dims.iter().enumerate() {
-            // The end of a dimension has no other name where its size is not known.
+            // The end of a dimension of unknown size.
             let n = match dim.fixed() {
                 Some(n) => i64::try_from(n).ok()?,
                 None => i64::MAX,
@@ -138,7 +138,7 @@ impl FuncCx<'_, '_> {
         self.cast(padded, ty)
     }
 
-    /// `low` elements before and `high` after each dimension; negative amounts cut elements off.
+    /// Pads each dimension by `low` elements before and `high` after it; negative amounts cut elements off.
     pub(super) fn padded(
         &mut self,
         x: Value,
@@ -156,8 +156,8 @@ impl FuncCx<'_, '_> {
         self.emit_named("hbir.pad", &[x], props, ty)
     }
 
-    /// `gaps[d]` elements between each two neighbours of a dimension: every element gets a
-    /// dimension of its own, which is padded and merged again, and what follows the last is cut off.
+    /// Inserts `gaps[d]` elements between adjacent elements of each dimension. Every element gets a dimension of its
+    /// own, which is padded and merged again, and the part after the last element is cut off.
     pub(super) fn spaced(&mut self, x: Value, gaps: &[i64], fill: f64) -> Option<Value> {
         let from = self.tensor_of(x)?;
         if from.rank() != gaps.len() {
@@ -216,7 +216,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// Calls of kernels whose meaning their names say and their shapes confirm.
+    /// Calls of kernels whose meaning follows from their names and is confirmed by their shapes.
     pub(super) fn custom_call(
         &mut self,
         made: &Instruction,
@@ -235,8 +235,8 @@ impl FuncCx<'_, '_> {
         }
     }
 
-    /// Parts whose buffers, one after the other, are the result: they differ from it in one dimension,
-    /// in which they add up, and leave no padding between them.
+    /// A concatenation without movement: parts whose buffers in sequence are the result. They differ from the result in
+    /// one dimension, in which they add up, and leave no padding between them.
     fn side_by_side(&mut self, parts: &[Value], ty: &TensorType) -> Option<Value> {
         let whole = ty.shape()?;
         let (mut sums, mut bytes) = (vec![0u64; whole.len()], 0u64);
@@ -262,7 +262,7 @@ impl FuncCx<'_, '_> {
     }
 }
 
-/// The maps under which one layout is a view of the other; none where no map is.
+/// The maps for which one layout is a view of the other; `None` if there are none.
 pub(crate) fn bitcast_maps(from: &Layout, to: &Layout) -> Option<Vec<ViewMap>> {
     deduce(from, to).ok()
 }

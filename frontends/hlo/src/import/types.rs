@@ -1,4 +1,4 @@
-//! Shapes of HLO text as types of the IR, and back.
+//! Converts shapes of HLO text to types of the IR, and back.
 
 use optc_ir::{DType, Dim, MiniFloat, Sign, TensorType, Type};
 use optc_layout::{Notation, XlaArray, XlaDim, XlaNotation, XlaShape, XlaType};
@@ -21,7 +21,7 @@ pub(crate) fn dtype(element: XlaType) -> Option<DType> {
         _ => match element.name().split_at(1) {
             ("s", digits) => int(digits, Sign::Signed),
             ("u", digits) => int(digits, Sign::Unsigned),
-            // Floats of 6 bits are left.
+            // Only floats of 6 bits remain.
             _ => MiniFloat::ALL
                 .into_iter()
                 .find(|m| m.name().eq_ignore_ascii_case(element.name()))
@@ -30,7 +30,7 @@ pub(crate) fn dtype(element: XlaType) -> Option<DType> {
     }
 }
 
-/// The type of an array, if the IR has its element type and all extents are known or have a name.
+/// The type of an array, if the IR has its element type and each extent is known or has a name.
 pub(crate) fn tensor(array: &XlaArray) -> Option<TensorType> {
     let dtype = dtype(array.element)?;
     let dim = |dim: &XlaDim| match dim {
@@ -51,10 +51,10 @@ pub(crate) fn tensor(array: &XlaArray) -> Option<TensorType> {
     }
 }
 
-/// The layout; the default one is not written.
+/// The layout; the default one is omitted.
 fn notation(array: &XlaArray, dtype: DType) -> Notation {
     let mut layout = array.notation_or_default();
-    // Without `E` an element of less than a byte lies in one.
+    // Without `E` an element of less than a byte takes a whole byte.
     if dtype.bits() < 8 && layout.element_bits() == 0 {
         layout = layout.with_element_bits(8);
     }
@@ -65,7 +65,7 @@ fn notation(array: &XlaArray, dtype: DType) -> Notation {
     }
 }
 
-/// The type of a shape that is no tuple: what the IR has no type for keeps its text.
+/// The type of a shape that is not a tuple; a shape without a type in the IR is kept as text.
 pub(crate) fn value_type(shape: &XlaShape) -> Type {
     let known = shape.as_array().and_then(tensor);
     match known {
@@ -82,7 +82,7 @@ pub(crate) fn space(ty: &TensorType) -> u32 {
     }
 }
 
-/// The same type in another memory space.
+/// The type in another memory space.
 pub(crate) fn in_space(ty: &TensorType, space: u32) -> TensorType {
     let layout = match &ty.notation {
         Notation::Xla(layout) => layout.in_space(space),

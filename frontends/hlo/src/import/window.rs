@@ -44,7 +44,7 @@ impl FuncCx<'_, '_> {
             }
             self.b.func.body.truncate(before);
         }
-        // What lies outside the operand counts for nothing: it may be the value that changes nothing.
+        // Elements outside the operand must not count: the start value must be the neutral element.
         let start = self.known_scalar(init)?;
         let dtype = self.tensor_of(x)?.dtype;
         if !kind.starts_from(start, dtype) {
@@ -62,7 +62,7 @@ impl FuncCx<'_, '_> {
         None
     }
 
-    /// Windows side by side: the dimension is split into blocks and each is reduced.
+    /// Non-overlapping windows: the dimension is split into blocks, and each block is reduced.
     fn blocks(
         &mut self,
         kind: Reducer,
@@ -90,7 +90,7 @@ impl FuncCx<'_, '_> {
         self.reduced(kind, x, init, &axes, ty)
     }
 
-    /// Every window covers its whole dimension: one reduction, repeated.
+    /// Windows that each cover their whole dimension: one reduction, broadcast.
     fn whole(
         &mut self,
         kind: Reducer,
@@ -109,7 +109,7 @@ impl FuncCx<'_, '_> {
             if dim.size == 1 && plain(dim) && dim.stride == 1 {
                 continue;
             }
-            // The first window must reach the last element and the last one the first.
+            // The first window must reach the last element, and the last window the first.
             let last = i64::try_from(out[d])
                 .ok()?
                 .checked_sub(1)?
@@ -140,7 +140,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// Each window ends, or begins, at its own place and takes all that is before, or after.
+    /// Running reductions: each window ends, or begins, at its own index and covers all elements before, or after, it.
     fn running(
         &mut self,
         kind: Reducer,
@@ -169,7 +169,7 @@ impl FuncCx<'_, '_> {
         self.accumulated(kind, x, init, (axis, reverse), ty)
     }
 
-    /// As [`FuncCx::running`], where the window is as long as a dimension of unknown size.
+    /// Running reductions as in [`FuncCx::running`], with a window as long as a dimension of unknown size.
     fn running_by_size(
         &mut self,
         kind: Reducer,
@@ -218,7 +218,7 @@ impl FuncCx<'_, '_> {
         self.accumulated(kind, x, init, found?, ty)
     }
 
-    /// All elements so far along a dimension, or, in reverse, from there on.
+    /// The reduction of all elements up to each index along a dimension, or in reverse from each index on.
     fn accumulated(
         &mut self,
         kind: Reducer,
@@ -245,8 +245,8 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// Sums of integers over windows, dimension by dimension: the running sum where a window ends less the
-    /// one where it starts, exact as integers wrap.
+    /// Sums of integers over windows, dimension by dimension: the running sum at the end of a window less the one at
+    /// its start. This is exact, as integers wrap.
     fn differences(
         &mut self,
         kind: Reducer,
@@ -261,7 +261,7 @@ impl FuncCx<'_, '_> {
             return None;
         }
         self.by_dimension(window, x, ty, |cx, x, run| {
-            // A 0 in front: the sum of no element has a place.
+            // A 0 in front represents the empty sum.
             let mut more = cx.tensor_of(x)?.without_layout();
             more.dims[run.axis] = Dim::Fixed(more.shape()?[run.axis].checked_add(1)?);
             let (mut low, high) = (vec![0; more.rank()], vec![0; more.rank()]);
@@ -276,7 +276,7 @@ impl FuncCx<'_, '_> {
         })
     }
 
-    /// Windows of few elements: for each element of a window all that lie there, combined one by one.
+    /// Windows of few elements: the elements at each offset of the window are combined one by one.
     fn shifted(
         &mut self,
         kind: Reducer,
@@ -299,7 +299,7 @@ impl FuncCx<'_, '_> {
         })
     }
 
-    /// Windows without padding and holes, one dimension after the other.
+    /// Processes windows without padding and holes, one dimension after the other.
     fn by_dimension(
         &mut self,
         window: &[WindowDim],
@@ -348,7 +348,7 @@ impl FuncCx<'_, '_> {
         self.emit(&slice, &[x], ty)
     }
 
-    /// The greatest or least element or the sum of windows over up to three dimensions.
+    /// The greatest or least element, or the sum, of windows over up to three dimensions.
     fn pool(
         &mut self,
         kind: Reducer,
@@ -400,7 +400,7 @@ impl FuncCx<'_, '_> {
                 self.seen_as("hbir.max_pool", &[x], props, &places, ty)
             }
             Reducer::Min => {
-                // What turns the order round, of every integer too.
+                // The operation that reverses the order, also of every integer.
                 let turn = if float { "hbir.neg" } else { "hbir.not" };
                 let x = self.emit_named(turn, &[x], none(), from)?;
                 let x = self.permuted(x, &places)?;
@@ -410,7 +410,7 @@ impl FuncCx<'_, '_> {
             _ => {
                 let sizes = list(|d| d.size);
                 let count = sizes.iter().try_fold(1i64, |n, &m| n.checked_mul(m))?;
-                // Larger counts have no exact form in a single.
+                // Larger counts are not exact in single precision.
                 let count = u16::try_from(count).ok()?;
                 props.set("count_include_pad", Attr::Bool(true));
                 let x = self.permuted(x, &places)?;
@@ -421,7 +421,7 @@ impl FuncCx<'_, '_> {
         }
     }
 
-    /// The same with dimensions of one element in front, which pooling wants.
+    /// A pooling with dimensions of one element added in front, as the operation requires.
     fn pool_with_units(
         &mut self,
         units: usize,
@@ -464,10 +464,10 @@ struct Run {
     count: i64,
 }
 
-/// Windows of more elements along a dimension are not combined element by element.
+/// The greatest extent of windows that are combined element by element.
 const MOST_SHIFTS: i64 = 32;
 
-/// No padding and no holes between the operand's elements or the window's.
+/// Returns whether the dimension has no padding and no holes between the operand's or the window's elements.
 fn plain(dim: &WindowDim) -> bool {
     dim.low == 0 && dim.high == 0 && dim.base_dilation == 1 && dim.dilation == 1
 }
