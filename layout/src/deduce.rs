@@ -24,7 +24,6 @@ use crate::propagation::merge_neighbours;
 /// # Errors
 /// The buffers differ in size, element width or memory space, the tensors differ in the number of elements, or some
 /// position holds elements that do not correspond.
-/// elements, or some position holds no corresponding elements.
 pub fn deduce(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotView> {
     search(input, output).map_err(NotView::from)
 }

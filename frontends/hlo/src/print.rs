@@ -2,7 +2,6 @@
 //!
 //! Names are made unique over the whole module. Attributes are in XLA's order, without those that have their default.
 //! Comments are dropped. Printing the printed text again gives the same text.
-//! that say what holds anyway; comments are gone. Printing what was printed gives the same text.
 
 use crate::module::{Computation, HloModule, Instruction};
 use crate::opcode::{COMMON, Opcode};
