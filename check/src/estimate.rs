@@ -1,5 +1,8 @@
 //! Models the time of a program by a roofline from a target's rates and bandwidth. Nothing is measured.
 //!
+//! For example, `relu(x + bias)` is one item: the sum is not stored, and its bytes are those of `x`, `bias` and the
+//! result.
+//!
 //! See `docs/stats.md` for the model in words.
 
 use crate::amount::bytes_of;

@@ -3,6 +3,10 @@
 //!
 //! Nothing here is shared with the search: `passes` depends on this crate, and this crate depends on no pass.
 //!
+//! For example, let a fold turn a transpose into a view. [`validate()`] proves that both programs return the same elements,
+//! [`check_target`] checks that the row of each operation takes the layouts behind the view, and [`Stats`] counts no
+//! movement for it.
+//!
 //! # Files
 //! - `validate.rs` proves by the witness of a fold that both programs compute the same. `certificate.rs` and
 //!   `witness.rs` define the file that a fold leaves.

@@ -5,6 +5,9 @@
 //! value. A value whose storage was written since then is lost, and reading it is refused. Storages in the arena occupy
 //! their bytes from the first write to the last read. A value inside another one has the storage of that one, which
 //! exists from the first write into it on.
+//!
+//! For example, `%1 = relu(%0)` written over `%0` is the second write to the storage of `%0`, whose elements came from
+//! the first write. A later read of `%0` is therefore refused.
 
 use crate::alive::{Alive, Buffer, Memory};
 use crate::amount::bytes_of;

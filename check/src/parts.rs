@@ -5,6 +5,10 @@
 //! follows from the place of its whole ([`Spread`]). Its readers and writers therefore step by strides instead of
 //! walking a compact buffer. [`Site`] finds these readers and writers; [`takes`] says whether the row of a target lets
 //! them do so.
+//!
+//! For example, let `concat(%0, %y, %1)` of 4x3, 4x2 and 4x3 along dimension 1 have `in_place = [0, 2]`. Then `%0` and
+//! `%1` lie in the 4x8 result: their rows are 8 elements apart, and the operations that compute them must be able to
+//! write such rows. `%y` is copied.
 
 use crate::codes;
 use crate::pieces::{Pieces, Whole, takes_pieces};

@@ -3,9 +3,13 @@
 //!
 //! Along that dimension the positions of elements are arbitrary. In the other dimensions all pieces have the same
 //! digits with the same strides. Pieces that are joined again along another dimension are arbitrary along both, and so
-//! are the dimensions that a view makes of these. The position of an element is then the sum of two terms: one for all
-//! its indices along such dimensions together, and one for each digit of the other dimensions. A part of a value in
+//! are the dimensions that a view makes of these. The position of an element is then a sum: one term for all its
+//! indices along such dimensions together, and one term for each digit of the other dimensions. A part of a value in
 //! pieces is in pieces, too. Sizes and strides decide; no element is enumerated.
+//!
+//! For example, the join of two values of shape 2x3x5 along dimension 1 has shape 2x6x5. `dims` is {1}: an index below
+//! 3 is in the buffer of the first value, others are in that of the second. `beside` has dimensions 0 and 2, with the
+//! strides that both values have.
 
 use crate::reader::Reader;
 use crate::site::Site;

@@ -1,4 +1,7 @@
 //! Statistics of a program: the bytes that it still moves, in exclusive classes.
+//!
+//! For example, a transpose of an `f32` tensor of 100 elements that moves them counts 800 bytes of movement: 400 read
+//! and 400 written.
 
 use crate::amount::{Amount, bytes_of};
 pub use crate::known::known_values;

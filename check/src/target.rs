@@ -1,4 +1,7 @@
 //! Checks by a target's rows that the target accepts the layouts of every operation.
+//!
+//! For example, a row with `share = "all"` for element-wise operations refuses an `add` of a row-major and a
+//! column-major matrix, since its ports do not have one common order.
 
 use crate::amount::Amount;
 use crate::codes;

@@ -13,6 +13,10 @@
 //! 5. The function returns the same values, and every live value is where the witness says, in the layout that it
 //!    states.
 //!
+//! For example, let the original be `%0 = transpose(%x)`, `%1 = relu(%0)`, and the folded program the same with a
+//! `view` in place of the transpose. The witness pairs the two `relu`. Their operands are the same element map of
+//! argument 0, so both results count as one value, and the function returns it in both programs.
+//!
 //! [`verify`](optc_ir::verify::verify) must have accepted both programs: it ensures that views are legal and shapes
 //! agree. [`check_target`] decides whether the target accepts the layouts. The search shares none of this: no
 //! candidates, no rules, no costs.

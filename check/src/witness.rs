@@ -1,4 +1,13 @@
 //! A pass's statement about a fold: the place of each live value of the original in the folded program.
+//!
+//! For example, these lines state that operation 3 became operation 5, and that the result of operation 4 is that of
+//! operation 7, a view of the result of operation 5:
+//!
+//! ```text
+//! op 3 = 5
+//! 3.0 = 5.0 : {order = [1, 0]} of 5.0
+//! 4.0 = 7.0 : row-major of 5.0 by [4, 8] perm [1, 0] to [8, 4]
+//! ```
 
 use crate::codes;
 use crate::stats::leaves_space;
@@ -15,7 +24,7 @@ use std::fmt::Write as _;
 pub enum Place {
     /// An argument of the function, counted from 0.
     Arg(usize),
-    /// The result with the second number of the operation at the first position in the body.
+    /// A result of an operation: the position of the operation in the body, and the number of the result.
     Result(usize, usize),
 }
 

@@ -9,6 +9,10 @@
 //! `tiled` runs a plan program by program on parts of values, with poison around them. It takes only the form of a
 //! schedule for granted, so a wrong schedule gives wrong numbers.
 //!
+//! For example, a `hbir.view` states that the column-major buffer of a 4x8 matrix is the row-major buffer of its
+//! transpose. [`run_naive`] forwards the buffer without a check. If the statement is wrong, the next operation reads
+//! wrong elements or poison.
+//!
 //! # Files
 //! - `equivalent.rs` compares two programs: `sizes.rs` finds sizes that they run with, `random.rs` makes inputs,
 //!   `same.rs` finds the functions that compute the same, `uninterpreted.rs` defines the functions that stand for

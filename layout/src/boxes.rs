@@ -1,5 +1,8 @@
 //! Decides whether two position functions agree, on boxes of indices on which both are affine.
 //!
+//! For example, `floor(i / 4)` for `i` in 0..10 is not affine. The range is cut into `i = 4 a + b` with `a` in 0..2 and
+//! `b` in 0..4, on which the floor is `a`, and `i` in 8..10, on which it is 2.
+//!
 //! A position is an affine expression of the indices and of floors of such expressions. On a box, a floor is affine
 //! itself in two cases: if its argument stays inside one block, or if the argument is a multiple of the divisor plus a
 //! rest that stays inside one block. Other boxes are cut. A range that is longer than the floor's period becomes a

@@ -3,6 +3,9 @@
 //! A chain `[(t1, s1), (t2, s2), .., (1, sk)]` with `t1 > t2 > .. > 1` maps `k` to `s1*(k/t1) + s2*((k%t1)/t2) +
 //! s3*(((k%t1)%t2)/t3) + ..`. A cut need not divide the one before it; padding inside padding has this form.
 //!
+//! For example, the column-major order of a 4x8 tensor is the chain `[(8, 1), (1, 4)]`: the element with row-major
+//! number 19 = 2 * 8 + 3 is at position 2 * 1 + 3 * 4 = 14.
+//!
 //! Normal form: every cut is smaller than its remaining domain, and no two adjacent cuts are one linear run. In normal
 //! form a function is linear exactly if its chain has at most one cut. On a domain of at most one value the chain is
 //! empty.

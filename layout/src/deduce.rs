@@ -1,5 +1,8 @@
 //! Given two layouts and no logical map, finds a map for which one is a view of the other.
 //!
+//! For example, for `f32[2,3]{1,0}` and `f32[3,2]{0,1}` the map is the transpose by `[1, 0]`: both buffers have element
+//! (i, j) of the first tensor at position 3 i + j.
+//!
 //! The elements of both tensors are cut into factors by their positions. A factor is a part of the row-major number
 //! with its own positions, and the factor with the smallest step must be the same on both sides. Factors of different
 //! sizes are cut at each other. Runs without a common cut, like 3·4 and 4·3, become one reshape of the run. The places

@@ -2,6 +2,9 @@
 //!
 //! XLA defines tiling in these terms, tile by tile. Here every layout with distinct offsets and without negative
 //! strides is written so. The last reshape is the buffer.
+//!
+//! For example, `{1,0:T(2,2)}` of a 3x5 tensor is a pad to 4x6, a reshape to 2x2x3x2, a transpose by `[0, 2, 1, 3]` to
+//! 2x3x2x2, and a reshape to 24 positions.
 
 use crate::chain::steps;
 use crate::function::independent_groups;

@@ -3,6 +3,10 @@
 //! A layout places elements in a compact buffer of its own. A part of a live value has no buffer: position `p` of its
 //! compact buffer is a position in the whole's buffer that is linear in the digits of `p`. [`Spread`] holds these
 //! digits, and gives the final strides of a layout's dimensions.
+//!
+//! For example, let a part be the first 5 columns of a row-major tensor of 6x10. Position `p` of the part's compact
+//! buffer is position `p / 5 * 10 + p % 5` of the whole's: two runs, one of 5 positions with stride 1 and one of 6 with
+//! stride 10.
 
 use crate::layout::Layout;
 use crate::modes::Mode;

@@ -1,4 +1,7 @@
 //! Rows: the layouts that the ports of an operation take, as alternatives that a target file lists.
+//!
+//! For example, `take = [{ share = "all" }]` is a row of element-wise operations: all ports must have their digits in
+//! one order. With `{ order = "logical" }` every port must be row-major.
 
 use crate::price::{Price, PricedPort};
 use crate::roles::{PortRole, When, either, list};

@@ -2,6 +2,8 @@
 //!
 //! The text is that of MLIR's affine expressions: `g0 * 32 + (g1 floordiv 4) * 8`, `g0 mod 4`. Factors and divisors are
 //! numbers, and a divisor is at least 1. `floordiv` rounds down and `mod` is never negative.
+//!
+//! For example, `(g0 * 32 + 5) floordiv 8` is read as `g0 * 4`.
 
 use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;

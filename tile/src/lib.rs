@@ -4,6 +4,9 @@
 //! own for each result ([`Tile`]): for each dimension the start, an expression over the indices of the grid ([`Expr`]),
 //! and the extent. The plan is kept in attributes, see [`plan`]. [`block`] has the same notions in Pallas's vocabulary.
 //!
+//! For example, a matrix of 64x128 that is computed in tiles of 16 rows belongs to a group with the grid `[4]`, and its
+//! tile is `[16 @ g0 * 16, 128]`: 16 rows from row `g0 * 16` on, and all 128 columns.
+//!
 //! `resolve.rs` derives a [`Schedule`] from the plan: units in order, and for each part of each operation its operands,
 //! their sources, its completion axes and its accumulation. The code that runs, writes or draws a plan reads the
 //! schedule. The verifier refuses a plan that does not resolve. Tiles are carried by the declarations of operations,

@@ -1,5 +1,8 @@
 //! Carries tiles through an operation: from the tile of a result to the loops that compute it and to the part of each
 //! operand that these loops read, and back from the tile of an operand to the results that can be computed from it.
+//!
+//! For example, in the product of `x` (M x K) and `w` (K x N) the tile `[16 @ g0 * 16, N]` of the result needs 16 steps
+//! of the loop over rows and all steps of the other two. It reads the tile `[16 @ g0 * 16, K]` of `x` and all of `w`.
 
 use crate::expr::Expr;
 use crate::span::{Span, Tile};

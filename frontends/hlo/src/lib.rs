@@ -2,6 +2,9 @@
 //!
 //! [`parse`] reads the text of a whole module, as XLA prints it for any backend, optimized or not. [`print()`] writes
 //! it in XLA's canonical form, and [`import`] converts it to the IR with the text's layouts. This crate reads no files.
+//!
+//! For example, `%t = f32[3,2]{0,1} transpose(f32[2,3]{1,0} %x), dimensions={1,0}` moves no element and becomes an
+//! `hbir.view`.
 
 mod agree;
 mod codes;

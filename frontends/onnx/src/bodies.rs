@@ -2,6 +2,9 @@
 //!
 //! A graph becomes a function of its operator's inputs and of the outer values that it uses. A value that a loop
 //! carries has the type of its first value; a size that a round changes becomes open.
+//!
+//! For example, a loop appends an element to a carried vector that is empty at first. The graph is tried with
+//! `tensor<0xf32>` and returns `tensor<1xf32>`, so the carried value has the type `tensor<?xf32>`.
 
 use crate::builder::{MAX_SIZES, Stop};
 use crate::codes;

@@ -1,5 +1,8 @@
 //! Emits operations. Result types come from shape rules. Constants, and values computed only from constants, are
 //! emitted only if something uses them.
+//!
+//! For example, in `Reshape(x, Concat(Gather(Shape(x), 0), [768]))` the shape operand is computed at import, as the
+//! sizes `B, 768`. Only the reshape is emitted.
 
 use crate::entries::{self, Entry};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage, usize_shape};

@@ -1,4 +1,7 @@
 //! Shape arithmetic over sizes, some of which are unknown.
+//!
+//! For example, `Shape` of a tensor `[B, 12, 64]` has the entries `B`, 12 and 64; `Mul` of the first two is the size
+//! `12*B`.
 
 use optc_ir::{Attr, Dim, Size, Tensor};
 

@@ -5,6 +5,9 @@
 //! bytes of the model or of its external data, which may be absent. Values that depend only on constants and shapes are
 //! written only if something uses them. This crate reads no files.
 //!
+//! For example, `Relu` becomes `hbir.relu`, `Gemm` becomes a product and a sum, and a `Shape` whose sizes only a `Reshape`
+//! uses becomes the `shape` attribute of an `hbir.reshape`.
+//!
 //! # Files
 //! `functions.rs` inlines functions, `graph.rs` walks the nodes, `rules` has one file per family of operators, and
 //! `catalogue.rs` has the list of all operators. Graphs of `If`, `Loop` and `Scan` become functions, with the types

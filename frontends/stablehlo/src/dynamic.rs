@@ -1,6 +1,9 @@
 //! Operations with numbers as operands. If these numbers are sizes, they become the ordinary operations with the sizes
 //! in their attributes.
 //!
+//! For example, `dynamic_broadcast_in_dim %x, %sizes` is an ordinary broadcast if the integers in `%sizes` are known
+//! polynomials of sizes.
+//!
 //! The operands with the sizes stay operands of the instruction. An instruction without an operation in the IR is
 //! written again with them.
 

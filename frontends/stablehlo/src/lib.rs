@@ -5,6 +5,8 @@
 //! reads as operands. An operation without an equivalent instruction, or with regions that are not understood, becomes
 //! an opaque operation with its own text.
 //!
+//! For example, `stablehlo.add` becomes HLO's `add`, and that becomes `hbir.add`.
+//!
 //! This crate reads no files.
 //!
 //! # Files

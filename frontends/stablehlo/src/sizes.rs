@@ -4,6 +4,9 @@
 //! calls of functions that do the same, and passes them to the operations that need them. An integer is tracked as a
 //! polynomial of named sizes. A `?` with a known polynomial gets it as its name, and any other `?` gets a new name. A
 //! `shape_assertion` is assumed to hold, since the program stops there if it does not.
+//!
+//! For example, let `%0 = get_dimension_size %x, dim = 0` of a `tensor<?x4xf32>` whose first size is named `n0`, and
+//! `%1 = multiply %0, 2`. A result of type `tensor<?xf32>` that is given `%1` as its size then has the size `2*n0`.
 
 use crate::attrs::{field_ints, int};
 use crate::dense::{Elements, elements};

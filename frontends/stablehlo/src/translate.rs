@@ -1,5 +1,7 @@
 //! Converts the tree of the text to the tree of HLO: functions and regions become computations, operations
 //! instructions.
+//!
+//! For example, `%1 = stablehlo.add %0, %0` becomes the instruction `add` of HLO on the instruction of `%0`.
 
 use crate::aliases::Aliases;
 use crate::attrs::{braces, ints, last_word};

@@ -3,6 +3,9 @@
 //! Every notation is worked off literally, element by element: pad each dimension, cut it into a pair (outer, inner),
 //! move the pieces into their physical order, and number the result row-major. Nothing here is shared with the layout
 //! algebra, so that an error there is not repeated here.
+//!
+//! For example, XLA's `{1,0:T(2,2)}` for a tensor of 3x5 pads it to 4x6, cuts it into (2, 2, 3, 2) and orders the
+//! pieces as (2, 3, 2, 2). Element (2, 3) has the pieces (1, 1, 0, 1), and so position 17.
 
 use super::error::IndexError;
 use super::text::{Item, pairs};

@@ -1,6 +1,9 @@
 //! An online softmax, whose axis is cut. With the greatest element and the sum of the elements read so far, each step
 //! gives numbers that are right up to a factor. The operation that sums these numbers up rescales its sum when the
 //! greatest element changes, and divides by the sum of exponentials at the last step.
+//!
+//! For example, let a row be `1 2 | 4` in two steps. After the first step the greatest element is 2 and the sum is
+//! `e^-1 + 1`. After the second step the greatest is 4, the factor is `e^-2`, and the sum is `(e^-1 + 1) e^-2 + 1`.
 
 use super::error::TileFault;
 use super::fragment::{Fragment, Region, extents, for_each, intersection, offset, whole};

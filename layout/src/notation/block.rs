@@ -1,4 +1,8 @@
 //! The block notation: `block = "2W2H", order = [1, 0]`, a grid of blocks around their inside.
+//!
+//! For example, in this layout of a tensor of 4x8 (H is dimension 0, W is dimension 1) a block has 2x2 elements, H
+//! counting fastest, and the 4x2 blocks are ordered with H counting fastest, too. Element (1, 2) is in block (W 1, H
+//! 0), number 2, at (0, 1) inside it, and so at position 2 * 4 + 1 = 9.
 
 use crate::build::{Builder, Steps};
 use crate::error::LayoutError;

@@ -1,5 +1,7 @@
 //! The digits notation: `32:d0 4:d0/32`, which can write any layout that is a chain. `*:d0` and `*:d0/16` have one
 //! position per value, whatever the size of the dimension.
+//!
+//! For example, `32:d0 4:d0/32` for a tensor of 128 elements places element `i` at position `(i % 32) * 4 + i / 32`.
 
 use crate::build::element_count;
 use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};

@@ -1,4 +1,7 @@
 //! XLA's layout text, `1,0:T(8,128)(2,1)S(1)`, as the OpenXLA sources define it.
+//!
+//! For example, `1,0:T(2,2)` for a tensor of 3x5 pads it to 4x6 and lays it out as 2x3 tiles of 2x2. Element (2, 3) is
+//! in tile (1, 1), at (0, 1) inside it, and so at position (1 * 3 + 1) * 4 + 1 = 17.
 
 use std::fmt;
 

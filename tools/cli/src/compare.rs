@@ -4,6 +4,9 @@
 //! the programs are one row. An operation without origin is matched by the name of its first result, if the same
 //! operation in the other program defines a value of the same shape under that name. An operation without a partner is
 //! a row by itself, so that the rows add up.
+//!
+//! For example, let one program have an `add` from `layer0` and a `relu` from `layer1`, and the other one operation
+//! from both. All three are one row.
 
 use crate::args::StatsArgs;
 use crate::codes;

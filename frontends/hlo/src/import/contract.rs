@@ -1,5 +1,8 @@
 //! Dots and convolutions. A convolution that is equivalent to a contraction becomes one: on some targets XLA writes
 //! matrix products, batched ones too, as convolutions.
+//!
+//! For example, a convolution `bf01_oi01->bf01` of `f32[8,64,1,1]` and `f32[32,64,1,1]` is the contraction of 8x64 and
+//! 32x64 over 64.
 
 use super::elementwise::{fixed, retyped};
 use super::func::FuncCx;
