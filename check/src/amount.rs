@@ -27,7 +27,7 @@ impl From<Size> for Amount {
     }
 }
 
-/// The polynomial, or `at` if there is none, the number at the sizes at which costs are compared.
+/// The polynomial; if there is none, the number `at`, which holds at the sizes at which costs are compared.
 pub fn amount(polynomial: Option<Size>, at: u64) -> Amount {
     polynomial.map_or(Amount::At(at), Amount::Exact)
 }

@@ -21,7 +21,7 @@ pub const FUSING: &[&str] = &["matmul", "conv"];
 struct Readers {
     /// The number of operands that read it.
     reads: u64,
-    /// An operation that is no conversion reads it.
+    /// An operation other than a conversion reads it.
     computes: bool,
     /// An operation that does not stream reads it, or a conversion, or the caller.
     stored: bool,

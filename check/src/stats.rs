@@ -34,7 +34,7 @@ pub struct Stats {
     pub view: u64,
     /// `hbir.layout_convert`.
     pub layout_convert: u64,
-    /// Operations that only rearrange and are no view.
+    /// Operations that only rearrange and are not views.
     pub movement_ops: u64,
     /// Bytes that these operations read plus write, padding included, plus [`priced_bytes`](Stats::priced_bytes).
     pub movement_bytes: u64,
@@ -312,7 +312,7 @@ impl Counter<'_> {
 pub enum CostClass {
     /// It computes, or is free.
     Free,
-    /// It only rearranges and is no view.
+    /// It only rearranges and is not a view.
     Movement,
     /// It copies a part, or into a part.
     Copy,
@@ -454,7 +454,7 @@ fn where_it_moves(func: &Func, op: Op, registry: &Registry, amount: Amount) -> A
     }
 }
 
-/// The most names whose being 1 is told apart. An operation with more names counts as always moving.
+/// The most names for which the size 1 is treated separately. An operation with more names counts as always moving.
 const MAX_NAMES: usize = 4;
 
 /// The factor of [`where_it_moves`]: 1 if an operation moves something and 0 if not, as a polynomial in `min(1,n-1)` of

@@ -31,7 +31,7 @@ pub(crate) trait Memory {
     /// The representation of a value.
     type Held: Clone;
 
-    /// Puts a logical tensor into memory as its type says.
+    /// Stores a logical tensor in the layout of its type.
     fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
 
     /// Reads a value as a logical tensor.

@@ -29,7 +29,7 @@ impl Budget {
         }
     }
 
-    /// Refuses a value for which there is no room.
+    /// The bytes of a value; refuses one that exceeds the remaining bytes.
     pub(crate) fn room(&self, dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
         let bytes = held_bytes(dtype, shape)?;
         match bytes <= self.bytes.get() {

@@ -157,7 +157,8 @@ pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
     found
 }
 
-/// Attributes that do not affect the computation: a place, and a text whose words are no size names.
+/// Two special attributes: a place, which does not affect the computation, and a text, in which names of sizes are not
+/// replaced.
 const PLACE: &str = "hlo.metadata";
 const TEXT: &str = "hlo.text";
 
@@ -218,7 +219,7 @@ fn seed_of(
     })
 }
 
-/// The text with each size name replaced by its number.
+/// The text with each name of a size replaced by that size.
 fn numbered(text: &str, sizes: &Bindings) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

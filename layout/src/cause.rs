@@ -20,7 +20,7 @@ pub enum Side {
 /// The property that keeps a chain from being a view, found after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The map cuts a dimension where the layout has no boundary.
+    /// The map cuts a dimension at an index that is not a boundary of the layout.
     Cut {
         /// The tensor that has the dimension.
         of: Side,

@@ -441,7 +441,7 @@ pub fn gcd(mut a: u64, mut b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A small generator, so that the hammer needs no crate.
+    /// A small random number generator, so that the test needs no crate.
     struct Rng(u64);
 
     impl Rng {

@@ -38,7 +38,7 @@ impl Function {
         }
     }
 
-    /// The steps of a layout that is no chain.
+    /// The function of a layout that is not a chain, by its steps.
     pub(crate) fn program(program: Program) -> Self {
         Self {
             program: Some(Arc::new(program)),

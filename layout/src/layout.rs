@@ -44,8 +44,8 @@ impl Layout {
     /// notation without one stores whole bytes.
     ///
     /// # Errors
-    /// A notation of another rank, digits that are no bijection, strides that leave their buffer,
-    /// sizes of 2^63 and more, padding to 2^63 - 1 bytes and more.
+    /// A notation of another rank, digits that are not a bijection, strides that leave their buffer, sizes of 2^63 and
+    /// more, padding to 2^63 - 1 bytes and more.
     pub fn new(notation: Notation, shape: &[u64], elem_bits: u32) -> Result<Layout, LayoutError> {
         let placement = notation.place(shape, elem_bits)?;
         Ok(Self::from_parts(placement, notation))

@@ -97,7 +97,7 @@ struct RowFile {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// `order = […]` alone where possible; row-major is written as no encoding.
+    /// Only `order = […]` if possible; row-major is written without an encoding.
     Order,
     /// `block = "128C", order = […]` if the last dimension allows it.
     Block,

@@ -78,7 +78,7 @@ pub enum BlockIndex {
 /// The slice of one dimension that one program sees, in positions of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Slice {
-    /// The first element; negative where the block starts before the array.
+    /// The first element; negative if the block starts before the array.
     pub start: i64,
     /// One past the last element; beyond the array in a partial last block.
     pub stop: i64,
@@ -248,7 +248,7 @@ pub enum BlockError {
         /// The sizes that it takes, in words.
         wanted: String,
     },
-    /// An array without dimensions where a backend wants one.
+    /// An array without dimensions, although the backend wants at least one.
     #[error("the block has no dimension, and {backend} wants at least one")]
     Scalar {
         /// The backend.

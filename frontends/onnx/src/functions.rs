@@ -284,7 +284,7 @@ fn effects(functions: &[FunctionProto]) -> IndexMap<Key<'_>, Effect> {
         .iter()
         .map(|f| (key_of(f), Effect::Pure))
         .collect();
-    // An effect only grows, and the longest chain of calls has as many functions as there are.
+    // An effect only grows, and a chain of calls is at most as long as the number of functions.
     for _ in functions {
         let mut changed = false;
         for function in functions {

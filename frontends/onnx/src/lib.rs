@@ -1,6 +1,6 @@
 //! The ONNX front end: converts the bytes of a model to a module and remarks.
 //!
-//! The import states what the file states: each node becomes the corresponding operation, or a few operations, or an
+//! The import is literal: each node becomes the corresponding operation, or a few operations, or an
 //! `hbir.opaque` that keeps its attributes. Small constants are written into the program; larger ones refer to the
 //! bytes of the model or of its external data, which may be absent. Values that depend only on constants and shapes are
 //! written only if something uses them. This crate reads no files.

@@ -27,7 +27,7 @@ pub(super) struct Step<'a> {
     pub(super) regions: &'a [Region],
     /// The shape and element type of each result as a whole.
     pub(super) results: &'a [(Vec<usize>, DType)],
-    /// The operands that enter the first step of a reduction alone.
+    /// The operands that enter only the first step of a reduction.
     pub(super) epilogue: &'a [usize],
 }
 

@@ -10,7 +10,7 @@
 //! | `// STATS: transpose=2 movement_bytes<=0` | figures after the passes; `before.transpose=2` before them |
 //! | `// CHECK: TEXT` | the output holds the text, after those of earlier checks |
 //! | `// CHECK-NEXT: TEXT` | the line after the last match does |
-//! | `// CHECK-NOT: TEXT` | what is between the matches around it does not |
+//! | `// CHECK-NOT: TEXT` | the text between the matches around it does not |
 //! | `// STDERR: TEXT` | a line of the error stream does |
 //!
 //! White space compares as one blank. Every module is evaluated by both oracles, before and after the passes: on
