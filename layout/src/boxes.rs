@@ -255,8 +255,8 @@ impl Expressions {
         Some(row.constant == 0 && !varies)
     }
 
-    /// The indices and floors as affine expressions of the region's variables. `None` if the region was cut into
-    /// others, which are added to `todo`.
+    /// The indices and floors as affine expressions of the region's variables. The inner value is `None` if the
+    /// region was cut into others, which are added to `todo`.
     fn atoms(&self, region: &Region, todo: &mut Vec<Region>) -> Option<Option<Vec<Row>>> {
         let mut atoms = region.indices.clone();
         for (argument, divisor) in &self.floors {

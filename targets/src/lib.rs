@@ -481,7 +481,7 @@ impl Target {
         !self.formats.is_empty()
     }
 
-    /// Returns whether an alternative of some row has a price.
+    /// Returns whether an alternative of some row has a price, or an order of a port does.
     #[must_use]
     pub fn has_prices(&self) -> bool {
         self.families.values().any(Row::has_prices)

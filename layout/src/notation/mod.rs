@@ -254,7 +254,7 @@ impl Notation {
         (order.len() == rank).then_some(order)
     }
 
-    /// Reads the keys of an encoding for a tensor of `rank` dimensions; no key is row-major.
+    /// Reads the keys of an encoding for a tensor of `rank` dimensions; an encoding without keys is row-major.
     ///
     /// # Errors
     /// Unknown, repeated or mixed keys, and every mistake inside a value that the rank alone shows.
