@@ -45,17 +45,7 @@ pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
     )?;
     let label = freedom.operands.get(at).and_then(|d| *d.get(dim)?);
     let label = label.ok_or(Refusal("it drops the merged dimension"))?;
-    let apart = |ty: &TensorType, labels: &[Option<usize>]| -> Result<Type, Refusal> {
-        let mut dims = Vec::with_capacity(ty.rank() + parts.len());
-        for (dim, own) in ty.dims.iter().zip(labels) {
-            match *own == Some(label) {
-                true => dims.extend(parts.iter().cloned()),
-                false => dims.push(dim.clone()),
-            }
-        }
-        ensure(ty.notation == Notation::RowMajor, "a value has a layout")?;
-        Ok(TensorType::new(dims, ty.dtype).into())
-    };
+    let apart = |ty: &TensorType, labels: &[Option<usize>]| apart(ty, labels, label, &parts);
     let mut operands = Vec::with_capacity(n_operands);
     for (i, labels) in freedom.operands.iter().enumerate() {
         let ty = tensor(op.operand(i).ok())?;
@@ -98,22 +88,42 @@ pub(super) fn sink_merge(site: Site<'_>) -> Result<Plan, Refusal> {
     )?;
     let values = data.operands.clone();
     Ok(Box::new(move |patch| {
-        let mut apart = Vec::with_capacity(values.len());
-        for (value, ty) in values.into_iter().zip(operands) {
-            let dims = ty.as_tensor().map(|ty| ty.dims.clone());
-            apart.push(match dims {
-                Some(dims) if patch.ty(value) != ty => {
-                    patch.op_typed(&Reshape::of_dims(&dims), &[value], vec![ty])[0]
-                }
-                _ => value,
-            });
-        }
+        let apart: Vec<_> = values
+            .into_iter()
+            .zip(operands)
+            .map(
+                |(value, ty)| match ty.as_tensor().map(|ty| ty.dims.clone()) {
+                    Some(dims) if patch.ty(value) != ty => {
+                        patch.op_typed(&Reshape::of_dims(&dims), &[value], vec![ty])[0]
+                    }
+                    _ => value,
+                },
+            )
+            .collect();
         let y = patch.same_op(&apart, vec![result]);
         let shape = Reshape::of_dims(&merged.dims);
         let y = patch.op_typed(&shape, &y, vec![merged.into()]);
         patch.replace(&y);
         Ok(())
     }))
+}
+
+/// The type with each dimension of a label cut into parts.
+fn apart(
+    ty: &TensorType,
+    labels: &[Option<usize>],
+    label: usize,
+    parts: &[Dim],
+) -> Result<Type, Refusal> {
+    ensure(ty.notation == Notation::RowMajor, "a value has a layout")?;
+    let mut dims = Vec::with_capacity(ty.rank() + parts.len());
+    for (dim, own) in ty.dims.iter().zip(labels) {
+        match *own == Some(label) {
+            true => dims.extend(parts.iter().cloned()),
+            false => dims.push(dim.clone()),
+        }
+    }
+    Ok(TensorType::new(dims, ty.dtype).into())
 }
 
 fn tensor(ty: Option<&TensorType>) -> Result<&TensorType, Refusal> {

@@ -57,30 +57,7 @@ pub(super) fn write(
         moved.fold(0, |sum, p| sum.saturating_add(bits(p)))
     };
     let in_own_dimensions = cost(&|port| !ports[port].is_natural());
-    let form = |axes: &Axes<'_>| {
-        let over = decl.over_axes(op, axes)?;
-        let lies = |port: usize, runs: &[Run]| Lies {
-            digits: axes.digits(port, runs),
-            dims: axes.dims(port, runs),
-        };
-        let mut so = vec![true; ports.len()];
-        for (port, runs) in &over.operands {
-            so[*port] = axes.lies_so(*port, runs);
-        }
-        for (i, runs) in over.results.iter().enumerate() {
-            so[op.operands.len() + i] = axes.lies_so(op.operands.len() + i, runs);
-        }
-        let result = |(i, runs): (usize, &Vec<Run>)| lies(op.operands.len() + i, runs);
-        Some(Form {
-            operands: (over.operands.iter())
-                .map(|(port, runs)| (*port, lies(*port, runs)))
-                .collect(),
-            results: over.results.iter().enumerate().map(result).collect(),
-            transposed: cost(&|port| !so[port]),
-            props: over.props,
-            broadcasts: over.broadcasts,
-        })
-    };
+    let form = |axes: &Axes<'_>| form_over(decl, op, axes, &cost);
     let sizes = |n: u64| memory.numbers.dim(n);
     let all = Axes::suggested(freedom, &ports, &sizes);
     let best = all.iter().filter_map(form).min_by_key(|f| f.transposed);
@@ -106,33 +83,55 @@ pub(super) fn write(
             };
         }
     }
-    let mut new = NewOp::new(op.name, &given, form.props);
+    let Form { props, results, .. } = form;
+    let mut new = NewOp::new(op.name, &given, props);
     // An operator of another format has the results that its types state.
     if decl.structure() == Structure::Opaque {
-        let results = form.results.iter().zip(&op.results);
-        let typed = results.map(|(lies, ty)| {
+        let typed = results.iter().zip(&op.results).map(|(lies, ty)| {
             let ty = ty.as_tensor()?;
             Some(TensorType::new(lies.dims.clone(), ty.dtype).into())
         });
         new.results = typed.collect();
     }
-    let made = memory.b.add(new)?;
-    let mut out = Vec::with_capacity(made.len());
-    for ((value, lies), port) in made
-        .into_iter()
-        .zip(form.results)
-        .zip(&ports[operands.len()..])
-    {
-        let stored = match port.is_empty() {
-            true => Some(value),
-            false => memory.arrange(value, &lies.digits, &port.digits)?,
-        };
-        match stored {
-            Some(value) => out.push(value),
-            None => return Ok(None),
-        }
+    let made = memory.b.add(new)?.into_iter().zip(results);
+    let stored = made.zip(&ports[operands.len()..]);
+    let stored = stored.map(|((value, lies), port)| match port.is_empty() {
+        true => Ok(Some(value)),
+        false => memory.arrange(value, &lies.digits, &port.digits),
+    });
+    stored.collect()
+}
+
+/// The operation with these axes, and the bytes of ports that `cost` counts for its transposes.
+fn form_over(
+    decl: &dyn OpDecl,
+    op: &OpRef<'_>,
+    axes: &Axes<'_>,
+    cost: &dyn Fn(&dyn Fn(usize) -> bool) -> u128,
+) -> Option<Form> {
+    let over = decl.over_axes(op, axes)?;
+    let lies = |port: usize, runs: &[Run]| Lies {
+        digits: axes.digits(port, runs),
+        dims: axes.dims(port, runs),
+    };
+    let first = op.operands.len();
+    let mut so = vec![true; first + op.results.len()];
+    for (port, runs) in &over.operands {
+        so[*port] = axes.lies_so(*port, runs);
     }
-    Ok(Some(out))
+    for (i, runs) in over.results.iter().enumerate() {
+        so[first + i] = axes.lies_so(first + i, runs);
+    }
+    let result = |(i, runs): (usize, &Vec<Run>)| lies(first + i, runs);
+    Some(Form {
+        operands: (over.operands.iter())
+            .map(|(port, runs)| (*port, lies(*port, runs)))
+            .collect(),
+        results: over.results.iter().enumerate().map(result).collect(),
+        transposed: cost(&|port| !so[port]),
+        props: over.props,
+        broadcasts: over.broadcasts,
+    })
 }
 
 /// The operands and results in memory; `None` where a layout is no order of digits.

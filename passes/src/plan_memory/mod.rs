@@ -138,91 +138,16 @@ struct Planned {
 
 impl Planned {
     fn of(func: &Func, registry: &Registry, effort: u64) -> Planned {
-        let (mut owners, mut buffers) = (Vec::new(), Vec::new());
-        let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
-        // Pairs of buffers that hold pieces of one value.
-        let mut together: Vec<[usize; 2]> = Vec::new();
-        let mut unknown = 0;
-        for (place, &op) in func.body.iter().enumerate() {
-            let results = &func.ops[op].results;
-            for (number, (&result, at)) in results.iter().zip(places(func, op)).enumerate() {
-                if !matches!(at, Place::Own | Place::Arena(_)) {
-                    continue;
-                }
-                let Some(bytes) = bytes(func, result) else {
-                    unknown += 1;
-                    continue;
-                };
-                buffer_of[result] = Some(buffers.len());
-                owners.push((op, number));
-                buffers.push(Buffer {
-                    bytes: bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT),
-                    first: place,
-                    last: place,
-                });
-            }
-        }
-        let wholes = in_place::wholes(func, registry);
-        for (place, &op) in func.body.iter().enumerate() {
-            let data = &func.ops[op];
-            for &operand in &data.operands {
-                if let Some(buffer) = buffer_of[operand] {
-                    let buffer: &mut Buffer = &mut buffers[buffer];
-                    buffer.last = buffer.last.max(place);
-                }
-            }
-            for (&result, at) in data.results.iter().zip(places(func, op)) {
-                match at {
-                    Place::Alias(operand) | Place::Over(operand) => {
-                        let operand = data.operands.get(operand).copied();
-                        buffer_of[result] = operand.and_then(|v| buffer_of[v]);
-                    }
-                    Place::Inside => {
-                        let buffer = wholes.get(&result).and_then(|&whole| buffer_of[whole]);
-                        buffer_of[result] = buffer;
-                        if let Some(buffer) = buffer {
-                            let buffer: &mut Buffer = &mut buffers[buffer];
-                            buffer.first = buffer.first.min(place);
-                        }
-                    }
-                    Place::Pieces => {
-                        let all = data.operands.iter().filter_map(|&v| buffer_of[v]);
-                        let all: Vec<usize> = all.collect();
-                        buffer_of[result] = all.first().copied();
-                        together.extend(all.iter().map(|&other| [all[0], other]));
-                    }
-                    Place::Own | Place::Arena(_) | Place::Result(_) | Place::Constant => {}
-                }
-            }
-        }
-        let sums = read_by_sums(func, registry).into_iter();
-        for (operand, place) in sums.chain(read_by_narrowed(func, registry)) {
-            if let Some(buffer) = buffer_of[operand] {
-                let buffer: &mut Buffer = &mut buffers[buffer];
-                buffer.last = buffer.last.max(place);
-            }
-        }
-        // Every program of a group reads until the last operation of the group has run.
-        let groups = groups(func);
-        let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
-        for (place, op) in func.body.iter().enumerate() {
-            if let Some(&group) = groups.get(op) {
-                ends.insert(group, place);
-            }
-        }
-        for (op, group) in &groups {
-            for &operand in &func.ops[*op].operands {
-                if let Some(buffer) = buffer_of[operand] {
-                    let buffer: &mut Buffer = &mut buffers[buffer];
-                    buffer.last = buffer.last.max(ends.get(group).copied().unwrap_or(0));
-                }
-            }
-        }
-        for &result in &func.results {
-            if let Some(buffer) = buffer_of[result] {
-                buffers[buffer].last = func.body.len();
-            }
-        }
+        let mut lives = Lives::of(func);
+        lives.follow(func, registry);
+        lives.extend(func, registry);
+        let Lives {
+            owners,
+            mut buffers,
+            together,
+            unknown,
+            ..
+        } = lives;
         let blocks = Blocks::of(&buffers, &together);
         for (buffer, &(block, _)) in buffers.iter_mut().zip(&blocks.places) {
             // Bytes between pieces must not be written while any piece is read, so all pieces live as long as the
@@ -269,6 +194,121 @@ impl Planned {
         changed |= func.attrs.get(memory::ARENA) != Some(&size);
         func.attrs.set(memory::ARENA, size);
         Ok(changed)
+    }
+}
+
+/// The buffers of a function with their live ranges.
+struct Lives {
+    /// The operation and the number of the result that each buffer is of.
+    owners: Vec<(Op, usize)>,
+    buffers: Vec<Buffer>,
+    buffer_of: SideTable<Value, Option<usize>>,
+    /// Pairs of buffers that hold pieces of one value.
+    together: Vec<[usize; 2]>,
+    /// Results of unknown size.
+    unknown: usize,
+}
+
+impl Lives {
+    /// A buffer for each result that has memory of its own.
+    fn of(func: &Func) -> Lives {
+        let mut lives = Lives {
+            owners: Vec::new(),
+            buffers: Vec::new(),
+            buffer_of: SideTable::new(None),
+            together: Vec::new(),
+            unknown: 0,
+        };
+        for (place, &op) in func.body.iter().enumerate() {
+            let results = &func.ops[op].results;
+            for (number, (&result, at)) in results.iter().zip(places(func, op)).enumerate() {
+                if !matches!(at, Place::Own | Place::Arena(_)) {
+                    continue;
+                }
+                let Some(bytes) = bytes(func, result) else {
+                    lives.unknown += 1;
+                    continue;
+                };
+                lives.buffer_of[result] = Some(lives.buffers.len());
+                lives.owners.push((op, number));
+                lives.buffers.push(Buffer {
+                    bytes: bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT),
+                    first: place,
+                    last: place,
+                });
+            }
+        }
+        lives
+    }
+
+    /// Extends live ranges to the last use, through values that lie in others.
+    fn follow(&mut self, func: &Func, registry: &Registry) {
+        let wholes = in_place::wholes(func, registry);
+        for (place, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
+            for &operand in &data.operands {
+                if let Some(buffer) = self.buffer_of[operand] {
+                    let buffer: &mut Buffer = &mut self.buffers[buffer];
+                    buffer.last = buffer.last.max(place);
+                }
+            }
+            for (&result, at) in data.results.iter().zip(places(func, op)) {
+                match at {
+                    Place::Alias(operand) | Place::Over(operand) => {
+                        let operand = data.operands.get(operand).copied();
+                        self.buffer_of[result] = operand.and_then(|v| self.buffer_of[v]);
+                    }
+                    Place::Inside => {
+                        let buffer = wholes.get(&result).and_then(|&whole| self.buffer_of[whole]);
+                        self.buffer_of[result] = buffer;
+                        if let Some(buffer) = buffer {
+                            let buffer: &mut Buffer = &mut self.buffers[buffer];
+                            buffer.first = buffer.first.min(place);
+                        }
+                    }
+                    Place::Pieces => {
+                        let all = data.operands.iter().filter_map(|&v| self.buffer_of[v]);
+                        let all: Vec<usize> = all.collect();
+                        self.buffer_of[result] = all.first().copied();
+                        self.together
+                            .extend(all.iter().map(|&other| [all[0], other]));
+                    }
+                    Place::Own | Place::Arena(_) | Place::Result(_) | Place::Constant => {}
+                }
+            }
+        }
+    }
+
+    /// Extends live ranges to readers that run later than their place in the body says.
+    fn extend(&mut self, func: &Func, registry: &Registry) {
+        let sums = read_by_sums(func, registry).into_iter();
+        for (operand, place) in sums.chain(read_by_narrowed(func, registry)) {
+            if let Some(buffer) = self.buffer_of[operand] {
+                let buffer: &mut Buffer = &mut self.buffers[buffer];
+                buffer.last = buffer.last.max(place);
+            }
+        }
+        // Every program of a group reads until the last operation of the group has run.
+        let groups = groups(func);
+        let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
+        for (place, op) in func.body.iter().enumerate() {
+            if let Some(&group) = groups.get(op) {
+                ends.insert(group, place);
+            }
+        }
+        for (op, group) in &groups {
+            for &operand in &func.ops[*op].operands {
+                if let Some(buffer) = self.buffer_of[operand] {
+                    let buffer: &mut Buffer = &mut self.buffers[buffer];
+                    buffer.last = buffer.last.max(ends.get(group).copied().unwrap_or(0));
+                }
+            }
+        }
+        for &result in &func.results {
+            if let Some(buffer) = self.buffer_of[result] {
+                self.buffers[buffer].last = func.body.len();
+            }
+        }
     }
 }
 

@@ -242,22 +242,11 @@ fn complete(
         return Err(Box::new(diag));
     }
     let (local, _) = Local::new(func, kinds, uses, places);
-    let fixed: Vec<Given> = places
+    let given = places
         .iter()
-        .map(|&at| {
-            let tile = given.tiles.get(&func.body[at]).cloned().unwrap_or_default();
-            let parts: Vec<OpTile> = tile.parts().collect();
-            let (results, mut reads): (Vec<_>, Vec<_>) =
-                parts.into_iter().map(|p| (p.results, p.reads)).unzip();
-            if reads.is_empty() {
-                reads.push(tile.reads);
-            }
-            Given {
-                results: (!results.is_empty()).then_some(results),
-                reduce: tile.reduce,
-                reads,
-            }
-        })
+        .map(|&at| given.tiles.get(&func.body[at]).cloned());
+    let fixed: Vec<Given> = given
+        .map(|tile| of_tile(tile.unwrap_or_default()))
         .collect();
     let grid = group.grid();
     let mut carried =
@@ -303,6 +292,21 @@ fn complete(
     let axes = group.axes.clone();
     plan.groups.push(Group { axes, ops });
     Ok(())
+}
+
+/// What the plan gives of an operation's tile.
+fn of_tile(tile: OpTile) -> Given {
+    let parts: Vec<OpTile> = tile.parts().collect();
+    let (results, mut reads): (Vec<_>, Vec<_>) =
+        parts.into_iter().map(|p| (p.results, p.reads)).unzip();
+    if reads.is_empty() {
+        reads.push(tile.reads);
+    }
+    Given {
+        results: (!results.is_empty()).then_some(results),
+        reduce: tile.reduce,
+        reads,
+    }
 }
 
 /// Splits each axis whose quotients and remainders occur in tiles into two nested axes, until no axis is left whose

@@ -6,7 +6,7 @@
 
 use super::accepts::channel_orders;
 use super::bound;
-use super::groups::{Graph, Group, Node, NodeKind};
+use super::groups::{Graph, Group, GroupData, Node, NodeData, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::price;
@@ -651,72 +651,14 @@ impl<'a> Search<'a> {
         let graph = self.graph;
         let mut total = Amount::from(Size::from(graph.stated_parts));
         let mut padded = Amount::default();
-        for (_, data) in graph.groups.iter() {
-            if data.is_known() {
-                continue;
-            }
-            let Some((producer, port)) = data.producer else {
-                continue;
-            };
-            let produced = self.required_at(producer, port);
-            let copied = self.graph.nodes[producer].signature;
-            let copied = copied.is_some_and(|id| self.signatures.get(id).copied != 0);
-            let touches = data.touches() + u64::from(copied);
-            let padding = self.layouts.padding(produced).saturating_mul(touches);
-            padded.add(&Amount::from(Size::from(padding)), sizes);
-            let mut seen: Vec<(Value, LayoutId)> = Vec::new();
-            for &(node, port) in &data.uses {
-                let value = graph.nodes[node].ports[port].value;
-                let wanted = self.required_at(node, port);
-                let have = graph.at_member(self.layouts, value, produced);
-                if have == Some(wanted) || seen.contains(&(value, wanted)) {
-                    continue;
-                }
-                seen.push((value, wanted));
-                total.add(&self.layouts.amount(produced), sizes);
-                total.add(&self.layouts.amount(wanted), sizes);
-                padded.add(
-                    &Amount::from(Size::from(self.layouts.padding(wanted))),
-                    sizes,
-                );
-                // If no view connects the two, a row-major copy stands between them.
-                if have.is_none() && self.row_major_of(data.root) != produced {
-                    let between = self.row_major_of(value);
-                    if between != wanted {
-                        total.add(&self.layouts.amount(between), sizes);
-                        total.add(&self.layouts.amount(between), sizes);
-                    }
-                }
-            }
+        for (_, data) in graph.groups.iter().filter(|(_, data)| !data.is_known()) {
+            self.naive_group(data, [&mut total, &mut padded], sizes);
         }
         for (node, data) in graph.nodes.iter() {
-            let Some(id) = data
-                .signature
-                .filter(|&id| self.signatures.get(id).has_prices())
-            else {
-                continue;
-            };
-            if graph.is_known(node) {
-                continue;
+            let signature = data.signature.filter(|_| !graph.is_known(node));
+            if let Some(id) = signature.filter(|&id| self.signatures.get(id).has_prices()) {
+                total.add(&self.naive_price(data, id), sizes);
             }
-            let ports: Vec<LayoutId> = (0..data.ports.len())
-                .map(|port| self.default_at(data, port))
-                .collect();
-            let sig = self.signatures.shared(id);
-            // Bytes of copies are counted elsewhere.
-            let price = match sig.copied {
-                0 => price::price_of(&sig, self.layouts, &ports),
-                _ => 0,
-            };
-            let known = ports.iter().all(|&id| {
-                let bytes = self.layouts.amount(id).polynomial();
-                bytes.is_some_and(|n| n.as_constant().is_some())
-            });
-            let price = match known {
-                true => Amount::from(Size::from(price)),
-                false => Amount::At(price),
-            };
-            total.add(&price, sizes);
         }
         for (_, data) in graph.nodes.iter() {
             let (NodeKind::Alias(_, map), [from, to]) = (&data.kind, &data.ports[..]) else {
@@ -732,6 +674,70 @@ impl<'a> Search<'a> {
             }
         }
         [total, padded]
+    }
+
+    /// Adds the conversions of one group in naive lowering, and the padding of what is stored.
+    fn naive_group(
+        &mut self,
+        data: &GroupData,
+        [total, padded]: [&mut Amount; 2],
+        sizes: &SizeTable,
+    ) {
+        let graph = self.graph;
+        let Some((producer, port)) = data.producer else {
+            return;
+        };
+        let produced = self.required_at(producer, port);
+        let copied = self.graph.nodes[producer].signature;
+        let copied = copied.is_some_and(|id| self.signatures.get(id).copied != 0);
+        let touches = data.touches() + u64::from(copied);
+        let padding = self.layouts.padding(produced).saturating_mul(touches);
+        padded.add(&Amount::from(Size::from(padding)), sizes);
+        let mut seen: Vec<(Value, LayoutId)> = Vec::new();
+        for &(node, port) in &data.uses {
+            let value = graph.nodes[node].ports[port].value;
+            let wanted = self.required_at(node, port);
+            let have = graph.at_member(self.layouts, value, produced);
+            if have == Some(wanted) || seen.contains(&(value, wanted)) {
+                continue;
+            }
+            seen.push((value, wanted));
+            total.add(&self.layouts.amount(produced), sizes);
+            total.add(&self.layouts.amount(wanted), sizes);
+            padded.add(
+                &Amount::from(Size::from(self.layouts.padding(wanted))),
+                sizes,
+            );
+            // If no view connects the two, a row-major copy stands between them.
+            if have.is_none() && self.row_major_of(data.root) != produced {
+                let between = self.row_major_of(value);
+                if between != wanted {
+                    total.add(&self.layouts.amount(between), sizes);
+                    total.add(&self.layouts.amount(between), sizes);
+                }
+            }
+        }
+    }
+
+    /// The price of an operation's default layouts.
+    fn naive_price(&mut self, data: &NodeData, id: SignatureId) -> Amount {
+        let ports: Vec<LayoutId> = (0..data.ports.len())
+            .map(|port| self.default_at(data, port))
+            .collect();
+        let sig = self.signatures.shared(id);
+        // Bytes of copies are counted elsewhere.
+        let price = match sig.copied {
+            0 => price::price_of(&sig, self.layouts, &ports),
+            _ => 0,
+        };
+        let known = ports.iter().all(|&id| {
+            let bytes = self.layouts.amount(id).polynomial();
+            bytes.is_some_and(|n| n.as_constant().is_some())
+        });
+        match known {
+            true => Amount::from(Size::from(price)),
+            false => Amount::At(price),
+        }
     }
 
     fn row_major_of(&mut self, value: Value) -> LayoutId {

@@ -204,30 +204,7 @@ impl Signature {
         signature.reference_k = signature.default_k();
         let barrier = signature.freedom.class == FreedomClass::Barrier;
         if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
-            let n_results = signature.n_ports().saturating_sub(n_operands);
-            let orders: Vec<PricedOrder> = row
-                .taken()
-                .filter(|a| a.is_for(n_operands, n_results))
-                .filter(|a| floats || a.when != Some(When::Floats))
-                .map(|a| PricedOrder {
-                    ends: ends_of(a, &signature),
-                    price: a.price,
-                })
-                .collect();
-            // If one alternative takes every order, no order is refused.
-            if accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
-                signature.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
-            }
-            let costs = |price: Price| price.factor.thousandths() != 0;
-            let some = orders.iter().any(|o| o.price.is_some_and(costs));
-            if some && signature.is_common_order() {
-                signature.orders = orders;
-            }
-            signature.slower = slower_of(row, &signature);
-            let mut taken = row.taken();
-            let listed = taken.any(|a| a.when == Some(When::Patches));
-            let pointwise = signature.is_pointwise_conv();
-            signature.patches = listed && !pointwise && signature.reads_once();
+            signature.read_orders(row);
         }
         let contracts = signature.freedom.class == FreedomClass::Contract;
         if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
@@ -239,6 +216,34 @@ impl Signature {
         signature.is_even = is_even(&signature);
         signature.hub = hub(&signature);
         signature
+    }
+
+    /// Takes from the row of a machine without tiles the orders that it asks for, and their prices.
+    fn read_orders(&mut self, row: &Row) {
+        let n_results = self.n_ports().saturating_sub(self.n_operands);
+        let orders: Vec<PricedOrder> = row
+            .taken()
+            .filter(|a| a.is_for(self.n_operands, n_results))
+            .filter(|a| self.floats || a.when != Some(When::Floats))
+            .map(|a| PricedOrder {
+                ends: ends_of(a, self),
+                price: a.price,
+            })
+            .collect();
+        // If one alternative takes every order, no order is refused.
+        if self.accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
+            self.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
+        }
+        let costs = |price: Price| price.factor.thousandths() != 0;
+        let some = orders.iter().any(|o| o.price.is_some_and(costs));
+        if some && self.is_common_order() {
+            self.orders = orders;
+        }
+        self.slower = slower_of(row, self);
+        let mut taken = row.taken();
+        let listed = taken.any(|a| a.when == Some(When::Patches));
+        let pointwise = self.is_pointwise_conv();
+        self.patches = listed && !pointwise && self.reads_once();
     }
 
     /// Makes the operation a move into another memory space. It reads and writes any layouts at one price.

@@ -15,7 +15,7 @@ use super::super::shared::Shared;
 use super::shares::{Choice, Shares};
 use crate::pass::PassContext;
 use optc_ir::{
-    Attr, AttrDict, DType, Func, Joint, Loc, Op, Operation, Place, TensorType, Type, Value,
+    Attr, AttrDict, DType, Func, Joint, Loc, Op, Operation, Place, Site, TensorType, Type, Value,
 };
 use optc_ops::{Add, Gather};
 
@@ -23,6 +23,9 @@ use optc_ops::{Add, Gather};
 const MOST_NESTED: usize = 64;
 
 /// The operations of a module that share values with functions, by the number of the function that contains them.
+/// Values of arguments of functions, by the number of the function and of the argument.
+type Arguments = FastMap<(usize, usize), Value>;
+
 pub(super) struct Sites<'m> {
     pub(super) all: Vec<Vec<Shares<'m>>>,
     /// The position of each of them in its list.
@@ -130,35 +133,7 @@ impl<'m> Merge<'_, 'm> {
         let sites = self.sites;
         let shares = &sites.all[function][number];
         let site = &shares.site;
-        let mut arguments: FastMap<(usize, usize), Value> = FastMap::default();
-        for class in &site.joined {
-            let taken = class.iter().find_map(|joint| match joint.place {
-                Place::Argument(of, at) => Some((of, at)),
-                _ => None,
-            });
-            let operand = class.iter().find_map(|joint| match joint.place {
-                Place::Operand(at) => Some((joint, at)),
-                _ => None,
-            });
-            let (Some(taken), Some((joint, at))) = (taken, operand) else {
-                continue;
-            };
-            let ty = site.tensor(Place::Argument(taken.0, taken.1))?.clone();
-            let mut value = *operands.get(at)?;
-            if let Some(axis) = joint.axis {
-                value = self.part(value, axis, &ty)?;
-                self.mark((function, number), class, joint);
-            }
-            value = self.sum(value, value, &ty);
-            if joint.axis.is_none() {
-                self.mark((function, number), class, joint);
-            }
-            for joint in class {
-                if let Place::Argument(of, at) = joint.place {
-                    arguments.insert((of, at), value);
-                }
-            }
-        }
+        let arguments = self.arguments((function, number), site, operands)?;
         let mut given = Vec::with_capacity(site.functions.len());
         for (of, func) in site.functions.iter().enumerate() {
             let mut args = Vec::with_capacity(func.args.len());
@@ -181,35 +156,87 @@ impl<'m> Merge<'_, 'm> {
                 results.push(self.func.add_arg(ty, None));
                 continue;
             };
-            let joint = class.iter().find(of_result)?;
-            let values = class.iter().filter_map(|joint| match joint.place {
-                Place::Given(of, at) => given.get(of)?.get(at).copied(),
-                Place::Argument(of, at) => arguments.get(&(of, at)).copied(),
-                Place::Operand(_) | Place::Result(_) => None,
+            results.push(self.joined((function, number), class, (at, ty), &arguments, &given)?);
+        }
+        Some(results)
+    }
+
+    /// Values that several functions of a site take, each once: its operand, or a part of it.
+    fn arguments(
+        &mut self,
+        of_site: (usize, usize),
+        site: &Site<'_>,
+        operands: &[Value],
+    ) -> Option<Arguments> {
+        let mut arguments: Arguments = FastMap::default();
+        for class in &site.joined {
+            let taken = class.iter().find_map(|joint| match joint.place {
+                Place::Argument(of, at) => Some((of, at)),
+                _ => None,
             });
-            let values: Vec<Value> = values.collect();
-            match joint.axis {
-                None => {
-                    let mut sum = *values.first()?;
-                    for &value in &values {
-                        sum = self.sum(sum, value, ty);
-                    }
-                    self.mark((function, number), class, joint);
-                    results.push(sum);
-                }
-                Some(axis) => {
-                    let whole = self.func.add_arg(ty.clone().into(), None);
-                    for &value in &values {
-                        let of = self.func.ty(value).as_tensor()?.clone();
-                        let part = self.part(whole, axis, &of)?;
-                        self.mark((function, number), class, joint);
-                        self.sum(part, value, &of);
-                    }
-                    results.push(whole);
+            let operand = class.iter().find_map(|joint| match joint.place {
+                Place::Operand(at) => Some((joint, at)),
+                _ => None,
+            });
+            let (Some(taken), Some((joint, at))) = (taken, operand) else {
+                continue;
+            };
+            let ty = site.tensor(Place::Argument(taken.0, taken.1))?.clone();
+            let mut value = *operands.get(at)?;
+            if let Some(axis) = joint.axis {
+                value = self.part(value, axis, &ty)?;
+                self.mark(of_site, class, joint);
+            }
+            value = self.sum(value, value, &ty);
+            if joint.axis.is_none() {
+                self.mark(of_site, class, joint);
+            }
+            for joint in class {
+                if let Place::Argument(of, at) = joint.place {
+                    arguments.insert((of, at), value);
                 }
             }
         }
-        Some(results)
+        Some(arguments)
+    }
+
+    /// The result of a site that is the values of its functions: their sum, or their parts side by side.
+    fn joined(
+        &mut self,
+        of_site: (usize, usize),
+        class: &[Joint],
+        (at, ty): (usize, &TensorType),
+        arguments: &Arguments,
+        given: &[Vec<Value>],
+    ) -> Option<Value> {
+        let of_result = |joint: &&Joint| joint.place == Place::Result(at);
+        let joint = class.iter().find(of_result)?;
+        let values = class.iter().filter_map(|joint| match joint.place {
+            Place::Given(of, at) => given.get(of)?.get(at).copied(),
+            Place::Argument(of, at) => arguments.get(&(of, at)).copied(),
+            Place::Operand(_) | Place::Result(_) => None,
+        });
+        let values: Vec<Value> = values.collect();
+        match joint.axis {
+            None => {
+                let mut sum = *values.first()?;
+                for &value in &values {
+                    sum = self.sum(sum, value, ty);
+                }
+                self.mark(of_site, class, joint);
+                Some(sum)
+            }
+            Some(axis) => {
+                let whole = self.func.add_arg(ty.clone().into(), None);
+                for &value in &values {
+                    let of = self.func.ty(value).as_tensor()?.clone();
+                    let part = self.part(whole, axis, &of)?;
+                    self.mark(of_site, class, joint);
+                    self.sum(part, value, &of);
+                }
+                Some(whole)
+            }
+        }
     }
 
     /// Marks the last operation as the one that shows the notation of a class, by one of the class's ports.

@@ -101,38 +101,7 @@ pub(super) fn made(
     chosen: &[Option<&Part>],
 ) -> Option<LayoutId> {
     let shape = &sig.shapes[port];
-    let mut by_role: Vec<(PortRole, Run)> = Vec::new();
-    for part in chosen.iter().flatten() {
-        for digit in part.runs.iter().flat_map(|run| &run.digits) {
-            let Some(dim) = sig
-                .labels(port)
-                .iter()
-                .position(|l| *l == Some(digit.label))
-            else {
-                continue;
-            };
-            if shape[dim] == 1 {
-                continue;
-            }
-            let extent = if digit.extent == 0 {
-                shape[dim]
-            } else {
-                digit.extent
-            };
-            let role = sig.port_role(digit.label);
-            let entry = (dim, digit.div, extent);
-            match by_role.iter_mut().find(|(r, _)| *r == role) {
-                Some((_, run)) if run.digits.contains(&entry) => {}
-                Some((_, run)) => run.digits.push(entry),
-                None => by_role.push((
-                    role,
-                    Run {
-                        digits: vec![entry],
-                    },
-                )),
-            }
-        }
-    }
+    let by_role = runs_by_role(sig, port, chosen);
     let mut best: Option<(u64, LayoutId)> = None;
     let empty = || (by_role.len() < 2 || sig.lines.is_some()).then_some(None);
     let runs: Vec<Run> = by_role.iter().map(|(_, run)| run.clone()).collect();
@@ -175,4 +144,42 @@ pub(super) fn made(
     let fits = others
         .all(|(other, there)| there.is_none_or(|there| agree(sig, (other, there), (port, &part))));
     fits.then_some(made)
+}
+
+/// Digits of a port that other ports have put into places, by their roles.
+fn runs_by_role(sig: &Signature, port: usize, chosen: &[Option<&Part>]) -> Vec<(PortRole, Run)> {
+    let shape = &sig.shapes[port];
+    let mut by_role: Vec<(PortRole, Run)> = Vec::new();
+    for part in chosen.iter().flatten() {
+        for digit in part.runs.iter().flat_map(|run| &run.digits) {
+            let Some(dim) = sig
+                .labels(port)
+                .iter()
+                .position(|l| *l == Some(digit.label))
+            else {
+                continue;
+            };
+            if shape[dim] == 1 {
+                continue;
+            }
+            let extent = if digit.extent == 0 {
+                shape[dim]
+            } else {
+                digit.extent
+            };
+            let role = sig.port_role(digit.label);
+            let entry = (dim, digit.div, extent);
+            match by_role.iter_mut().find(|(r, _)| *r == role) {
+                Some((_, run)) if run.digits.contains(&entry) => {}
+                Some((_, run)) => run.digits.push(entry),
+                None => by_role.push((
+                    role,
+                    Run {
+                        digits: vec![entry],
+                    },
+                )),
+            }
+        }
+    }
+    by_role
 }
