@@ -322,7 +322,7 @@ impl ConversionPlan {
                 // inside of them; `gaps` has shown that no place of the target belongs to two units.
                 unsafe { task.run(self.how, units, from, to) };
             }
-            kernels::finish(self.how);
+            kernels::fence(self.how);
         };
         each(threads, &work);
     }

@@ -213,10 +213,20 @@ impl Task {
         let few = |count: usize| count <= 4 || count <= Streams::MOST && count * unit < 16;
         let streams = if few(row.count) && follows(row.count, col.to) {
             let offsets = (0..row.count as isize).map(|i| i * row.from).collect();
-            Some(Streams::new(Direction::Weave, unit, col.count, offsets))
+            Some(Streams::new(
+                Direction::Interleave,
+                unit,
+                col.count,
+                offsets,
+            ))
         } else if few(col.count) && follows(col.count, row.from) {
             let offsets = (0..col.count as isize).map(|i| i * col.to).collect();
-            Some(Streams::new(Direction::Part, unit, row.count, offsets))
+            Some(Streams::new(
+                Direction::Deinterleave,
+                unit,
+                row.count,
+                offsets,
+            ))
         } else {
             None
         };
@@ -462,8 +472,8 @@ impl fmt::Display for Task {
             }
             Kernel::Streams { streams, .. } => {
                 let what = match streams.direction {
-                    Direction::Weave => "into",
-                    Direction::Part => "out of",
+                    Direction::Interleave => "into",
+                    Direction::Deinterleave => "out of",
                 };
                 let (k, count, unit) = (streams.offsets.len(), streams.count, streams.unit);
                 times(f, streams.repeats)?;

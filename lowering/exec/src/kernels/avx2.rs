@@ -383,8 +383,8 @@ unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
                 // SAFETY: `at` leaves 16 bytes of each stream before its end.
                 *vector = unsafe {
                     let from = match part.streams.direction {
-                        Direction::Weave => from.offset(offsets[k]).add(at),
-                        Direction::Part => from.add(at * K + k * 16),
+                        Direction::Interleave => from.offset(offsets[k]).add(at),
+                        Direction::Deinterleave => from.add(at * K + k * 16),
                     };
                     _mm_loadu_si128(from.cast())
                 };
@@ -399,8 +399,8 @@ unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
                 // SAFETY: as for the loads.
                 unsafe {
                     let to = match part.streams.direction {
-                        Direction::Weave => to.add(at * K + k * 16),
-                        Direction::Part => to.offset(offsets[k]).add(at),
+                        Direction::Interleave => to.add(at * K + k * 16),
+                        Direction::Deinterleave => to.offset(offsets[k]).add(at),
                     };
                     _mm_storeu_si128(to.cast(), vector);
                 }

@@ -352,11 +352,11 @@ unsafe fn of_elements<const K: usize, const E: usize>(part: &StreamsPart<'_>, st
     // SAFETY: the caller's promises; stores are non-temporal only if all places are aligned.
     unsafe {
         match part.streams.direction {
-            Direction::Weave if streaming && part.places().all(|(_, to)| whole(to)) => {
+            Direction::Interleave if streaming && part.places().all(|(_, to)| whole(to)) => {
                 streams_of::<K, E, true, true>(part);
             }
-            Direction::Weave => streams_of::<K, E, true, false>(part),
-            Direction::Part => streams_of::<K, E, false, false>(part),
+            Direction::Interleave => streams_of::<K, E, true, false>(part),
+            Direction::Deinterleave => streams_of::<K, E, false, false>(part),
         }
     }
 }
@@ -368,8 +368,8 @@ unsafe fn of_any<const K: usize>(part: &StreamsPart<'_>) {
     // SAFETY: the caller's promises.
     unsafe {
         match part.streams.direction {
-            Direction::Weave => streams_of::<K, 0, true, false>(part),
-            Direction::Part => streams_of::<K, 0, false, false>(part),
+            Direction::Interleave => streams_of::<K, 0, true, false>(part),
+            Direction::Deinterleave => streams_of::<K, 0, false, false>(part),
         }
     }
 }
@@ -492,9 +492,9 @@ fn of_two<const E: usize>(a: __m512i, parts: __m512i, b: __m512i) -> __m512i {
     }
 }
 
-/// The parts that [`of_two`] takes for the first or the second result: with `weave` alternating elements of both vectors,
+/// The parts that [`of_two`] takes for the first or the second result: with `interleave` alternating elements of both vectors,
 /// otherwise the even or the odd elements of both.
-const fn of_pair<const E: usize>(weave: bool, vector: usize) -> [u8; V] {
+const fn of_pair<const E: usize>(interleave: bool, vector: usize) -> [u8; V] {
     let part = if E == 0 || 4 < E { 4 } else { E };
     let unit = if E == 0 { 4 } else { E };
     let (elements, each) = (V / unit, unit / part);
@@ -502,7 +502,7 @@ const fn of_pair<const E: usize>(weave: bool, vector: usize) -> [u8; V] {
     let mut i = 0;
     while i < V / part {
         let element = i / each;
-        let taken = if weave {
+        let taken = if interleave {
             let turn = vector * elements + element;
             turn % 2 * elements + turn / 2
         } else {

@@ -4,7 +4,7 @@
 //! (0 to 3, 16 to 19, 32 to 35, 48 to 51, then 4 to 7, ..), so weights and initial values are stored in the permuted order
 //! when the work is prepared, and sums are permuted back. Sums are exact, except that they wrap around.
 
-use super::product::{Byte, MOST_COLUMNS, Narrow, Quad, TURNED_ZERO};
+use super::product::{Byte, FLIPPED_ZERO, MOST_COLUMNS, Quad, Requantize};
 use crate::isa::Isa;
 use bytemuck::Pod;
 
@@ -30,32 +30,32 @@ pub(crate) type Scales = [[f32; MOST_COLUMNS]; 2];
 
 /// Signs and zero point of the operand's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes {
+pub(crate) struct Quantized {
     /// True if their sign bit is flipped before they are multiplied.
-    pub(crate) turned: bool,
+    pub(crate) sign_flipped: bool,
     /// Zero point, whose sign bit is flipped where that of the bytes is.
     pub(crate) zero: u8,
 }
 
-impl Bytes {
+impl Quantized {
     /// Bytes of the weights' type with zero point 0.
-    pub(crate) const PLAIN: Bytes = Bytes {
-        turned: true,
-        zero: TURNED_ZERO,
+    pub(crate) const PLAIN: Quantized = Quantized {
+        sign_flipped: true,
+        zero: FLIPPED_ZERO,
     };
 
     /// The excess of a sum of products through flipped sign bits and the zero point; `weights` is the sum of the weights.
-    pub(crate) fn more<B: Byte>(self, weights: i32) -> i32 {
+    pub(crate) fn compensation<B: Byte>(self, weights: i32) -> i32 {
         match B::SIGNED {
             true => weights.wrapping_mul(i32::from(self.zero)),
-            false => weights.wrapping_mul(-i32::from(TURNED_ZERO)),
+            false => weights.wrapping_mul(-i32::from(FLIPPED_ZERO)),
         }
     }
 
     /// The byte that stands for 0 before sign bits are flipped.
-    pub(crate) fn nothing(self) -> u8 {
-        match self.turned {
-            true => self.zero ^ TURNED_ZERO,
+    pub(crate) fn zero_byte(self) -> u8 {
+        match self.sign_flipped {
+            true => self.zero ^ FLIPPED_ZERO,
             false => self.zero,
         }
     }
@@ -128,33 +128,33 @@ impl<B: Byte> Places<B> {
     pub(crate) fn begins(
         &self,
         begins: impl ExactSizeIterator<Item = i32>,
-        bytes: Bytes,
+        bytes: Quantized,
     ) -> Vec<i32> {
         assert_eq!(begins.len(), self.channels, "each channel has a beginning");
         let mut all = vec![0; self.channels.next_multiple_of(BLOCK)];
         for (channel, (begin, &weights)) in begins.zip(&self.sums).enumerate() {
-            all[place(channel)] = begin.wrapping_sub(bytes.more::<B>(weights));
+            all[place(channel)] = begin.wrapping_sub(bytes.compensation::<B>(weights));
         }
         all
     }
 
-    /// Computes a row of positions and writes the sums, or with `narrow` their requantization.
+    /// Computes a row of positions and writes the sums, or with `requantize` their requantization.
     ///
     /// # Panics
     /// An access is out of bounds, positions overlap, or elements do not have the size of what is written.
     pub(crate) fn line<T: Pod>(
         &self,
-        (x, bytes): (&[B], Bytes),
+        (x, bytes): (&[B], Quantized),
         begins: &[i32],
         reads: &Reads<'_>,
         to: (&mut [T], Positions),
-        (narrow, scales): (Option<&Narrow>, Option<&[Scales]>),
+        (requantize, scales): (Option<&Requantize>, Option<&[Scales]>),
     ) {
         let (to, positions) = to;
         let Some(last) = positions.count.checked_sub(1) else {
             return;
         };
-        let size = narrow.map_or(size_of::<i32>(), Narrow::size);
+        let size = requantize.map_or(size_of::<i32>(), Requantize::size);
         assert_eq!(size, size_of::<T>(), "elements are what sums become");
         let whole = self.channels.next_multiple_of(BLOCK);
         assert_eq!(begins.len(), whole, "all sums begin with something");
@@ -178,7 +178,7 @@ impl<B: Byte> Places<B> {
             scales.is_none_or(|scales| scales.len() == parts),
             "each channel has a scale"
         );
-        let zeros = vec![bytemuck::cast::<u8, B>(bytes.nothing()); self.channels];
+        let zeros = vec![bytemuck::cast::<u8, B>(bytes.zero_byte()); self.channels];
         let first = |column: &Option<usize>| match *column {
             None => zeros.as_ptr(),
             Some(at) => x[at..][..self.channels].as_ptr(),
@@ -196,7 +196,7 @@ impl<B: Byte> Places<B> {
                 columns: &columns,
                 places: &places,
                 stride: reads.stride,
-                turned: bytes.turned,
+                sign_flipped: bytes.sign_flipped,
                 scales,
                 to: to.as_mut_ptr().cast(),
                 size,
@@ -205,10 +205,10 @@ impl<B: Byte> Places<B> {
             // SAFETY: each position has a column for each tap, all channels of which are readable, and a place of its own
             // for as many elements; all of this was checked above. Weights are made only on machines that have the
             // instructions.
-            unsafe { vectors::line(&line, narrow) };
+            unsafe { vectors::line(&line, requantize) };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let _ = (columns, places, narrow);
+        let _ = (columns, places, requantize);
     }
 }
 
@@ -228,7 +228,7 @@ fn has_dots(isa: Isa) -> bool {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod vectors {
     use super::{BLOCK, Byte, LANES, MOST_COLUMNS, Positions, QUAD, Quad, Scales};
-    use crate::kernels::product::{Narrow, Narrowed, Scales as Scaled, narrow_sums};
+    use crate::kernels::product::{Requantize, RequantizedRows, Scales as Scaled, requantize_sums};
     use std::arch::x86_64::*;
     use std::array::from_fn;
 
@@ -240,7 +240,7 @@ mod vectors {
         pub(super) places: &'a [usize],
         pub(super) stride: usize,
         /// True if sign bits are flipped.
-        pub(super) turned: bool,
+        pub(super) sign_flipped: bool,
         /// Scales and biases, for some channels each.
         pub(super) scales: Option<&'a [Scales]>,
         pub(super) to: *mut u8,
@@ -252,17 +252,17 @@ mod vectors {
     /// # Safety
     /// As [`some`], for all positions.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn line<B: Byte>(line: &Line<'_, B>, narrow: Option<&Narrow>) {
+    pub(super) unsafe fn line<B: Byte>(line: &Line<'_, B>, requantize: Option<&Requantize>) {
         for block in 0..line.channels.div_ceil(BLOCK) {
             let mut at = 0;
             // SAFETY: these positions exist, by the caller's promise.
             unsafe {
                 while at + 2 <= line.positions.count {
-                    some::<B, 2>(line, narrow, block, at);
+                    some::<B, 2>(line, requantize, block, at);
                     at += 2;
                 }
                 if at < line.positions.count {
-                    some::<B, 1>(line, narrow, block, at);
+                    some::<B, 1>(line, requantize, block, at);
                 }
             }
         }
@@ -278,14 +278,14 @@ mod vectors {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn some<B: Byte, const P: usize>(
         line: &Line<'_, B>,
-        narrow: Option<&Narrow>,
+        requantize: Option<&Requantize>,
         block: usize,
         at: usize,
     ) {
         let first = block * BLOCK;
         let there = (line.channels - first).min(BLOCK);
         let mask = u64::MAX >> (BLOCK - there);
-        let turn = _mm512_set1_epi8(if line.turned { -128 } else { 0 });
+        let turn = _mm512_set1_epi8(if line.sign_flipped { -128 } else { 0 });
         // SAFETY: the caller's promises; masks exclude the channels of the block that do not exist.
         unsafe {
             let begins = line.begins.as_ptr().add(first);
@@ -303,7 +303,7 @@ mod vectors {
                         let from = (*line.columns.get_unchecked(column)).add(first);
                         _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from.cast()), turn)
                     });
-                    let quads = woven(bytes);
+                    let quads = interleave(bytes);
                     for (k, sum) in sums.iter_mut().enumerate() {
                         *sum = match B::SIGNED {
                             true => _mm512_dpbusd_epi32(*sum, quads[k], own[k]),
@@ -317,16 +317,16 @@ mod vectors {
             let place = |p: usize| line.to.add(((at + p) * step + first) * line.size);
             let mut sorted = [[_mm512_setzero_si512(); 4]; P];
             for p in 0..P {
-                sorted[p] = in_order(sums[p]);
+                sorted[p] = deinterleave(sums[p]);
             }
-            match narrow {
+            match requantize {
                 Some(by) => {
                     // Half a block at a time: as many channels as one array of scales has.
                     for half in 0..there.div_ceil(MOST_COLUMNS) {
                         let at = half * MOST_COLUMNS;
                         let rows: [*mut u8; P] = from_fn(|p| place(p).add(at * line.size));
                         let scales = line.scales.map(|all| &all[first / MOST_COLUMNS + half]);
-                        let to = Narrowed {
+                        let to = RequantizedRows {
                             scales: scales.map(Scaled::Columns),
                             by,
                             rows: &rows,
@@ -334,7 +334,7 @@ mod vectors {
                         };
                         let own: [[__m512i; 2]; P] =
                             from_fn(|p| [sorted[p][2 * half], sorted[p][2 * half + 1]]);
-                        narrow_sums(to, &own, 0);
+                        requantize_sums(to, &own, 0);
                     }
                 }
                 None => {
@@ -354,7 +354,7 @@ mod vectors {
     /// of each.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn woven([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    fn interleave([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         let low = [_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d)];
         let high = [_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d)];
         [
@@ -368,7 +368,7 @@ mod vectors {
     /// Permutes sums back to the order of channels.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn in_order([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    fn deinterleave([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         let low = [
             _mm512_shuffle_i32x4::<0x44>(a, b),
             _mm512_shuffle_i32x4::<0x44>(c, d),
@@ -410,7 +410,7 @@ mod tests {
                 1 => 0,
                 _ => c as i32 * 977 - 30_000,
             };
-            let begins = of.begins((0..channels).map(begin), Bytes::PLAIN);
+            let begins = of.begins((0..channels).map(begin), Quantized::PLAIN);
             for (count, stride, step) in [(1, 1, channels), (7, 1, channels + 3), (4, 2, 300)] {
                 let width = places + count * stride;
                 let x: Vec<B> = (0..width * channels + 5).map(&number).collect();
@@ -433,17 +433,17 @@ mod tests {
                 };
                 let long = (count - 1) * step + channels;
                 let mut sums = vec![-7i32; long];
-                let given = (&x[..], Bytes::PLAIN);
+                let given = (&x[..], Quantized::PLAIN);
                 of.line(given, &begins, &reads, (&mut sums, positions), (None, None));
-                let narrow = Narrow::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
-                let narrow = narrow.expect("all are finite");
+                let requantize = Requantize::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
+                let requantize = requantize.expect("all are finite");
                 let mut bytes = vec![77u8; long];
-                let how = (Some(&narrow), None);
+                let how = (Some(&requantize), None);
                 of.line(given, &begins, &reads, (&mut bytes, positions), how);
                 for at in 0..long {
                     let (position, c) = (at / step, at % step);
                     let wanted = match c < channels {
-                        true => (sum(position, c), narrow.of_sum(sum(position, c))),
+                        true => (sum(position, c), requantize.of_sum(sum(position, c))),
                         false => (-7, 77),
                     };
                     assert_eq!((sums[at], bytes[at]), wanted, "{channels} {places} {at}");

@@ -11,7 +11,7 @@ pub(crate) const ROWS: usize = 6;
 
 /// A packed panel of columns; columns beyond the last one are 0.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub(crate) struct PackedColumns {
     isa: Isa,
     terms: usize,
     /// Number of columns.
@@ -20,13 +20,13 @@ pub(crate) struct Columns {
     factors: Vec<[f32; LANES]>,
 }
 
-impl Columns {
+impl PackedColumns {
     /// Packs the first rows of a matrix of weights, of `terms` each, as columns; as many as are summed at once.
-    pub(crate) fn of(weights: &[f32], terms: usize) -> Columns {
-        Columns::with(Isa::detect(), weights, terms)
+    pub(crate) fn of(weights: &[f32], terms: usize) -> PackedColumns {
+        PackedColumns::with(Isa::detect(), weights, terms)
     }
 
-    fn with(isa: Isa, weights: &[f32], terms: usize) -> Columns {
+    fn with(isa: Isa, weights: &[f32], terms: usize) -> PackedColumns {
         let all = weights.len() / terms.max(1);
         let mut vectors = match isa {
             Isa::Avx512 => VECTORS,
@@ -45,7 +45,7 @@ impl Columns {
                 line[column % LANES] = *weight;
             }
         }
-        Columns {
+        PackedColumns {
             isa,
             terms,
             count,
@@ -251,7 +251,7 @@ mod tests {
         for isa in Isa::available() {
             for (terms, columns) in [(1, 1), (7, 16), (9, 17), (33, 40), (12, 64), (5, 90)] {
                 let weights: Vec<f32> = (0..terms * columns).map(number).collect();
-                let made = Columns::with(isa, &weights, terms);
+                let made = PackedColumns::with(isa, &weights, terms);
                 for n in [1, 2, 3, 4, 5, 6, 7, 11, 13] {
                     let rows: Vec<f32> = (0..n * terms).map(|i| number(i + 5)).collect();
                     let width = columns + 3;

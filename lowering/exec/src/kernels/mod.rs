@@ -141,7 +141,7 @@ pub(crate) unsafe fn streams(
 }
 
 /// Makes non-temporal stores visible to other threads, before these are told that the work is done.
-pub(crate) fn finish(how: How) {
+pub(crate) fn fence(how: How) {
     #[cfg(target_arch = "x86_64")]
     if how.level == Level::Memory && how.isa != Isa::Portable {
         // SAFETY: every x86-64 machine has the instruction.

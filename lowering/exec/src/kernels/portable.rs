@@ -138,12 +138,16 @@ unsafe fn streams_of<const N: usize>(part: &StreamsPart<'_>) {
     for (from, to) in part.places() {
         for i in part.range.clone() {
             for (stream, &offset) in offsets.iter().enumerate() {
-                let woven = (i * k + stream) * N;
+                let interleaved = (i * k + stream) * N;
                 // SAFETY: element `i` of every stream is inside of the buffers.
                 unsafe {
                     let (from, to) = match part.streams.direction {
-                        Direction::Weave => (from.offset(offset).add(i * N), to.add(woven)),
-                        Direction::Part => (from.add(woven), to.offset(offset).add(i * N)),
+                        Direction::Interleave => {
+                            (from.offset(offset).add(i * N), to.add(interleaved))
+                        }
+                        Direction::Deinterleave => {
+                            (from.add(interleaved), to.offset(offset).add(i * N))
+                        }
                     };
                     to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
                 }

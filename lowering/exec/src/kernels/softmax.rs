@@ -6,13 +6,13 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::isa::Isa;
-use crate::kernels::product::Narrow;
+use crate::kernels::product::Requantize;
 
 /// Elements of a vector; lines of exponentials are padded to a multiple of it.
 pub(crate) const WIDE: usize = 16;
 
 /// Constants of the exponential.
-pub(crate) mod powers {
+pub(crate) mod exp {
     /// Adding it rounds to a whole number, which is then in the lowest bits.
     pub(crate) const ROUND: f32 = 12_582_912.0;
     /// Minus the logarithm of 2, in two parts: most of it, with few bits, and the rest.
@@ -35,7 +35,7 @@ pub(crate) mod powers {
 pub(crate) enum Rows<'a> {
     Floats(&'a mut [f32]),
     /// Requantized to bytes with scale 1; NaN becomes 0 before it is rounded.
-    Bytes(&'a mut [u8], Narrow),
+    Bytes(&'a mut [u8], Requantize),
 }
 
 impl Rows<'_> {
@@ -113,7 +113,7 @@ mod vectors {
         unsafe {
             let from = begins.map(|begin| source.as_ptr().add(begin[1]));
             let lines: [*mut f32; R] = from_fn(|r| lines.as_mut_ptr().add(r * width));
-            let wholes = powers(from, (parts, rest), lines);
+            let wholes = exps(from, (parts, rest), lines);
             for r in 0..R {
                 let whole = _mm512_set1_ps(wholes[r]);
                 let part = |k: usize| _mm512_mul_ps(_mm512_loadu_ps(lines[r].add(k * WIDE)), whole);
@@ -127,9 +127,9 @@ mod vectors {
                             _mm512_mask_storeu_ps(to.add(parts * WIDE), rest, part(parts));
                         }
                     }
-                    Rows::Bytes(to, narrow) => {
+                    Rows::Bytes(to, requantize) => {
                         let to: *mut i8 = to.as_mut_ptr().add(begins[r][0]).cast();
-                        let bytes = Bytes::of(narrow);
+                        let bytes = Bytes::of(requantize);
                         let part = |k: usize| bytes.rounded(numbers(bytes.held(part(k))));
                         for k in 0..parts {
                             _mm_storeu_si128(to.add(k * WIDE).cast(), part(k));
@@ -157,7 +157,7 @@ mod vectors {
     /// The rows have `parts` vectors and the elements of `rest`; the lines have room for vectors of all of them.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn powers<const R: usize>(
+    unsafe fn exps<const R: usize>(
         from: [*const f32; R],
         (parts, rest): (usize, u16),
         lines: [*mut f32; R],
@@ -227,7 +227,7 @@ mod vectors {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn power<const R: usize>(x: [__m512; R]) -> [__m512; R] {
-        use super::powers::*;
+        use super::exp::*;
         let all = |x: f32| _mm512_set1_ps(x);
         let shifted: [__m512; R] =
             from_fn(|r| _mm512_fmadd_ps(x[r], all(std::f32::consts::LOG2_E), all(ROUND)));

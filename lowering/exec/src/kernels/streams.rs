@@ -7,9 +7,9 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Interleaves streams of the source into a run of the target.
-    Weave,
+    Interleave,
     /// Deinterleaves a run of the source into streams of the target.
-    Part,
+    Deinterleave,
 }
 
 /// Element `i` of stream `k` is at `offsets[k] + i * unit` on one side and at `(i * streams + k) * unit` on the other one.
@@ -73,12 +73,12 @@ fn picks<const V: usize>(direction: Direction, unit: usize, k: usize) -> Vec<Pic
             };
             for byte in 0..V {
                 let (vector, place) = match direction {
-                    Direction::Weave => {
+                    Direction::Interleave => {
                         let place = written * V + byte;
                         let element = place / unit;
                         (element % k, element / k * unit + place % unit)
                     }
-                    Direction::Part => {
+                    Direction::Deinterleave => {
                         let place = (byte / unit * k + written) * unit + byte % unit;
                         (place / V, place % V)
                     }

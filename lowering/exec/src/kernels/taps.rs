@@ -14,7 +14,7 @@ pub(crate) struct Taps<'a> {
     /// For each tap, the index of the first position's first element and of its first weight.
     pub(crate) taps: &'a [(usize, usize)],
     /// True if a tap has one weight for all elements and there is one initial value; false if each element has its own.
-    pub(crate) one: bool,
+    pub(crate) broadcast_weights: bool,
     /// Number of positions, and their strides in the operand and in the result.
     pub(crate) positions: usize,
     pub(crate) read: usize,
@@ -32,7 +32,11 @@ impl Taps<'_> {
         if self.positions == 0 || self.count == 0 {
             return;
         }
-        let each = if self.one { 1 } else { self.count };
+        let each = if self.broadcast_weights {
+            1
+        } else {
+            self.count
+        };
         let last = |step: usize| (self.positions - 1).saturating_mul(step);
         let ends = |first: usize, step: usize| first.saturating_add(last(step)) <= usize::MAX / 2;
         let inside = |&(from, weight): &(usize, usize)| {
@@ -70,7 +74,9 @@ impl Taps<'_> {
 
     fn portable(&self, x: &[f32], w: &[f32], start: &[f32], out: &mut [f32]) {
         const LANES: usize = 16;
-        let pick = |list: &[f32], at: usize, i: usize| list[if self.one { at } else { at + i }];
+        let pick = |list: &[f32], at: usize, i: usize| {
+            list[if self.broadcast_weights { at } else { at + i }]
+        };
         for position in 0..self.positions {
             let out = &mut out[position * self.write..][..self.count];
             for (block, out) in out.chunks_mut(LANES).enumerate() {
@@ -184,7 +190,7 @@ mod vectors {
                         let first = x.add(position * taps.read + at);
                         for &(from, weight) in taps.taps {
                             let from = first.add(from);
-                            let weights: [$vector; V] = match taps.one {
+                            let weights: [$vector; V] = match taps.broadcast_weights {
                                 true => [$splat(*w.add(weight)); V],
                                 false => {
                                     std::array::from_fn(|v| load(w.add(weight + at + v * $lanes)))
@@ -198,7 +204,7 @@ mod vectors {
                             }
                         }
                         for v in 0..V {
-                            let start = match taps.one {
+                            let start = match taps.broadcast_weights {
                                 true => $splat(*start),
                                 false => load(start.add(at + v * $lanes)),
                             };
@@ -270,13 +276,13 @@ mod tests {
         for isa in Isa::available() {
             for count in [1, 7, 8, 13, 16, 24, 31, 48, 64, 117] {
                 for positions in [1, 2, 3, 6, 8, 13] {
-                    for one in [false, true] {
+                    for broadcast_weights in [false, true] {
                         let taps: Vec<(usize, usize)> =
                             (0..7).map(|t| (t * 130 + t % 3, t * 120)).collect();
                         let (read, write) = (count + 3, count + 5);
                         let all = Taps {
                             taps: &taps,
-                            one,
+                            broadcast_weights,
                             positions,
                             read,
                             write,
@@ -292,7 +298,7 @@ mod tests {
                                     continue;
                                 }
                                 let at = |list: &[f32], from: usize| {
-                                    list[if one { from } else { from + i }]
+                                    list[if broadcast_weights { from } else { from + i }]
                                 };
                                 let sum: f32 = taps
                                     .iter()
@@ -301,7 +307,7 @@ mod tests {
                                 assert_eq!(
                                     *found,
                                     sum + at(&start, 0),
-                                    "{isa:?} {count} {p} {i} {one}"
+                                    "{isa:?} {count} {p} {i} {broadcast_weights}"
                                 );
                             }
                         }

@@ -3,7 +3,7 @@
 
 use crate::access::Access;
 use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::product::{self, Cell};
+use crate::kernels::product::{self, PackElement};
 use crate::kernels::{vectorized, vectorized_wide};
 use crate::memory::In;
 use crate::nest::{Loop, Nest, Steps};
@@ -478,7 +478,7 @@ impl Lattice {
 
     /// Brings the elements side by side, as numbers.
     #[inline(always)]
-    fn fetch<E: Cell>(&self, source: &[E], to: &mut [E::Number]) {
+    fn fetch<E: PackElement>(&self, source: &[E], to: &mut [E::Number]) {
         let ((lines, around), (count, step)) = (self.lines, self.along);
         if around == 1 && lines % 8 == 0 && 1 < step {
             let mut starts = [0; PART / 8];
@@ -487,7 +487,7 @@ impl Lattice {
             }
             let mut cells = [E::zeroed(); PART];
             let cells = &mut cells[..to.len()];
-            product::turn_in(source, &starts[..count], cells);
+            product::transpose_in(source, &starts[..count], cells);
             return to
                 .iter_mut()
                 .zip(&*cells)
@@ -532,7 +532,7 @@ impl Lattice {
     /// The same for the first of some short lines, each of which is written some numbers too long: the next one writes over them. Gives
     /// how many these are.
     #[inline(always)]
-    fn short<E: Cell>(&self, source: &[E], to: &mut [E::Number], lines: usize) -> usize {
+    fn short<E: PackElement>(&self, source: &[E], to: &mut [E::Number], lines: usize) -> usize {
         let (count, step) = self.along;
         let most = to.len().saturating_sub(WHOLE) / count;
         for line in 0..lines.min(most) {
@@ -556,7 +556,7 @@ impl Lattice {
 
     /// Brings the elements to their places.
     #[inline(always)]
-    fn store<E: Cell>(&self, found: &[E::Number], out: &mut [E]) {
+    fn store<E: PackElement>(&self, found: &[E::Number], out: &mut [E]) {
         let (count, step) = self.along;
         for (line, found) in found.chunks_exact(count).enumerate() {
             let to = self.line(line);

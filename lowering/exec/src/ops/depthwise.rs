@@ -6,9 +6,10 @@
 
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::isa::Isa;
-use crate::kernels::channels::{self, Bytes, Positions, Reads};
+use crate::kernels::channels::{self, Positions, Quantized, Reads};
 use crate::kernels::product::{
-    self, Byte, MOST_COLUMNS, Narrow, PLACES, Quad, Slid, TURNED_ZERO, Weights, slides,
+    self, Byte, FLIPPED_ZERO, MOST_COLUMNS, PLACES, Quad, Requantize, RowConv, Weights,
+    row_conv_fits,
 };
 use crate::kernels::{Taps, vectorized};
 use crate::ops::finish::Finish;
@@ -293,10 +294,10 @@ impl Depthwise {
     ) -> Result<(), String> {
         let sums = self.finish.is_some();
         let zero = match self.centred {
-            None => Bytes::PLAIN,
-            Some(unsigned) => Bytes {
-                turned: !unsigned,
-                zero: if unsigned { zero } else { zero ^ TURNED_ZERO },
+            None => Quantized::PLAIN,
+            Some(unsigned) => Quantized {
+                sign_flipped: !unsigned,
+                zero: if unsigned { zero } else { zero ^ FLIPPED_ZERO },
             },
         };
         let bias = (bias, zero);
@@ -323,7 +324,7 @@ impl Depthwise {
         out: &mut [u8],
         x: &[u8],
         w: &[u8],
-        (bias, bytes): (Option<&[u8]>, Bytes),
+        (bias, bytes): (Option<&[u8]>, Quantized),
         team: &Team,
     ) -> Result<(), String> {
         let (out, x) = (elements_mut::<O>(out)?, elements::<E>(x)?);
@@ -459,9 +460,9 @@ impl Depthwise {
     }
 
     /// Requantization of integer sums in registers, if the epilogue is one.
-    fn narrow<O>(&self) -> Option<Narrow> {
-        let narrow = self.finish.as_ref()?.narrow()?;
-        (narrow.size() == size_of::<O>()).then_some(narrow)
+    fn requantize<O>(&self) -> Option<Requantize> {
+        let requantize = self.finish.as_ref()?.requantize()?;
+        (requantize.size() == size_of::<O>()).then_some(requantize)
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -537,7 +538,7 @@ impl Depthwise {
                 }
                 let sums = Taps {
                     taps: &taps,
-                    one: false,
+                    broadcast_weights: false,
                     positions: range.len(),
                     read: read * columns.stride,
                     write,
@@ -673,7 +674,7 @@ impl Depthwise {
                     let some = first..(first + ROWS).min(rows.output);
                     let all = Taps {
                         taps: &taps,
-                        one: true,
+                        broadcast_weights: true,
                         positions: some.len(),
                         read: rows.stride * plane.row,
                         write: width,
@@ -705,7 +706,7 @@ impl Depthwise {
     fn quads_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
-        (x, bytes): (&[E], Bytes),
+        (x, bytes): (&[E], Quantized),
         w: &[E],
         bias: Option<&[T]>,
         share: &Share,
@@ -721,7 +722,7 @@ impl Depthwise {
         let mut lines: Vec<Quad<E>> = vec![[E::zeroed(); QUAD]; LINES * groups * width];
         let mut taps: Vec<Weights<E>> = Vec::new();
         let mut parts = self.parts();
-        let narrow = self.narrow::<O>().filter(|_| together);
+        let requantize = self.requantize::<O>().filter(|_| together);
         let long = columns.output.next_multiple_of(PLACES);
         let mut sums = vec![0i32; LINES * long];
         for (n, g) in pairs(yt[0].len(), yt[1].len())
@@ -745,9 +746,9 @@ impl Depthwise {
                 let own: Vec<(usize, Quad<E>)> = own.collect();
                 let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
                 // `Weights` compensates for flipped sign bits itself; the rest of the compensation is added here.
-                let more = bytes.more::<E>(weights);
-                let known = Bytes::PLAIN.more::<E>(weights);
-                let begin = begin.wrapping_sub(more);
+                let compensation = bytes.compensation::<E>(weights);
+                let known = Quantized::PLAIN.compensation::<E>(weights);
+                let begin = begin.wrapping_sub(compensation);
                 taps.push(Weights::of(own, begin.wrapping_add(known)));
             }
             for first in (0..rows.output).step_by(LINES) {
@@ -760,7 +761,7 @@ impl Depthwise {
                             let kr = (group * QUAD + i).min(rows.kernel - 1);
                             &padded[(r * rows.stride + kr * rows.dilation) * width..][..width]
                         });
-                        product::weave(from, line);
+                        product::interleave(from, line);
                     }
                 }
                 for (o, taps) in taps.iter().enumerate() {
@@ -770,11 +771,11 @@ impl Depthwise {
                     };
                     let own = lines.chunks_exact(groups * width).take(some.len());
                     let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                    if let Some(narrow) = narrow.filter(|_| taps.narrows()) {
+                    if let Some(requantize) = requantize.filter(|_| taps.requantizes()) {
                         for (r, line) in some.clone().zip(own) {
                             let to = (to + yt[3][r]) as usize;
                             let to = &mut out[to..to + columns.output];
-                            taps.narrowed(line, to, (&narrow, scale));
+                            taps.requantized(line, to, (&requantize, scale));
                         }
                         continue;
                     }
@@ -799,7 +800,7 @@ impl Depthwise {
     fn slid_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
-        (x, bytes): (&[E], Bytes),
+        (x, bytes): (&[E], Quantized),
         w: &[E],
         bias: Option<&[T]>,
         share: &Share,
@@ -812,8 +813,15 @@ impl Depthwise {
         let together = step(&yt[4]) == Some(1);
         let mut padded = vec![bytemuck::cast::<u8, E>(bytes.zero); height * plane.row];
         let (mut parts, long) = (self.parts(), columns.output.next_multiple_of(PLACES));
-        let narrow = self.narrow::<O>().filter(|_| together);
-        let mut sums = vec![0i32; if narrow.is_some() { 0 } else { LINES * long }];
+        let requantize = self.requantize::<O>().filter(|_| together);
+        let mut sums = vec![
+            0i32;
+            if requantize.is_some() {
+                0
+            } else {
+                LINES * long
+            }
+        ];
         let mut begins: Vec<[usize; 2]> = Vec::new();
         let fours = columns.kernel.div_ceil(QUAD);
         for (n, g) in pairs(yt[0].len(), yt[1].len())
@@ -835,20 +843,25 @@ impl Depthwise {
                 });
                 let own: Vec<(usize, Quad<E>)> = own.collect();
                 let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
-                let begin = begin.wrapping_sub(bytes.more::<E>(weights));
-                let taps = Slid::of(own, begin, (columns.stride, columns.dilation));
+                let begin = begin.wrapping_sub(bytes.compensation::<E>(weights));
+                let taps = RowConv::of(own, begin, (columns.stride, columns.dilation));
                 let scale = match &self.spread {
                     Some(Spread::Rows(list)) => Some(list[g * yt[2].len() + o]),
                     _ => None,
                 };
                 let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
-                if let Some(narrow) = narrow {
+                if let Some(requantize) = requantize {
                     begins.clear();
                     let all = yt[3].iter().enumerate();
                     begins.extend(
                         all.map(|(r, at)| [r * rows.stride * plane.row, (to + at) as usize]),
                     );
-                    taps.narrowed(&padded, &begins, (out, columns.output), (&narrow, scale));
+                    taps.requantized(
+                        &padded,
+                        &begins,
+                        (out, columns.output),
+                        (&requantize, scale),
+                    );
                     continue;
                 }
                 for first in (0..rows.output).step_by(LINES) {
@@ -892,15 +905,15 @@ impl Depthwise {
         plane: &Plane,
         to: (&mut [E], usize),
         from: (&[E], i64, bool),
-        bytes: Bytes,
+        bytes: Quantized,
     ) {
-        match bytes.turned {
-            true => self.fill(plane, to, from, |x| x.turned()),
+        match bytes.sign_flipped {
+            true => self.fill(plane, to, from, |x| x.sign_flipped()),
             false => self.fill(plane, to, from, |x| x),
         }
     }
 
-    /// Shape of a padded plane of bytes for [`Slid`], with room for what is read behind the last column, and the number of
+    /// Shape of a padded plane of bytes for [`RowConv`], with room for what is read behind the last column, and the number of
     /// rows.
     fn line_plane(&self) -> (Plane, usize) {
         let (_, height) = self.plane();
@@ -921,7 +934,7 @@ impl Depthwise {
     fn bytes_along_channels<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
-        (x, bytes): (&[E], Bytes),
+        (x, bytes): (&[E], Quantized),
         known: Option<&channels::Places<E>>,
         w: &[u8],
         bias: Option<&[T]>,
@@ -944,8 +957,8 @@ impl Depthwise {
             Some(Spread::Columns(list)) => Some(&list[..]),
             _ => None,
         };
-        let narrow = self.narrow::<O>();
-        let direct = narrow.is_some() || self.finish.is_none() && size_of::<O>() == 4;
+        let requantize = self.requantize::<O>();
+        let direct = requantize.is_some() || self.finish.is_none() && size_of::<O>() == 4;
         let [yt, xt, _, _] = &self.tables;
         let [rows, columns] = &self.slides;
         // Columns that the kernel reads for a row, with padding.
@@ -982,7 +995,13 @@ impl Depthwise {
                 };
                 if direct {
                     let to = (&mut out[to..], positions(step));
-                    weights.line((x, bytes), &begins, &reads, to, (narrow.as_ref(), scales));
+                    weights.line(
+                        (x, bytes),
+                        &begins,
+                        &reads,
+                        to,
+                        (requantize.as_ref(), scales),
+                    );
                     continue;
                 }
                 let own = (&mut sums[..], positions(count));
@@ -1179,7 +1198,7 @@ pub(crate) trait Float: Element {
     fn whole_channels<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
-        x: (&[Self], Bytes),
+        x: (&[Self], Quantized),
         w: &[u8],
         bias: Option<&[T]>,
         team: &Team,
@@ -1193,7 +1212,7 @@ pub(crate) trait Float: Element {
     fn along_rows<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
-        (x, _): (&[Self], Bytes),
+        (x, _): (&[Self], Quantized),
         w: &[Self],
         bias: Option<&[T]>,
         share: &Share,
@@ -1262,7 +1281,7 @@ macro_rules! bytes {
                 fn whole_channels<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
                     out: &mut [O],
-                    x: (&[Self], Bytes),
+                    x: (&[Self], Quantized),
                     w: &[u8],
                     bias: Option<&[T]>,
                     team: &Team,
@@ -1278,13 +1297,13 @@ macro_rules! bytes {
                 fn along_rows<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
                     out: &mut [O],
-                    x: (&[Self], Bytes),
+                    x: (&[Self], Quantized),
                     w: &[Self],
                     bias: Option<&[T]>,
                     share: &Share,
                 ) {
                     let columns = &of.slides[1];
-                    match slides(columns.stride, columns.dilation) {
+                    match row_conv_fits(columns.stride, columns.dilation) {
                         true => of.slid_along_rows(out, x, w, bias, share),
                         false => of.quads_along_rows(out, x, w, bias, share),
                     }

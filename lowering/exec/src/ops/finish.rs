@@ -5,7 +5,7 @@
 
 use crate::access::Access;
 use crate::element::Kind;
-use crate::kernels::{product::Narrow, vectorized};
+use crate::kernels::{product::Requantize, vectorized};
 use crate::ops::links::{
     From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
 };
@@ -145,20 +145,20 @@ impl Finish {
     }
 
     /// The epilogue as a requantization of `i32` sums in registers, if it is one.
-    pub(crate) fn narrow(&self) -> Option<Narrow> {
+    pub(crate) fn requantize(&self) -> Option<Requantize> {
         if self.floats {
             return match self.rescale {
-                None if self.links.is_empty() => Narrow::scaled(1.0, f32::NEG_INFINITY),
+                None if self.links.is_empty() => Requantize::scaled(1.0, f32::NEG_INFINITY),
                 None => None,
-                Some(rescale) => rescale.narrow_scaled(),
+                Some(rescale) => rescale.requantize_scaled(),
             };
         }
-        self.rescale?.narrow()
+        self.rescale?.requantize()
     }
 
     /// The epilogue as a requantization of `f32` sums in registers, if it is one.
-    pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
-        self.rescale?.narrow_floats()
+    pub(crate) fn requantize_floats(&self) -> Option<Requantize> {
+        self.rescale?.requantize_floats()
     }
 
     /// Bytes that [`parts`](Finish::parts) take.

@@ -5,7 +5,7 @@
 //! With stride 2 it is cut into phases, `0 b d` and `a c 0`. Either way the elements that consecutive positions of the
 //! result read at one tap are contiguous.
 
-use crate::kernels::product::{Byte, Quad, weave};
+use crate::kernels::product::{Byte, Quad, interleave};
 use crate::kernels::vectorized;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
@@ -259,7 +259,7 @@ impl Image {
                 self.places(source, Some(at + channel), rest, line);
             }
             let mut four = lines.chunks_exact(row);
-            weave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);
+            interleave(std::array::from_fn(|_| four.next().unwrap_or(&[])), to);
         }
     }
 
@@ -286,7 +286,7 @@ impl Image {
             &source[at..at + count]
         };
         if count != 0 {
-            weave(std::array::from_fn(line), to);
+            interleave(std::array::from_fn(line), to);
         }
     }
 

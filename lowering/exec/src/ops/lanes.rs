@@ -6,7 +6,7 @@
 //! in each.
 
 use crate::element::{Element, Number};
-use crate::kernels::product::Narrow;
+use crate::kernels::product::Requantize;
 use crate::kernels::{prefetch_run, softmax};
 use crate::ops::finish::Finish;
 use crate::ops::links::Part;
@@ -52,7 +52,7 @@ pub(crate) trait Put<T> {
     const PLAIN: bool;
 
     /// The epilogue as a requantization in registers, if it is one.
-    fn narrow(&self) -> Option<Narrow>;
+    fn requantize(&self) -> Option<Requantize>;
 
     /// Applies the operations to numbers. Results are numbers of the result's type, as bits in the same slice.
     fn make(&mut self, numbers: &mut [f32]);
@@ -68,7 +68,7 @@ pub(crate) struct Plain;
 impl<E: Element<Number = f32>> Put<E> for Plain {
     const PLAIN: bool = true;
 
-    fn narrow(&self) -> Option<Narrow> {
+    fn requantize(&self) -> Option<Requantize> {
         None
     }
 
@@ -91,8 +91,8 @@ pub(crate) struct Made<'a> {
 impl<T: Element> Put<T> for Made<'_> {
     const PLAIN: bool = false;
 
-    fn narrow(&self) -> Option<Narrow> {
-        self.finish.narrow_floats()
+    fn requantize(&self) -> Option<Requantize> {
+        self.finish.requantize_floats()
     }
 
     #[inline(always)]
@@ -194,7 +194,7 @@ fn rows<'a, T: Element, P: Put<T>>(out: &'a mut [T], put: &P) -> Option<softmax:
         return try_cast_slice_mut(out).ok().map(softmax::Rows::Floats);
     }
     let bytes = try_cast_slice_mut(out).ok().filter(|_| size_of::<T>() == 1);
-    Some(softmax::Rows::Bytes(bytes?, put.narrow()?))
+    Some(softmax::Rows::Bytes(bytes?, put.requantize()?))
 }
 
 /// The softmax in vectors of 8 numbers. The greatest element and the sum, whose latency is that of a whole row, are

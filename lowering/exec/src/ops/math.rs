@@ -2,7 +2,7 @@
 //! machines without such an instruction too. All are within a few units of the last place of
 //! the largest result near them.
 
-use crate::kernels::softmax::powers::{FACTORS, LEAST, LN_2, ROUND};
+use crate::kernels::softmax::exp::{FACTORS, LEAST, LN_2, ROUND};
 
 /// `e^x`; 0 where it is below `2^-125`.
 #[inline(always)]

@@ -17,8 +17,8 @@
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::isa::Isa;
 use crate::kernels::product::{
-    self, Adds, Byte, Cell, Factor, MOST_COLUMNS, Micro, Narrow, Narrowed, Panel, Quad, Scales,
-    TURNED_ZERO, Taps,
+    self, Byte, FLIPPED_ZERO, Factor, Initial, MOST_COLUMNS, MicroKernel, PackElement, Panel, Quad,
+    Requantize, RequantizedRows, Scales, Taps,
 };
 use crate::kernels::{CACHE_LINE, prefetch, prefetch_run, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
@@ -113,7 +113,7 @@ pub(crate) struct Products {
     direct: bool,
     /// Terms that one factor holds: 4 for bytes, otherwise 1.
     together: usize,
-    pub(crate) micro: Micro,
+    pub(crate) micro: MicroKernel,
     /// For batches of many small products: offsets of the left and of the right operand, one in each cache line that a
     /// product reads. They are prefetched for the next product while the current one is computed.
     asked: [Vec<i64>; 2],
@@ -129,7 +129,7 @@ pub(crate) struct Centred {
 }
 
 /// Types of elements that have a kernel, and how they are converted to factors.
-pub(crate) trait Source: Cell {
+pub(crate) trait Source: PackElement {
     type Factor: Factor<Sum = Self::Number>;
 
     /// Terms that one factor holds.
@@ -330,7 +330,7 @@ macro_rules! bytes {
                 for (to, four) in to.chunks_exact_mut(width).zip(list.chunks(4 * width)) {
                     let mut lines = four.chunks_exact(width);
                     let lines = std::array::from_fn(|_| lines.next().unwrap_or(&zeros[..width]));
-                    product::weave(lines, to);
+                    product::interleave(lines, to);
                 }
             }
 
@@ -341,7 +341,7 @@ macro_rules! bytes {
                 (to, rest): (&mut [Quad<$element>], $element),
                 width: usize,
             ) -> bool {
-                product::weave_quads(list, columns, terms, rest, to, width);
+                product::interleave_quads(list, columns, terms, rest, to, width);
                 true
             }
 
@@ -358,7 +358,7 @@ macro_rules! bytes {
 
             #[inline(always)]
             fn rows(factors: &mut [Quad<$element>]) {
-                factors.iter_mut().for_each(|quad| *quad = quad.map(Byte::turned));
+                factors.iter_mut().for_each(|quad| *quad = quad.map(Byte::sign_flipped));
             }
 
             fn turned(
@@ -368,7 +368,7 @@ macro_rules! bytes {
                 to: &mut [Quad<$element>],
                 width: usize,
             ) -> bool {
-                product::turn_quads(list, columns, start, terms, to, width);
+                product::transpose_quads(list, columns, start, terms, to, width);
                 true
             }
         }
@@ -383,7 +383,7 @@ pub(crate) struct Typed<E: Source, T> {
     of: Products,
     /// Packed panels of a constant that gives columns, by the offset that the batch loops add.
     packed: IndexMap<i64, Vec<E::Factor>>,
-    /// Packed rows of a constant, in groups of [`Micro::rows`], by the offset that the batch loops add.
+    /// Packed rows of a constant, in groups of [`MicroKernel::rows`], by the offset that the batch loops add.
     packed_rows: IndexMap<i64, Vec<E::Factor>>,
     /// Sums of each constant row minus its known zero point, block by block: the compensation for the columns' zero point.
     totals: IndexMap<i64, Vec<E::Number>>,
@@ -425,7 +425,7 @@ pub(crate) trait Multiply: Debug + Send + Sync {
     ) -> Result<(), String>;
 }
 
-impl<E: Source, T: Cell<Number = E::Number>> Multiply for Typed<E, T> {
+impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
     fn order(&self) -> Vec<u32> {
         let terms = &self.of.terms;
         let mut order: Vec<u32> = (0..terms.len() as u32).collect();
@@ -504,7 +504,7 @@ pub(crate) fn typed(
     constants: [Option<&[u8]>; 2],
     finish: Option<(Finish, Option<Spreads>)>,
 ) -> Option<Box<dyn Multiply>> {
-    fn made<E: Source, T: Cell<Number = E::Number>>(
+    fn made<E: Source, T: PackElement<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
         finish: Option<(Finish, Option<Spreads>)>,
@@ -587,7 +587,7 @@ impl Products {
         }
         let lists = |loops: &[Loop<4>]| flat(&ordered(loops.to_vec(), RESULT));
         let (row_list, column_list) = (lists(&rows), lists(&columns));
-        let micro = Micro::of(Isa::detect());
+        let micro = MicroKernel::of(Isa::detect());
         let direct = direct(kind);
         let together = if kind.size() == 1 { 4 } else { 1 };
         let costs = Costs {
@@ -672,16 +672,16 @@ impl Products {
     /// stored in the buffer.
     fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
         if self.centred.is_none() {
-            return (TURNED_ZERO, 0);
+            return (FLIPPED_ZERO, 0);
         }
         let turned = |side: usize| match self.turns(side) {
             true => zeros[side - LEFT],
-            false => zeros[side - LEFT] ^ TURNED_ZERO,
+            false => zeros[side - LEFT] ^ FLIPPED_ZERO,
         };
         let (rows, columns) = self.sides();
         (
             turned(rows),
-            i32::from(turned(columns)) - i32::from(TURNED_ZERO),
+            i32::from(turned(columns)) - i32::from(FLIPPED_ZERO),
         )
     }
 
@@ -788,7 +788,7 @@ fn steps<E: Source>(blocks: &[Range<usize>]) -> impl Iterator<Item = usize> {
     blocks.iter().map(|block| block.len().div_ceil(E::TOGETHER))
 }
 
-impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
+impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
     /// Packs a constant operand: columns into panels, rows into groups unless they are read in place.
     fn pack(&mut self, side: usize, constant: &[E]) {
         let as_rows = side == self.of.sides().0;
@@ -950,10 +950,10 @@ impl<E: Source, T: Cell<Number = E::Number>> Typed<E, T> {
     }
 
     /// Requantization that the micro-kernel does in registers before the store, if there is one.
-    fn narrow(&self) -> Option<Narrow> {
-        let whole = self.of.micro.narrows() && E::TOGETHER == 4;
-        let narrow = self.finish.as_ref().filter(|_| whole)?.narrow()?;
-        (narrow.size() == size_of::<T>()).then_some(narrow)
+    fn requantize(&self) -> Option<Requantize> {
+        let whole = self.of.micro.requantizes() && E::TOGETHER == 4;
+        let requantize = self.finish.as_ref().filter(|_| whole)?.requantize()?;
+        (requantize.size() == size_of::<T>()).then_some(requantize)
     }
 
     /// Returns whether accumulators and elements of the result have one type.
@@ -1000,7 +1000,7 @@ struct Costs<'a> {
     direct: bool,
     /// Terms that one multiplication takes at once.
     together: f64,
-    micro: Micro,
+    micro: MicroKernel,
 }
 
 /// Cost of packing or storing one element, in vector multiplications: as contiguous lines, as transposed squares, or one by
@@ -1081,9 +1081,12 @@ fn woven(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
 
 /// Interleaves lines into one contiguous run: one element of each line, then the next elements.
 #[inline(always)]
-fn weave<T: Cell, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], few: usize) {
+fn weave<T: PackElement, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], few: usize) {
     #[inline(always)]
-    fn some<T: Cell, S: Element<Number = T::Number>, const N: usize>(lines: &[S], out: &mut [T]) {
+    fn some<T: PackElement, S: Element<Number = T::Number>, const N: usize>(
+        lines: &[S],
+        out: &mut [T],
+    ) {
         let lines: [&[S]; N] = std::array::from_fn(|i| &lines[i * MOST_COLUMNS..][..out.len() / N]);
         for (i, to) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
             *to = std::array::from_fn(|k| T::of(lines[k][i].read()));
@@ -1123,7 +1126,7 @@ fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
 /// Scratch memory of a thread, kept for the next product: mapping pages anew costs more than the work in them.
 #[derive(Debug, Default)]
 struct Spare {
-    /// Packed rows of a block, in groups of [`Micro::rows`].
+    /// Packed rows of a block, in groups of [`MicroKernel::rows`].
     slab: Vec<u32>,
     panel: Vec<u32>,
     /// The padded image of the operand that a window slides over.
@@ -1183,7 +1186,7 @@ fn room<E: Element>(cells: &mut Vec<u32>, count: usize) -> &mut [E] {
 
 /// Converts accumulators, or copies elements, to elements of the result.
 #[inline(always)]
-fn stored<T: Cell, S: Element<Number = T::Number>>(sums: &[S], to: &mut [T]) {
+fn stored<T: PackElement, S: Element<Number = T::Number>>(sums: &[S], to: &mut [T]) {
     if let Some(elements) = as_elements(sums) {
         return product::copy_line(elements, to);
     }
@@ -1192,14 +1195,14 @@ fn stored<T: Cell, S: Element<Number = T::Number>>(sums: &[S], to: &mut [T]) {
         .for_each(|(to, sum)| *to = T::of(sum.read()));
 }
 
-impl<E: Source, T: Cell<Number = E::Number>> Drop for Work<'_, E, T> {
+impl<E: Source, T: PackElement<Number = E::Number>> Drop for Work<'_, E, T> {
     fn drop(&mut self) {
         SPARE.set(std::mem::take(&mut self.spare));
     }
 }
 
 /// One run of a thread, with its scratch memory.
-struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
+struct Work<'a, E: Source, T: PackElement<Number = E::Number>> {
     typed: &'a Typed<E, T>,
     of: &'a Products,
     given: Operands<'a, E, T>,
@@ -1216,7 +1219,7 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     /// Scratch memory of the epilogue.
     parts: Vec<Part>,
     /// Requantization in registers before the store, if there is one.
-    narrow: Option<Narrow>,
+    requantize: Option<Requantize>,
     left: Vec<*const E::Factor>,
     /// For each block, the factors in each contiguous run of its terms and the offset of each run in a row.
     runs: Vec<(usize, Vec<isize>)>,
@@ -1234,7 +1237,7 @@ struct Work<'a, E: Source, T: Cell<Number = E::Number>> {
     terms: Vec<i64>,
 }
 
-impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
+impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     fn new(typed: &'a Typed<E, T>, given: Operands<'a, E, T>) -> Work<'a, E, T> {
         let mut spare = SPARE.take();
         spare.panel.resize(PANEL, 0);
@@ -1254,7 +1257,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
             spare,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
             parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
-            narrow: typed.narrow(),
+            requantize: typed.requantize(),
             left: Vec::new(),
             runs: blocks
                 .iter()
@@ -1405,13 +1408,13 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         columns: columns.clone(),
                         beside: (own * rows.len() + before) * MOST_COLUMNS,
                     };
-                    let narrow = self.narrow.filter(|_| number == last);
+                    let requantize = self.requantize.filter(|_| number == last);
                     // Sums of a single block that are requantized in registers are never stored as accumulators.
-                    let beside = match narrow.is_some() && last == 0 {
+                    let beside = match requantize.is_some() && last == 0 {
                         true => false,
                         false => self.places(out, &panel, used),
                     };
-                    let aside = narrow.is_some() && self.narrowed(out, &panel);
+                    let aside = requantize.is_some() && self.narrowed(out, &panel);
                     let shared = match self.given.start {
                         Start::Values(start) if number == 0 => self.shared(start, &panel),
                         Start::Sums(start) if number == 0 => self.shared(start, &panel),
@@ -1422,7 +1425,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         Start::Values(start) if beside => self.fetch(start, &panel, START),
                         Start::Values(start) => self.begin(start, &panel),
                         Start::Sums(start) => {
-                            if narrow.is_some() && last == 0 {
+                            if requantize.is_some() && last == 0 {
                                 self.own_places(&panel);
                             }
                             self.begin(start, &panel);
@@ -1430,11 +1433,11 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                         Start::Result if beside => self.fetch(out, &panel, RESULT),
                         Start::Result | Start::Zero => {}
                     }
-                    let adds = match (shared, self.given.start) {
-                        (Begun::Rows, _) => Adds::Rows(&self.row_starts),
-                        (Begun::Columns, _) => Adds::Columns(&self.column_starts),
-                        (Begun::There, Start::Zero) if number == 0 => Adds::Nothing,
-                        (Begun::There, _) => Adds::There,
+                    let initial = match (shared, self.given.start) {
+                        (Begun::Rows, _) => Initial::Rows(&self.row_starts),
+                        (Begun::Columns, _) => Initial::Columns(&self.column_starts),
+                        (Begun::There, Start::Zero) if number == 0 => Initial::Zero,
+                        (Begun::There, _) => Initial::InPlace,
                     };
                     // SAFETY: `bring` has made a pointer for each row to `factors` factors. They are inside of the left
                     // operand, as `multiply` has compared, or of the slab, or of the zeros. The right panel has all columns
@@ -1450,7 +1453,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                 runs: &self.runs[number].1,
                                 run: self.runs[number].0,
                                 zero: self.less.0,
-                                more: self
+                                compensation: self
                                     .more
                                     .get(from..from + some.len())
                                     .filter(|m| !m.is_empty()),
@@ -1459,8 +1462,8 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                                 taps: at_taps.map(|(_, taps)| taps),
                                 terms: factors,
                                 out: &self.out,
-                                adds,
-                                narrow: narrow.as_ref().map(|by| Narrowed {
+                                initial,
+                                requantize: requantize.as_ref().map(|by| RequantizedRows {
                                     by,
                                     scales: self.spread(at).map(|spread| match spread {
                                         Spread::Rows(list) => Scales::Rows(&list[some.clone()]),
@@ -1478,7 +1481,7 @@ impl<'a, E: Source, T: Cell<Number = E::Number>> Work<'a, E, T> {
                     if number < last {
                         continue;
                     }
-                    if narrow.is_some() {
+                    if requantize.is_some() {
                         if aside {
                             give::<T, T>(out, cast_slice(&self.spare.narrowed), &panel, of);
                         }
@@ -1972,7 +1975,7 @@ enum Begun {
 }
 
 /// Scatters a panel from scratch memory to the result.
-fn give<T: Cell, S: Element<Number = T::Number>>(
+fn give<T: PackElement, S: Element<Number = T::Number>>(
     out: &mut [T],
     beside: &[S],
     panel: &Panels,
@@ -1994,7 +1997,7 @@ fn are_long(lines: &[Range<usize>], count: usize) -> bool {
 
 /// Gathers the elements at rows and columns into rows of `MOST_COLUMNS`.
 #[inline(always)]
-fn fetched<S: Cell>(
+fn fetched<S: PackElement>(
     from: &[S],
     beside: &mut [S::Number],
     base: i64,
@@ -2033,7 +2036,7 @@ fn fetched<S: Cell>(
                 let starts = columns.each_ref().map(start);
                 while done < whole {
                     let from = starts.map(|start| &from[start + done..start + done + 8]);
-                    S::squares(&from, 8, &mut turned, 8);
+                    S::transpose8(&from, 8, &mut turned, 8);
                     for (j, line) in turned.as_chunks::<8>().0.iter().enumerate() {
                         let to = (run.start + done + j) * MOST_COLUMNS + first;
                         let to = beside[to..to + 8].iter_mut();
@@ -2055,7 +2058,7 @@ fn fetched<S: Cell>(
 
 /// Scatters rows of `MOST_COLUMNS` accumulators, or elements, to elements of the result.
 #[inline(always)]
-fn given<T: Cell, S: Element<Number = T::Number>>(
+fn given<T: PackElement, S: Element<Number = T::Number>>(
     out: &mut [T],
     beside: &[S],
     base: i64,
@@ -2097,7 +2100,7 @@ fn given<T: Cell, S: Element<Number = T::Number>>(
             }
             let places = &places[..columns.len()];
             if let Some(sums) = as_elements::<T, S>(&own[first..]) {
-                T::turn_out(sums, MOST_COLUMNS, run.len(), out, places);
+                T::transpose_out(sums, MOST_COLUMNS, run.len(), out, places);
                 continue;
             }
             for row in (0..run.len()).step_by(8) {
@@ -2108,7 +2111,7 @@ fn given<T: Cell, S: Element<Number = T::Number>>(
                 }
                 let mut at = [0; 8];
                 at.iter_mut().zip(places).for_each(|(at, p)| *at = p + row);
-                T::turn_out(&square, 8, 8, out, &at[..places.len()]);
+                T::transpose_out(&square, 8, 8, out, &at[..places.len()]);
             }
         }
     }
@@ -2116,7 +2119,7 @@ fn given<T: Cell, S: Element<Number = T::Number>>(
 
 /// Returns accumulators as elements, if both have one type.
 #[inline(always)]
-fn as_elements<T: Cell, S: Element>(sums: &[S]) -> Option<&[T]> {
+fn as_elements<T: PackElement, S: Element>(sums: &[S]) -> Option<&[T]> {
     let same = std::any::TypeId::of::<S>() == std::any::TypeId::of::<T>();
     bytemuck::try_cast_slice(sums).ok().filter(|_| same)
 }

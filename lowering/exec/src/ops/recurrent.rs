@@ -8,7 +8,7 @@
 use crate::access::Access;
 use crate::buffer::gather;
 use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::gates::{Columns, ROWS};
+use crate::kernels::gates::{PackedColumns, ROWS};
 use crate::kernels::vectorized_wide;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
@@ -70,7 +70,7 @@ struct Layer {
 struct Panel {
     /// Its first column in a row of gates.
     at: usize,
-    columns: Columns,
+    columns: PackedColumns,
 }
 
 /// The memory that a thread keeps from one run to the next.
@@ -444,7 +444,7 @@ fn shared(
 fn packed(weights: &[f32], terms: usize, columns: &Range<usize>, at: usize) -> Vec<Panel> {
     let (mut panels, mut from) = (Vec::new(), columns.start);
     while from < columns.end {
-        let own = Columns::of(&weights[from * terms..columns.end * terms], terms);
+        let own = PackedColumns::of(&weights[from * terms..columns.end * terms], terms);
         let count = own.count;
         panels.push(Panel {
             at: at + from - columns.start,

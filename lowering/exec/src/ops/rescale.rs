@@ -5,7 +5,7 @@
 //! clamped to -128..=127.
 
 use crate::element::{Element, Kind};
-use crate::kernels::product::{Narrow, inverse};
+use crate::kernels::product::{Requantize, inverse};
 use crate::ops::links::{Code, From, Link, few, nearest};
 
 /// Integers below this are exact in `f32`.
@@ -109,27 +109,27 @@ impl Rescale {
     }
 
     /// The requantization of `i32` sums in registers, if it is one.
-    pub(crate) fn narrow(&self) -> Option<Narrow> {
+    pub(crate) fn requantize(&self) -> Option<Requantize> {
         let Some(round) = self.round else {
-            return Narrow::scaled(self.scale?, self.least);
+            return Requantize::scaled(self.scale?, self.least);
         };
         let ends = [round.low, round.high];
-        Narrow::of(self.scale?, self.least, round.divisor, round.plus, ends)
+        Requantize::of(self.scale?, self.least, round.divisor, round.plus, ends)
     }
 
     /// The requantization of dequantized sums in registers, if it is one.
-    pub(crate) fn narrow_scaled(&self) -> Option<Narrow> {
+    pub(crate) fn requantize_scaled(&self) -> Option<Requantize> {
         match self.round {
-            None if self.scale.is_none() => Narrow::scaled(1.0, self.least),
-            _ => self.narrow_floats(),
+            None if self.scale.is_none() => Requantize::scaled(1.0, self.least),
+            _ => self.requantize_floats(),
         }
     }
 
     /// The requantization of `f32` numbers in registers, if they are rounded.
-    pub(crate) fn narrow_floats(&self) -> Option<Narrow> {
+    pub(crate) fn requantize_floats(&self) -> Option<Requantize> {
         let round = self.round.filter(|_| self.scale.is_none())?;
         let ends = [round.low, round.high];
-        Narrow::of(1.0, self.least, round.divisor, round.plus, ends)
+        Requantize::of(1.0, self.least, round.divisor, round.plus, ends)
     }
 
     /// Requantizes numbers, `i32` with a scale and `f32` without, in place or into other elements.

@@ -1,6 +1,6 @@
 //! The window of a convolution over an operand: elements inside of bounds, and im2col packing of panels.
 
-use crate::kernels::product::Cell;
+use crate::kernels::product::PackElement;
 use crate::ops::image::Image;
 use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
@@ -83,7 +83,7 @@ impl Window {
 
     /// Packs terms of positions (im2col), with `rest` as padding. `offsets` and `terms` are the offsets of positions and of
     /// terms in the buffer.
-    pub(crate) fn pack<E: Cell>(
+    pub(crate) fn pack<E: PackElement>(
         &self,
         source: &[E],
         base: i64,
@@ -138,7 +138,7 @@ impl Window {
     }
 
     /// Packs the terms of one position, with `rest` as padding; `base` is the offset of the position.
-    pub(crate) fn row<E: Cell>(
+    pub(crate) fn row<E: PackElement>(
         &self,
         source: &[E],
         base: i64,
@@ -170,7 +170,7 @@ impl Window {
     }
 
     #[inline]
-    fn run<E: Cell>(
+    fn run<E: PackElement>(
         &self,
         source: &[E],
         run: &Run,

@@ -9,10 +9,10 @@
 //! multiplied as bytes by VNNI, or as `i16` on machines without it. For example, the quads
 //! `[1, 2, 3, 4]` and `[5, 6, 7, 8]` add 5 + 12 + 21 + 32 = 70 to an `i32` accumulator.
 
-mod narrow;
 mod pack;
 mod portable;
-mod slid;
+mod requantize;
+mod row_conv;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
 
@@ -21,20 +21,21 @@ use crate::isa::Isa;
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-pub(crate) use narrow::{Narrow, Narrowed, Scales, inverse};
 pub(crate) use pack::{
-    Cell, consecutive, copy_line, pack, pack_groups, turn_in, turn_quads, weave, weave_quads,
+    PackElement, consecutive, copy_line, interleave, interleave_quads, pack, pack_groups,
+    transpose_in, transpose_quads,
 };
-pub(crate) use slid::{READ, Slid, slides};
+pub(crate) use requantize::{Requantize, RequantizedRows, Scales, inverse};
+pub(crate) use row_conv::{READ, RowConv, row_conv_fits};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use vectors::{Bytes, narrow_sums};
+pub(crate) use vectors::{Bytes, requantize_sums};
 
 /// Most columns of a panel (`NR` of BLIS).
 pub(crate) const MOST_COLUMNS: usize = 32;
 
 /// Shape of the micro-kernel for an instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Micro {
+pub(crate) struct MicroKernel {
     isa: Isa,
     /// Columns of a panel (`NR`).
     pub(crate) columns: usize,
@@ -42,20 +43,20 @@ pub(crate) struct Micro {
     pub(crate) rows: usize,
 }
 
-impl Micro {
+impl MicroKernel {
     /// Returns whether the kernel requantizes integer sums in registers before it stores them.
-    pub(crate) fn narrows(self) -> bool {
+    pub(crate) fn requantizes(self) -> bool {
         self.isa == Isa::Avx512
     }
 
     /// The kernel of an instruction set, or of a lesser one if the machine lacks fused multiply-add.
-    pub(crate) fn of(isa: Isa) -> Micro {
+    pub(crate) fn of(isa: Isa) -> MicroKernel {
         let (isa, columns, rows) = match isa {
             Isa::Avx512 => (isa, 32, 12),
             Isa::Avx2 if fused() => (isa, 16, 6),
             Isa::Avx2 | Isa::Portable => (Isa::Portable, 8, 4),
         };
-        Micro { isa, columns, rows }
+        MicroKernel { isa, columns, rows }
     }
 }
 
@@ -82,7 +83,7 @@ pub(crate) trait Byte: Pod + Debug + Send + Sync {
     fn number(self) -> i32;
 
     /// The byte with its sign bit flipped.
-    fn turned(self) -> Self;
+    fn sign_flipped(self) -> Self;
 }
 
 macro_rules! bytes {
@@ -96,7 +97,7 @@ macro_rules! bytes {
             }
 
             #[inline(always)]
-            fn turned(self) -> $byte {
+            fn sign_flipped(self) -> $byte {
                 (self as u8 ^ 0x80) as $byte
             }
         }
@@ -106,7 +107,7 @@ macro_rules! bytes {
 bytes!(i8: true, u8: false);
 
 /// Zero with its sign bit flipped.
-pub(crate) const TURNED_ZERO: u8 = 0x80;
+pub(crate) const FLIPPED_ZERO: u8 = 0x80;
 
 /// Four terms of a column, or of a row, in which the sign bits are flipped.
 pub(crate) type Quad<B> = [B; 4];
@@ -116,7 +117,7 @@ pub(crate) type Quad<B> = [B; 4];
 fn products_of<B: Byte>(row: Quad<B>, column: Quad<B>, sum: i32) -> i32 {
     let pairs = row.into_iter().zip(column);
     pairs.fold(sum, |sum, (a, b)| {
-        sum.wrapping_add(a.turned().number() * b.number())
+        sum.wrapping_add(a.sign_flipped().number() * b.number())
     })
 }
 
@@ -142,11 +143,11 @@ impl<B: Byte> Weights<B> {
         #[cfg(any(not(target_arch = "x86_64"), miri))]
         let dots = false;
         let weights = list.iter().flat_map(|tap| tap.1);
-        let turned = weights.fold(0i32, |sum, weight| sum.wrapping_add(weight.number() << 7));
+        let excess = weights.fold(0i32, |sum, weight| sum.wrapping_add(weight.number() << 7));
         let begin = match (dots, B::SIGNED) {
             (false, _) => begin,
-            (true, true) => begin.wrapping_sub(turned),
-            (true, false) => begin.wrapping_add(turned),
+            (true, true) => begin.wrapping_sub(excess),
+            (true, false) => begin.wrapping_add(excess),
         };
         Weights {
             behind: list.iter().map(|tap| tap.0).max().unwrap_or(0),
@@ -157,28 +158,28 @@ impl<B: Byte> Weights<B> {
     }
 
     /// Returns whether sums are requantized in registers, so that they are never stored.
-    pub(crate) fn narrows(&self) -> bool {
+    pub(crate) fn requantizes(&self) -> bool {
         self.dots
     }
 
     /// Requantizes the sum of each position, scaled and added to a bias first if `scale` is given. Only if
-    /// [`narrows`](Weights::narrows) returns true.
+    /// [`requantizes`](Weights::requantizes) returns true.
     ///
     /// # Panics
     /// The line is too short for whole vectors of [`PLACES`], elements do not have the size of requantized sums, or the
     /// machine has no VNNI.
-    pub(crate) fn narrowed<T: Pod>(
+    pub(crate) fn requantized<T: Pod>(
         &self,
         line: &[Quad<B>],
         to: &mut [T],
-        (narrow, scale): (&Narrow, Option<[f32; 2]>),
+        (requantize, scale): (&Requantize, Option<[f32; 2]>),
     ) {
         let room = line.len().checked_sub(self.behind);
         let whole = to.len().next_multiple_of(PLACES);
         let fits = room.is_some_and(|n| whole <= n);
         assert!(fits && self.dots, "each place has quads");
         assert_eq!(
-            narrow.size(),
+            requantize.size(),
             size_of::<T>(),
             "elements are what sums become"
         );
@@ -187,7 +188,9 @@ impl<B: Byte> Weights<B> {
             let to = (to.as_mut_ptr().cast(), to.len());
             // SAFETY: the length of the line was checked above, all places are elements of the size that is written, and
             // the machine has the instructions.
-            unsafe { vectors::along::narrowed(line, &self.list, self.begin, to, (narrow, scale)) };
+            unsafe {
+                vectors::along::requantized(line, &self.list, self.begin, to, (requantize, scale))
+            };
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = scale;
@@ -209,7 +212,7 @@ impl<B: Byte> Weights<B> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.dots {
             // SAFETY: the length of the line was checked above, and the machine has the instructions.
-            unsafe { vectors::along::dots(line, &self.list, to, self.begin) };
+            unsafe { vectors::along::dot_line(line, &self.list, to, self.begin) };
             return;
         }
         let (places, _) = to.as_chunks_mut::<PLACES>();
@@ -235,7 +238,7 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     fn multiplied(self, other: Self, sum: Self::Sum) -> Self::Sum;
 
     /// For bytes, a factor of a row that has this byte everywhere.
-    fn everywhere(byte: u8) -> Option<Self> {
+    fn splat_byte(byte: u8) -> Option<Self> {
         let _ = byte;
         None
     }
@@ -243,21 +246,21 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// Computes a panel.
     ///
     /// # Safety
-    /// - `out` has as many rows as `left`; it may have none if `narrow` is given and sums are not added to it. So have
-    ///   `Adds::Rows`, `more` and the rows of [`Narrowed`], if they are given.
+    /// - `out` has as many rows as `left`; it may have none if `requantize` is given and sums are not added to it. So have
+    ///   `Initial::Rows`, `compensation` and the rows of [`RequantizedRows`], if they are given.
     /// - Each row of `left` has, from each of `runs` on, `run` readable factors, `left_step` apart. All runs together have
     ///   `terms` factors.
     /// - `right` has `terms` times all columns of `micro`, or half of them with `half`, `right_step` apart. With `taps` it
     ///   has a vector of columns at each of `terms` taps and, without `half`, another one at the second offset behind it.
     ///   There is one run then, and [`Factor::taps`] gives a number.
-    /// - Each row of `out` has as many writable columns, and each row of [`Narrowed`] as many as it says. Rows overlap
+    /// - Each row of `out` has as many writable columns, and each row of [`RequantizedRows`] as many as it says. Rows overlap
     ///   neither one another nor the operands.
-    /// - `narrow` is given only if [`Micro::narrows`] returns true.
-    unsafe fn panel(micro: Micro, panel: &Panel<'_, Self>);
+    /// - `requantize` is given only if [`MicroKernel::requantizes`] returns true.
+    unsafe fn panel(micro: MicroKernel, panel: &Panel<'_, Self>);
 
     /// Columns of a vector, if the kernel can read columns at taps.
-    fn taps(micro: Micro) -> Option<usize> {
-        let vectors = micro.isa != Isa::Portable && Self::everywhere(0).is_none();
+    fn taps(micro: MicroKernel) -> Option<usize> {
+        let vectors = micro.isa != Isa::Portable && Self::splat_byte(0).is_none();
         vectors.then_some(micro.columns / 2)
     }
 }
@@ -272,10 +275,10 @@ pub(crate) struct Panel<'a, F: Factor> {
     /// Start of each run of terms in a row, in factors (a single run starts at 0), and the terms of each run.
     pub(crate) runs: &'a [isize],
     pub(crate) run: usize,
-    /// For bytes, the zero point of the rows with its sign bit flipped: [`TURNED_ZERO`] if it is 0.
+    /// For bytes, the zero point of the rows with its sign bit flipped: [`FLIPPED_ZERO`] if it is 0.
     pub(crate) zero: u8,
     /// For bytes, a number that is added to the sums of each row: the compensation for the zero point of the columns.
-    pub(crate) more: Option<&'a [F::Sum]>,
+    pub(crate) compensation: Option<&'a [F::Sum]>,
     /// The columns of the first term.
     pub(crate) right: *const F,
     /// Stride between the terms of the columns.
@@ -286,9 +289,9 @@ pub(crate) struct Panel<'a, F: Factor> {
     pub(crate) terms: usize,
     /// Start of each row of the result, whose columns are contiguous.
     pub(crate) out: &'a [*mut F::Sum],
-    pub(crate) adds: Adds<'a, F::Sum>,
+    pub(crate) initial: Initial<'a, F::Sum>,
     /// Requantization of integer sums in registers and its destination; sums are then not stored.
-    pub(crate) narrow: Option<Narrowed<'a>>,
+    pub(crate) requantize: Option<RequantizedRows<'a>>,
     /// True if only the first half of the columns is computed.
     pub(crate) half: bool,
 }
@@ -298,10 +301,10 @@ pub(crate) type Taps<'a> = (&'a [usize], usize);
 
 /// Values that products are added to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Adds<'a, S> {
-    Nothing,
+pub(crate) enum Initial<'a, S> {
+    Zero,
     /// The previous contents of the result.
-    There,
+    InPlace,
     /// One number for each row.
     Rows(&'a [S]),
     /// One number for each column of a panel.
@@ -309,7 +312,7 @@ pub(crate) enum Adds<'a, S> {
 }
 
 macro_rules! factors {
-    ($($factor:ty: $sum:ty, $narrow:ident, $wide:ident, $multiplied:expr $(, $everywhere:expr)?;)*) => {$(
+    ($($factor:ty: $sum:ty, $narrow:ident, $wide:ident, $multiplied:expr $(, $splat_byte:expr)?;)*) => {$(
         impl Factor for $factor {
             type Sum = $sum;
 
@@ -320,15 +323,15 @@ macro_rules! factors {
 
             $(
                 #[inline(always)]
-                fn everywhere(byte: u8) -> Option<$factor> {
-                    Some($everywhere(byte))
+                fn splat_byte(byte: u8) -> Option<$factor> {
+                    Some($splat_byte(byte))
                 }
             )?
 
             /// # Safety
             /// That of the trait.
-            unsafe fn panel(micro: Micro, panel: &Panel<'_, $factor>) {
-                // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
+            unsafe fn panel(micro: MicroKernel, panel: &Panel<'_, $factor>) {
+                // SAFETY: the caller's promises; vectors are those that the machine has, as `MicroKernel` is made of a detected `Isa`.
                 unsafe {
                     match micro.isa {
                         #[cfg(target_arch = "x86_64")]
@@ -359,7 +362,7 @@ mod tests {
     /// Compares a panel of some rows, for all instruction sets, with sums of single products.
     fn check<F: Factor>(number: impl Fn(usize) -> F, same: impl Fn(F::Sum, F::Sum) -> bool) {
         for isa in Isa::available() {
-            let micro = Micro::of(isa);
+            let micro = MicroKernel::of(isa);
             // Three runs of twelve terms, out of order and with a gap between two of them.
             let (terms, run, runs, line) = (36, 12, [0isize, 26, 13], 38);
             let place = |t: usize| runs[t / run] as usize + t % run;
@@ -375,39 +378,39 @@ mod tests {
                 let starts: Vec<*const F> = left.chunks(line).map(<[F]>::as_ptr).collect();
                 let places = out.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                 let places: Vec<*mut F::Sum> = places.collect();
-                let add = |places: &[*mut F::Sum], adds: Adds<'_, F::Sum>| {
+                let add = |places: &[*mut F::Sum], initial: Initial<'_, F::Sum>| {
                     let panel = Panel {
-                        narrow: None,
+                        requantize: None,
                         left: &starts,
                         left_step: 1,
                         runs: &runs,
                         run,
-                        zero: TURNED_ZERO,
-                        more: None,
+                        zero: FLIPPED_ZERO,
+                        compensation: None,
                         right: right.as_ptr(),
                         right_step: micro.columns,
                         taps: None,
                         terms,
                         out: places,
-                        adds,
+                        initial,
                         half,
                     };
                     // SAFETY: all rows, terms and columns are in the lists, and the places are rows of a list.
                     unsafe { F::panel(micro, &panel) };
                 };
-                add(&places, Adds::Nothing);
-                add(&places, Adds::There);
+                add(&places, Initial::Zero);
+                add(&places, Initial::InPlace);
                 let by_row: Vec<F::Sum> = out.iter().step_by(micro.columns).copied().collect();
                 let mut by_column = [F::Sum::zeroed(); MOST_COLUMNS];
                 by_column[..micro.columns].copy_from_slice(&out[..micro.columns]);
                 let mut more = vec![F::Sum::zeroed(); rows * micro.columns];
-                for (adds, by_rows) in [
-                    (Adds::Rows(&by_row), true),
-                    (Adds::Columns(&by_column), false),
+                for (initial, by_rows) in [
+                    (Initial::Rows(&by_row), true),
+                    (Initial::Columns(&by_column), false),
                 ] {
                     let places = more.chunks_mut(micro.columns).map(<[F::Sum]>::as_mut_ptr);
                     let places: Vec<*mut F::Sum> = places.collect();
-                    add(&places, adds);
+                    add(&places, initial);
                     for (i, found) in more.iter().enumerate() {
                         let (row, column) = (i / micro.columns, i % micro.columns);
                         if column < columns {
@@ -443,8 +446,8 @@ mod tests {
 
     #[test]
     fn sums_become_bytes_as_each_by_itself() {
-        let micro = Micro::of(Isa::detect());
-        if !micro.narrows() {
+        let micro = MicroKernel::of(Isa::detect());
+        if !micro.requantizes() {
             return;
         }
         for (scale, divisor) in [
@@ -454,8 +457,8 @@ mod tests {
             (3e38, 1e-30),
         ] {
             for (plus, low, high) in [(None, -128.0, 127.0), (Some(100.0), 0.0, 255.0)] {
-                let narrow = Narrow::of(scale, 0.0, divisor, plus, [low, high]);
-                let narrow = narrow.expect("they are numbers");
+                let requantize = Requantize::of(scale, 0.0, divisor, plus, [low, high]);
+                let requantize = requantize.expect("they are numbers");
                 let quad = |i: usize| std::array::from_fn(|k| (i * 31 + k * 97) as i8);
                 let rows: Vec<Quad<i8>> = (0..29 * 3).map(quad).collect();
                 let columns: Vec<Quad<i8>> = (0..3 * 32).map(|i| quad(i * i)).collect();
@@ -470,16 +473,16 @@ mod tests {
                     left_step: 1,
                     runs: &[0],
                     run: 3,
-                    zero: TURNED_ZERO,
-                    more: None,
+                    zero: FLIPPED_ZERO,
+                    compensation: None,
                     right: columns.as_ptr(),
                     taps: None,
                     right_step: 32,
                     terms: 3,
                     out: &[],
-                    adds: Adds::Rows(&starts),
-                    narrow: Some(Narrowed {
-                        by: &narrow,
+                    initial: Initial::Rows(&starts),
+                    requantize: Some(RequantizedRows {
+                        by: &requantize,
                         scales: None,
                         rows: &out,
                         columns: columns_there,
@@ -488,20 +491,20 @@ mod tests {
                 };
                 // SAFETY: all rows, terms and columns are in the lists above, and 40 bytes for each row.
                 unsafe { Factor::panel(micro, &panel) };
-                let scaled = Narrow::scaled(scale, 0.0).expect("it is a number");
+                let scaled = Requantize::scaled(scale, 0.0).expect("it is a number");
                 let mut floats = vec![-1f32; 29 * 40];
                 let places: Vec<*mut u8> = floats
                     .chunks_mut(40)
                     .map(|row| row.as_mut_ptr().cast())
                     .collect();
-                let narrow_to = Narrowed {
+                let requantize_to = RequantizedRows {
                     by: &scaled,
                     scales: None,
                     rows: &places,
                     columns: columns_there,
                 };
                 let panel = Panel {
-                    narrow: Some(narrow_to),
+                    requantize: Some(requantize_to),
                     ..panel
                 };
                 // SAFETY: as above, with 40 floats for each row.
@@ -527,7 +530,11 @@ mod tests {
                     let sum = (0..3).fold(starts[row], |sum, t| {
                         rows[row * 3 + t].multiplied(columns[t * 32 + column], sum)
                     });
-                    assert_eq!(*found, narrow.of_sum(sum), "{scale} {divisor} {plus:?} {i}");
+                    assert_eq!(
+                        *found,
+                        requantize.of_sum(sum),
+                        "{scale} {divisor} {plus:?} {i}"
+                    );
                 }
             }
         }
@@ -539,24 +546,24 @@ mod tests {
             let plain: Vec<Quad<B>> = (0..200)
                 .map(|i| std::array::from_fn(|k| of(i * 5 + k)))
                 .collect();
-            let line: Vec<Quad<B>> = plain.iter().map(|quad| quad.map(B::turned)).collect();
+            let line: Vec<Quad<B>> = plain.iter().map(|quad| quad.map(B::sign_flipped)).collect();
             for (count, behind) in [(0, 0), (1, 0), (3, 1), (7, 9)] {
                 let taps = (0..count).map(|i| (i * behind, std::array::from_fn(|k| of(i * 3 + k))));
                 let taps: Vec<(usize, Quad<B>)> = taps.collect();
                 let mut sums = [7; 64];
                 let mut found = Weights::of(taps.clone(), i32::MAX - 3);
                 found.sums(&line, &mut sums);
-                if found.narrows() {
-                    let narrow = Narrow::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
-                    let narrow = narrow.expect("all are finite");
-                    let scaled = Narrow::scaled(0.5, f32::NEG_INFINITY).expect("it is finite");
+                if found.requantizes() {
+                    let requantize = Requantize::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
+                    let requantize = requantize.expect("all are finite");
+                    let scaled = Requantize::scaled(0.5, f32::NEG_INFINITY).expect("it is finite");
                     for n in [0, 1, 15, 16, 17, 28, 32, 33, 48, 64] {
                         let (mut bytes, mut floats) = ([99u8; 65], [-1f32; 65]);
-                        found.narrowed(&line, &mut bytes[..n], (&narrow, None));
-                        found.narrowed(&line, &mut floats[..n], (&scaled, None));
+                        found.requantized(&line, &mut bytes[..n], (&requantize, None));
+                        found.requantized(&line, &mut floats[..n], (&scaled, None));
                         for (place, &sum) in sums.iter().enumerate() {
                             let wanted = match place < n {
-                                true => (narrow.of_sum(sum), scaled.scaled_sum(sum)),
+                                true => (requantize.of_sum(sum), scaled.scaled_sum(sum)),
                                 false => (99, -1.0),
                             };
                             assert_eq!((bytes[place], floats[place]), wanted, "{n} {place}");
@@ -590,7 +597,7 @@ mod tests {
         let left: Vec<f32> = (0..rows * terms).map(number).collect();
         let cells: Vec<f32> = (0..400).map(|i| number(i + 7)).collect();
         let taps: Vec<usize> = (0..terms).map(|t| t * 37 % 101).collect();
-        for micro in Isa::available().into_iter().map(Micro::of) {
+        for micro in Isa::available().into_iter().map(MicroKernel::of) {
             let Some(lanes) = <f32 as Factor>::taps(micro) else {
                 continue;
             };
@@ -607,19 +614,19 @@ mod tests {
                     let places = out.chunks_mut(columns).map(<[f32]>::as_mut_ptr);
                     let places: Vec<*mut f32> = places.collect();
                     let panel = Panel {
-                        narrow: None,
+                        requantize: None,
                         left: &starts,
                         left_step: 1,
                         runs: &[0],
                         run: terms,
                         zero: 0,
-                        more: None,
+                        compensation: None,
                         right: right.as_ptr(),
                         right_step,
                         taps,
                         terms,
                         out: &places,
-                        adds: Adds::Nothing,
+                        initial: Initial::Zero,
                         half,
                     };
                     // SAFETY: all rows, terms, columns and vectors at taps are in the lists, and the places are rows of a
@@ -636,39 +643,39 @@ mod tests {
     /// Compares sums with a zero point of the rows, for all instruction sets, with 64-bit sums that wrap around.
     fn check_less(terms: usize, zero: u8, left: impl Fn(usize) -> u8, right: impl Fn(usize) -> i8) {
         for isa in Isa::available() {
-            let micro = Micro::of(isa);
+            let micro = MicroKernel::of(isa);
             let rows = 14;
             // Sign bits are flipped, as kernels expect.
             let quad = |i: usize| std::array::from_fn(|k| left(i * 4 + k).cast_signed());
             let all: Vec<Quad<i8>> = (0..rows * terms).map(quad).collect();
             let quad = |i: usize| std::array::from_fn(|k| right(i * 4 + k));
             let columns: Vec<Quad<i8>> = (0..terms * micro.columns).map(quad).collect();
-            let more: Vec<i32> = (0..rows as i32).map(|i| (i - 3) << 20).collect();
+            let compensation: Vec<i32> = (0..rows as i32).map(|i| (i - 3) << 20).collect();
             let mut out = vec![0i32; rows * micro.columns];
             let places = out.chunks_mut(micro.columns).map(<[i32]>::as_mut_ptr);
             let places: Vec<*mut i32> = places.collect();
             let starts: Vec<*const Quad<i8>> = all.chunks(terms).map(<[_]>::as_ptr).collect();
             let panel = Panel {
-                narrow: None,
+                requantize: None,
                 left: &starts,
                 left_step: 1,
                 runs: &[0],
                 run: terms,
                 zero,
-                more: Some(&more),
+                compensation: Some(&compensation),
                 right: columns.as_ptr(),
                 right_step: micro.columns,
                 taps: None,
                 terms,
                 out: &places,
-                adds: Adds::Nothing,
+                initial: Initial::Zero,
                 half: false,
             };
             // SAFETY: all rows, terms and columns are in the lists, and the places are rows of a list.
             unsafe { Factor::panel(micro, &panel) };
             for (i, &found) in out.iter().enumerate() {
                 let (row, column) = (i / micro.columns, i % micro.columns);
-                let mut sum = i64::from(more[row]);
+                let mut sum = i64::from(compensation[row]);
                 for t in 0..terms {
                     let own = all[row * terms + t];
                     let other = columns[t * micro.columns + column];

@@ -9,13 +9,13 @@ use crate::kernels::prefetch_run;
 use half::{bf16, f16};
 
 /// Elements that are packed.
-pub(crate) trait Cell: Element {
+pub(crate) trait PackElement: Element {
     /// Transposes eight rows of `whole` elements, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
     ///
     /// # Panics
     /// The rows are shorter, or there are too few places.
     #[inline(always)]
-    fn squares(rows: &[&[Self]; 8], whole: usize, to: &mut [Self], width: usize) {
+    fn transpose8(rows: &[&[Self]; 8], whole: usize, to: &mut [Self], width: usize) {
         for term in 0..whole {
             for (to, row) in to[term * width..].iter_mut().zip(rows) {
                 *to = row[term];
@@ -29,12 +29,12 @@ pub(crate) trait Cell: Element {
     /// # Panics
     /// There are less than eight rows or more than eight places, or a place is out of bounds.
     #[inline(always)]
-    fn turn_out(from: &[Self], step: usize, count: usize, out: &mut [Self], places: &[usize]) {
+    fn transpose_out(from: &[Self], step: usize, count: usize, out: &mut [Self], places: &[usize]) {
         for first in eights(count) {
             let mut square = [Self::zeroed(); 64];
             let rows: [&[Self]; 8] =
                 std::array::from_fn(|j| &from[(first + j) * step..(first + j) * step + 8]);
-            Self::squares(&rows, 8, &mut square, 8);
+            Self::transpose8(&rows, 8, &mut square, 8);
             let (lines, _) = square.as_chunks::<8>();
             for (line, &place) in lines.iter().zip(places) {
                 out[place + first..place + first + 8].copy_from_slice(line);
@@ -48,25 +48,25 @@ fn eights(count: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(8).map(move |at| at.min(count - 8))
 }
 
-impl Cell for i32 {}
+impl PackElement for i32 {}
 
-impl Cell for f32 {
+impl PackElement for f32 {
     #[inline(always)]
-    fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
-        squares(rows, whole, to, width);
+    fn transpose8(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
+        transpose8(rows, whole, to, width);
     }
 
     #[inline(always)]
-    fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
-        turn_out(from, step, count, out, places);
+    fn transpose_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
+        transpose_out(from, step, count, out, places);
     }
 }
 
 macro_rules! narrow {
-    ($($cell:ty, $turn:ident;)*) => {$(
-        impl Cell for $cell {
+    ($($cell:ty, $transpose:ident;)*) => {$(
+        impl PackElement for $cell {
             #[inline(always)]
-            fn squares(rows: &[&[$cell]; 8], whole: usize, to: &mut [$cell], width: usize) {
+            fn transpose8(rows: &[&[$cell]; 8], whole: usize, to: &mut [$cell], width: usize) {
                 if whole == 0 {
                     return;
                 }
@@ -77,7 +77,7 @@ macro_rules! narrow {
                 {
                     let rows = rows.map(|row| row.as_ptr().cast());
                     // SAFETY: the lengths of rows and places were compared above.
-                    unsafe { super::vectors::$turn(rows, whole, to.as_mut_ptr().cast(), width) };
+                    unsafe { super::vectors::$transpose(rows, whole, to.as_mut_ptr().cast(), width) };
                 }
                 #[cfg(any(not(target_arch = "x86_64"), miri))]
                 for term in 0..whole {
@@ -91,10 +91,10 @@ macro_rules! narrow {
 }
 
 narrow! {
-    f16, turn_16;
-    bf16, turn_16;
-    i8, turn_8;
-    u8, turn_8;
+    f16, transpose_16;
+    bf16, transpose_16;
+    i8, transpose_8;
+    u8, transpose_8;
 }
 
 /// Packs element `(term, column)` from `columns[column] + terms[term]` to `term * width + column`. Columns up to `width`
@@ -102,7 +102,7 @@ narrow! {
 ///
 /// # Panics
 /// There are more columns than `width`, an element lies outside of `from`, or `to` is too short.
-pub(crate) fn pack<E: Cell>(
+pub(crate) fn pack<E: PackElement>(
     from: &[E],
     columns: &[i64],
     terms: &[i64],
@@ -127,7 +127,7 @@ pub(crate) fn pack<E: Cell>(
                     to.fill(E::zeroed());
                 }
                 for (t, (to, term)) in to.chunks_exact_mut(width).zip(terms).enumerate() {
-                    ask::<E>(from, first, terms, t, n);
+                    prefetch_term::<E>(from, first, terms, t, n);
                     let at = (first + term) as usize;
                     copy_line(&from[at..at + n], &mut to[..n]);
                 }
@@ -138,7 +138,7 @@ pub(crate) fn pack<E: Cell>(
         to.fill(E::zeroed());
     }
     if let Some(&start) = terms.first().filter(|_| consecutive(terms)) {
-        return turned(from, columns, start, to, width);
+        return transposed(from, columns, start, to, width);
     }
     let pieces = pieces(columns, width, 0);
     if pieces.len() * 3 <= columns.len() {
@@ -160,7 +160,7 @@ pub(crate) fn pack<E: Cell>(
 ///
 /// # Panics
 /// As [`pack`].
-pub(crate) fn pack_groups<E: Cell>(
+pub(crate) fn pack_groups<E: PackElement>(
     from: &[E],
     lanes: &[i64],
     terms: &[i64],
@@ -178,7 +178,7 @@ pub(crate) fn pack_groups<E: Cell>(
     {
         if consecutive(lanes) && lanes.len() == GROUPS * width && width == 12 {
             for (t, term) in terms.iter().enumerate() {
-                ask::<E>(from, lanes[0], terms, t, GROUPS * 12);
+                prefetch_term::<E>(from, lanes[0], terms, t, GROUPS * 12);
                 let from = &from[(lanes[0] + term) as usize..][..GROUPS * 12];
                 let (from, _) = from.as_chunks::<12>();
                 for (group, from) in from.iter().enumerate() {
@@ -272,8 +272,8 @@ fn copy_ends<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
 /// Groups that are packed at once.
 const GROUPS: usize = 4;
 
-/// Implements [`Cell::turn_out`] for `f32`.
-fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
+/// Implements [`PackElement::transpose_out`] for `f32`.
+fn transpose_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[usize]) {
     assert!(
         8 <= count && places.len() <= 8 && (count - 1) * step + 8 <= from.len(),
         "there are eight rows, of eight elements each"
@@ -291,7 +291,7 @@ fn turn_out(from: &[f32], step: usize, count: usize, out: &mut [f32], places: &[
         for first in eights(count) {
             // SAFETY: rows `first..first + 8` and as many elements from each place on were checked above, `starts` are
             // places of `out`, which is borrowed, and the machine has AVX2.
-            unsafe { super::vectors::turn_out(from.add(first * step), step, starts, first) };
+            unsafe { super::vectors::transpose_out(from.add(first * step), step, starts, first) };
         }
         return;
     }
@@ -307,17 +307,17 @@ const AHEAD: usize = 6;
 
 /// Prefetches `count` elements of a term that is read soon.
 #[inline(always)]
-fn ask<E: Cell>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize) {
+fn prefetch_term<E: PackElement>(from: &[E], first: i64, terms: &[i64], term: usize, count: usize) {
     if let Some(next) = terms.get(term + AHEAD) {
         prefetch_run(from, (first + next) as usize, count);
     }
 }
 
 /// Packs panels of `N` contiguous columns.
-fn runs<E: Cell, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
+fn runs<E: PackElement, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut [E]) {
     let (to, _) = to.as_chunks_mut::<N>();
     for (t, (to, term)) in to.iter_mut().zip(terms).enumerate() {
-        ask::<E>(from, first, terms, t, N);
+        prefetch_term::<E>(from, first, terms, t, N);
         let at = (first + term) as usize;
         to.copy_from_slice(&from[at..at + N]);
     }
@@ -327,8 +327,8 @@ fn runs<E: Cell, const N: usize>(from: &[E], first: i64, terms: &[i64], to: &mut
 ///
 /// # Panics
 /// A column ends outside of `from`.
-pub(crate) fn turn_in<E: Cell>(from: &[E], columns: &[i64], to: &mut [E]) {
-    turned(from, columns, 0, to, columns.len());
+pub(crate) fn transpose_in<E: PackElement>(from: &[E], columns: &[i64], to: &mut [E]) {
+    transposed(from, columns, 0, to, columns.len());
 }
 
 /// Interleaves four lines into quads of one element of each line.
@@ -336,14 +336,14 @@ pub(crate) fn turn_in<E: Cell>(from: &[E], columns: &[i64], to: &mut [E]) {
 /// # Panics
 /// A line is shorter than the list of quads.
 #[inline(always)]
-pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
+pub(crate) fn interleave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
     let lines = lines.map(|line| &line[..to.len()]);
     let mut done = 0;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     while done + 16 <= to.len() {
         let from = lines.map(|line| line[done..].as_ptr().cast());
         // SAFETY: each line has 16 elements and there are as many quads from here on, by the lengths that were compared.
-        unsafe { super::vectors::weave(from, to[done..].as_mut_ptr().cast()) };
+        unsafe { super::vectors::interleave(from, to[done..].as_mut_ptr().cast()) };
         done += 16;
         if done < to.len() && 16 < to.len() {
             // The last 16, some of which are made twice.
@@ -361,7 +361,7 @@ pub(crate) fn weave<B: Byte>(lines: [&[B]; 4], to: &mut [Quad<B>]) {
 ///
 /// # Panics
 /// An element lies outside of `from`, or `to` is too short.
-pub(crate) fn weave_quads<B: Byte>(
+pub(crate) fn interleave_quads<B: Byte>(
     from: &[B],
     (start, count): (i64, usize),
     terms: &[i64],
@@ -373,10 +373,10 @@ pub(crate) fn weave_quads<B: Byte>(
         let at = (start + term) as usize;
         &from[at..at + count]
     };
-    let nothing = [rest; super::MOST_COLUMNS];
+    let missing = [rest; super::MOST_COLUMNS];
     for (terms, to) in terms.chunks(4).zip(to.chunks_exact_mut(width)) {
-        let lines = std::array::from_fn(|k| terms.get(k).map_or(&nothing[..count], line));
-        weave(lines, &mut to[..count]);
+        let lines = std::array::from_fn(|k| terms.get(k).map_or(&missing[..count], line));
+        interleave(lines, &mut to[..count]);
     }
 }
 
@@ -385,7 +385,7 @@ pub(crate) fn weave_quads<B: Byte>(
 ///
 /// # Panics
 /// A column ends outside of `from`, or `to` is too short.
-pub(crate) fn turn_quads<B: Byte>(
+pub(crate) fn transpose_quads<B: Byte>(
     from: &[B],
     columns: &[i64],
     start: i64,
@@ -407,17 +407,17 @@ pub(crate) fn turn_quads<B: Byte>(
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if columns.len() == 8 && 8 <= whole && is_x86_feature_detected!("avx2") {
             assert!((whole - 1) * width + 8 <= to.len(), "all have a place");
-            let turn = |at: usize, count: usize, to: &mut [Quad<B>]| {
+            let transpose = |at: usize, count: usize, to: &mut [Quad<B>]| {
                 let rows = rows.map(|row| row[at * 4..].as_ptr().cast());
                 let to = to[at * width..].as_mut_ptr().cast();
                 // SAFETY: rows have all whole quads, and `to` has a place for each; the machine has AVX2.
-                unsafe { super::vectors::turn(rows, count, to, width) };
+                unsafe { super::vectors::transpose(rows, count, to, width) };
             };
             done = whole / 8 * 8;
-            turn(0, done, to);
+            transpose(0, done, to);
             if done < whole {
                 // The last eight, some of which are made twice.
-                turn(whole - 8, 8, to);
+                transpose(whole - 8, 8, to);
                 done = whole;
             }
         }
@@ -435,7 +435,7 @@ pub(crate) fn turn_quads<B: Byte>(
 }
 
 /// Packs columns whose terms are contiguous by transposing squares of 8x8.
-fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width: usize) {
+fn transposed<E: PackElement>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width: usize) {
     let terms = to.len() / width;
     let whole = terms / 8 * 8;
     for (block, columns) in columns.chunks(8).enumerate() {
@@ -447,7 +447,7 @@ fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width:
         });
         let done = match columns.len() {
             8 => {
-                E::squares(&rows, whole, &mut to[at..], width);
+                E::transpose8(&rows, whole, &mut to[at..], width);
                 whole
             }
             _ => 0,
@@ -460,8 +460,8 @@ fn turned<E: Cell>(from: &[E], columns: &[i64], start: i64, to: &mut [E], width:
     }
 }
 
-/// Implements [`Cell::squares`] for `f32`.
-fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
+/// Implements [`PackElement::transpose8`] for `f32`.
+fn transpose8(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
     if whole == 0 {
         return;
     }
@@ -477,7 +477,7 @@ fn squares(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
     if is_x86_feature_detected!("avx2") {
         let rows = rows.map(<[f32]>::as_ptr);
         // SAFETY: the lengths of rows and places were compared above, and the machine has AVX2.
-        unsafe { super::vectors::turn(rows, whole, to.as_mut_ptr(), width) };
+        unsafe { super::vectors::transpose(rows, whole, to.as_mut_ptr(), width) };
         return;
     }
     for term in 0..whole {
@@ -540,7 +540,7 @@ mod tests {
         let from: Vec<u8> = (0..255).collect();
         for n in [0, 1, 7, 15, 16, 17, 32, 49] {
             let mut to = vec![[9; 4]; n];
-            weave(
+            interleave(
                 [&from[..60], &from[60..120], &from[120..180], &from[180..]],
                 &mut to,
             );
@@ -557,7 +557,7 @@ mod tests {
             for (n, width) in [(1, 8), (8, 8), (13, 16), (32, 32), (29, 32)] {
                 let columns: Vec<i64> = (0..n).map(|i| i * 101 + i % 3).collect();
                 let mut to = vec![[99; 4]; terms.div_ceil(4) * width];
-                turn_quads(&from, &columns, 5, terms, &mut to, width);
+                transpose_quads(&from, &columns, 5, terms, &mut to, width);
                 for (i, quad) in to.iter().enumerate() {
                     let wanted = std::array::from_fn(|k| {
                         let (term, column) = (i / width * 4 + k, columns.get(i % width));
@@ -596,7 +596,7 @@ mod tests {
         for (n, count) in [(1, 8), (5, 9), (8, 8), (8, 12), (7, 11)] {
             let places: Vec<usize> = (0..n).map(|i| i * 13 + i % 2).collect();
             let mut out = vec![-1.0; 112];
-            turn_out(&from, 32, count, &mut out, &places);
+            transpose_out(&from, 32, count, &mut out, &places);
             for (i, place) in places.iter().enumerate() {
                 for j in 0..count {
                     assert_eq!(out[place + j], from[j * 32 + i]);

@@ -1,6 +1,6 @@
 //! Portable micro-kernel over arrays.
 
-use super::{Adds, Factor, Panel, TURNED_ZERO};
+use super::{FLIPPED_ZERO, Factor, Initial, Panel};
 use crate::element::Number;
 use bytemuck::Zeroable;
 
@@ -44,7 +44,7 @@ unsafe fn columns<F: Factor, const N: usize>(panel: &Panel<'_, F>) {
 /// As for `columns`; there are `M` rows from `first` on.
 unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, first: usize) {
     let mut sums = [[F::Sum::zeroed(); N]; M];
-    let zero = F::everywhere(panel.zero).filter(|_| panel.zero != TURNED_ZERO);
+    let zero = F::splat_byte(panel.zero).filter(|_| panel.zero != FLIPPED_ZERO);
     let mut less = [F::Sum::zeroed(); N];
     let terms = panel.runs.iter();
     let terms = terms.flat_map(|&run| (0..panel.run).map(move |at| (run, at)));
@@ -75,21 +75,23 @@ unsafe fn tile<F: Factor, const M: usize, const N: usize>(panel: &Panel<'_, F>, 
         }
     }
     for (i, sums) in sums.iter_mut().enumerate() {
-        let more = panel.more.map_or(F::Sum::zeroed(), |more| more[first + i]);
-        if zero.is_some() || panel.more.is_some() {
+        let compensation = panel
+            .compensation
+            .map_or(F::Sum::zeroed(), |compensation| compensation[first + i]);
+        if zero.is_some() || panel.compensation.is_some() {
             let all = sums.iter_mut().zip(less);
-            all.for_each(|(sum, less)| *sum = sum.less(less).plus(more));
+            all.for_each(|(sum, less)| *sum = sum.less(less).plus(compensation));
         }
     }
     for (i, mut sums) in sums.into_iter().enumerate() {
         let out = panel.out[first + i].cast::<[F::Sum; N]>();
         // SAFETY: each row of the result has all columns, and nothing else refers to it.
         unsafe {
-            let there = match panel.adds {
-                Adds::Nothing => None,
-                Adds::There => Some(out.read_unaligned()),
-                Adds::Rows(starts) => Some([starts[first + i]; N]),
-                Adds::Columns(starts) => starts.first_chunk::<N>().copied(),
+            let there = match panel.initial {
+                Initial::Zero => None,
+                Initial::InPlace => Some(out.read_unaligned()),
+                Initial::Rows(starts) => Some([starts[first + i]; N]),
+                Initial::Columns(starts) => starts.first_chunk::<N>().copied(),
             };
             let all = sums.iter_mut().zip(there.iter().flatten());
             all.for_each(|(sum, &there)| *sum = sum.plus(there));

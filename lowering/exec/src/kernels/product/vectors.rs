@@ -5,13 +5,13 @@
 //! of the row.
 
 use super::MOST_COLUMNS;
-use super::narrow::{Narrow, Narrowed, Scales};
+use super::requantize::{Requantize, RequantizedRows, Scales};
 use std::arch::x86_64::*;
 
 /// Transposes 8x8 elements.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn square(row: [__m256; 8]) -> [__m256; 8] {
+fn transpose_8x8(row: [__m256; 8]) -> [__m256; 8] {
     let pairs: [__m256; 8] = std::array::from_fn(|j| {
         let (a, b) = (row[j / 2 * 2], row[j / 2 * 2 + 1]);
         match j % 2 {
@@ -41,23 +41,23 @@ fn square(row: [__m256; 8]) -> [__m256; 8] {
 /// # Safety
 /// Each row has `count` elements; `to` has 8 elements at each of `count` multiples of `width`. The machine has AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn turn(rows: [*const f32; 8], count: usize, to: *mut f32, width: usize) {
+pub(super) unsafe fn transpose(rows: [*const f32; 8], count: usize, to: *mut f32, width: usize) {
     for at in (0..count).step_by(8) {
         // SAFETY: the caller's promises: 8 elements from `at` on.
         unsafe {
             let row: [__m256; 8] = std::array::from_fn(|j| _mm256_loadu_ps(rows[j].add(at)));
-            for (i, line) in square(row).into_iter().enumerate() {
+            for (i, line) in transpose_8x8(row).into_iter().enumerate() {
                 _mm256_storeu_ps(to.add((at + i) * width), line);
             }
         }
     }
 }
 
-/// Transposes 8 rows of `count` 16-bit elements, a multiple of 8, as [`turn`] does, with SSE2.
+/// Transposes 8 rows of `count` 16-bit elements, a multiple of 8, as [`transpose`] does, with SSE2.
 ///
 /// # Safety
 /// Each row has `count` elements; `to` has 8 elements at each of `count` multiples of `width`.
-pub(super) unsafe fn turn_16(rows: [*const u8; 8], count: usize, to: *mut u8, width: usize) {
+pub(super) unsafe fn transpose_16(rows: [*const u8; 8], count: usize, to: *mut u8, width: usize) {
     for at in (0..count).step_by(8) {
         // SAFETY: the caller's promises: 8 elements from `at` on.
         unsafe {
@@ -76,11 +76,11 @@ pub(super) unsafe fn turn_16(rows: [*const u8; 8], count: usize, to: *mut u8, wi
     }
 }
 
-/// As [`turn_16`], for elements of 8 bits.
+/// As [`transpose_16`], for elements of 8 bits.
 ///
 /// # Safety
-/// As for [`turn_16`].
-pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, width: usize) {
+/// As for [`transpose_16`].
+pub(super) unsafe fn transpose_8(rows: [*const u8; 8], count: usize, to: *mut u8, width: usize) {
     for at in (0..count).step_by(8) {
         // SAFETY: the caller's promises: 8 elements from `at` on.
         unsafe {
@@ -112,7 +112,7 @@ pub(super) unsafe fn turn_8(rows: [*const u8; 8], count: usize, to: *mut u8, wid
 /// # Safety
 /// Each line has 16 bytes, and `to` has room for 64.
 #[inline(always)]
-pub(super) unsafe fn weave(lines: [*const u8; 4], to: *mut u8) {
+pub(super) unsafe fn interleave(lines: [*const u8; 4], to: *mut u8) {
     // SAFETY: the caller's promises.
     unsafe {
         let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.cast()));
@@ -135,11 +135,16 @@ pub(super) unsafe fn weave(lines: [*const u8; 4], to: *mut u8) {
 /// All elements are readable, and 8 elements from `first` behind each place on are writable and not shared. The machine has
 /// AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: &[*mut f32], first: usize) {
+pub(super) unsafe fn transpose_out(
+    from: *const f32,
+    step: usize,
+    places: &[*mut f32],
+    first: usize,
+) {
     // SAFETY: the caller's promises.
     unsafe {
         let row: [__m256; 8] = std::array::from_fn(|j| _mm256_loadu_ps(from.add(j * step)));
-        for (line, place) in square(row).into_iter().zip(places) {
+        for (line, place) in transpose_8x8(row).into_iter().zip(places) {
             _mm256_storeu_ps(place.add(first), line);
         }
     }
@@ -149,14 +154,14 @@ macro_rules! products {
     ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*]) => {
         products!($name, $features, $rows, $lanes, $factor, $sum, $vector, $zero, $load, $store, $splat, $multiplied, $add, [$($rest),*], None, |zero, _| zero, false, |_, _, _| ());
     };
-    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*], $turned:expr, $less:expr, $narrows:literal, $narrow:expr) => {
+    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $factor:ty, $sum:ident, $vector:ident, $zero:ident, $load:ident, $store:ident, $splat:expr, $multiplied:expr, $add:ident, [$($rest:literal),*], $splat_byte:expr, $less:expr, $requantizes:literal, $requantize:expr) => {
         pub(super) mod $name {
             #[allow(unused_imports, reason = "some products alone have types of the crate or more functions")]
-            use super::{super::{Adds, Panel, Quad}, *};
+            use super::{super::{Initial, Panel, Quad}, *};
 
             /// Makes a factor that has one byte everywhere. Its products by the columns are subtracted from the sums: the
             /// compensation for the zero point of the rows.
-            const TURNED: Option<fn(u8) -> $factor> = $turned;
+            const SPLAT_BYTE: Option<fn(u8) -> $factor> = $splat_byte;
 
             /// # Safety
             /// As for `Factor::panel`, on a machine that has these instructions.
@@ -165,10 +170,10 @@ macro_rules! products {
                 // SAFETY: the caller's promises, handed on.
                 unsafe {
                     match (panel.half, panel.runs.len()) {
-                        (true, 1) if TURNED.is_none() && panel.taps.is_some() => {
+                        (true, 1) if SPLAT_BYTE.is_none() && panel.taps.is_some() => {
                             columns::<1, false, true>(panel);
                         }
-                        (false, 1) if TURNED.is_none() && panel.taps.is_some() => {
+                        (false, 1) if SPLAT_BYTE.is_none() && panel.taps.is_some() => {
                             columns::<2, false, true>(panel);
                         }
                         (true, 1) => columns::<1, false, false>(panel),
@@ -193,7 +198,7 @@ macro_rules! products {
                 let mut begin = [$zero(); C];
                 // SAFETY: the right panel has all terms, and rows `at..at + M` exist, by the length that was compared.
                 unsafe {
-                    if let Some(row) = TURNED.filter(|_| panel.zero != 0) {
+                    if let Some(row) = SPLAT_BYTE.filter(|_| panel.zero != 0) {
                         let (mut right, row) = (panel.right, ($splat)(row(panel.zero)));
                         for _ in 0..panel.terms {
                             for c in 0..C {
@@ -230,15 +235,15 @@ macro_rules! products {
                 unsafe {
                     let left: [*const $factor; M] =
                         std::array::from_fn(|i| *panel.left.get_unchecked(first + i));
-                    let mut sums = match TURNED {
+                    let mut sums = match SPLAT_BYTE {
                         None => [[$zero(); C]; M],
                         Some(_) => [begin; M],
                     };
-                    if let Some(more) = panel.more.filter(|_| TURNED.is_some()) {
+                    if let Some(compensation) = panel.compensation.filter(|_| SPLAT_BYTE.is_some()) {
                         for i in 0..M {
-                            let more = [*more.get_unchecked(first + i); $lanes];
+                            let compensation = [*compensation.get_unchecked(first + i); $lanes];
                             for c in 0..C {
-                                sums[i][c] = $add(sums[i][c], $load(more.as_ptr().cast()));
+                                sums[i][c] = $add(sums[i][c], $load(compensation.as_ptr().cast()));
                             }
                         }
                     }
@@ -269,9 +274,9 @@ macro_rules! products {
                         }
                     }
                     let rows = panel.out.as_ptr().wrapping_add(first);
-                    match panel.adds {
-                        Adds::Nothing => {}
-                        Adds::There => {
+                    match panel.initial {
+                        Initial::Zero => {}
+                        Initial::InPlace => {
                             for i in 0..M {
                                 for c in 0..C {
                                     let there = $load((*rows.add(i)).add(c * $lanes).cast());
@@ -279,7 +284,7 @@ macro_rules! products {
                                 }
                             }
                         }
-                        Adds::Rows(starts) => {
+                        Initial::Rows(starts) => {
                             for i in 0..M {
                                 let start = [*starts.get_unchecked(first + i); $lanes];
                                 for c in 0..C {
@@ -287,7 +292,7 @@ macro_rules! products {
                                 }
                             }
                         }
-                        Adds::Columns(starts) => {
+                        Initial::Columns(starts) => {
                             for c in 0..C {
                                 let start = $load(starts.as_ptr().add(c * $lanes).cast());
                                 for i in 0..M {
@@ -296,11 +301,11 @@ macro_rules! products {
                             }
                         }
                     }
-                    match panel.narrow {
-                        Some(narrow) if $narrows => {
+                    match panel.requantize {
+                        Some(requantize) if $requantizes => {
                             // A copy: accumulators whose address is taken would be spilled from registers.
                             let made = sums;
-                            ($narrow)(narrow, &made, first);
+                            ($requantize)(requantize, &made, first);
                         }
                         _ => {
                             for i in 0..M {
@@ -438,7 +443,7 @@ products!(
     Some(|byte| [byte.cast_signed(); 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
-    |to, sums, first| narrow_sums(to, sums, first)
+    |to, sums, first| requantize_sums(to, sums, first)
 );
 products!(
     wide_unsigned,
@@ -458,7 +463,7 @@ products!(
     Some(|byte| [byte; 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
-    |to, sums, first| narrow_sums(to, sums, first)
+    |to, sums, first| requantize_sums(to, sums, first)
 );
 products!(
     dot_signed,
@@ -478,7 +483,7 @@ products!(
     Some(|byte| [byte.cast_signed(); 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
-    |to, sums, first| narrow_sums(to, sums, first)
+    |to, sums, first| requantize_sums(to, sums, first)
 );
 products!(
     dot_unsigned,
@@ -498,14 +503,14 @@ products!(
     Some(|byte| [byte; 4]),
     |a, b| _mm512_sub_epi32(a, b),
     true,
-    |to, sums, first| narrow_sums(to, sums, first)
+    |to, sums, first| requantize_sums(to, sums, first)
 );
 
 /// Constants of a requantization in vectors. No number is NaN.
 #[derive(Debug)]
 pub(crate) struct Bytes<'a> {
-    of: &'a Narrow,
-    least: __m512,
+    of: &'a Requantize,
+    lower_bound: __m512,
     by: __m512,
     ends: [__m512; 2],
 }
@@ -513,21 +518,21 @@ pub(crate) struct Bytes<'a> {
 impl Bytes<'_> {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(crate) fn of(of: &Narrow) -> Bytes<'_> {
+    pub(crate) fn of(of: &Requantize) -> Bytes<'_> {
         let all = |x: f32| _mm512_set1_ps(x);
         Bytes {
             of,
-            least: all(of.least),
+            lower_bound: all(of.lower_bound),
             by: all(of.by),
             ends: [all(of.low), all(of.high)],
         }
     }
 
-    /// Scaled numbers, at least `least`.
+    /// Scaled numbers, at least `lower_bound`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn held(&self, scaled: __m512) -> __m512 {
-        _mm512_max_ps(self.least, scaled)
+        _mm512_max_ps(self.lower_bound, scaled)
     }
 
     /// Divides such numbers and rounds them to bytes.
@@ -538,19 +543,19 @@ impl Bytes<'_> {
             true => _mm512_div_ps(held, self.by),
             false => _mm512_mul_ps(held, self.by),
         };
-        self.narrowed(match self.of.plus {
+        self.narrowed(match self.of.zero_point {
             None => divided,
-            Some(plus) => self.moved(divided, _mm512_set1_ps(plus)),
+            Some(zero_point) => self.moved(divided, _mm512_set1_ps(zero_point)),
         })
     }
 
     /// Rounds quotients and adds the zero point.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn moved(&self, divided: __m512, plus: __m512) -> __m512 {
+    fn moved(&self, divided: __m512, zero_point: __m512) -> __m512 {
         // Quotients so large that adjacent floats differ by more than 1 saturate, whatever is added.
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-        _mm512_add_ps(_mm512_roundscale_ps::<NEAREST>(divided), plus)
+        _mm512_add_ps(_mm512_roundscale_ps::<NEAREST>(divided), zero_point)
     }
 
     /// Clamps numbers to the range of the type and rounds them to bytes.
@@ -567,8 +572,8 @@ impl Bytes<'_> {
 /// # Safety
 /// The destination has as many rows as `sums`, each with `columns` elements.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(crate) unsafe fn narrow_sums<const C: usize>(
-    to: Narrowed<'_>,
+pub(crate) unsafe fn requantize_sums<const C: usize>(
+    to: RequantizedRows<'_>,
     sums: &[[__m512i; C]],
     first: usize,
 ) {
@@ -577,13 +582,13 @@ pub(crate) unsafe fn narrow_sums<const C: usize>(
     unsafe {
         match to.scales {
             Some(Scales::Rows(list)) => written(&to, sums, first, |row, _, sums| {
-                let [scale, plus] = list.get_unchecked(row).map(|x| _mm512_set1_ps(x));
-                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), plus)
+                let [scale, bias] = list.get_unchecked(row).map(|x| _mm512_set1_ps(x));
+                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), bias)
             }),
             Some(Scales::Columns(list)) => written(&to, sums, first, |_, c, sums| {
                 let at = |x: &[f32; MOST_COLUMNS]| _mm512_loadu_ps(x.as_ptr().add(c * 16));
-                let [scale, plus] = list.each_ref().map(at);
-                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), plus)
+                let [scale, bias] = list.each_ref().map(at);
+                _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale), bias)
             }),
             None => {
                 let all = sums.as_flattened().iter();
@@ -610,11 +615,11 @@ pub(crate) unsafe fn narrow_sums<const C: usize>(
 /// Writes requantized numbers that `scaled` makes of sums; each form of the requantization has a loop of its own.
 ///
 /// # Safety
-/// As for [`narrow_sums`].
+/// As for [`requantize_sums`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn written<const C: usize>(
-    to: &Narrowed<'_>,
+    to: &RequantizedRows<'_>,
     sums: &[[__m512i; C]],
     first: usize,
     scaled: impl Fn(usize, usize, __m512i) -> __m512,
@@ -645,13 +650,13 @@ unsafe fn written<const C: usize>(
             }
         };
         let by = bytes.by;
-        match (to.by.divides, to.by.plus) {
-            (true, Some(plus)) => {
-                let plus = _mm512_set1_ps(plus);
+        match (to.by.divides, to.by.zero_point) {
+            (true, Some(zero_point)) => {
+                let zero_point = _mm512_set1_ps(zero_point);
                 for (i, sums) in sums.iter().enumerate() {
                     for (c, &sums) in sums.iter().enumerate() {
                         let divided = _mm512_div_ps(held(first + i, c, sums), by);
-                        put(i, c, bytes.narrowed(bytes.moved(divided, plus)));
+                        put(i, c, bytes.narrowed(bytes.moved(divided, zero_point)));
                     }
                 }
             }
@@ -752,8 +757,8 @@ any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
 /// Sums along a line of quads: for each position, the initial value and the products of the taps by the quads behind it.
 /// The result is the same on every machine.
 pub(super) mod along {
-    use super::super::{Byte, Narrow, Narrowed, Quad, Scales};
-    use super::narrow_sums;
+    use super::super::{Byte, Quad, Requantize, RequantizedRows, Scales};
+    use super::requantize_sums;
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -761,7 +766,7 @@ pub(super) mod along {
     /// `taps` behind it. The machine has these instructions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(in super::super) unsafe fn dots<B: Byte>(
+    pub(in super::super) unsafe fn dot_line<B: Byte>(
         line: &[Quad<B>],
         taps: &[(usize, Quad<B>)],
         to: &mut [i32],
@@ -788,17 +793,17 @@ pub(super) mod along {
     /// Requantizes the sums of `count` positions.
     ///
     /// # Safety
-    /// As for [`dots`], with `count` rounded up to a multiple of 16; `to` has `count` elements of the size of requantized
+    /// As for [`dot_line`], with `count` rounded up to a multiple of 16; `to` has `count` elements of the size of requantized
     /// sums.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(in super::super) unsafe fn narrowed<B: Byte>(
+    pub(in super::super) unsafe fn requantized<B: Byte>(
         line: &[Quad<B>],
         taps: &[(usize, Quad<B>)],
         begin: i32,
         (to, count): (*mut u8, usize),
-        narrow: (&Narrow, Option<[f32; 2]>),
+        requantize: (&Requantize, Option<[f32; 2]>),
     ) {
-        let size = narrow.0.size();
+        let size = requantize.0.size();
         let mut at = 0;
         // SAFETY: the caller's promises; two vectors are read only where there are places of the second one.
         unsafe {
@@ -806,9 +811,9 @@ pub(super) mod along {
                 let to = (to.add(at * size), count - at);
                 let from = line.as_ptr().add(at);
                 if 16 < count - at {
-                    some::<B, 2>(from, taps, begin, to, narrow);
+                    some::<B, 2>(from, taps, begin, to, requantize);
                 } else {
-                    some::<B, 1>(from, taps, begin, to, narrow);
+                    some::<B, 1>(from, taps, begin, to, requantize);
                 }
                 at += 32;
             }
@@ -816,7 +821,7 @@ pub(super) mod along {
     }
 
     /// # Safety
-    /// As for [`narrowed`], for `C` vectors of positions.
+    /// As for [`requantized`], for `C` vectors of positions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn some<B: Byte, const C: usize>(
@@ -824,7 +829,7 @@ pub(super) mod along {
         taps: &[(usize, Quad<B>)],
         begin: i32,
         (to, columns): (*mut u8, usize),
-        (by, scale): (&Narrow, Option<[f32; 2]>),
+        (by, scale): (&Requantize, Option<[f32; 2]>),
     ) {
         let mut sums = [[_mm512_set1_epi32(begin); C]];
         for &(at, weights) in taps {
@@ -839,13 +844,13 @@ pub(super) mod along {
             }
         }
         let (rows, scale) = ([to], scale.map(|scale| [scale]));
-        let to = Narrowed {
+        let to = RequantizedRows {
             by,
             scales: scale.as_ref().map(|scale| Scales::Rows(scale)),
             rows: &rows,
             columns,
         };
         // SAFETY: there is a row with these columns.
-        unsafe { narrow_sums(to, &sums, 0) };
+        unsafe { requantize_sums(to, &sums, 0) };
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! With stride 1 and dilation 1, bytes `a b c d e f ..` become the quads `abcd`, `bcde`, `cdef`, one for each position.
 
-use super::{Byte, Narrow, PLACES, Quad};
+use super::{Byte, PLACES, Quad, Requantize};
 use crate::isa::Isa;
 use bytemuck::Pod;
 
@@ -16,7 +16,7 @@ const ROWS: usize = 4;
 
 /// Weights in quads of four taps, each with its offset in bytes from the first byte that a position reads.
 #[derive(Debug)]
-pub(crate) struct Slid<B> {
+pub(crate) struct RowConv<B> {
     list: Vec<(usize, Quad<B>)>,
     /// The greatest offset.
     behind: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Slid<B> {
 }
 
 /// Returns whether a quarter of a register has all bytes of four positions' quads, on a machine with VNNI.
-pub(crate) fn slides(stride: usize, dilation: usize) -> bool {
+pub(crate) fn row_conv_fits(stride: usize, dilation: usize) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     let dots = Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
     #[cfg(any(not(target_arch = "x86_64"), miri))]
@@ -37,14 +37,14 @@ pub(crate) fn slides(stride: usize, dilation: usize) -> bool {
     dots && 0 < dilation && matches!(stride, 1 | 2) && window.is_some_and(|n| n < WINDOW)
 }
 
-impl<B: Byte> Slid<B> {
-    /// Weights of a kernel with a stride and a dilation that [`slides`] accepts.
+impl<B: Byte> RowConv<B> {
+    /// Weights of a kernel with a stride and a dilation that [`row_conv_fits`] accepts.
     pub(crate) fn of(
         list: Vec<(usize, Quad<B>)>,
         begin: i32,
         (stride, dilation): (usize, usize),
-    ) -> Slid<B> {
-        Slid {
+    ) -> RowConv<B> {
+        RowConv {
             behind: list.iter().map(|tap| tap.0).max().unwrap_or(0),
             list,
             begin,
@@ -64,15 +64,15 @@ impl<B: Byte> Slid<B> {
     ///
     /// # Panics
     /// A row reads or writes out of bounds, elements do not have the size of requantized sums, or the machine has no VNNI.
-    pub(crate) fn narrowed<T: Pod>(
+    pub(crate) fn requantized<T: Pod>(
         &self,
         bytes: &[B],
         rows: &[[usize; 2]],
         (to, count): (&mut [T], usize),
-        (narrow, scale): (&Narrow, Option<[f32; 2]>),
+        (requantize, scale): (&Requantize, Option<[f32; 2]>),
     ) {
         assert_eq!(
-            narrow.size(),
+            requantize.size(),
             size_of::<T>(),
             "elements are what sums become"
         );
@@ -81,7 +81,7 @@ impl<B: Byte> Slid<B> {
             bytes,
             rows,
             (to, count),
-            vectors::To::Narrowed(narrow, scale),
+            vectors::To::Requantized(requantize, scale),
         );
         #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = (bytes, rows, to, count, scale);
@@ -90,7 +90,7 @@ impl<B: Byte> Slid<B> {
     /// Writes rows of sums.
     ///
     /// # Panics
-    /// As for [`narrowed`](Slid::narrowed).
+    /// As for [`requantized`](RowConv::requantized).
     pub(crate) fn sums(&self, bytes: &[B], rows: &[[usize; 2]], to: (&mut [i32], usize)) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         self.write(bytes, rows, to, vectors::To::Sums);
@@ -122,7 +122,7 @@ impl<B: Byte> Slid<B> {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn check(&self, bytes: usize, rows: &[[usize; 2]], (to, count): (usize, usize)) {
         assert!(
-            slides(self.stride, self.dilation),
+            row_conv_fits(self.stride, self.dilation),
             "the machine has such products"
         );
         let (read, written) = (bytes.checked_sub(self.reach(count)), to.checked_sub(count));
@@ -137,15 +137,15 @@ impl<B: Byte> Slid<B> {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod vectors {
-    use super::super::{Byte, Narrow, Narrowed, PLACES, Scales, narrow_sums};
-    use super::{ROWS, Slid};
+    use super::super::{Byte, PLACES, Requantize, RequantizedRows, Scales, requantize_sums};
+    use super::{ROWS, RowConv};
     use std::arch::x86_64::*;
     use std::array::from_fn;
 
     /// Form in which sums are written.
     #[derive(Clone, Copy)]
     pub(super) enum To<'a> {
-        Narrowed(&'a Narrow, Option<[f32; 2]>),
+        Requantized(&'a Requantize, Option<[f32; 2]>),
         Sums,
     }
 
@@ -192,7 +192,7 @@ mod vectors {
     /// writable. The machine has AVX-512 VNNI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn rows<B: Byte>(
-        of: &Slid<B>,
+        of: &RowConv<B>,
         starts: impl Iterator<Item = (*const B, *mut u8)>,
         count: usize,
         to: To<'_>,
@@ -226,7 +226,7 @@ mod vectors {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn some<B: Byte, const R: usize, const HALF: bool>(
-        of: &Slid<B>,
+        of: &RowConv<B>,
         order: &Order,
         from: [*const B; R],
         places: [*mut u8; R],
@@ -253,7 +253,7 @@ mod vectors {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn part<B: Byte, const R: usize, const C: usize, const HALF: bool>(
-        of: &Slid<B>,
+        of: &RowConv<B>,
         order: &Order,
         from: [*const B; R],
         places: [*mut u8; R],
@@ -277,10 +277,10 @@ mod vectors {
         }
         let there = left.min(C * PLACES);
         match to {
-            To::Narrowed(by, scale) => {
+            To::Requantized(by, scale) => {
                 let rows = places.map(|place| place.wrapping_add(at * by.size()));
                 let scales = scale.map(|scale| [scale; R]);
-                let to = Narrowed {
+                let to = RequantizedRows {
                     by,
                     scales: scales.as_ref().map(|scales| Scales::Rows(scales)),
                     rows: &rows,
@@ -289,7 +289,7 @@ mod vectors {
                 // A copy: accumulators whose address is taken would be spilled from registers.
                 let made = sums;
                 // SAFETY: each row has `there` columns from here on.
-                unsafe { narrow_sums(to, &made, 0) };
+                unsafe { requantize_sums(to, &made, 0) };
             }
             To::Sums => {
                 for (sums, place) in sums.iter().zip(places) {
@@ -312,22 +312,22 @@ mod tests {
 
     fn check<B: Byte>(of: impl Fn(usize) -> B) {
         for (stride, dilation) in [(1, 1), (1, 2), (1, 4), (2, 1), (2, 3)] {
-            if !slides(stride, dilation) {
+            if !row_conv_fits(stride, dilation) {
                 return;
             }
             for count in [1, 7, 16, 17, 32, 33, 70] {
                 let quad = |i: usize| std::array::from_fn(|k| of(i * 31 + k * 7));
                 let taps: Vec<(usize, Quad<B>)> = (0..5).map(|i| (i * 3, quad(i))).collect();
-                let slid = Slid::of(taps.clone(), i32::MAX - 9, (stride, dilation));
-                let width = slid.reach(count);
+                let conv = RowConv::of(taps.clone(), i32::MAX - 9, (stride, dilation));
+                let width = conv.reach(count);
                 let bytes: Vec<B> = (0..width * 6).map(|i| of(i * i)).collect();
                 let rows: Vec<[usize; 2]> = (0..6).map(|r| [r * width, r * (count + 3)]).collect();
                 let mut sums = vec![-5; 6 * (count + 3)];
-                slid.sums(&bytes, &rows, (&mut sums, count));
-                let narrow = Narrow::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
-                let narrow = narrow.expect("all are finite");
+                conv.sums(&bytes, &rows, (&mut sums, count));
+                let requantize = Requantize::of(1e-3, 0.0, 0.7, Some(3.0), [0.0, 255.0]);
+                let requantize = requantize.expect("all are finite");
                 let mut small = vec![77u8; sums.len()];
-                slid.narrowed(&bytes, &rows, (&mut small, count), (&narrow, None));
+                conv.requantized(&bytes, &rows, (&mut small, count), (&requantize, None));
                 for (i, &sum) in sums.iter().enumerate() {
                     let (row, place) = (i / (count + 3), i % (count + 3));
                     let all = taps.iter().flat_map(|&(at, quad)| {
@@ -347,7 +347,7 @@ mod tests {
                         sum.wrapping_add(other * w.number())
                     });
                     let wanted = match place < count {
-                        true => (wanted, narrow.of_sum(wanted)),
+                        true => (wanted, requantize.of_sum(wanted)),
                         false => (-5, 77),
                     };
                     assert_eq!((sum, small[i]), wanted, "{stride} {dilation} {count} {i}");

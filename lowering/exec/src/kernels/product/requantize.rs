@@ -2,19 +2,19 @@
 
 use super::MOST_COLUMNS;
 
-/// A requantization: the sum times a scale, at least `least`. For bytes it is then divided, rounded to the nearest whole
+/// A requantization: the sum times a scale, at least `lower_bound`. For bytes it is then divided, rounded to the nearest whole
 /// number (ties to even), added to a zero point and clamped to the range of the type. All numbers are finite, so that no
 /// result is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Narrow {
+pub(crate) struct Requantize {
     /// True if the result is rounded to a byte.
     pub(super) rounds: bool,
     pub(super) scale: f32,
-    pub(super) least: f32,
+    pub(super) lower_bound: f32,
     /// The divisor, or its reciprocal if multiplying by it is exact.
     pub(super) by: f32,
     pub(super) divides: bool,
-    pub(super) plus: Option<f32>,
+    pub(super) zero_point: Option<f32>,
     pub(super) low: f32,
     pub(super) high: f32,
 }
@@ -30,32 +30,32 @@ pub(crate) fn inverse(divisor: f32) -> Option<f32> {
     (power(divisor) && power(inverse)).then_some(inverse)
 }
 
-impl Narrow {
+impl Requantize {
     pub(crate) fn of(
         scale: f32,
-        least: f32,
+        lower_bound: f32,
         divisor: f32,
-        plus: Option<f32>,
+        zero_point: Option<f32>,
         [low, high]: [f32; 2],
-    ) -> Option<Narrow> {
+    ) -> Option<Requantize> {
         let numbers = scale.is_finite() && divisor.is_finite() && divisor != 0.0;
         let inverse = inverse(divisor);
-        numbers.then_some(Narrow {
+        numbers.then_some(Requantize {
             rounds: true,
             scale,
-            least,
+            lower_bound,
             by: inverse.unwrap_or(divisor),
             divides: inverse.is_none(),
-            plus,
+            zero_point,
             low,
             high,
         })
     }
 
     /// A requantization that only scales.
-    pub(crate) fn scaled(scale: f32, least: f32) -> Option<Narrow> {
-        let made = Narrow::of(scale, least, 1.0, None, [0.0; 2])?;
-        Some(Narrow {
+    pub(crate) fn scaled(scale: f32, lower_bound: f32) -> Option<Requantize> {
+        let made = Requantize::of(scale, lower_bound, 1.0, None, [0.0; 2])?;
+        Some(Requantize {
             rounds: false,
             ..made
         })
@@ -66,12 +66,12 @@ impl Narrow {
         if self.rounds { 1 } else { size_of::<f32>() }
     }
 
-    /// The sum, scaled and at least `least`.
+    /// The sum, scaled and at least `lower_bound`.
     pub(crate) fn scaled_sum(&self, sum: i32) -> f32 {
         // For sums that are exact in `f32` this equals the product in `f32`.
         let scaled = (f64::from(sum) * f64::from(self.scale)) as f32;
-        if scaled < self.least {
-            self.least
+        if scaled < self.lower_bound {
+            self.lower_bound
         } else {
             scaled
         }
@@ -85,9 +85,9 @@ impl Narrow {
             true => scaled / self.by,
             false => scaled * self.by,
         };
-        let whole = match self.plus {
+        let whole = match self.zero_point {
             None => divided,
-            Some(plus) => divided.clamp(-ROUNDED, ROUNDED).round_ties_even() + plus,
+            Some(zero_point) => divided.clamp(-ROUNDED, ROUNDED).round_ties_even() + zero_point,
         };
         whole.clamp(self.low, self.high).round_ties_even() as i32 as u8
     }
@@ -104,8 +104,8 @@ pub(crate) enum Scales<'a> {
 
 /// Destination of a panel whose sums are requantized.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Narrowed<'a> {
-    pub(crate) by: &'a Narrow,
+pub(crate) struct RequantizedRows<'a> {
+    pub(crate) by: &'a Requantize,
     /// Scales and biases that replace the scale of `by`.
     pub(crate) scales: Option<Scales<'a>>,
     /// Start of each row.
