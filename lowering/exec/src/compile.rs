@@ -216,12 +216,12 @@ impl Executable {
                     called = all.fold(called, u64::max);
                 }
                 Work::Kernel(kernel) => {
-                    kept = kept.saturating_add(kernel.own_bytes());
+                    kept = kept.saturating_add(kernel.packed_bytes());
                     let own = kernel.scratch();
                     besides = std::array::from_fn(|i| besides[i].max(own[i]));
                 }
                 Work::Tiles(tiled) => {
-                    kept = kept.saturating_add(tiled.own_bytes());
+                    kept = kept.saturating_add(tiled.packed_bytes());
                     let own = tiled.besides();
                     besides = std::array::from_fn(|i| besides[i].max(own[i]));
                 }
@@ -925,7 +925,7 @@ impl Builder<'_> {
                 pieces.entry(up).or_default().push((cut, access));
                 return Ok(());
             }
-            let back = ops::named_back(func, op, self.registry, self.bindings, &access);
+            let back = ops::operand_access(func, op, self.registry, self.bindings, &access);
             access = back.ok_or_else(|| self.nowhere(op))?;
         }
         if let Some(&value) = path.last() {

@@ -5,7 +5,7 @@
 //! and the result must not overlap them, unless it has exactly the same bytes in the same order.
 
 use crate::job::Instead;
-use crate::ops::{Chain, From, Link, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
+use crate::ops::{Chain, ChainOp, From, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
@@ -103,7 +103,7 @@ fn chain(
                 Some(second) => second?,
                 None => first,
             };
-            links.push(Link {
+            links.push(ChainOp {
                 code: piece.code,
                 kind: piece.kind,
                 from: [first, second],

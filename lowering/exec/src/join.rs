@@ -1,11 +1,11 @@
 //! Fusion of operations with kernels, in order: bytes, prologues, element-wise chains, epilogues.
 
-use crate::begin::{Begun, begin};
 use crate::bytes::{in_bytes, of_floats};
-use crate::finish::{Finished, Known, finish};
+use crate::epilogue::{EpilogueResult, Known, fuse_epilogues};
 use crate::fuse::{Fused, fuse};
 use crate::job::{Instead, Job};
 use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
+use crate::prologue::{PrologueResult, fuse_prologues};
 use optc_ir::Op;
 
 /// The kernels and summation orders of products, after prologues and norms have been fused. `floats` says whether products
@@ -13,15 +13,15 @@ use optc_ir::Op;
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
-    let begun = begin(&ops, &names, &Instead::default(), site).into_iter();
-    let order = |(begun, job): (Begun, &&Job)| match (begun, &job.kernel) {
-        (Begun::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
-        (Begun::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
+    let prologues = fuse_prologues(&ops, &names, &Instead::default(), site).into_iter();
+    let order = |(prologue, job): (PrologueResult, &&Job)| match (prologue, &job.kernel) {
+        (PrologueResult::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
+        (PrologueResult::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
             Some((job.op, order_of(&**kernel)))
         }
         _ => None,
     };
-    let mut orders: Orders = begun.zip(jobs).filter_map(order).collect();
+    let mut orders: Orders = prologues.zip(jobs).filter_map(order).collect();
     if floats {
         let all = of_floats(jobs, site).into_iter();
         // Sums of integers are exact in any order.
@@ -39,16 +39,16 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(Job::name).collect();
-    let begun = begin(&ops, &names, &instead, site);
-    for (job, begun) in jobs.into_iter().zip(begun) {
-        match begun {
-            Begun::Gone => continue,
-            Begun::Stays => {
+    let prologues = fuse_prologues(&ops, &names, &instead, site);
+    for (job, prologue) in jobs.into_iter().zip(prologues) {
+        match prologue {
+            PrologueResult::Gone => continue,
+            PrologueResult::Stays => {
                 // A kernel that copies bytes does not compute its operation, so it is not fused.
                 kernels.push(job.name().is_some_and(|name| name != Copied::NAME));
                 made.push(job);
             }
-            Begun::Sum(kernel, operands) => {
+            PrologueResult::Sum(kernel, operands) => {
                 kernels.push(false);
                 made.push(job.with(kernel, operands, site));
             }
@@ -75,12 +75,12 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
         operands: &job.operands,
         several: links.as_ref().map(|(links, ops)| (&links[..], &ops[..])),
     });
-    let finished = finish(&known.collect::<Vec<_>>(), &instead, site);
-    let jobs = made.into_iter().zip(finished);
-    let jobs = jobs.filter_map(|(job, finished)| match finished {
-        Finished::Stays => Some(job),
-        Finished::Gone => None,
-        Finished::Sum(kernel, operands) => Some(job.with(kernel, operands, site)),
+    let epilogues = fuse_epilogues(&known.collect::<Vec<_>>(), &instead, site);
+    let jobs = made.into_iter().zip(epilogues);
+    let jobs = jobs.filter_map(|(job, epilogue)| match epilogue {
+        EpilogueResult::Stays => Some(job),
+        EpilogueResult::Gone => None,
+        EpilogueResult::Sum(kernel, operands) => Some(job.with(kernel, operands, site)),
     });
     jobs.collect()
 }

@@ -42,7 +42,7 @@
 //! - `convert`: `plan.rs` cuts two layouts into boxes in which both are affine, `gaps.rs` cuts padding into boxes of its
 //!   own, `nest.rs` merges loops, `task.rs` chooses a kernel and the loops around it.
 //! - `compile.rs` compiles a function to steps. `access.rs` has the offsets of an operand's elements, `memory.rs` the
-//!   slices that a step reads and writes. `fuse.rs` fuses element-wise operations, `begin.rs` and `finish.rs` fuse
+//!   slices that a step reads and writes. `fuse.rs` fuses element-wise operations, `prologue.rs` and `epilogue.rs` fuse
 //!   prologues and epilogues of products, `bytes.rs` turns products of integers into products of bytes with zero points.
 //! - `ops` has a kernel for each kind of operation. `kernels` has the loops that move bytes and the micro-kernels of
 //!   products, portable and for AVX2 and AVX-512.
@@ -50,7 +50,6 @@
 //!   describes one program, `form.rs` compiles equal sketches to kernels, `run.rs` runs the grid.
 
 mod access;
-mod begin;
 mod buffer;
 mod bytes;
 mod cache;
@@ -58,7 +57,7 @@ mod codes;
 mod compile;
 mod convert;
 mod element;
-mod finish;
+mod epilogue;
 mod fuse;
 mod isa;
 mod job;
@@ -69,6 +68,7 @@ mod moved;
 mod nest;
 mod ops;
 mod profile;
+mod prologue;
 mod run;
 mod team;
 mod tiles;

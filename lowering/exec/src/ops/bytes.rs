@@ -8,9 +8,9 @@
 use crate::access::Access;
 use crate::element::{Kind, elements};
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Site, renamed};
+use crate::ops::dequantize::Dequantizes;
+use crate::ops::kernel::{Kernel, Site, rearranged};
 use crate::ops::products::{Centred, LEFT, Products};
-use crate::ops::spread::Spreads;
 use crate::team::Context;
 use optc_ir::{Op, Operation, Structure, Value};
 use optc_ops::{Cast, Dequantize, Sub};
@@ -138,7 +138,9 @@ impl Bytes {
         if sums == Some(Kind::F32) {
             return Bytes::scaled(site, [left, right]);
         }
-        let computed = [left, right].iter().any(|&v| site.known(v).is_none());
+        let computed = [left, right]
+            .iter()
+            .any(|&v| site.constant_buffer(v).is_none());
         if sums != Some(Kind::I32) || !computed {
             return None;
         }
@@ -152,7 +154,7 @@ impl Bytes {
             site.slot(v)
                 .is_some_and(|slot| slot.kind() == Some(Kind::F32))
         };
-        let constants = operands.map(|v| site.known(v).is_some());
+        let constants = operands.map(|v| site.constant_buffer(v).is_some());
         let side = match constants {
             [false, true] => 0,
             [true, false] => 1,
@@ -185,7 +187,7 @@ impl Bytes {
         of: &Products,
         constants: [Option<&[u8]>; 2],
         begins: Option<&[u8]>,
-    ) -> Option<(Bytes, Option<Spreads>)> {
+    ) -> Option<(Bytes, Option<Dequantizes>)> {
         let Some(scale) = self.scale else {
             return Some((self.clone(), None));
         };
@@ -198,13 +200,13 @@ impl Bytes {
             None => None,
         };
         let floats = elements::<f32>(constants[side]?).ok()?;
-        let (bytes, spread) = of.scaled_bytes(side + LEFT, floats, scale, begins)?;
+        let (bytes, dequantize) = of.scaled_bytes(side + LEFT, floats, scale, begins)?;
         let mut made = self.clone();
         made.sides[side] = Side::Constant {
             bytes: bytes.into(),
             zero: 0,
         };
-        Some((made, Some(spread)))
+        Some((made, Some(dequantize)))
     }
 
     /// Signs and zero points, as products take them.
@@ -272,7 +274,7 @@ impl Bytes {
     }
 
     /// Bytes that are kept for constant operands.
-    pub(crate) fn own_bytes(&self) -> usize {
+    pub(crate) fn packed_bytes(&self) -> usize {
         self.constants()
             .iter()
             .flatten()
@@ -287,7 +289,7 @@ impl Side {
         if slot.kind() != Some(Kind::I32) {
             return None;
         }
-        match site.known(operand) {
+        match site.constant_buffer(operand) {
             Some(bytes) => Side::constant(bytes.get(slot.range())?, &slot.access),
             None => Made::of(site, operand).map(Side::Value),
         }
@@ -356,7 +358,7 @@ impl Made {
                 };
                 let mut access = (*site.slot(from)?.access).clone();
                 for &op in names.iter().rev() {
-                    access = renamed(func, op, site.registry, site.bindings, &access)?;
+                    access = rearranged(func, op, site.registry, site.bindings, &access)?;
                 }
                 let same = access.shape() == site.slot(operand)?.access.shape();
                 let made = Made {
@@ -401,7 +403,7 @@ impl Made {
                     };
                     let mut access = (*site.slot(from)?.access).clone();
                     for &op in names.iter().rev() {
-                        access = renamed(func, op, site.registry, site.bindings, &access)?;
+                        access = rearranged(func, op, site.registry, site.bindings, &access)?;
                     }
                     let same = access.shape() == shape(operand)?;
                     return same.then_some(Made {

@@ -9,9 +9,9 @@ use crate::memory::In;
 use crate::nest::{Loop, Nest, Steps};
 use crate::ops::kernel::{Kernel, Scratch};
 use crate::ops::links::{
-    From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
+    ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
 };
-use crate::ops::rescale::Rescale;
+use crate::ops::requantize::RequantizeLoop;
 use crate::team::{self, Context, Share};
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
@@ -27,7 +27,7 @@ const MANY: usize = 256;
 /// Operations in order; the last one gives the result.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    links: Vec<Link>,
+    links: Vec<ChainOp>,
     /// The types of the operands.
     operands: Vec<Kind>,
     /// Several, where an operand lies in pieces that do not lie alike.
@@ -96,14 +96,14 @@ impl Chain {
     pub(crate) const SEVERAL: &str = "chain";
 
     /// The operations, in order.
-    pub(crate) fn links(&self) -> &[Link] {
+    pub(crate) fn links(&self) -> &[ChainOp] {
         &self.links
     }
 
     pub(crate) fn of(
         target: &Access,
         operands: &[(Access, Kind)],
-        links: Vec<Link>,
+        links: Vec<ChainOp>,
     ) -> Option<Chain> {
         if MOST_OPERANDS < operands.len() || links.is_empty() || MOST_CODES < links.len() {
             return None;
@@ -146,7 +146,7 @@ struct Work<'a> {
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
     /// What all operations are in one loop, and the operand that they are done to.
-    rescale: Option<(usize, Rescale)>,
+    rescale: Option<(usize, RequantizeLoop)>,
 }
 
 impl Kernel for Chain {
@@ -283,7 +283,7 @@ impl Chain {
             Source::Beside(_) if frame.is_still(k) => Some(parts[k][0]),
             _ => None,
         };
-        let rescale = Rescale::of(&self.links, |k| self.operands[k], number);
+        let rescale = RequantizeLoop::of(&self.links, |k| self.operands[k], number);
         let rescale = rescale.filter(|(_, rescale)| rescale.scales());
         let mut work = Work {
             frame,

@@ -6,7 +6,7 @@ use crate::memory::{In, Slot};
 use crate::ops::chain::Chain;
 use crate::ops::kernel::{Kernel, Scratch, Site, floats, numbers, same_float};
 use crate::ops::lanes::Work;
-use crate::ops::links::{Code, From, Link};
+use crate::ops::links::{ChainOp, Code, From};
 use crate::ops::rows::Rows;
 use crate::team::Context;
 use optc_ir::Operation;
@@ -129,7 +129,7 @@ pub(crate) fn known_factors(site: &Site<'_>) -> Option<Factors> {
     let mut read = Vec::with_capacity(4);
     for &operand in &data.operands[1..] {
         let slot = site.slot(operand).filter(|s| s.kind() == Some(Kind::F32))?;
-        let bytes = site.known(operand)?.get(slot.range())?;
+        let bytes = site.constant_buffer(operand)?.get(slot.range())?;
         read.push(picked(floats(bytes).ok()?, &places_of(slot))?);
     }
     let [scale, bias, mean, variance] = &read[..] else {
@@ -167,12 +167,12 @@ fn scaled(target: &Access, operands: [Access; 3], kinds: [Kind; 2]) -> Option<Ch
     let [x, factor, term] = operands;
     let operands = [(x, kind), (factor, other), (term, other)];
     let links = vec![
-        Link {
+        ChainOp {
             code: Code::Mul,
             kind: Kind::F32,
             from: [From::Operand(0), From::Operand(1)],
         },
-        Link {
+        ChainOp {
             code: Code::Add,
             kind,
             from: [From::Code(0), From::Operand(2)],

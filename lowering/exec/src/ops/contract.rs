@@ -8,7 +8,7 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::memory::{In, Slot};
 use crate::ops::bytes::Bytes;
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::ops::kernel::{Kernel, Scratch, Site};
 use crate::ops::products::{self, Along, Begins, Multiply, Products};
 use crate::ops::scales;
@@ -69,7 +69,7 @@ impl Contract {
         site: &Site<'_>,
         result: &Slot,
         start: Option<&Slot>,
-        finish: Option<Finish>,
+        epilogue: Option<Epilogue>,
         scales: Scaled,
         bytes: Option<&Bytes>,
     ) -> Option<Contract> {
@@ -90,7 +90,7 @@ impl Contract {
         };
         let kinds = [own, result.kind()?];
         let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
-        let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
+        let sums = epilogue.as_ref().map_or(kinds[1], Epilogue::sums);
         if !same || start.is_some_and(|start| start.kind() != Some(sums)) {
             return None;
         }
@@ -107,7 +107,7 @@ impl Contract {
             Some(start) => start.access.broadcast(&shape),
             None => Access::none(&shape),
         };
-        let constant = |k: usize| site.constant(k).filter(|_| scales[k].is_none());
+        let constant = |k: usize| site.constant_bytes(k).filter(|_| scales[k].is_none());
         let floats = [0, 1].map(constant);
         let constants = match bytes {
             Some(bytes) if bytes.scale.is_none() => bytes.constants(),
@@ -135,30 +135,30 @@ impl Contract {
         if scaled && start.is_some() && begins.is_none() {
             return None;
         }
-        let (bytes, spread) = match bytes {
+        let (bytes, dequantize) = match bytes {
             Some(bytes) => {
-                let (bytes, spread) = bytes.of_floats(&products, floats, begins)?;
-                (Some(bytes), spread)
+                let (bytes, dequantize) = bytes.of_floats(&products, floats, begins)?;
+                (Some(bytes), dequantize)
             }
             None => (None, None),
         };
         let constants = bytes.as_ref().map_or(floats, Bytes::constants);
-        let finish = match (finish, spread) {
-            (finish, Some(spread)) => Some((Finish::of_floats(finish), Some(spread))),
-            (Some(finish), None) => {
-                let spread = match finish.scale() {
-                    Some(scale) => Some(scales::of_finish(
+        let epilogue = match (epilogue, dequantize) {
+            (epilogue, Some(dequantize)) => Some((Epilogue::of_floats(epilogue), Some(dequantize))),
+            (Some(epilogue), None) => {
+                let dequantize = match epilogue.scale() {
+                    Some(scale) => Some(scales::of_epilogue(
                         &products,
                         &made(&scale.access)?,
-                        &finish,
+                        &epilogue,
                     )?),
                     None => None,
                 };
-                Some((finish, spread))
+                Some((epilogue, dequantize))
             }
             (None, None) => None,
         };
-        let products = products::typed(products, kinds, constants, finish)?;
+        let products = products::typed(products, kinds, constants, epilogue)?;
         Some(Contract {
             products,
             starts: start.is_some(),
@@ -255,12 +255,12 @@ impl Kernel for Contract {
         self.products.order()
     }
 
-    fn finished(
+    fn with_epilogue(
         &self,
         site: &Site<'_>,
         operands: &[Value],
         result: &Slot,
-        finish: Finish,
+        epilogue: Epilogue,
     ) -> Option<Box<dyn Kernel>> {
         let start = match (self.starts, operands.get(2)) {
             (true, start) => Some(site.slot(*start?)?),
@@ -271,12 +271,12 @@ impl Kernel for Contract {
             ..*site
         };
         let bytes = self.bytes.as_ref();
-        let contract = Contract::to(&own, result, start, Some(finish), self.scales, bytes)?;
+        let contract = Contract::to(&own, result, start, Some(epilogue), self.scales, bytes)?;
         Some(Box::new(contract))
     }
 
-    fn own_bytes(&self) -> usize {
-        let bytes = self.bytes.as_ref().map_or(0, Bytes::own_bytes);
+    fn packed_bytes(&self) -> usize {
+        let bytes = self.bytes.as_ref().map_or(0, Bytes::packed_bytes);
         self.products.packed_bytes() + bytes
     }
 

@@ -15,7 +15,7 @@ use crate::ops::bytes::{Bytes, Side};
 use crate::ops::channels::{Factors, picked, places_of};
 use crate::ops::depthwise::{Depthwise, Instead};
 use crate::ops::elementwise::Fill;
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats};
 use crate::ops::padded::Padded;
@@ -83,7 +83,7 @@ impl Own {
         let list = |operand: usize| -> Option<(Vec<f32>, &Slot)> {
             let value = *site.data().operands.get(operand)?;
             let slot = site.slot(value).filter(|s| s.kind() == Some(Kind::F32))?;
-            let bytes = site.constant(operand)?.get(slot.range())?;
+            let bytes = site.constant_bytes(operand)?.get(slot.range())?;
             Some((floats(bytes).ok()?.to_vec(), slot))
         };
         let (mut weights, slot) = list(1)?;
@@ -138,7 +138,7 @@ impl Convolution {
     fn to(
         site: &Site<'_>,
         result: &Slot,
-        finish: Option<Finish>,
+        epilogue: Option<Epilogue>,
         own: Option<Arc<Own>>,
         bytes: Option<&Bytes>,
     ) -> Option<Convolution> {
@@ -153,7 +153,7 @@ impl Convolution {
             all[0].kind()?
         };
         let kinds = [kind, result.kind()?];
-        let sums = finish.as_ref().map_or(kinds[1], Finish::sums);
+        let sums = epilogue.as_ref().map_or(kinds[1], Epilogue::sums);
         let biased = data.operands.len() == 3;
         let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
         if !same || biased && own.is_none() && all[2].kind() != Some(sums) {
@@ -164,7 +164,7 @@ impl Convolution {
         let places_of = |begins: &Access| places(site, result, begins, given);
         let places = places_of(&begins)?;
         let weights = own.as_ref().map(|own| cast_slice(&own.weights));
-        let floats = [site.constant(0), weights.or(site.constant(1))];
+        let floats = [site.constant_bytes(0), weights.or(site.constant_bytes(1))];
         let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
         let constants = match bytes {
             Some(bytes) if !scaled => bytes.constants(),
@@ -172,17 +172,17 @@ impl Convolution {
         };
         let op = site.op;
         let padded = match bytes {
-            None => Padded::of(&places, kinds, floats[1], finish.as_ref()),
+            None => Padded::of(&places, kinds, floats[1], epilogue.as_ref()),
             Some(_) => None,
         };
-        let scale = finish.as_ref().and_then(Finish::scale);
-        let first = site.constant(2).filter(|_| biased);
+        let scale = epilogue.as_ref().and_then(Epilogue::scale);
+        let first = site.constant_bytes(2).filter(|_| biased);
         if scaled && biased && first.is_none() {
             return None;
         }
         if transposed(site) {
-            let plain = own.is_none() && bytes.is_none() && finish.is_none();
-            let constants = [site.constant(0), site.constant(1)];
+            let plain = own.is_none() && bytes.is_none() && epilogue.is_none();
+            let constants = [site.constant_bytes(0), site.constant_bytes(1)];
             let work = phased(&places, kinds, constants, result, &begins).filter(|_| plain)?;
             return Some(Convolution {
                 work,
@@ -201,11 +201,11 @@ impl Convolution {
             };
             let instead = centred(&places, bytes.as_ref(), floats[1], first, scales)?;
             let weights = instead.weights.clone()?;
-            let finish = match scaled {
-                true => Some(Finish::of_floats(finish)),
-                false => finish,
+            let epilogue = match scaled {
+                true => Some(Epilogue::of_floats(epilogue)),
+                false => epilogue,
             };
-            let work = Depthwise::of(&places, kinds, instead, finish)?;
+            let work = Depthwise::of(&places, kinds, instead, epilogue)?;
             if let Some(bytes) = &mut bytes {
                 bytes.sides[1] = Side::Constant {
                     bytes: weights.into(),
@@ -226,7 +226,7 @@ impl Convolution {
             weights: constants[1].map(Cow::Borrowed),
             ..Instead::default()
         };
-        if let Some(found) = Depthwise::of(&places, kinds, instead, finish.clone()) {
+        if let Some(found) = Depthwise::of(&places, kinds, instead, epilogue.clone()) {
             let work = Work::Depthwise(Box::new(found));
             return Some(Convolution {
                 work,
@@ -241,27 +241,27 @@ impl Convolution {
         let work = match whole(&places, known, kinds[0]) {
             Some(mut products) => {
                 products.centred = bytes.as_ref().map(Bytes::centred);
-                let mut spread = match scale {
+                let mut dequantize = match scale {
                     Some(scale) => {
                         let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
-                        Some(scales::of_finish(&products, &along, finish.as_ref()?)?)
+                        Some(scales::of_epilogue(&products, &along, epilogue.as_ref()?)?)
                     }
                     None => None,
                 };
                 if let Some(of) = &bytes {
                     let (made, found) = of.of_floats(&products, floats, first)?;
-                    spread = found.or(spread);
+                    dequantize = found.or(dequantize);
                     bytes = Some(made);
                 }
                 let constants = bytes.as_ref().map_or(floats, Bytes::constants);
-                let finish = match scaled {
-                    true => Some((Finish::of_floats(finish), spread)),
-                    false => finish.map(|finish| (finish, spread)),
+                let epilogue = match scaled {
+                    true => Some((Epilogue::of_floats(epilogue), dequantize)),
+                    false => epilogue.map(|epilogue| (epilogue, dequantize)),
                 };
                 biased &= !scaled;
-                Work::Whole(products::typed(products, kinds, constants, finish)?)
+                Work::Whole(products::typed(products, kinds, constants, epilogue)?)
             }
-            None if kinds == [Kind::F32; 2] && finish.is_none() => {
+            None if kinds == [Kind::F32; 2] && epilogue.is_none() => {
                 let taps = taps(&places, known)?.into_iter();
                 let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
@@ -754,19 +754,19 @@ impl Kernel for Convolution {
         }
     }
 
-    fn finished(
+    fn with_epilogue(
         &self,
         site: &Site<'_>,
         _: &[Value],
         result: &Slot,
-        finish: Finish,
+        epilogue: Epilogue,
     ) -> Option<Box<dyn Kernel>> {
         let own = Site {
             op: self.op,
             ..*site
         };
         let bytes = self.bytes.as_ref();
-        let convolution = Convolution::to(&own, result, Some(finish), self.own.clone(), bytes)?;
+        let convolution = Convolution::to(&own, result, Some(epilogue), self.own.clone(), bytes)?;
         Some(Box::new(convolution))
     }
 
@@ -774,12 +774,12 @@ impl Kernel for Convolution {
         self.work.order()
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         let own = self.own.as_ref().map_or(0, |own| {
             size_of_val(&own.weights[..]) + size_of_val(&own.bias[..])
         });
-        let bytes = self.bytes.as_ref().map_or(0, Bytes::own_bytes);
-        own + bytes + self.work.own_bytes()
+        let bytes = self.bytes.as_ref().map_or(0, Bytes::packed_bytes);
+        own + bytes + self.work.packed_bytes()
     }
 
     fn scratch(&self) -> Scratch {
@@ -827,12 +827,14 @@ impl Work {
         }
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         match self {
             Work::Whole(products) => products.packed_bytes(),
             Work::Taps { .. } => 0,
-            Work::Depthwise(work) => work.own_bytes(),
-            Work::Phases { phases, .. } => phases.iter().map(|phase| phase.work.own_bytes()).sum(),
+            Work::Depthwise(work) => work.packed_bytes(),
+            Work::Phases { phases, .. } => {
+                phases.iter().map(|phase| phase.work.packed_bytes()).sum()
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::kernels::product::copy_line;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
-use crate::ops::kernel::{Kernel, Site, part, renamed};
+use crate::ops::kernel::{Kernel, Site, part, rearranged};
 use crate::team::{self, Context};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
@@ -63,7 +63,7 @@ impl Copy {
         let results = if registry.structure(name) == Structure::Convert
             || data.operands.len() == 1 && registry.get(name)?.rearrangement(&of).is_ok()
         {
-            one(&renamed(
+            one(&rearranged(
                 func,
                 op,
                 registry,

@@ -12,10 +12,10 @@ use crate::kernels::product::{
     row_conv_fits,
 };
 use crate::kernels::{Taps, vectorized};
-use crate::ops::finish::Finish;
+use crate::ops::dequantize::{Dequantize, is_scale, scaled, scaled_bytes};
+use crate::ops::epilogue::Epilogue;
 use crate::ops::links::Part;
 use crate::ops::slide::{Places, Slide, step};
-use crate::ops::spread::{Spread, is_scale, scaled, scaled_bytes};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -51,11 +51,11 @@ pub(crate) struct Depthwise {
     channels: bool,
     packed: Packed,
     /// Epilogue of the sums.
-    finish: Option<Finish>,
+    epilogue: Option<Epilogue>,
     /// For operands of bytes with a zero point, true if the bytes are unsigned; weights are then `i8`.
     centred: Option<bool>,
     /// Scales and biases of each channel, applied to sums before the epilogue.
-    spread: Option<Spread>,
+    dequantize: Option<Dequantize>,
 }
 
 /// Inputs that replace the operands of a depthwise convolution.
@@ -91,7 +91,7 @@ impl Depthwise {
         places: &Places,
         kinds: [Kind; 2],
         instead: Instead<'_>,
-        finish: Option<Finish>,
+        epilogue: Option<Epilogue>,
     ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
         let Instead {
@@ -103,7 +103,9 @@ impl Depthwise {
             [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
             [Kind::BF16, Kind::BF16 | Kind::F32] => true,
             [Kind::I8, Kind::I8 | Kind::I32] | [Kind::U8, Kind::U8 | Kind::I32] => true,
-            [Kind::I8, Kind::U8 | Kind::F32] | [Kind::U8, Kind::I8 | Kind::F32] => finish.is_some(),
+            [Kind::I8, Kind::U8 | Kind::F32] | [Kind::U8, Kind::I8 | Kind::F32] => {
+                epilogue.is_some()
+            }
             _ => false,
         };
         if !known {
@@ -151,11 +153,11 @@ impl Depthwise {
             reach,
             channels,
             packed: Packed::Nothing,
-            finish,
+            epilogue,
             centred,
-            spread: scales.map(|list| match channels {
-                true => Spread::columns(list, MOST_COLUMNS),
-                false => Spread::Rows(list),
+            dequantize: scales.map(|list| match channels {
+                true => Dequantize::columns(list, MOST_COLUMNS),
+                false => Dequantize::Rows(list),
             }),
         };
         if let Some(weights) = weights.filter(|_| channels) {
@@ -163,7 +165,7 @@ impl Depthwise {
         }
         // Along channels, only the loops over bytes know zero points and scales.
         let bytes = matches!(made.packed, Packed::Signed(_)) || !channels;
-        let plain = made.centred.is_none() && made.spread.is_none();
+        let plain = made.centred.is_none() && made.dequantize.is_none();
         (plain || bytes).then_some(made)
     }
 
@@ -229,7 +231,7 @@ impl Depthwise {
         list.iter().all(fits).then_some((bytes, list))
     }
 
-    pub(crate) fn own_bytes(&self) -> usize {
+    pub(crate) fn packed_bytes(&self) -> usize {
         match &self.packed {
             Packed::Nothing => 0,
             Packed::Floats(weights) => size_of_val(&weights[..]),
@@ -292,7 +294,7 @@ impl Depthwise {
         (bias, zero): (Option<&[u8]>, u8),
         team: &Team,
     ) -> Result<(), String> {
-        let sums = self.finish.is_some();
+        let sums = self.epilogue.is_some();
         let zero = match self.centred {
             None => Quantized::PLAIN,
             Some(unsigned) => Quantized {
@@ -429,7 +431,7 @@ impl Depthwise {
 
     /// Bytes of scratch memory that a thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        let parts = self.finish.as_ref().map_or(0, Finish::scratch);
+        let parts = self.epilogue.as_ref().map_or(0, Epilogue::scratch);
         let sums = match self.channels {
             true => self.tables[1][1].len(),
             false => (1 + ROWS) * self.slides[1].output.next_multiple_of(BLOCK),
@@ -454,19 +456,21 @@ impl Depthwise {
     /// Applies the epilogue to sums.
     #[inline(always)]
     fn made<T: Float>(&self, parts: &mut [Part], sums: &mut [T]) {
-        if let (Some(finish), Ok(sums)) = (&self.finish, bytemuck::try_cast_slice_mut(sums)) {
-            finish.all(parts, sums);
+        if let (Some(epilogue), Ok(sums)) = (&self.epilogue, bytemuck::try_cast_slice_mut(sums)) {
+            epilogue.all(parts, sums);
         }
     }
 
     /// Requantization of integer sums in registers, if the epilogue is one.
     fn requantize<O>(&self) -> Option<Requantize> {
-        let requantize = self.finish.as_ref()?.requantize()?;
+        let requantize = self.epilogue.as_ref()?.requantize()?;
         (requantize.size() == size_of::<O>()).then_some(requantize)
     }
 
     fn parts(&self) -> Vec<Part> {
-        self.finish.as_ref().map_or_else(Vec::new, Finish::parts)
+        self.epilogue
+            .as_ref()
+            .map_or_else(Vec::new, Epilogue::parts)
     }
 
     /// Shape of a padded plane, and the number of its rows.
@@ -554,15 +558,15 @@ impl Depthwise {
             (end..columns.output).for_each(|c| some(c..c + 1));
             // The epilogue runs while the sums of the row are in the cache.
             let (to, whole) = (to as usize, write == count);
-            match &self.finish {
-                Some(finish) if whole => {
+            match &self.epilogue {
+                Some(epilogue) if whole => {
                     let sums = &mut out[to..to + columns.output * count];
-                    finish.all(&mut parts, bytemuck::cast_slice_mut(sums));
+                    epilogue.all(&mut parts, bytemuck::cast_slice_mut(sums));
                 }
-                Some(finish) => {
+                Some(epilogue) => {
                     for at in yt[4].iter().map(|column| to + *column as usize) {
                         let sums = &mut out[at..at + count];
-                        finish.all(&mut parts, bytemuck::cast_slice_mut(sums));
+                        epilogue.all(&mut parts, bytemuck::cast_slice_mut(sums));
                     }
                 }
                 None => {}
@@ -765,8 +769,8 @@ impl Depthwise {
                     }
                 }
                 for (o, taps) in taps.iter().enumerate() {
-                    let scale = match &self.spread {
-                        Some(Spread::Rows(list)) => Some(list[g * yt[2].len() + o]),
+                    let scale = match &self.dequantize {
+                        Some(Dequantize::Rows(list)) => Some(list[g * yt[2].len() + o]),
                         _ => None,
                     };
                     let own = lines.chunks_exact(groups * width).take(some.len());
@@ -845,8 +849,8 @@ impl Depthwise {
                 let (begin, weights) = self.begin_of(&own, bias, bt[1][g] + bt[2][o]);
                 let begin = begin.wrapping_sub(bytes.compensation::<E>(weights));
                 let taps = RowConv::of(own, begin, (columns.stride, columns.dilation));
-                let scale = match &self.spread {
-                    Some(Spread::Rows(list)) => Some(list[g * yt[2].len() + o]),
+                let scale = match &self.dequantize {
+                    Some(Dequantize::Rows(list)) => Some(list[g * yt[2].len() + o]),
                     _ => None,
                 };
                 let to = start_of + yt[0][n] + yt[1][g] + yt[2][o];
@@ -953,12 +957,12 @@ impl Depthwise {
             bias.map_or(0, |bias| bytemuck::cast(at(bias)))
         };
         let begins = weights.begins((0..count).map(begin), bytes);
-        let scales = match &self.spread {
-            Some(Spread::Columns(list)) => Some(&list[..]),
+        let scales = match &self.dequantize {
+            Some(Dequantize::Columns(list)) => Some(&list[..]),
             _ => None,
         };
         let requantize = self.requantize::<O>();
-        let direct = requantize.is_some() || self.finish.is_none() && size_of::<O>() == 4;
+        let direct = requantize.is_some() || self.epilogue.is_none() && size_of::<O>() == 4;
         let [yt, xt, _, _] = &self.tables;
         let [rows, columns] = &self.slides;
         // Columns that the kernel reads for a row, with padding.
@@ -1015,8 +1019,8 @@ impl Depthwise {
                         all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
                     }
                 }
-                if let Some(finish) = &self.finish {
-                    finish.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
+                if let Some(epilogue) = &self.epilogue {
+                    epilogue.all(&mut parts, bytemuck::cast_slice_mut(&mut sums));
                 }
                 vectorized(
                     #[inline(always)]
@@ -1052,7 +1056,7 @@ impl Depthwise {
                 each(&x[at as usize..at as usize + fits], to, &element);
             } else if plane.phases == 2 && neighbours {
                 let row = &x[at as usize..at as usize + columns.input];
-                plane.spread(to, columns, |from, to| {
+                plane.split_into_phases(to, columns, |from, to| {
                     let (pairs, last) = row[from..].as_chunks::<2>();
                     let all = to.iter_mut().zip(pairs);
                     all.for_each(|(to, pair)| *to = element(pair[0]));
@@ -1061,7 +1065,7 @@ impl Depthwise {
                     }
                 });
             } else {
-                plane.spread(to, columns, |from, to| {
+                plane.split_into_phases(to, columns, |from, to| {
                     let columns = xt[4][from..].iter().step_by(plane.phases);
                     let all = to.iter_mut().zip(columns);
                     all.for_each(|(to, column)| *to = element(x[(at + column) as usize]));
@@ -1107,7 +1111,7 @@ impl Plane {
     /// Splits a row into phases. `some(first, to)` copies the elements `first`, `first + phases`, .. of the operand to
     /// `to`.
     #[inline(always)]
-    fn spread<E>(&self, to: &mut [E], columns: &Slide, some: impl Fn(usize, &mut [E])) {
+    fn split_into_phases<E>(&self, to: &mut [E], columns: &Slide, some: impl Fn(usize, &mut [E])) {
         for from in 0..self.phases.min(columns.input) {
             let place = from + columns.low;
             let Some(fits) = self.phase.checked_sub(place / self.phases) else {

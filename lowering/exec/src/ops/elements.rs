@@ -122,7 +122,7 @@ impl Kernel for Elements {
         }
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         size_of_val(&self.places[..])
     }
 

@@ -7,7 +7,7 @@ use crate::nest::Nest;
 use crate::ops::chain::Chain;
 use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
-use crate::ops::links::{Code, From, Link, of_integers, only_of_integers};
+use crate::ops::links::{ChainOp, Code, From, of_integers, only_of_integers};
 use optc_ir::Operation;
 use optc_ops::{
     Abs, Add, And, Approximate, BitAnd, BitOr, BitXor, Cast, Ceil, Clamp, Compare, Cos, Dequantize,
@@ -41,12 +41,12 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
 }
 
 /// The links of an operation by itself.
-pub(crate) fn links(pieces: &[Piece]) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::with_capacity(pieces.len());
+pub(crate) fn links(pieces: &[Piece]) -> Vec<ChainOp> {
+    let mut links: Vec<ChainOp> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let before = links.len().checked_sub(1);
         let first = before.map_or(From::Operand(0), From::Code);
-        links.push(Link {
+        links.push(ChainOp {
             code: piece.code,
             kind: piece.kind,
             from: [first, piece.second.map_or(first, From::Operand)],

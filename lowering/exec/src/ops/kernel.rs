@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::team::Context;
 use half::{bf16, f16};
 use indexmap::IndexMap;
@@ -46,7 +46,7 @@ pub(crate) trait Kernel: Debug + Send + Sync {
     }
 
     /// Bytes that the kernel keeps between runs.
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         0
     }
 
@@ -56,14 +56,14 @@ pub(crate) trait Kernel: Debug + Send + Sync {
     }
 
     /// The kernel with an epilogue that turns its sums into elements of the slot `result`, if it can have one.
-    fn finished(
+    fn with_epilogue(
         &self,
         site: &Site<'_>,
         operands: &[Value],
         result: &Slot,
-        finish: Finish,
+        epilogue: Epilogue,
     ) -> Option<Box<dyn Kernel>> {
-        let _ = (site, operands, result, finish);
+        let _ = (site, operands, result, epilogue);
         None
     }
 
@@ -115,8 +115,8 @@ impl<'a> Site<'a> {
     }
 
     /// The bytes of an operand that is a constant.
-    pub(crate) fn constant(&self, operand: usize) -> Option<&'a [u8]> {
-        self.known(*self.data().operands.get(operand)?)
+    pub(crate) fn constant_bytes(&self, operand: usize) -> Option<&'a [u8]> {
+        self.constant_buffer(*self.data().operands.get(operand)?)
     }
 
     /// The number that all elements of a constant value are equal to, as the bits of an `f32` or an `i32`.
@@ -125,7 +125,7 @@ impl<'a> Site<'a> {
             let number = elements::<E>(bytes).ok()?.get(at)?.read();
             bytemuck::cast_slice(&[number]).first().copied()
         }
-        let (slot, bytes) = (self.slot(value)?, self.known(value)?);
+        let (slot, bytes) = (self.slot(value)?, self.constant_buffer(value)?);
         let (kind, bytes) = (slot.kind()?, bytes.get(slot.range())?);
         let (mut low, mut high) = (i64::MAX, i64::MIN);
         slot.access
@@ -151,7 +151,7 @@ impl<'a> Site<'a> {
     }
 
     /// The bytes of the buffer of a value that is a constant.
-    pub(crate) fn known(&self, value: Value) -> Option<&'a [u8]> {
+    pub(crate) fn constant_buffer(&self, value: Value) -> Option<&'a [u8]> {
         let slot = self.slot(value)?;
         match slot.storage {
             Storage::Constant(number) => self.constants.get(number).map(Buffer::bytes),
@@ -243,12 +243,12 @@ pub(crate) fn aliased(
             part(one, &shape(ty)?, access)
         }
         None if registry.get(&func.ops[op].name)?.is_part() => None,
-        None => renamed(func, op, registry, bindings, access),
+        None => rearranged(func, op, registry, bindings, access),
     }
 }
 
 /// Access of the result of an operation that only rearranges its operand.
-pub(crate) fn renamed(
+pub(crate) fn rearranged(
     func: &Func,
     op: Op,
     registry: &Registry,
@@ -283,7 +283,7 @@ fn rearrangement(
 }
 
 /// Access of the operand of a rearrangement, given the access of its result.
-pub(crate) fn named_back(
+pub(crate) fn operand_access(
     func: &Func,
     op: Op,
     registry: &Registry,

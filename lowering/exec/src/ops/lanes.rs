@@ -8,7 +8,7 @@
 use crate::element::{Element, Number};
 use crate::kernels::product::Requantize;
 use crate::kernels::{prefetch_run, softmax};
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::ops::links::Part;
 use crate::ops::math::{greater, lesser, power};
 use bytemuck::{cast_slice, cast_slice_mut, try_cast_slice_mut};
@@ -84,7 +84,7 @@ impl<E: Element<Number = f32>> Put<E> for Plain {
 /// An epilogue of operations, whose results are the numbers of elements.
 #[derive(Debug)]
 pub(crate) struct Made<'a> {
-    pub(crate) finish: &'a Finish,
+    pub(crate) epilogue: &'a Epilogue,
     pub(crate) parts: Vec<Part>,
 }
 
@@ -92,12 +92,12 @@ impl<T: Element> Put<T> for Made<'_> {
     const PLAIN: bool = false;
 
     fn requantize(&self) -> Option<Requantize> {
-        self.finish.requantize_floats()
+        self.epilogue.requantize_floats()
     }
 
     #[inline(always)]
     fn make(&mut self, numbers: &mut [f32]) {
-        self.finish.each(&mut self.parts, cast_slice_mut(numbers));
+        self.epilogue.each(&mut self.parts, cast_slice_mut(numbers));
     }
 
     #[inline(always)]
@@ -660,7 +660,7 @@ pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32;
 mod tests {
     use super::*;
     use crate::element::Kind;
-    use crate::ops::links::{Code, From, Link};
+    use crate::ops::links::{ChainOp, Code, From};
 
     /// Four rows of a length: small numbers, large numbers, a row with an infinity, and zeros.
     fn rows(n: usize) -> Vec<f32> {
@@ -705,11 +705,11 @@ mod tests {
 
     #[test]
     fn all_vectors_give_the_same_softmax() {
-        let link = |code, kind, from| Link { code, kind, from };
+        let link = |code, kind, from| ChainOp { code, kind, from };
         let operand = From::Operand;
         let rounds = |divisor: f32, plus: Option<u32>, relu: bool| {
             let mut links = Vec::new();
-            let last = |links: &[Link]| match links.len() {
+            let last = |links: &[ChainOp]| match links.len() {
                 0 => operand(0),
                 n => From::Code(n - 1),
             };
@@ -726,7 +726,7 @@ mod tests {
                     link(Code::RoundPlus, kind, [last(&links), operand(2)])
                 }
             });
-            Finish::of(Kind::F32, links, numbers).expect("they are few")
+            Epilogue::of(Kind::F32, links, numbers).expect("they are few")
         };
         for n in (1..70).chain([127, 128, 197, 300]) {
             let mut source = rows(n);
@@ -749,10 +749,10 @@ mod tests {
                     (f32::INFINITY, None, false),
                     (-1.0 / 64.0, Some(200), false),
                 ] {
-                    let finish = rounds(divisor, plus, relu);
+                    let epilogue = rounds(divisor, plus, relu);
                     let made = || Made {
-                        finish: &finish,
-                        parts: finish.parts(),
+                        epilogue: &epilogue,
+                        parts: epilogue.parts(),
                     };
                     match plus {
                         None => check::<i8, _>(&source, n, made),

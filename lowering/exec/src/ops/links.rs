@@ -91,7 +91,7 @@ pub(crate) enum From {
 
 /// An operation of a chain. A unary operation has its operand twice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ChainOp {
     pub(crate) code: Code,
     /// The type of its result.
     pub(crate) kind: Kind,
@@ -142,7 +142,7 @@ pub(crate) fn narrowed<E: Element>(part: &mut [E::Number]) {
 
 /// Computes one operation, from operand types to the type of the result.
 #[inline(always)]
-pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
+pub(crate) fn compute(link: &ChainOp, from: [Kind; 2], a: &[u32], b: &[u32], to: &mut [u32]) {
     match (link.code, from[0].is_float()) {
         (Code::Compare(direction), true) => {
             return compared::<f32>(direction, cast_slice(a), cast_slice(b), to);
@@ -177,17 +177,19 @@ pub(crate) fn compute(link: &Link, from: [Kind; 2], a: &[u32], b: &[u32], to: &m
                 (Code::RoundPlus, _) => {
                     let pairs = a.iter().zip(cast_slice::<u32, i32>(b));
                     let all = to.iter_mut().zip(pairs);
-                    all.for_each(|(to, (&a, &b))| *to = few(nearest(a) + b as f32, low, high));
+                    all.for_each(|(to, (&a, &b))| {
+                        *to = round_to_byte(nearest(a) + b as f32, low, high)
+                    });
                 }
                 (Code::Round, _) => {
                     let all = to.iter_mut().zip(a);
                     // Clamping to whole numbers before rounding gives the same result.
-                    all.for_each(|(to, &a)| *to = few(a, low, high));
+                    all.for_each(|(to, &a)| *to = round_to_byte(a, low, high));
                 }
                 (_, Kind::I32) => to.iter_mut().zip(a).for_each(|(to, &a)| *to = a as i32),
                 _ => {
                     let all = to.iter_mut().zip(a);
-                    all.for_each(|(to, a)| *to = few(a.trunc(), low, high));
+                    all.for_each(|(to, a)| *to = round_to_byte(a.trunc(), low, high));
                 }
             }
         }
@@ -239,14 +241,14 @@ const ROUND: f32 = 12_582_912.0;
 #[inline(always)]
 pub(crate) fn nearest(x: f32) -> f32 {
     let x = if x.is_nan() { 0.0 } else { x };
-    held(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
+    clamp(x, -2_097_152.0, 2_097_152.0) + ROUND - ROUND
 }
 
 /// The nearest integer in a range of 8 bits, ties to even; 0 for NaN.
 #[inline(always)]
-pub(crate) fn few(x: f32, low: f32, high: f32) -> i32 {
+pub(crate) fn round_to_byte(x: f32, low: f32, high: f32) -> i32 {
     let x = if x.is_nan() { 0.0 } else { x };
-    let bits = (held(x, low, high) + ROUND).to_bits();
+    let bits = (clamp(x, low, high) + ROUND).to_bits();
     bits.cast_signed() - ROUND.to_bits().cast_signed()
 }
 
@@ -341,7 +343,7 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
         Code::Cos => one(a, to, f32::cos),
         Code::Floor => one(a, to, f32::floor),
         Code::Ceil => one(a, to, f32::ceil),
-        Code::HardSwish => one(a, to, |x: f32| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
+        Code::HardSwish => one(a, to, |x: f32| x * clamp(x / 6.0 + 0.5, 0.0, 1.0)),
         Code::Gelu => one(
             a,
             to,
@@ -357,7 +359,7 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
                 0.5 * x * (1.0 + tanh(inner))
             },
         ),
-        Code::Clamp(low, high) => one(a, to, |x: f32| held(x, low, high)),
+        Code::Clamp(low, high) => one(a, to, |x: f32| clamp(x, low, high)),
         Code::LeakyRelu(alpha) => one(a, to, |x: f32| if x < 0.0 { alpha * x } else { x }),
         Code::Elu(alpha) => one(
             a,
@@ -365,7 +367,7 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
             #[inline(always)]
             |x: f32| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x },
         ),
-        Code::HardSigmoid(alpha, beta) => one(a, to, |x: f32| held(alpha * x + beta, 0.0, 1.0)),
+        Code::HardSigmoid(alpha, beta) => one(a, to, |x: f32| clamp(alpha * x + beta, 0.0, 1.0)),
         Code::Add => two(a, b, to, |a: f32, b: f32| a + b),
         Code::Sub => two(a, b, to, |a: f32, b: f32| a - b),
         Code::Mul => two(a, b, to, |a: f32, b: f32| a * b),
@@ -391,7 +393,7 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
 
 /// Clamps a number; NaN stays NaN.
 #[inline(always)]
-pub(crate) fn held(x: f32, low: f32, high: f32) -> f32 {
+pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if high < x { high } else { x }
 }
@@ -427,9 +429,9 @@ mod tests {
         for x in near.chain(ends) {
             for (low, high) in [(-128.0, 127.0), (0.0, 255.0)] {
                 let wanted = x.round_ties_even().clamp(low, high) as i32;
-                assert_eq!(few(x, low, high), wanted, "{x}");
+                assert_eq!(round_to_byte(x, low, high), wanted, "{x}");
             }
         }
-        assert_eq!(few(f32::NAN, -128.0, 127.0), 0);
+        assert_eq!(round_to_byte(f32::NAN, -128.0, 127.0), 0);
     }
 }

@@ -7,10 +7,11 @@ mod contract;
 mod conv;
 mod copy;
 mod depthwise;
+mod dequantize;
 mod each;
 mod elements;
 mod elementwise;
-mod finish;
+mod epilogue;
 mod gather;
 mod image;
 mod kernel;
@@ -21,14 +22,13 @@ mod padded;
 mod pool;
 mod products;
 mod recurrent;
-mod rescale;
+mod requantize;
 mod resize;
 mod rows;
 mod sample;
 mod scales;
 mod select;
 mod slide;
-mod spread;
 mod top_k;
 mod wide;
 mod window;
@@ -39,11 +39,11 @@ pub(crate) use channels::known_factors;
 pub(crate) use contract::{CONTRACT, Contract, Scaled};
 pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
-pub(crate) use finish::{Finish, Scale};
+pub(crate) use epilogue::{Dequantization, Epilogue};
 pub(crate) use kernel::{
-    Kernel, Orders, Scratch, Site, aliased, named_back, order_of, part, renamed, shape,
+    Kernel, Orders, Scratch, Site, aliased, operand_access, order_of, part, rearranged, shape,
 };
-pub(crate) use links::{Code, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use links::{ChainOp, Code, From, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use copy::Copy;

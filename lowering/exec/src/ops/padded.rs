@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::element::{Element, Kind, elements_mut};
 use crate::nest::Nest;
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::ops::kernel::{numbers, within};
 use crate::ops::links::with_type;
 use crate::ops::slide::{Places, Slide, reach};
@@ -20,7 +20,7 @@ pub(crate) struct Padded {
     slides: Vec<Slide>,
     /// Loop over the offsets of the weights.
     weights: Nest<1>,
-    finish: Option<Finish>,
+    epilogue: Option<Epilogue>,
 }
 
 impl Padded {
@@ -29,7 +29,7 @@ impl Padded {
         places: &Places,
         kinds: [Kind; 2],
         known: Option<&[u8]>,
-        finish: Option<&Finish>,
+        epilogue: Option<&Epilogue>,
     ) -> Option<Padded> {
         let pads = |s: &Slide| 0 < s.low || s.input <= s.last();
         if !kinds[0].is_float() || !places.slides.iter().any(pads) {
@@ -45,7 +45,7 @@ impl Padded {
             tables: places.tables.clone(),
             slides: places.slides.clone(),
             weights: Nest::of([&weights])?,
-            finish: finish.cloned(),
+            epilogue: epilogue.cloned(),
         };
         let finite = known.is_some_and(|known| padded.is_needed(known) == Ok(false));
         (!finite).then_some(padded)
@@ -84,7 +84,7 @@ impl Padded {
     ) -> Result<(), String> {
         let [from, to] = self.kinds;
         let (x, w) = (numbers(from, x)?, numbers(from, w)?);
-        let sums = self.finish.as_ref().map_or(to, Finish::sums);
+        let sums = self.epilogue.as_ref().map_or(to, Epilogue::sums);
         let bias = bias.map_or(Ok(vec![0.0]), |bias| numbers(sums, bias))?;
         let [y, xt, wt, bt] = &self.tables;
         let whole = std::array::from_fn(|k| reach(self.base[k], &self.tables[k]));
@@ -110,8 +110,8 @@ impl Padded {
                 }
             }
         }
-        if let Some(finish) = &self.finish {
-            finish.all(&mut finish.parts(), &mut found);
+        if let Some(epilogue) = &self.epilogue {
+            epilogue.all(&mut epilogue.parts(), &mut found);
         }
         with_type!(to, E => {
             let (out, found) = (elements_mut::<E>(out)?, cast_slice(&found));

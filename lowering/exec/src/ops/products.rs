@@ -22,11 +22,11 @@ use crate::kernels::product::{
 };
 use crate::kernels::{CACHE_LINE, prefetch, prefetch_run, vectorized};
 use crate::nest::{Loop, dimension, ordered, walk};
-use crate::ops::finish::Finish;
+use crate::ops::dequantize::{Dequantize, Dequantizes, scaled};
+use crate::ops::epilogue::Epilogue;
 use crate::ops::image::Image;
 use crate::ops::kernel::{Scratch, within};
 use crate::ops::links::Part;
-use crate::ops::spread::{Spread, Spreads, scaled};
 use crate::ops::window::Window;
 use crate::team::{self, Share, Team};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
@@ -388,9 +388,9 @@ pub(crate) struct Typed<E: Source, T> {
     /// Sums of each constant row minus its known zero point, block by block: the compensation for the columns' zero point.
     totals: IndexMap<i64, Vec<E::Number>>,
     /// Epilogue: operations on sums before they are stored.
-    finish: Option<Finish>,
+    epilogue: Option<Epilogue>,
     /// Scales and biases of sums before the epilogue.
-    spread: Option<Spreads>,
+    dequantize: Option<Dequantizes>,
     target: PhantomData<T>,
 }
 
@@ -453,7 +453,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
             true => 0,
             false => terms * rows.max(MOST_COLUMNS) * size_of::<E>(),
         };
-        let cells = cells + self.finish.as_ref().map_or(0, Finish::scratch);
+        let cells = cells + self.epilogue.as_ref().map_or(0, Epilogue::scratch);
         let image = of.image().map_or(0, |image| {
             image.cells() * size_of::<E::Factor>() + image.line() * size_of::<E>()
         });
@@ -475,7 +475,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
     ) -> Result<(), String> {
         let start = match start {
             Begins::Zero => Start::Zero,
-            Begins::Values(bytes) => match self.finish {
+            Begins::Values(bytes) => match self.epilogue {
                 Some(_) => Start::Sums(elements::<T::Number>(bytes)?),
                 None => Start::Values(elements::<T>(bytes)?),
             },
@@ -502,15 +502,15 @@ pub(crate) fn typed(
     of: Products,
     [from, to]: [Kind; 2],
     constants: [Option<&[u8]>; 2],
-    finish: Option<(Finish, Option<Spreads>)>,
+    epilogue: Option<(Epilogue, Option<Dequantizes>)>,
 ) -> Option<Box<dyn Multiply>> {
     fn made<E: Source, T: PackElement<Number = E::Number>>(
         of: Products,
         constants: [Option<&[u8]>; 2],
-        finish: Option<(Finish, Option<Spreads>)>,
+        epilogue: Option<(Epilogue, Option<Dequantizes>)>,
     ) -> Option<Box<dyn Multiply>> {
-        let (finish, spread) = match finish {
-            Some((finish, spread)) => (Some(finish), spread),
+        let (epilogue, dequantize) = match epilogue {
+            Some((epilogue, dequantize)) => (Some(epilogue), dequantize),
             None => (None, None),
         };
         let mut typed = Typed::<E, T> {
@@ -518,8 +518,8 @@ pub(crate) fn typed(
             packed: IndexMap::new(),
             packed_rows: IndexMap::new(),
             totals: IndexMap::new(),
-            finish,
-            spread,
+            epilogue,
+            dequantize,
             target: PhantomData,
         };
         for (side, constant) in [LEFT, RIGHT].into_iter().zip(constants) {
@@ -535,22 +535,22 @@ pub(crate) fn typed(
         Some(Box::new(typed))
     }
     match (from, to) {
-        (Kind::F32, Kind::F32) => made::<f32, f32>(of, constants, finish),
-        (Kind::BF16, Kind::BF16) => made::<bf16, bf16>(of, constants, finish),
-        (Kind::BF16, Kind::F32) => made::<bf16, f32>(of, constants, finish),
-        (Kind::F16, Kind::F16) => made::<f16, f16>(of, constants, finish),
-        (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants, finish),
-        (Kind::I8, Kind::U8) if finish.is_some() => made::<i8, u8>(of, constants, finish),
-        (Kind::U8, Kind::I8) if finish.is_some() => made::<u8, i8>(of, constants, finish),
+        (Kind::F32, Kind::F32) => made::<f32, f32>(of, constants, epilogue),
+        (Kind::BF16, Kind::BF16) => made::<bf16, bf16>(of, constants, epilogue),
+        (Kind::BF16, Kind::F32) => made::<bf16, f32>(of, constants, epilogue),
+        (Kind::F16, Kind::F16) => made::<f16, f16>(of, constants, epilogue),
+        (Kind::F16, Kind::F32) => made::<f16, f32>(of, constants, epilogue),
+        (Kind::I8, Kind::U8) if epilogue.is_some() => made::<i8, u8>(of, constants, epilogue),
+        (Kind::U8, Kind::I8) if epilogue.is_some() => made::<u8, i8>(of, constants, epilogue),
         // The epilogue gives `f32`, whose bits are stored as `i32`.
-        (Kind::I8, Kind::F32) if finish.is_some() => made::<i8, i32>(of, constants, finish),
-        (Kind::U8, Kind::F32) if finish.is_some() => made::<u8, i32>(of, constants, finish),
-        (Kind::I32, Kind::F32) if finish.is_some() => made::<i32, i32>(of, constants, finish),
-        (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants, finish),
-        (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants, finish),
-        (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants, finish),
-        (Kind::U8, Kind::I32) => made::<u8, i32>(of, constants, finish),
-        (Kind::I32, Kind::I32) => made::<i32, i32>(of, constants, finish),
+        (Kind::I8, Kind::F32) if epilogue.is_some() => made::<i8, i32>(of, constants, epilogue),
+        (Kind::U8, Kind::F32) if epilogue.is_some() => made::<u8, i32>(of, constants, epilogue),
+        (Kind::I32, Kind::F32) if epilogue.is_some() => made::<i32, i32>(of, constants, epilogue),
+        (Kind::I8, Kind::I8) => made::<i8, i8>(of, constants, epilogue),
+        (Kind::I8, Kind::I32) => made::<i8, i32>(of, constants, epilogue),
+        (Kind::U8, Kind::U8) => made::<u8, u8>(of, constants, epilogue),
+        (Kind::U8, Kind::I32) => made::<u8, i32>(of, constants, epilogue),
+        (Kind::I32, Kind::I32) => made::<i32, i32>(of, constants, epilogue),
         _ => None,
     }
 }
@@ -952,7 +952,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
     /// Requantization that the micro-kernel does in registers before the store, if there is one.
     fn requantize(&self) -> Option<Requantize> {
         let whole = self.of.micro.requantizes() && E::TOGETHER == 4;
-        let requantize = self.finish.as_ref().filter(|_| whole)?.requantize()?;
+        let requantize = self.epilogue.as_ref().filter(|_| whole)?.requantize()?;
         (requantize.size() == size_of::<T>()).then_some(requantize)
     }
 
@@ -1256,7 +1256,10 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             direct,
             spare,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
-            parts: typed.finish.as_ref().map_or_else(Vec::new, Finish::parts),
+            parts: typed
+                .epilogue
+                .as_ref()
+                .map_or_else(Vec::new, Epilogue::parts),
             requantize: typed.requantize(),
             left: Vec::new(),
             runs: blocks
@@ -1308,8 +1311,8 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Scales and biases of the sums of a product.
-    fn spread(&self, at: [i64; 4]) -> Option<&'a Spread> {
-        self.typed.spread.as_ref()?.of(at[RIGHT])
+    fn dequantize(&self, at: [i64; 4]) -> Option<&'a Dequantize> {
+        self.typed.dequantize.as_ref()?.of(at[RIGHT])
     }
 
     fn operand(&self, side: usize) -> &'a [E] {
@@ -1465,12 +1468,16 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                                 initial,
                                 requantize: requantize.as_ref().map(|by| RequantizedRows {
                                     by,
-                                    scales: self.spread(at).map(|spread| match spread {
-                                        Spread::Rows(list) => Scales::Rows(&list[some.clone()]),
-                                        Spread::Columns(list) => {
-                                            Scales::Columns(&list[first / width])
-                                        }
-                                    }),
+                                    scales: self.dequantize(at).map(
+                                        |dequantize| match dequantize {
+                                            Dequantize::Rows(list) => {
+                                                Scales::Rows(&list[some.clone()])
+                                            }
+                                            Dequantize::Columns(list) => {
+                                                Scales::Columns(&list[first / width])
+                                            }
+                                        },
+                                    ),
                                     rows: &self.narrowed,
                                     columns: columns.len(),
                                 }),
@@ -1487,16 +1494,16 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                         }
                         continue;
                     }
-                    if let Some(spread) = self.spread(at) {
-                        self.scale(spread, out, &panel, beside);
+                    if let Some(dequantize) = self.dequantize(at) {
+                        self.scale(dequantize, out, &panel, beside);
                     }
-                    match &self.typed.finish {
-                        Some(finish) if beside => {
+                    match &self.typed.epilogue {
+                        Some(epilogue) if beside => {
                             let size = panel.rows.len() * MOST_COLUMNS;
                             let sums = &mut self.spare.beside[panel.beside..][..size];
-                            finish.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
+                            epilogue.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
                         }
-                        Some(finish) => self.finish(finish, out, &panel),
+                        Some(epilogue) => self.apply_epilogue(epilogue, out, &panel),
                         None => {}
                     }
                     if beside {
@@ -1563,9 +1570,11 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 let from = at[START] + row[START] + column[START];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = self.finished(at, E::Number::zeroed(), (i, j)),
+                    Start::Zero => *to = self.with_epilogue(at, E::Number::zeroed(), (i, j)),
                     Start::Values(start) => *to = start[from as usize],
-                    Start::Sums(start) => *to = self.finished(at, start[from as usize], (i, j)),
+                    Start::Sums(start) => {
+                        *to = self.with_epilogue(at, start[from as usize], (i, j))
+                    }
                     Start::Result => {}
                 }
             }
@@ -1832,7 +1841,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Applies the epilogue to the sums of a panel that are in the result.
-    fn finish(&mut self, finish: &Finish, out: &mut [T], panel: &Panels) {
+    fn apply_epilogue(&mut self, epilogue: &Epilogue, out: &mut [T], panel: &Panels) {
         let (rows, columns) = (&self.of.rows[panel.rows.clone()], panel.columns.clone());
         let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
         let Some(sums) = E::Number::same_mut(out) else {
@@ -1840,11 +1849,11 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         };
         let sums: &mut [u32] = cast_slice_mut(sums);
         let places = rows.iter().map(|row| (first + row[RESULT]) as usize);
-        finish.lines(&mut self.parts, sums, places, columns.len());
+        epilogue.lines(&mut self.parts, sums, places, columns.len());
     }
 
     /// Scales the sums of a panel, in scratch memory if `beside`, otherwise in the result.
-    fn scale(&mut self, spread: &Spread, out: &mut [T], panel: &Panels, beside: bool) {
+    fn scale(&mut self, dequantize: &Dequantize, out: &mut [T], panel: &Panels, beside: bool) {
         let (rows, columns) = (panel.rows.clone(), panel.columns.clone());
         let list = &self.of.rows[rows.clone()];
         let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
@@ -1865,12 +1874,12 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                         false => (first + at[RESULT]) as usize,
                     };
                     let sums = &mut own[place..place + columns.len()];
-                    match spread {
-                        Spread::Rows(list) => {
+                    match dequantize {
+                        Dequantize::Rows(list) => {
                             sums.iter_mut()
                                 .for_each(|sum| *sum = scaled(*sum, list[row]));
                         }
-                        Spread::Columns(list) => {
+                        Dequantize::Columns(list) => {
                             let [scales, plus] = &list[columns.start / self.of.micro.columns];
                             let all = sums.iter_mut().zip(scales.iter().zip(plus));
                             all.for_each(|(sum, (&by, &plus))| *sum = scaled(*sum, [by, plus]));
@@ -1882,21 +1891,21 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Returns one sum, scaled and through the epilogue, as an element of the result.
-    fn finished(&mut self, at: [i64; 4], sum: E::Number, (row, column): (usize, usize)) -> T {
-        let Some(finish) = &self.typed.finish else {
+    fn with_epilogue(&mut self, at: [i64; 4], sum: E::Number, (row, column): (usize, usize)) -> T {
+        let Some(epilogue) = &self.typed.epilogue else {
             return T::of(sum);
         };
         let mut sum = [sum];
         let sums: &mut [u32] = cast_slice_mut(&mut sum);
-        if let Some(spread) = self.spread(at) {
+        if let Some(dequantize) = self.dequantize(at) {
             let width = self.of.micro.columns;
-            let by = match spread {
-                Spread::Rows(list) => list[row],
-                Spread::Columns(list) => list[column / width].map(|list| list[column % width]),
+            let by = match dequantize {
+                Dequantize::Rows(list) => list[row],
+                Dequantize::Columns(list) => list[column / width].map(|list| list[column % width]),
             };
             sums[0] = scaled(sums[0].cast_signed(), by).cast_unsigned();
         }
-        finish.run(&mut self.parts, sums, 1, 1);
+        epilogue.run(&mut self.parts, sums, 1, 1);
         T::of(sum[0])
     }
 

@@ -145,7 +145,10 @@ impl Network {
             results: places(results, true)?,
             layers: None,
         };
-        let known = |i: usize| site.constant(i)?.get(site.slot(data.operands[i])?.range());
+        let known = |i: usize| {
+            site.constant_bytes(i)?
+                .get(site.slot(data.operands[i])?.range())
+        };
         if let (Some(inputs), Some(states), Some(biases)) = (known(1), known(2), known(3)) {
             network.layers = Some(network.layers([inputs, states, biases]).ok()?);
         }
@@ -540,7 +543,7 @@ impl Kernel for Network {
         "recurrent"
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         let panels =
             |panels: &[Panel]| -> usize { panels.iter().map(|panel| panel.columns.bytes()).sum() };
         let layers = self.layers.iter().flatten();

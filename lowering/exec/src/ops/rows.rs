@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::element::{Element, Kind, Number, elements, elements_mut};
 use crate::kernels::{CACHE_LINE, softmax, vectorized};
 use crate::memory::{In, Slot};
-use crate::ops::finish::Finish;
+use crate::ops::epilogue::Epilogue;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
 use crate::ops::lanes::{self, Along, Beside, LANES, Made, Places, Plain, Put, Work};
 use crate::team::{self, Context, Team};
@@ -51,7 +51,7 @@ pub(crate) struct Rows {
     /// The type of the result's elements.
     target: Kind,
     /// Epilogue.
-    finish: Option<Finish>,
+    epilogue: Option<Epilogue>,
     /// Offset of each row, in the result and in the operand.
     begins: Vec<[i64; 2]>,
     /// Offsets of a row's elements, in the operand and in the result; a reduction has a single result.
@@ -215,7 +215,7 @@ impl Rows {
             work,
             kind,
             target: kind,
-            finish: None,
+            epilogue: None,
             begins,
             runs,
             reads,
@@ -256,23 +256,23 @@ impl Kernel for Rows {
             true => 0,
             false => Beside::bytes(&self.reads, self.begins.len()),
         };
-        let parts = self.finish.as_ref().map_or(0, Finish::scratch);
+        let parts = self.epilogue.as_ref().map_or(0, Epilogue::scratch);
         [0, 0, 0, numbers * size_of::<f32>() + beside + parts]
     }
 
-    fn finished(
+    fn with_epilogue(
         &self,
         _: &Site<'_>,
         _: &[Value],
         result: &Slot,
-        finish: Finish,
+        epilogue: Epilogue,
     ) -> Option<Box<dyn Kernel>> {
         // Results are stored where the floats would have been.
         let target = result.kind()?;
         let fits = self.kind == Kind::F32 && matches!(target, Kind::I8 | Kind::U8);
         let rows = Rows {
             target,
-            finish: Some(finish),
+            epilogue: Some(epilogue),
             ..self.clone()
         };
         fits.then(|| -> Box<dyn Kernel> { Box::new(rows) })
@@ -316,10 +316,10 @@ impl Kernel for Rows {
             bias: bias.as_deref(),
         };
         let team = cx.team;
-        if let Some(finish) = &self.finish {
+        if let Some(epilogue) = &self.epilogue {
             let made = || Made {
-                finish,
-                parts: finish.parts(),
+                epilogue,
+                parts: epilogue.parts(),
             };
             return match self.target {
                 Kind::I8 => self.typed::<f32, i8, _>(out, source, &with, team, made),

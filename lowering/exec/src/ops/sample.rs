@@ -219,7 +219,7 @@ impl Kernel for Sample {
         "sample"
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         size_of_val(&self.places[..])
     }
 

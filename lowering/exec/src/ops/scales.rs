@@ -2,16 +2,20 @@
 //! equal bytes times a scale.
 
 use crate::nest::walk;
-use crate::ops::finish::Finish;
+use crate::ops::dequantize::{Dequantize, Dequantizes, is_scale, scaled_bytes};
+use crate::ops::epilogue::Epilogue;
 use crate::ops::products::{Products, RIGHT, START};
-use crate::ops::spread::{Spread, Spreads, is_scale, scaled_bytes};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
 /// The scales and biases of an epilogue's dequantization, by rows or by columns. `along` are the same products with the
 /// offsets of the scales as those of the initial value. `None` if the scales vary otherwise.
-pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Option<Spreads> {
-    let values = finish.scales()?;
+pub(crate) fn of_epilogue(
+    of: &Products,
+    along: &Products,
+    epilogue: &Epilogue,
+) -> Option<Dequantizes> {
+    let values = epilogue.scales()?;
     let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
     };
@@ -27,23 +31,23 @@ pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Opt
     if !alike || !same(&own, &other) {
         return None;
     }
-    let spread = |base: i64| {
+    let dequantize = |base: i64| {
         let number = |at: &[i64; 4]| {
             let at = usize::try_from(base + at[START]).ok()?;
             values.get(at).copied()
         };
         if along.columns.iter().all(|at| at[START] == 0) {
             let all = along.rows.iter().map(number).collect::<Option<_>>()?;
-            return Some(Spread::Rows(all));
+            return Some(Dequantize::Rows(all));
         }
         if along.rows.iter().any(|at| at[START] != 0) {
             return None;
         }
         let all = along.columns.iter().map(number).collect::<Option<_>>()?;
-        Some(Spread::columns(all, of.micro.columns))
+        Some(Dequantize::columns(all, of.micro.columns))
     };
     if !along.batch.iter().any(|l| l.moves(START)) {
-        return Some(Spreads::Same(spread(along.base[START])?));
+        return Some(Dequantizes::Same(dequantize(along.base[START])?));
     }
     let mut bases = IndexMap::new();
     for (own, other) in own.iter().zip(&other) {
@@ -53,8 +57,8 @@ pub(crate) fn of_finish(of: &Products, along: &Products, finish: &Finish) -> Opt
     }
     let all = bases
         .into_iter()
-        .map(|(at, base)| Some((at, spread(base)?)));
-    Some(Spreads::Groups(all.collect::<Option<_>>()?))
+        .map(|(at, base)| Some((at, dequantize(base)?)));
+    Some(Dequantizes::Groups(all.collect::<Option<_>>()?))
 }
 
 /// Most terms whose products of bytes surely fit in a sum of 32 bits.
@@ -69,7 +73,7 @@ impl Products {
         constant: &[f32],
         scale: f32,
         begins: Option<&[f32]>,
-    ) -> Option<(Vec<u8>, Spreads)> {
+    ) -> Option<(Vec<u8>, Dequantizes)> {
         let rows = side == self.sides().0;
         let (lanes, others) = match rows {
             true => (&self.rows, &self.columns),
@@ -79,7 +83,7 @@ impl Products {
             return None;
         }
         let mut bytes = vec![0u8; constant.len()];
-        let mut group = |at: [i64; 4]| -> Option<Spread> {
+        let mut group = |at: [i64; 4]| -> Option<Dequantize> {
             let mut list = Vec::with_capacity(lanes.len());
             for lane in lanes {
                 let place = |term: &[i64; 4]| usize::try_from(at[side] + lane[side] + term[side]);
@@ -104,14 +108,14 @@ impl Products {
             }
             let all = list.iter().all(|&[by, _]| is_scale(by));
             all.then(|| match rows {
-                true => Spread::Rows(list),
-                false => Spread::columns(list, self.micro.columns),
+                true => Dequantize::Rows(list),
+                false => Dequantize::columns(list, self.micro.columns),
             })
         };
         let moves = |k: usize| self.batch.iter().any(|l| l.moves(k));
         if !moves(side) && !moves(START) {
-            let spread = group(self.base)?;
-            return Some((bytes, Spreads::Same(spread)));
+            let dequantize = group(self.base)?;
+            return Some((bytes, Dequantizes::Same(dequantize)));
         }
         // With groups, each group has a part of the constant and one initial value of its own.
         if side != RIGHT {
@@ -128,6 +132,6 @@ impl Products {
                 new.insert(group(at)?);
             }
         }
-        Some((bytes, Spreads::Groups(all)))
+        Some((bytes, Dequantizes::Groups(all)))
     }
 }

@@ -186,7 +186,7 @@ impl Kernel for TopK {
         "top_k"
     }
 
-    fn own_bytes(&self) -> usize {
+    fn packed_bytes(&self) -> usize {
         size_of_val(&self.lanes[..])
     }
 

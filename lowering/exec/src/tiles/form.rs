@@ -269,8 +269,8 @@ impl Places {
 
 impl Form {
     /// Bytes that its kernels keep.
-    pub(super) fn own_bytes(&self) -> usize {
-        let kernels = self.steps.iter().map(|step| step.kernel.own_bytes());
+    pub(super) fn packed_bytes(&self) -> usize {
+        let kernels = self.steps.iter().map(|step| step.kernel.packed_bytes());
         kernels.fold(0, usize::saturating_add)
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Wholes {
     pub(super) sources: Vec<Slot>,
     pub(super) targets: Vec<Slot>,
     /// Accesses of values that alias a tile, by value and strides of the tile.
-    renamed: IndexMap<(Value, Vec<i64>), Arc<Access>>,
+    rearranged: IndexMap<(Value, Vec<i64>), Arc<Access>>,
 }
 
 impl<'a> Group<'a> {
@@ -123,7 +123,7 @@ impl Wholes {
     }
 
     /// The access of a value that aliases `root`, whose elements have the given strides.
-    pub(super) fn renamed(
+    pub(super) fn rearranged(
         &mut self,
         group: &Group<'_>,
         value: Value,
@@ -131,7 +131,7 @@ impl Wholes {
         strides: &[i64],
     ) -> Result<Arc<Access>, String> {
         let key = (value, strides.to_vec());
-        if let Some(known) = self.renamed.get(&key) {
+        if let Some(known) = self.rearranged.get(&key) {
             return Ok(Arc::clone(known));
         }
         let func = group.func();
@@ -149,7 +149,7 @@ impl Wholes {
             access = found.ok_or_else(|| format!("{at} gives no part of its operand"))?;
         }
         let access = Arc::new(access);
-        self.renamed.insert(key, Arc::clone(&access));
+        self.rearranged.insert(key, Arc::clone(&access));
         Ok(access)
     }
 }

@@ -300,8 +300,8 @@ impl<'a> Making<'a> {
 
 impl Tiled {
     /// Bytes that its kernels keep.
-    pub(crate) fn own_bytes(&self) -> usize {
-        let forms = self.forms.iter().map(Form::own_bytes);
+    pub(crate) fn packed_bytes(&self) -> usize {
+        let forms = self.forms.iter().map(Form::packed_bytes);
         forms.fold(0, usize::saturating_add)
     }
 

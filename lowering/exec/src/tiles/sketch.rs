@@ -250,10 +250,10 @@ impl Sketcher<'_, '_> {
             Lies::Scratch(_) | Lies::Read(_) | Lies::Constant => {
                 let starts = found.bounds.iter().zip(&found.strides);
                 let start: i64 = starts.map(|(range, s)| range.start as i64 * s).sum();
-                let renamed = self
+                let rearranged = self
                     .wholes
-                    .renamed(self.group, value, root, &found.strides)?;
-                (renamed, -start)
+                    .rearranged(self.group, value, root, &found.strides)?;
+                (rearranged, -start)
             }
         };
         Ok(Lying {
@@ -404,7 +404,8 @@ impl Sketcher<'_, '_> {
         {
             let lying = self.lying(operand)?;
             let (registry, bindings) = (site.registry, site.bindings);
-            if let Some(access) = ops::renamed(site.func, op, registry, bindings, &lying.access) {
+            if let Some(access) = ops::rearranged(site.func, op, registry, bindings, &lying.access)
+            {
                 let access = access.picked(&listed(&bounds[0])).moved(lying.shift);
                 let from = self.value(operand.value, lying.lies, access)?;
                 let to = self.make(data.results[0], number, &bounds[0])?;

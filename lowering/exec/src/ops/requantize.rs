@@ -6,16 +6,16 @@
 
 use crate::element::{Element, Kind};
 use crate::kernels::product::{Requantize, inverse};
-use crate::ops::links::{Code, From, Link, few, nearest};
+use crate::ops::links::{ChainOp, Code, From, nearest, round_to_byte};
 
 /// Integers below this are exact in `f32`.
 const EXACT: u32 = 1 << 24;
 
-/// A number, times a scale if it is an integer, at least `least`, and rounded to a byte if `round` is given.
+/// A number, times a scale if it is an integer, at least `lower_bound`, and rounded to a byte if `round` is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rescale {
+pub(crate) struct RequantizeLoop {
     scale: Option<f32>,
-    least: f32,
+    lower_bound: f32,
     round: Option<Round>,
 }
 
@@ -25,19 +25,19 @@ struct Round {
     divisor: f32,
     /// The divisor's reciprocal, if multiplying by it is exact.
     inverse: Option<f32>,
-    plus: Option<f32>,
+    zero_point: Option<f32>,
     low: f32,
     high: f32,
 }
 
-impl Rescale {
+impl RequantizeLoop {
     /// The requantization that operations are, and the operand that they requantize; `None` if they are none. `kind` gives
     /// the types of operands, and `number` the value of operands whose elements are all equal.
     pub(crate) fn of(
-        links: &[Link],
+        links: &[ChainOp],
         kind: impl Fn(usize) -> Kind,
         number: impl Fn(usize) -> Option<u32>,
-    ) -> Option<(usize, Rescale)> {
+    ) -> Option<(usize, RequantizeLoop)> {
         let one = |from: From, wanted: Kind| match from {
             From::Operand(k) if kind(k) == wanted => number(k),
             _ => None,
@@ -77,7 +77,7 @@ impl Rescale {
                 _ => return None,
             };
             let divisor = f32::from_bits(one(divided.from[1], Kind::F32)?);
-            let plus = match rounded.code {
+            let zero_point = match rounded.code {
                 Code::RoundPlus => {
                     let whole = one(rounded.from[1], rounded.kind)?;
                     Some(whole.cast_signed() as f32)
@@ -87,7 +87,7 @@ impl Rescale {
             round = Some(Round {
                 divisor,
                 inverse: inverse(divisor),
-                plus,
+                zero_point,
                 low,
                 high,
             });
@@ -95,12 +95,12 @@ impl Rescale {
         if at != links.len() {
             return None;
         }
-        let rescale = Rescale {
+        let one_loop = RequantizeLoop {
             scale,
-            least: relu.map_or(f32::NEG_INFINITY, |_| 0.0),
+            lower_bound: relu.map_or(f32::NEG_INFINITY, |_| 0.0),
             round,
         };
-        Some((operand, rescale))
+        Some((operand, one_loop))
     }
 
     /// Returns whether numbers are scaled or rounded, and not only clamped from below.
@@ -111,16 +111,22 @@ impl Rescale {
     /// The requantization of `i32` sums in registers, if it is one.
     pub(crate) fn requantize(&self) -> Option<Requantize> {
         let Some(round) = self.round else {
-            return Requantize::scaled(self.scale?, self.least);
+            return Requantize::scaled(self.scale?, self.lower_bound);
         };
         let ends = [round.low, round.high];
-        Requantize::of(self.scale?, self.least, round.divisor, round.plus, ends)
+        Requantize::of(
+            self.scale?,
+            self.lower_bound,
+            round.divisor,
+            round.zero_point,
+            ends,
+        )
     }
 
     /// The requantization of dequantized sums in registers, if it is one.
     pub(crate) fn requantize_scaled(&self) -> Option<Requantize> {
         match self.round {
-            None if self.scale.is_none() => Requantize::scaled(1.0, self.least),
+            None if self.scale.is_none() => Requantize::scaled(1.0, self.lower_bound),
             _ => self.requantize_floats(),
         }
     }
@@ -129,7 +135,7 @@ impl Rescale {
     pub(crate) fn requantize_floats(&self) -> Option<Requantize> {
         let round = self.round.filter(|_| self.scale.is_none())?;
         let ends = [round.low, round.high];
-        Requantize::of(1.0, self.least, round.divisor, round.plus, ends)
+        Requantize::of(1.0, self.lower_bound, round.divisor, round.zero_point, ends)
     }
 
     /// Requantizes numbers, `i32` with a scale and `f32` without, in place or into other elements.
@@ -153,10 +159,10 @@ impl Rescale {
 
     #[inline(always)]
     fn divided(&self, numbers: impl Numbers, scaled: impl Fn(u32) -> f32) {
-        let least = self.least;
+        let lower_bound = self.lower_bound;
         let scaled = |x: u32| {
             let x = scaled(x);
-            if x < least { least } else { x }
+            if x < lower_bound { lower_bound } else { x }
         };
         let Some(round) = self.round else {
             return numbers.each(|x| scaled(x).to_bits());
@@ -173,10 +179,12 @@ impl Round {
     #[inline(always)]
     fn run(&self, numbers: impl Numbers, divided: impl Fn(u32) -> f32) {
         let Round { low, high, .. } = *self;
-        match self.plus {
-            None => numbers.each(|x| few(divided(x), low, high).cast_unsigned()),
-            Some(plus) => {
-                numbers.each(|x| few(nearest(divided(x)) + plus, low, high).cast_unsigned());
+        match self.zero_point {
+            None => numbers.each(|x| round_to_byte(divided(x), low, high).cast_unsigned()),
+            Some(zero_point) => {
+                numbers.each(|x| {
+                    round_to_byte(nearest(divided(x)) + zero_point, low, high).cast_unsigned()
+                });
             }
         }
     }

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 /// Scale and bias of each row or of each column. A sum is multiplied by the scale, then the bias is added.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Spread {
+pub(crate) enum Dequantize {
     Rows(Vec<[f32; 2]>),
     /// One pair of arrays for each panel of columns: scales, biases.
     Columns(Vec<[[f32; MOST_COLUMNS]; 2]>),
@@ -14,40 +14,40 @@ pub(crate) enum Spread {
 
 /// Scales and biases of all products.
 #[derive(Debug)]
-pub(crate) enum Spreads {
-    Same(Spread),
+pub(crate) enum Dequantizes {
+    Same(Dequantize),
     /// One for each group's product, by the offset of its right operand.
-    Groups(IndexMap<i64, Spread>),
+    Groups(IndexMap<i64, Dequantize>),
 }
 
-impl Spreads {
+impl Dequantizes {
     /// Scales and biases of the product whose right operand begins at the offset `right`.
-    pub(crate) fn of(&self, right: i64) -> Option<&Spread> {
+    pub(crate) fn of(&self, right: i64) -> Option<&Dequantize> {
         match self {
-            Spreads::Same(spread) => Some(spread),
-            Spreads::Groups(all) => all.get(&right),
+            Dequantizes::Same(dequantize) => Some(dequantize),
+            Dequantizes::Groups(all) => all.get(&right),
         }
     }
 }
 
-impl Spread {
+impl Dequantize {
     /// Scales and biases of columns in panels of `width`.
-    pub(crate) fn columns(list: Vec<[f32; 2]>, width: usize) -> Spread {
+    pub(crate) fn columns(list: Vec<[f32; 2]>, width: usize) -> Dequantize {
         let some = |columns: &[[f32; 2]]| {
             let mut two = [[0.0; MOST_COLUMNS]; 2];
-            for (i, &[scale, plus]) in columns.iter().enumerate() {
-                (two[0][i], two[1][i]) = (scale, plus);
+            for (i, &[scale, bias]) in columns.iter().enumerate() {
+                (two[0][i], two[1][i]) = (scale, bias);
             }
             two
         };
-        Spread::Columns(list.chunks(width).map(some).collect())
+        Dequantize::Columns(list.chunks(width).map(some).collect())
     }
 }
 
 /// Bits of a sum that is scaled as `f32` and has a bias added.
 #[inline(always)]
-pub(crate) fn scaled(sum: i32, [by, plus]: [f32; 2]) -> i32 {
-    (sum as f32 * by + plus).to_bits().cast_signed()
+pub(crate) fn scaled(sum: i32, [by, bias]: [f32; 2]) -> i32 {
+    (sum as f32 * by + bias).to_bits().cast_signed()
 }
 
 /// Returns whether the product of the scale and any `i32` is finite and the scale is a normal number.

@@ -24,7 +24,7 @@ const FAR: usize = 64;
 
 /// Result of fusion for a step.
 #[derive(Debug)]
-pub(crate) enum Begun {
+pub(crate) enum PrologueResult {
     Stays,
     /// The step has been fused into another one.
     Gone,
@@ -35,12 +35,12 @@ pub(crate) enum Begun {
 /// Fuses additions with contractions, norms with convolutions, and scalings of operands with contractions. `kernels` are
 /// the names of the steps' kernels, `instead` the values that are read in place of operands. `site` is at any operation of
 /// the function.
-pub(crate) fn begin(
+pub(crate) fn fuse_prologues(
     steps: &[Op],
     kernels: &[Option<&str>],
     instead: &Instead,
     site: Site<'_>,
-) -> Vec<Begun> {
+) -> Vec<PrologueResult> {
     let number: IndexMap<Op, usize> = steps.iter().enumerate().map(|(i, &op)| (op, i)).collect();
     let mut readers: IndexMap<Value, Option<Op>> = IndexMap::new();
     let mut reads = |value: Value, op: Option<Op>| {
@@ -56,7 +56,7 @@ pub(crate) fn begin(
     let results = &site.func.results;
     let others = results.iter().chain(&instead.values);
     others.for_each(|&value| reads(value, None));
-    let mut begun: Vec<Begun> = steps.iter().map(|_| Begun::Stays).collect();
+    let mut fused: Vec<PrologueResult> = steps.iter().map(|_| PrologueResult::Stays).collect();
     for (at, &op) in steps.iter().enumerate() {
         let contracts = kernels[at] == Some(CONTRACT);
         if !contracts && !kernels[at].is_some_and(|name| Convolution::NAMES.contains(&name)) {
@@ -65,7 +65,7 @@ pub(crate) fn begin(
         let alone = |value: Value| (*readers.get(&value)?).and_then(|op| number.get(&op).copied());
         let to = site.func.ops[op].results.first().and_then(|&v| alone(v));
         // Of two products that are added, one gives the initial values of the other.
-        let free = |to: usize| kernels[to].is_some() && matches!(begun[to], Begun::Stays);
+        let free = |to: usize| kernels[to].is_some() && matches!(fused[to], PrologueResult::Stays);
         let near = to.filter(|&to| at < to && to - at <= FAR && free(to));
         let mut scales: Scaled = [None; 2];
         let mut multiplied = Vec::new();
@@ -74,8 +74,8 @@ pub(crate) fn begin(
             let from = from.copied().filter(|&from| {
                 contracts && alone(operand) == Some(at) && kernels[from] == Some(Chain::ALONE)
             });
-            if let Some(from) = from.filter(|from| matches!(begun[*from], Begun::Stays))
-                && let Some(scale) = scale(steps, &begun, (from, near.unwrap_or(at)), site)
+            if let Some(from) = from.filter(|from| matches!(fused[*from], PrologueResult::Stays))
+                && let Some(scale) = scale(steps, &fused, (from, near.unwrap_or(at)), site)
             {
                 scales[side] = Some(scale);
                 multiplied.push(from);
@@ -85,12 +85,12 @@ pub(crate) fn begin(
             let sum = match contracts {
                 true => added(
                     steps,
-                    &begun,
+                    &fused,
                     (at, to),
                     (scales, instead.products.get(&op)),
                     site,
                 ),
-                false => normed(steps, &begun, (at, to), site),
+                false => normed(steps, &fused, (at, to), site),
             };
             Some((sum?, to))
         });
@@ -102,18 +102,18 @@ pub(crate) fn begin(
         if let Some(((kernel, operands), to)) = sum.or_else(whole) {
             multiplied
                 .iter()
-                .for_each(|&from| begun[from] = Begun::Gone);
-            begun[at] = Begun::Gone;
-            begun[to] = Begun::Sum(kernel, operands);
+                .for_each(|&from| fused[from] = PrologueResult::Gone);
+            fused[at] = PrologueResult::Gone;
+            fused[to] = PrologueResult::Sum(kernel, operands);
         }
     }
-    begun
+    fused
 }
 
 /// The operand of a multiplication and its constant factor, if the operand still has its value at step `to`.
 fn scale(
     steps: &[Op],
-    begun: &[Begun],
+    fused: &[PrologueResult],
     (from, to): (usize, usize),
     site: Site<'_>,
 ) -> Option<(Value, f32)> {
@@ -135,7 +135,8 @@ fn scale(
         && own.kind() == Some(Kind::F32)
         && slot.access.shape() == own.access.shape();
     let result = site.slot(*site.func.ops[steps[to]].results.first()?)?;
-    let written = |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
+    let written =
+        |i: usize| !matches!(fused[i], PrologueResult::Gone) && site.writes(steps[i], slot);
     let there = !slot.overlaps(result) && !(from + 1..to).any(written);
     (&*data.name == Mul::NAME && same && there).then_some((value, by))
 }
@@ -170,7 +171,7 @@ fn read(operands: &[Value], scales: Scaled) -> Vec<Value> {
 /// A contraction fused with the addition that uses its result, and the operands of both.
 fn added(
     steps: &[Op],
-    begun: &[Begun],
+    fused: &[PrologueResult],
     (at, to): (usize, usize),
     (scales, bytes): (Scaled, Option<&Bytes>),
     site: Site<'_>,
@@ -197,8 +198,8 @@ fn added(
     if let Some(bytes) = bytes {
         bytes.read(&mut operands);
     }
-    let stays = stays(steps, begun, (at, to), (&operands, result), site);
-    if !same || begins.overlaps(result) && !exact || !stays {
+    let valid = operands_valid(steps, fused, (at, to), (&operands, result), site);
+    if !same || begins.overlaps(result) && !exact || !valid {
         return None;
     }
     let of = Site {
@@ -213,7 +214,7 @@ fn added(
 /// A convolution with the norm that uses its result folded into it, and its operands.
 fn normed(
     steps: &[Op],
-    begun: &[Begun],
+    fused: &[PrologueResult],
     (at, to): (usize, usize),
     site: Site<'_>,
 ) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
@@ -226,7 +227,7 @@ fn normed(
     let sums = *own.results.first()?;
     let same = norm.operands.first() == Some(&sums)
         && site.slot(sums)?.access.shape() == result.access.shape();
-    if !same || !stays(steps, begun, (at, to), (&own.operands, result), site) {
+    if !same || !operands_valid(steps, fused, (at, to), (&own.operands, result), site) {
         return None;
     }
     let of = Site {
@@ -238,9 +239,9 @@ fn normed(
 }
 
 /// Returns whether the operands of step `at` still have their values at step `to` and its result does not overlap them.
-fn stays(
+fn operands_valid(
     steps: &[Op],
-    begun: &[Begun],
+    fused: &[PrologueResult],
     (at, to): (usize, usize),
     (operands, result): (&[Value], &Slot),
     site: Site<'_>,
@@ -248,7 +249,7 @@ fn stays(
     operands.iter().all(|&operand| {
         site.slot(operand).is_some_and(|slot| {
             let written =
-                |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
+                |i: usize| !matches!(fused[i], PrologueResult::Gone) && site.writes(steps[i], slot);
             !slot.overlaps(result) && !(at + 1..to).any(written)
         })
     })

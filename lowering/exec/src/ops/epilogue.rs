@@ -7,9 +7,9 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::kernels::{product::Requantize, vectorized};
 use crate::ops::links::{
-    From, Link, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
+    ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
 };
-use crate::ops::rescale::Rescale;
+use crate::ops::requantize::RequantizeLoop;
 use bytemuck::cast_slice_mut;
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MOST_LINES: usize = 16;
 /// Dequantization of integer sums: each is converted to `f32`, multiplied by a scale and added to a bias, with a rounding
 /// after each step.
 #[derive(Clone, Debug)]
-pub(crate) struct Scale {
+pub(crate) struct Dequantization {
     /// Scales and biases.
     pub(crate) values: Arc<[[f32; 2]]>,
     /// Which of them each sum takes.
@@ -29,75 +29,79 @@ pub(crate) struct Scale {
 
 /// An epilogue: operations on sums before they are stored, whose other operands are one number each.
 #[derive(Clone, Debug)]
-pub(crate) struct Finish {
+pub(crate) struct Epilogue {
     /// Dequantization, which the product applies before the epilogue; the operations then take floats.
-    scale: Option<Arc<Scale>>,
+    scale: Option<Arc<Dequantization>>,
     /// True if the operations take floats, because integer sums are dequantized first.
     floats: bool,
-    links: Vec<Link>,
+    links: Vec<ChainOp>,
     /// The types of the operands, the sums first, and the numbers that the others are.
     kinds: Vec<Kind>,
     numbers: Vec<u32>,
-    /// All operations as one loop, if [`Rescale`] knows their form.
-    rescale: Option<Rescale>,
+    /// All operations as one loop, if [`RequantizeLoop`] knows their form.
+    one_loop: Option<RequantizeLoop>,
 }
 
-impl Finish {
+impl Epilogue {
     /// Operations on sums of a type, `i32` or `f32`, which are operand 0, and on numbers, which are the other operands. The
     /// last operation gives an element of the type that is stored.
-    pub(crate) fn of(sums: Kind, links: Vec<Link>, numbers: Vec<(Kind, u32)>) -> Option<Finish> {
+    pub(crate) fn of(
+        sums: Kind,
+        links: Vec<ChainOp>,
+        numbers: Vec<(Kind, u32)>,
+    ) -> Option<Epilogue> {
         let whole = matches!(sums, Kind::I32 | Kind::F32);
         let few = links.len() <= MOST_CODES && numbers.len() < MOST_OPERANDS;
         let fits = whole && few && !links.is_empty();
         let (kinds, numbers): (Vec<Kind>, Vec<u32>) = numbers.into_iter().unzip();
         let kinds: Vec<Kind> = [sums].into_iter().chain(kinds).collect();
         let number = |k: usize| numbers.get(k.checked_sub(1)?).copied();
-        let found = Rescale::of(&links, |k| kinds[k], number);
-        let rescale = found.filter(|found| found.0 == 0).map(|found| found.1);
-        fits.then_some(Finish {
+        let found = RequantizeLoop::of(&links, |k| kinds[k], number);
+        let one_loop = found.filter(|found| found.0 == 0).map(|found| found.1);
+        fits.then_some(Epilogue {
             scale: None,
             floats: false,
             links,
             kinds,
             numbers,
-            rescale,
+            one_loop,
         })
     }
 
     /// Dequantization, and operations on the floats if there are any.
     pub(crate) fn scaled(
-        scale: Scale,
-        links: Vec<Link>,
+        scale: Dequantization,
+        links: Vec<ChainOp>,
         numbers: Vec<(Kind, u32)>,
-    ) -> Option<Finish> {
+    ) -> Option<Epilogue> {
         let rest = match links.is_empty() {
-            false => Some(Finish::of(Kind::F32, links, numbers)?),
+            false => Some(Epilogue::of(Kind::F32, links, numbers)?),
             true => None,
         };
-        Some(Finish {
+        Some(Epilogue {
             scale: Some(Arc::new(scale)),
-            ..Finish::of_floats(rest)
+            ..Epilogue::of_floats(rest)
         })
     }
 
     /// An epilogue of integer sums that the product dequantizes itself: the operations of `rest`, if any.
-    pub(crate) fn of_floats(rest: Option<Finish>) -> Finish {
-        let rest = rest.unwrap_or(Finish {
+    pub(crate) fn of_floats(rest: Option<Epilogue>) -> Epilogue {
+        let rest = rest.unwrap_or(Epilogue {
             scale: None,
             floats: true,
             links: Vec::new(),
             kinds: vec![Kind::F32],
             numbers: Vec::new(),
-            rescale: None,
+            one_loop: None,
         });
-        Finish {
+        Epilogue {
             floats: true,
             ..rest
         }
     }
 
     /// Dequantization before the operations, if there is one.
-    pub(crate) fn scale(&self) -> Option<&Scale> {
+    pub(crate) fn scale(&self) -> Option<&Dequantization> {
         self.scale.as_deref()
     }
 
@@ -108,7 +112,7 @@ impl Finish {
 
     /// Returns whether all operations are one loop.
     pub(crate) fn is_one_loop(&self) -> bool {
-        self.rescale.is_some()
+        self.one_loop.is_some()
     }
 
     /// The type of the sums.
@@ -127,11 +131,11 @@ impl Finish {
         );
     }
 
-    /// As [`all`](Finish::all), inside of a function that is compiled for the machine's vectors already.
+    /// As [`all`](Epilogue::all), inside of a function that is compiled for the machine's vectors already.
     #[inline(always)]
     pub(crate) fn each(&self, parts: &mut [Part], sums: &mut [u32]) {
-        if let Some(rescale) = &self.rescale {
-            return rescale.run(sums);
+        if let Some(one_loop) = &self.one_loop {
+            return one_loop.run(sums);
         }
         if self.links.is_empty() {
             return;
@@ -147,26 +151,26 @@ impl Finish {
     /// The epilogue as a requantization of `i32` sums in registers, if it is one.
     pub(crate) fn requantize(&self) -> Option<Requantize> {
         if self.floats {
-            return match self.rescale {
+            return match self.one_loop {
                 None if self.links.is_empty() => Requantize::scaled(1.0, f32::NEG_INFINITY),
                 None => None,
-                Some(rescale) => rescale.requantize_scaled(),
+                Some(one_loop) => one_loop.requantize_scaled(),
             };
         }
-        self.rescale?.requantize()
+        self.one_loop?.requantize()
     }
 
     /// The epilogue as a requantization of `f32` sums in registers, if it is one.
     pub(crate) fn requantize_floats(&self) -> Option<Requantize> {
-        self.rescale?.requantize_floats()
+        self.one_loop?.requantize_floats()
     }
 
-    /// Bytes that [`parts`](Finish::parts) take.
+    /// Bytes that [`parts`](Epilogue::parts) take.
     pub(crate) fn scratch(&self) -> usize {
         (self.kinds.len() + self.links.len()) * size_of::<Part>()
     }
 
-    /// Scratch memory for [`run`](Finish::run): operands, then the results of the operations.
+    /// Scratch memory for [`run`](Epilogue::run): operands, then the results of the operations.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = vec![[0; PART]; self.kinds.len() + self.links.len()];
         for (part, &number) in parts[1..].iter_mut().zip(&self.numbers) {
@@ -190,8 +194,8 @@ impl Finish {
                 if self.links.is_empty() {
                     return;
                 }
-                if let Some(rescale) = &self.rescale {
-                    return places.for_each(|place| rescale.run(&mut sums[place..place + used]));
+                if let Some(one_loop) = &self.one_loop {
+                    return places.for_each(|place| one_loop.run(&mut sums[place..place + used]));
                 }
                 // Several lines at once, as each operation has a fixed cost.
                 let mut own = [0; MOST_LINES];
@@ -226,12 +230,12 @@ impl Finish {
                 if self.links.is_empty() {
                     return;
                 }
-                if let Some(rescale) = &self.rescale {
+                if let Some(one_loop) = &self.one_loop {
                     match used == width {
-                        true => sums.chunks_mut(PART).for_each(|sums| rescale.run(sums)),
+                        true => sums.chunks_mut(PART).for_each(|sums| one_loop.run(sums)),
                         false => {
                             let all = sums.chunks_exact_mut(width);
-                            all.for_each(|sums| rescale.run(&mut sums[..used]));
+                            all.for_each(|sums| one_loop.run(&mut sums[..used]));
                         }
                     }
                     return;
@@ -285,7 +289,7 @@ mod tests {
 
     #[test]
     fn one_loop_does_what_operations_do_one_by_one() {
-        let link = |code, kind, from| Link { code, kind, from };
+        let link = |code, kind, from| ChainOp { code, kind, from };
         let operand = From::Operand;
         for (kind, relu, plus) in [
             (Kind::I8, false, None),
@@ -303,7 +307,7 @@ mod tests {
                 (3e38, f32::MIN_POSITIVE),
             ] {
                 let mut links = vec![link(Code::Dequantize, Kind::F32, [operand(0), operand(1)])];
-                let last = |links: &[Link]| From::Code(links.len() - 1);
+                let last = |links: &[ChainOp]| From::Code(links.len() - 1);
                 if relu {
                     links.push(link(Code::Relu, Kind::F32, [last(&links); 2]));
                 }
@@ -325,10 +329,10 @@ mod tests {
                 let ends = [0, u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 24, (1 << 24) - 1];
                 for sums in [sums.collect::<Vec<u32>>(), large.chain(ends).collect()] {
                     for (links, numbers) in one.clone() {
-                        let one = Finish::of(Kind::I32, links, numbers).expect("they are few");
-                        assert!(one.rescale.is_some());
-                        let all = Finish {
-                            rescale: None,
+                        let one = Epilogue::of(Kind::I32, links, numbers).expect("they are few");
+                        assert!(one.one_loop.is_some());
+                        let all = Epilogue {
+                            one_loop: None,
                             ..one.clone()
                         };
                         let [mut a, mut b] = [sums.clone(), sums.clone()];
@@ -343,7 +347,7 @@ mod tests {
 
     #[test]
     fn sums_are_finished_wherever_they_lie() {
-        let link = |code, kind, from| Link { code, kind, from };
+        let link = |code, kind, from| ChainOp { code, kind, from };
         let (sum, scale) = (From::Operand(0), From::Operand(1));
         let links = vec![
             link(Code::Dequantize, Kind::F32, [sum, scale]),
@@ -352,12 +356,12 @@ mod tests {
             link(Code::Round, Kind::I8, [From::Code(2); 2]),
         ];
         let numbers = [0.125f32, 3.0].map(|x| (Kind::F32, x.to_bits()));
-        let finish = Finish::of(Kind::I32, links, numbers.to_vec()).expect("they are few");
-        let mut parts = finish.parts();
+        let epilogue = Epilogue::of(Kind::I32, links, numbers.to_vec()).expect("they are few");
+        let mut parts = epilogue.parts();
         for (width, used) in [(32, 32), (32, 17), (32, 1), (7, 7), (1, 1)] {
             let before: Vec<i32> = (0..width * 37).map(|i| i * 97 - 3000).collect();
             let mut sums: Vec<u32> = before.iter().map(|x| x.cast_unsigned()).collect();
-            finish.run(&mut parts, &mut sums, width as usize, used);
+            epilogue.run(&mut parts, &mut sums, width as usize, used);
             for (i, (found, &before)) in sums.iter().zip(&before).enumerate() {
                 let scaled = (before as f32 * 0.125).max(0.0) / 3.0;
                 let wanted = match i % (width as usize) < used {

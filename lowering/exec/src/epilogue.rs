@@ -1,7 +1,7 @@
 //! Fuses epilogues: element-wise operations on the sums of a contraction or convolution run before the sums are stored, so
 //! that sums are never in memory. The same applies to floats of a softmax or norm that are rounded to integers.
 //!
-//! As in [`crate::begin`], the fused step runs at the position of the element-wise step and writes its result; operands
+//! As in [`crate::prologue`], the fused step runs at the position of the element-wise step and writes its result; operands
 //! must still have their values there. Every other operand of the element-wise step is a constant number. An epilogue of
 //! floats is a single loop, as several loops would cost more than a step of their own. Its result has the access of the
 //! floats, as the order in which they are summed may depend on it.
@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::element::Kind;
 use crate::job::Instead;
 use crate::memory::Slot;
-use crate::ops::{Chain, Code, Finish, From, Kernel, Link, Scale, Site, pieces};
+use crate::ops::{Chain, ChainOp, Code, Dequantization, Epilogue, From, Kernel, Site, pieces};
 use indexmap::IndexMap;
 use optc_ir::{Op, Value};
 
@@ -29,12 +29,12 @@ pub(crate) struct Known<'a> {
     pub(crate) kernel: Option<&'a dyn Kernel>,
     pub(crate) operands: &'a [Value],
     /// For a chain of several element-wise operations, the operations and their links.
-    pub(crate) several: Option<(&'a [Link], &'a [Op])>,
+    pub(crate) several: Option<(&'a [ChainOp], &'a [Op])>,
 }
 
 /// Result of fusion for a step.
 #[derive(Debug)]
-pub(crate) enum Finished {
+pub(crate) enum EpilogueResult {
     Stays,
     /// The step has been fused into the user of its sums.
     Gone,
@@ -44,7 +44,11 @@ pub(crate) enum Finished {
 
 /// Fuses steps that compute sums with the element-wise steps that are their only users; values of `instead` have other
 /// readers. `site` is at any operation of the function.
-pub(crate) fn finish(steps: &[Known<'_>], instead: &Instead, site: Site<'_>) -> Vec<Finished> {
+pub(crate) fn fuse_epilogues(
+    steps: &[Known<'_>],
+    instead: &Instead,
+    site: Site<'_>,
+) -> Vec<EpilogueResult> {
     let mut readers: IndexMap<Value, Vec<Option<Op>>> = IndexMap::new();
     for &op in &site.func.body {
         for &value in &site.func.ops[op].operands {
@@ -54,7 +58,7 @@ pub(crate) fn finish(steps: &[Known<'_>], instead: &Instead, site: Site<'_>) -> 
     for &value in site.func.results.iter().chain(&instead.values) {
         readers.entry(value).or_default().push(None);
     }
-    let mut made: Vec<Finished> = steps.iter().map(|_| Finished::Stays).collect();
+    let mut made: Vec<EpilogueResult> = steps.iter().map(|_| EpilogueResult::Stays).collect();
     for (to, step) in steps.iter().enumerate() {
         let Some(links) = links(step, site) else {
             continue;
@@ -67,19 +71,19 @@ pub(crate) fn finish(steps: &[Known<'_>], instead: &Instead, site: Site<'_>) -> 
             let readers = sum.and_then(|sum| readers.get(sum));
             readers.is_some_and(|all| all.iter().all(member))
         });
-        let Some(at) = at.filter(|&at| matches!(made[at], Finished::Stays)) else {
+        let Some(at) = at.filter(|&at| matches!(made[at], EpilogueResult::Stays)) else {
             continue;
         };
         if let Some((kernel, operands)) = joined(steps, &made, (at, to), links, site) {
-            made[at] = Finished::Gone;
-            made[to] = Finished::Sum(kernel, operands);
+            made[at] = EpilogueResult::Gone;
+            made[to] = EpilogueResult::Sum(kernel, operands);
         }
     }
     made
 }
 
 /// The operations of an element-wise step.
-fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<Link>> {
+fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<ChainOp>> {
     if let Some((links, _)) = step.several {
         return Some(links.to_vec());
     }
@@ -95,9 +99,9 @@ fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<Link>> {
 /// The kernel of both steps, with the operands of the sum.
 fn joined(
     steps: &[Known<'_>],
-    made: &[Finished],
+    made: &[EpilogueResult],
     (at, to): (usize, usize),
-    links: Vec<Link>,
+    links: Vec<ChainOp>,
     site: Site<'_>,
 ) -> Option<(Box<dyn Kernel>, Vec<Value>)> {
     let (sum, step) = (&steps[at], &steps[to]);
@@ -116,7 +120,7 @@ fn joined(
     for &operand in sum.operands {
         let slot = site.slot(operand)?;
         let written =
-            |i: usize| !matches!(made[i], Finished::Gone) && site.writes(steps[i].op, slot);
+            |i: usize| !matches!(made[i], EpilogueResult::Gone) && site.writes(steps[i].op, slot);
         if slot.overlaps(result) || (at + 1..to).any(written) {
             return None;
         }
@@ -125,10 +129,13 @@ fn joined(
     let scale = scale(&links, step.operands, values, site);
     let scaled = scale.and_then(|(scale, done)| {
         let links = behind(&links, done)?;
-        finishing(step.operands, values, (Some(scale), links), site)
+        epilogue_of(step.operands, values, (Some(scale), links), site)
     });
-    let plain = || finishing(step.operands, values, (None, links.clone()), site);
-    let kernel = |finish: Finish| sum.kernel?.finished(&site, sum.operands, result, finish);
+    let plain = || epilogue_of(step.operands, values, (None, links.clone()), site);
+    let kernel = |epilogue: Epilogue| {
+        sum.kernel?
+            .with_epilogue(&site, sum.operands, result, epilogue)
+    };
     let kernel = scaled
         .and_then(kernel)
         .or_else(|| plain().and_then(kernel))?;
@@ -136,12 +143,12 @@ fn joined(
 }
 
 /// The epilogue of an element-wise step with these operations, after a dequantization if `scale` is given.
-fn finishing(
+fn epilogue_of(
     operands: &[Value],
     (summed, own, result): (Value, &Slot, &Slot),
-    (scale, links): (Option<Scale>, Vec<Link>),
+    (scale, links): (Option<Dequantization>, Vec<ChainOp>),
     site: Site<'_>,
-) -> Option<Finish> {
+) -> Option<Epilogue> {
     // The sums are the first operand of the epilogue; the numbers follow.
     let used = |k: usize| links.iter().any(|l| l.from.contains(&From::Operand(k)));
     let (mut numbers, mut places) = (Vec::new(), Vec::with_capacity(operands.len()));
@@ -164,33 +171,33 @@ fn finishing(
     let links = links.into_iter().map(|link| {
         let [a, b] = link.from;
         let from = [moved(a)?, moved(b)?];
-        Some(Link { from, ..link })
+        Some(ChainOp { from, ..link })
     });
     let links = links.collect::<Option<_>>()?;
-    let finish = match scale {
-        Some(scale) => Finish::scaled(scale, links, numbers)?,
-        None => Finish::of(own.kind()?, links, numbers)?,
+    let epilogue = match scale {
+        Some(scale) => Epilogue::scaled(scale, links, numbers)?,
+        None => Epilogue::of(own.kind()?, links, numbers)?,
     };
     // From `f32` to `f32`, several loops cost more in an epilogue than in a step of their own. Otherwise they pay, as no
     // 32-bit sums are stored.
     let floats = own.kind() == Some(Kind::F32) && result.kind() == Some(Kind::F32);
-    (!floats || finish.is_one_loop()).then_some(finish)
+    (!floats || epilogue.is_one_loop()).then_some(epilogue)
 }
 
 /// A cast of integer sums to floats, multiplied by constants and optionally added to constants, as a dequantization; with
 /// the number of operations that it consists of.
 fn scale(
-    links: &[Link],
+    links: &[ChainOp],
     operands: &[Value],
     (summed, own, result): (Value, &Slot, &Slot),
     site: Site<'_>,
-) -> Option<(Scale, usize)> {
+) -> Option<(Dequantization, usize)> {
     let operand = |from: From| match from {
         From::Operand(k) => operands.get(k).copied(),
         From::Code(_) => None,
     };
     let cast = links.first()?;
-    let floats = |link: &&Link| link.kind == Kind::F32;
+    let floats = |link: &&ChainOp| link.kind == Kind::F32;
     let whole = cast.code == Code::Cast && own.kind() == Some(Kind::I32);
     if !floats(&cast) || !whole || operand(cast.from[0]) != Some(summed) {
         return None;
@@ -225,13 +232,13 @@ fn scale(
     }
     let access = Access::strided(shape, &strides).broadcast(&result.access.shape());
     let values = values.map(|(factor, term)| [factor, term]).collect();
-    Some((Scale { values, access }, done))
+    Some((Dequantization { values, access }, done))
 }
 
 /// The elements of a constant of floats, with its shape, if all are finite.
 fn constants(value: Value, site: Site<'_>) -> Option<(Vec<usize>, Vec<f32>)> {
     let slot = site.slot(value)?;
-    let bytes = site.known(value)?.get(slot.range())?;
+    let bytes = site.constant_buffer(value)?.get(slot.range())?;
     let floats: &[f32] = bytemuck::try_cast_slice(bytes).ok()?;
     if slot.kind() != Some(Kind::F32) {
         return None;
@@ -246,7 +253,7 @@ fn constants(value: Value, site: Site<'_>) -> Option<(Vec<usize>, Vec<f32>)> {
 }
 
 /// The operations after the first `done`, of whose results only the last one is used; it becomes operand [`SUMS`].
-fn behind(links: &[Link], done: usize) -> Option<Vec<Link>> {
+fn behind(links: &[ChainOp], done: usize) -> Option<Vec<ChainOp>> {
     let moved = |from: From| match from {
         From::Code(i) if i + 1 < done => None,
         From::Code(i) if i + 1 == done => Some(From::Operand(SUMS)),
@@ -256,7 +263,7 @@ fn behind(links: &[Link], done: usize) -> Option<Vec<Link>> {
     let rest = links.iter().skip(done).map(|link| {
         let [a, b] = link.from;
         let from = [moved(a)?, moved(b)?];
-        Some(Link { from, ..*link })
+        Some(ChainOp { from, ..*link })
     });
     rest.collect()
 }
