@@ -10,7 +10,7 @@ use crate::element::{Kind, elements};
 use crate::memory::In;
 use crate::ops::dequantize::Dequantizes;
 use crate::ops::kernel::{Kernel, Site, rearranged};
-use crate::ops::products::{Centred, LEFT, Products};
+use crate::ops::products::{LEFT, Products, Quantization};
 use crate::team::Context;
 use optc_ir::{Op, Operation, Structure, Value};
 use optc_ops::{Cast, Dequantize, Sub};
@@ -210,12 +210,12 @@ impl Bytes {
     }
 
     /// Signs and zero points, as products take them.
-    pub(crate) fn centred(&self) -> Centred {
+    pub(crate) fn quantization(&self) -> Quantization {
         let all = self.sides.each_ref().map(|side| match side {
             Side::Value(made) => (made.unsigned, made.zero.ok()),
             Side::Constant { zero, .. } => (false, Some(zero.cast_unsigned())),
         });
-        Centred {
+        Quantization {
             unsigned: all.map(|side| side.0),
             zeros: all.map(|side| side.1),
         }

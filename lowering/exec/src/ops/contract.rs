@@ -10,7 +10,7 @@ use crate::memory::{In, Slot};
 use crate::ops::bytes::Bytes;
 use crate::ops::epilogue::Epilogue;
 use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::products::{self, Along, Begins, Multiply, Products};
+use crate::ops::products::{self, Along, InitialBytes, Multiply, Products};
 use crate::ops::scales;
 use crate::team::Context;
 use optc_ir::{FreedomClass, Op, Operation, Value};
@@ -129,7 +129,7 @@ impl Contract {
         };
         let mut products = made(&bias)?;
         products.scales = by;
-        products.centred = bytes.map(Bytes::centred);
+        products.quantization = bytes.map(Bytes::quantization);
         let begins = start.and_then(|start| site.constant_of(start));
         let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
         if scaled && start.is_some() && begins.is_none() {
@@ -299,11 +299,11 @@ impl Kernel for Contract {
             None => ([*left, *right], [0; 2]),
         };
         let start = match (self.biased, rest) {
-            (true, [In::Bytes(values)]) => Begins::Values(values),
+            (true, [In::Bytes(values)]) => InitialBytes::Values(values),
             // A residual in the place of the result.
-            (true, [In::Same]) => Begins::Result,
+            (true, [In::Same]) => InitialBytes::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
-            (false, _) => Begins::Zero,
+            (false, _) => InitialBytes::Zero,
         };
         self.products.run(out, operands, zeros, start, cx.team)
     }

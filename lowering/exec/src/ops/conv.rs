@@ -19,7 +19,7 @@ use crate::ops::epilogue::Epilogue;
 use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats};
 use crate::ops::padded::Padded;
-use crate::ops::products::{self, Along, Begins, LEFT, Multiply, Products, RIGHT};
+use crate::ops::products::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
 use crate::ops::scales;
 use crate::ops::slide::{DIMS, Places, Slide, step};
 use crate::ops::window::Window;
@@ -240,7 +240,7 @@ impl Convolution {
         let known = constants.map(|c| c.is_some());
         let work = match whole(&places, known, kinds[0]) {
             Some(mut products) => {
-                products.centred = bytes.as_ref().map(Bytes::centred);
+                products.quantization = bytes.as_ref().map(Bytes::quantization);
                 let mut dequantize = match scale {
                     Some(scale) => {
                         let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
@@ -701,7 +701,7 @@ fn sliding(
         });
         ends.fold((base, base), |at, end| (at.0 + end.0, at.1 + end.1))
     };
-    products.reach = std::array::from_fn(|k| whole(k, places.base[k]));
+    products.offset_range = std::array::from_fn(|k| whole(k, places.base[k]));
     Some(products)
 }
 
@@ -867,14 +867,14 @@ impl Work {
         {
             return padded.run(out, [x, w], bias);
         }
-        let start = bias.map_or(Begins::Zero, Begins::Values);
+        let start = bias.map_or(InitialBytes::Zero, InitialBytes::Values);
         match self {
             Work::Whole(products) => products.run(out, [x, w], zeros, start, team),
             Work::Depthwise(work) => work.run(out, x, w, (bias, zeros[0]), team),
             Work::Taps { taps, fill } => {
                 fill.run(bias, out)?;
                 taps.iter()
-                    .try_for_each(|tap| tap.run(out, [x, w], zeros, Begins::Result, team))
+                    .try_for_each(|tap| tap.run(out, [x, w], zeros, InitialBytes::Result, team))
             }
             Work::Phases { phases, fill } => {
                 if let Some(fill) = fill {

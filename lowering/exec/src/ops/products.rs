@@ -44,7 +44,7 @@ pub(crate) type Along = [Vec<i64>; 4];
 pub(crate) const RESULT: usize = 0;
 pub(crate) const LEFT: usize = 1;
 pub(crate) const RIGHT: usize = 2;
-pub(crate) const START: usize = 3;
+pub(crate) const INITIAL: usize = 3;
 
 /// Most factors along K that are accumulated in registers before sums are stored (`KC` of BLIS).
 const TERMS: usize = 256;
@@ -55,7 +55,7 @@ const ROWS_BYTES: usize = 256 << 10;
 /// Most rows of a block.
 const MOST_ROWS: usize = 1024;
 /// Most accumulators that are kept outside of the result when K is cut into several blocks.
-const BESIDE: usize = 1 << 18;
+const MOST_ACCUMULATORS: usize = 1 << 18;
 /// Most rows for which columns are read in place instead of packed.
 const FEW_ROWS: usize = 48;
 /// An operand is small if one product reads at most `SMALL` elements of it. Small operands of the next product are
@@ -71,18 +71,18 @@ const SOME_ROWS: usize = 96;
 pub(crate) struct Operands<'a, E, T: Element> {
     pub(crate) left: &'a [E],
     pub(crate) right: &'a [E],
-    pub(crate) start: Start<'a, T>,
+    pub(crate) start: InitialValues<'a, T>,
     /// Zero points of the left and of the right operand, as stored in the buffer.
     pub(crate) zeros: [u8; 2],
 }
 
 /// Initial values of the accumulators.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start<'a, T: Element> {
+pub(crate) enum InitialValues<'a, T: Element> {
     Zero,
-    /// Elements at the offsets of [`START`].
+    /// Elements at the offsets of [`INITIAL`].
     Values(&'a [T]),
-    /// Accumulators at the offsets of [`START`], where elements of the result have another type.
+    /// Accumulators at the offsets of [`INITIAL`], where elements of the result have another type.
     Sums(&'a [T::Number]),
     /// The previous contents of the result.
     Result,
@@ -101,28 +101,28 @@ pub(crate) struct Products {
     /// True if the left operand gives the columns.
     pub(crate) swapped: bool,
     /// The least and the greatest offset of each value.
-    pub(crate) reach: [(i64, i64); 4],
+    pub(crate) offset_range: [(i64, i64); 4],
     /// Bounds of the operand that a convolution's window slides over; `None` if there is no window.
     pub(crate) window: Option<Window>,
     /// Scales that elements of the left and of the right operand are multiplied by before the product, for `f32` operands
     /// that are no constants.
     pub(crate) scales: [Option<f32>; 2],
     /// Signs and zero points of quantized operands.
-    pub(crate) centred: Option<Centred>,
+    pub(crate) quantization: Option<Quantization>,
     /// True if elements are factors as stored in the buffer.
     direct: bool,
     /// Terms that one factor holds: 4 for bytes, otherwise 1.
-    together: usize,
+    terms_per_factor: usize,
     pub(crate) micro: MicroKernel,
     /// For batches of many small products: offsets of the left and of the right operand, one in each cache line that a
     /// product reads. They are prefetched for the next product while the current one is computed.
-    asked: [Vec<i64>; 2],
+    prefetched: [Vec<i64>; 2],
 }
 
 /// Signs and zero points of two byte operands. Unsigned bytes are read as signed ones with the sign bit flipped, which
 /// subtracts 128 from the bytes and from their zero point.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Centred {
+pub(crate) struct Quantization {
     pub(crate) unsigned: [bool; 2],
     /// Zero points as stored in the buffer, where they are known when the program is prepared.
     pub(crate) zeros: [Option<u8>; 2],
@@ -133,7 +133,7 @@ pub(crate) trait Source: PackElement {
     type Factor: Factor<Sum = Self::Number>;
 
     /// Terms that one factor holds.
-    const TOGETHER: usize;
+    const TERMS_PER_FACTOR: usize;
     /// True if an element is a factor as stored.
     const DIRECT: bool = false;
 
@@ -149,18 +149,18 @@ pub(crate) trait Source: PackElement {
         Self::zeroed()
     }
 
-    /// Sums the bytes of some factors of a row, each minus the zero point `less`.
-    fn total(factors: impl Iterator<Item = Self::Factor>, less: u8) -> Self::Number {
-        let _ = (factors, less);
+    /// Sums the bytes of some factors of a row, each minus the zero point `zero_point`.
+    fn row_sum(factors: impl Iterator<Item = Self::Factor>, zero_point: u8) -> Self::Number {
+        let _ = (factors, zero_point);
         Self::Number::zeroed()
     }
 
     /// Converts packed elements, `width` of each term, to factors. Missing terms of the last factor are `rest`.
-    fn multiplied(list: &[Self], width: usize, rest: Self, to: &mut [Self::Factor]);
+    fn to_factors(list: &[Self], width: usize, rest: Self, to: &mut [Self::Factor]);
 
     /// Packs columns that are contiguous in memory; `columns` is the first offset and the number of columns. Returns false
     /// if the type has no such packing.
-    fn beside(
+    fn pack_contiguous(
         list: &[Self],
         columns: (i64, usize),
         terms: &[i64],
@@ -196,7 +196,7 @@ pub(crate) trait Source: PackElement {
 
     /// Packs columns whose terms are contiguous in memory, a transposition; `start` is the offset of the first term and
     /// `terms` the number of terms. Returns false if the type has no such packing.
-    fn turned(
+    fn pack_transposed(
         list: &[Self],
         columns: &[i64],
         (start, terms): (i64, usize),
@@ -212,14 +212,14 @@ macro_rules! direct {
     ($($element:ty, [$($own:item)*];)*) => {$(
         impl Source for $element {
             type Factor = $element;
-            const TOGETHER: usize = 1;
+            const TERMS_PER_FACTOR: usize = 1;
             const DIRECT: bool = true;
 
             fn factors(list: &[$element]) -> Option<&[$element]> {
                 Some(list)
             }
 
-            fn multiplied(list: &[$element], _: usize, _: $element, to: &mut [$element]) {
+            fn to_factors(list: &[$element], _: usize, _: $element, to: &mut [$element]) {
                 to.copy_from_slice(list);
             }
 
@@ -259,10 +259,10 @@ macro_rules! floats {
     ($($element:ty),*) => {$(
         impl Source for $element {
             type Factor = f32;
-            const TOGETHER: usize = 1;
+            const TERMS_PER_FACTOR: usize = 1;
 
             #[inline(always)]
-            fn multiplied(list: &[$element], _: usize, _: $element, to: &mut [f32]) {
+            fn to_factors(list: &[$element], _: usize, _: $element, to: &mut [f32]) {
                 to.iter_mut().zip(list).for_each(|(to, x)| *to = x.read());
             }
 
@@ -280,7 +280,7 @@ macro_rules! floats {
                     #[inline(always)]
                     |at, to| {
                         image.places(from, at, rest, line);
-                        Self::multiplied(line, 1, rest, to);
+                        Self::to_factors(line, 1, rest, to);
                     },
                 );
             }
@@ -294,24 +294,24 @@ macro_rules! bytes {
     ($($element:ty),*) => {$(
         impl Source for $element {
             type Factor = Quad<$element>;
-            const TOGETHER: usize = 4;
+            const TERMS_PER_FACTOR: usize = 4;
 
             fn of_byte(byte: u8) -> $element {
                 byte as $element
             }
 
             #[inline(always)]
-            fn total(factors: impl Iterator<Item = Quad<$element>>, less: u8) -> i32 {
-                let less = 4 * i32::from(less);
+            fn row_sum(factors: impl Iterator<Item = Quad<$element>>, zero_point: u8) -> i32 {
+                let zero_point = 4 * i32::from(zero_point);
                 let bytes = |quad: Quad<$element>| quad.map(|byte| i32::from(byte as u8));
                 factors.fold(0, |sum, quad| {
                     let [a, b, c, d] = bytes(quad);
-                    sum + (a + b + c + d - less)
+                    sum + (a + b + c + d - zero_point)
                 })
             }
 
             #[inline(always)]
-            fn multiplied(
+            fn to_factors(
                 list: &[$element],
                 width: usize,
                 last: $element,
@@ -334,7 +334,7 @@ macro_rules! bytes {
                 }
             }
 
-            fn beside(
+            fn pack_contiguous(
                 list: &[$element],
                 columns: (i64, usize),
                 terms: &[i64],
@@ -361,7 +361,7 @@ macro_rules! bytes {
                 factors.iter_mut().for_each(|quad| *quad = quad.map(Byte::sign_flipped));
             }
 
-            fn turned(
+            fn pack_transposed(
                 list: &[$element],
                 columns: &[i64],
                 (start, terms): (i64, usize),
@@ -386,7 +386,7 @@ pub(crate) struct Typed<E: Source, T> {
     /// Packed rows of a constant, in groups of [`MicroKernel::rows`], by the offset that the batch loops add.
     packed_rows: IndexMap<i64, Vec<E::Factor>>,
     /// Sums of each constant row minus its known zero point, block by block: the compensation for the columns' zero point.
-    totals: IndexMap<i64, Vec<E::Number>>,
+    row_sums: IndexMap<i64, Vec<E::Number>>,
     /// Epilogue: operations on sums before they are stored.
     epilogue: Option<Epilogue>,
     /// Scales and biases of sums before the epilogue.
@@ -396,7 +396,7 @@ pub(crate) struct Typed<E: Source, T> {
 
 /// Initial values of the accumulators, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Begins<'a> {
+pub(crate) enum InitialBytes<'a> {
     Zero,
     Values(&'a [u8]),
     Result,
@@ -420,7 +420,7 @@ pub(crate) trait Multiply: Debug + Send + Sync {
         out: &mut [u8],
         operands: [&[u8]; 2],
         zeros: [u8; 2],
-        start: Begins<'_>,
+        start: InitialBytes<'_>,
         team: &Team,
     ) -> Result<(), String>;
 }
@@ -435,8 +435,8 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
 
     fn packed_bytes(&self) -> usize {
         let all = self.packed.values().chain(self.packed_rows.values());
-        let totals = self.totals.values().map(|list| size_of_val(&list[..]));
-        all.map(|panels| size_of_val(&panels[..])).sum::<usize>() + totals.sum::<usize>()
+        let row_sums = self.row_sums.values().map(|list| size_of_val(&list[..]));
+        all.map(|panels| size_of_val(&panels[..])).sum::<usize>() + row_sums.sum::<usize>()
     }
 
     fn scratch(&self) -> Scratch {
@@ -444,8 +444,8 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
         let rows = self.most_rows(&blocks).min(of.rows.len());
         let rows = rows.next_multiple_of(of.micro.rows);
         let terms = blocks.iter().map(Range::len).max().unwrap_or(0);
-        let factors = terms.div_ceil(E::TOGETHER);
-        let (panels, beside) = match blocks.len() < 2 {
+        let factors = terms.div_ceil(E::TERMS_PER_FACTOR);
+        let (panels, panel_rows) = match blocks.len() < 2 {
             true => (1, rows.min(SOME_ROWS.next_multiple_of(of.micro.rows))),
             false => (of.columns.len().div_ceil(of.micro.columns), rows),
         };
@@ -460,8 +460,8 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
         [
             rows * factors * size_of::<E::Factor>() + image,
             PANEL * size_of::<u32>(),
-            panels * beside * MOST_COLUMNS * size_of::<u32>(),
-            cells + beside * MOST_COLUMNS * size_of::<T>(),
+            panels * panel_rows * MOST_COLUMNS * size_of::<u32>(),
+            cells + panel_rows * MOST_COLUMNS * size_of::<T>(),
         ]
     }
 
@@ -470,16 +470,16 @@ impl<E: Source, T: PackElement<Number = E::Number>> Multiply for Typed<E, T> {
         out: &mut [u8],
         [left, right]: [&[u8]; 2],
         zeros: [u8; 2],
-        start: Begins<'_>,
+        start: InitialBytes<'_>,
         team: &Team,
     ) -> Result<(), String> {
         let start = match start {
-            Begins::Zero => Start::Zero,
-            Begins::Values(bytes) => match self.epilogue {
-                Some(_) => Start::Sums(elements::<T::Number>(bytes)?),
-                None => Start::Values(elements::<T>(bytes)?),
+            InitialBytes::Zero => InitialValues::Zero,
+            InitialBytes::Values(bytes) => match self.epilogue {
+                Some(_) => InitialValues::Sums(elements::<T::Number>(bytes)?),
+                None => InitialValues::Values(elements::<T>(bytes)?),
             },
-            Begins::Result => Start::Result,
+            InitialBytes::Result => InitialValues::Result,
         };
         let given = Operands {
             left: elements::<E>(left)?,
@@ -517,7 +517,7 @@ pub(crate) fn typed(
             of,
             packed: IndexMap::new(),
             packed_rows: IndexMap::new(),
-            totals: IndexMap::new(),
+            row_sums: IndexMap::new(),
             epilogue,
             dequantize,
             target: PhantomData,
@@ -529,7 +529,7 @@ pub(crate) fn typed(
         }
         for (k, side) in [LEFT, RIGHT].into_iter().enumerate() {
             if constants[k].is_none() {
-                typed.of.asked[k] = typed.of.lines_of(side, size_of::<E>());
+                typed.of.prefetched[k] = typed.of.lines_of(side, size_of::<E>());
             }
         }
         Some(Box::new(typed))
@@ -566,15 +566,15 @@ impl Products {
     ) -> Option<Products> {
         let (mut batch, mut rows, mut columns, mut terms) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut reach = base.map(|b| (b, b));
+        let mut offset_range = base.map(|b| (b, b));
         for along in loops {
             let n = along[0].len();
             if along.iter().any(|t| t.len() != n) || n == 0 {
                 return None;
             }
-            for (reach, table) in reach.iter_mut().zip(along) {
+            for (offset_range, table) in offset_range.iter_mut().zip(along) {
                 let (low, high) = (table.iter().min()?, table.iter().max()?);
-                *reach = (reach.0 + low, reach.1 + high);
+                *offset_range = (offset_range.0 + low, offset_range.1 + high);
             }
             let moves = |k: usize| along[k].iter().any(|&offset| offset != 0);
             let list = match (moves(RESULT), moves(LEFT), moves(RIGHT)) {
@@ -589,12 +589,12 @@ impl Products {
         let (row_list, column_list) = (lists(&rows), lists(&columns));
         let micro = MicroKernel::of(Isa::detect());
         let direct = direct(kind);
-        let together = if kind.size() == 1 { 4 } else { 1 };
+        let terms_per_factor = if kind.size() == 1 { 4 } else { 1 };
         let costs = Costs {
             terms: &terms,
             known,
             direct,
-            together: together as f64,
+            terms_per_factor: terms_per_factor as f64,
             micro,
         };
         let straight = costs.of(&row_list, &column_list, LEFT);
@@ -622,14 +622,14 @@ impl Products {
             columns,
             terms,
             swapped,
-            reach,
+            offset_range,
             window: None,
             scales: [None; 2],
-            centred: None,
+            quantization: None,
             direct,
-            together,
+            terms_per_factor,
             micro,
-            asked: [Vec::new(), Vec::new()],
+            prefetched: [Vec::new(), Vec::new()],
         })
     }
 
@@ -664,24 +664,24 @@ impl Products {
     }
 
     /// Returns whether bytes of an operand are unsigned, so that their sign bit is flipped.
-    fn turns(&self, side: usize) -> bool {
-        self.centred.is_some_and(|c| c.unsigned[side - LEFT])
+    fn flips_signs(&self, side: usize) -> bool {
+        self.quantization.is_some_and(|c| c.unsigned[side - LEFT])
     }
 
     /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns. `zeros` are the zero points as
     /// stored in the buffer.
     fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
-        if self.centred.is_none() {
+        if self.quantization.is_none() {
             return (FLIPPED_ZERO, 0);
         }
-        let turned = |side: usize| match self.turns(side) {
+        let flipped = |side: usize| match self.flips_signs(side) {
             true => zeros[side - LEFT],
             false => zeros[side - LEFT] ^ FLIPPED_ZERO,
         };
         let (rows, columns) = self.sides();
         (
-            turned(rows),
-            i32::from(turned(columns)) - i32::from(FLIPPED_ZERO),
+            flipped(rows),
+            i32::from(flipped(columns)) - i32::from(FLIPPED_ZERO),
         )
     }
 
@@ -712,11 +712,11 @@ impl Products {
             },
             _ => whole,
         };
-        let pieces = inner.div_ceil(TERMS * self.together).max(1);
+        let pieces = inner.div_ceil(TERMS * self.terms_per_factor).max(1);
         // Cuts are at whole factors.
         let cut = |piece: usize| match piece == pieces {
             true => inner,
-            false => inner * piece / pieces / self.together * self.together,
+            false => inner * piece / pieces / self.terms_per_factor * self.terms_per_factor,
         };
         let mut blocks = Vec::new();
         for from in (0..whole).step_by(inner.max(1)) {
@@ -762,7 +762,7 @@ impl Products {
         let apart = self.window.is_none() && direct;
         let run = if apart { run(terms.clone()) } else { 0 };
         if run == 0 || run == block.len() {
-            return (block.len().div_ceil(E::TOGETHER), vec![0]);
+            return (block.len().div_ceil(E::TERMS_PER_FACTOR), vec![0]);
         }
         let first = terms.clone().next().unwrap_or(0);
         let starts = terms.step_by(run).map(|at| (at - first) as isize);
@@ -785,14 +785,16 @@ const LEAST_RUN: usize = 16;
 
 /// Factors along K of each block.
 fn steps<E: Source>(blocks: &[Range<usize>]) -> impl Iterator<Item = usize> {
-    blocks.iter().map(|block| block.len().div_ceil(E::TOGETHER))
+    blocks
+        .iter()
+        .map(|block| block.len().div_ceil(E::TERMS_PER_FACTOR))
 }
 
 impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
     /// Packs a constant operand: columns into panels, rows into groups unless they are read in place.
     fn pack(&mut self, side: usize, constant: &[E]) {
         let as_rows = side == self.of.sides().0;
-        let (low, high) = self.of.reach[side];
+        let (low, high) = self.of.offset_range[side];
         let read = as_rows && self.of.reads_rows();
         let slides = self.of.window.as_ref().is_some_and(|w| w.side == side);
         if slides || low < 0 || constant.len() as i64 <= high || read {
@@ -810,12 +812,12 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
         };
         let whole =
             lanes.len().next_multiple_of(width) * steps::<E>(&self.of.blocks()).sum::<usize>();
-        if 2 * constant.len().max(1 << 12) < whole * E::TOGETHER * offsets.len() {
+        if 2 * constant.len().max(1 << 12) < whole * E::TERMS_PER_FACTOR * offsets.len() {
             return;
         }
-        let known = self.of.centred.and_then(|c| c.zeros[side - LEFT]);
+        let known = self.of.quantization.and_then(|c| c.zeros[side - LEFT]);
         let rest = E::of_byte(known.unwrap_or(0));
-        let turns = as_rows != self.of.turns(side);
+        let flips_signs = as_rows != self.of.flips_signs(side);
         let (zero, _) = self.of.zeros([known.unwrap_or(0); 2]);
         let mut made = IndexMap::new();
         for offset in offsets {
@@ -827,26 +829,26 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
                     let lanes: Vec<i64> = lanes.iter().map(|c| c[side] + offset).collect();
                     cells.resize(terms.len() * width, E::zeroed());
                     product::pack(constant, &lanes, &terms, &mut cells, width);
-                    let size = terms.len().div_ceil(E::TOGETHER) * width;
-                    E::multiplied(&cells, width, rest, &mut all[at..at + size]);
+                    let size = terms.len().div_ceil(E::TERMS_PER_FACTOR) * width;
+                    E::to_factors(&cells, width, rest, &mut all[at..at + size]);
                     at += size;
                 }
             }
-            if turns {
+            if flips_signs {
                 E::rows(&mut all);
             }
-            if as_rows && self.of.centred.is_some() {
-                let mut totals = Vec::new();
+            if as_rows && self.of.quantization.is_some() {
+                let mut row_sums = Vec::new();
                 let mut at = 0;
                 for factors in steps::<E>(&self.of.blocks()) {
                     for row in 0..lanes.len() {
                         let from = at + row / width * factors * width + row % width;
                         let own = all[from..].iter().step_by(width).take(factors);
-                        totals.push(E::total(own.copied(), zero));
+                        row_sums.push(E::row_sum(own.copied(), zero));
                     }
                     at += lanes.len().div_ceil(width) * factors * width;
                 }
-                self.totals.insert(offset, totals);
+                self.row_sums.insert(offset, row_sums);
             }
             made.insert(offset, all);
         }
@@ -864,12 +866,12 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
         team: &Team,
     ) -> Result<(), String> {
         let starts = match given.start {
-            Start::Values(values) => values.len(),
-            Start::Sums(values) => values.len(),
-            Start::Zero | Start::Result => usize::MAX >> 1,
+            InitialValues::Values(values) => values.len(),
+            InitialValues::Sums(values) => values.len(),
+            InitialValues::Zero | InitialValues::Result => usize::MAX >> 1,
         };
         let lengths = [out.len(), given.left.len(), given.right.len(), starts];
-        within(self.of.reach, lengths)?;
+        within(self.of.offset_range, lengths)?;
         let all = 0..self.of.rows.len();
         match self.shares(team) {
             None => {
@@ -877,7 +879,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
                 let mut before: Option<[i64; 4]> = None;
                 walk(&self.of.batch, self.of.base, &mut |at| {
                     if let Some(before) = before.replace(at) {
-                        work.ask(at);
+                        work.prefetch_operands(at);
                         work.product(out, before, all.clone());
                     }
                 });
@@ -891,9 +893,9 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
                 let own = &begins[share.units.clone()];
                 for (i, begin) in own.iter().enumerate() {
                     if let Some(next) = own.get(i + 1) {
-                        work.ask(*next);
+                        work.prefetch_operands(*next);
                     }
-                    work.product(out, less(*begin, share), all.clone());
+                    work.product(out, relative_to(*begin, share), all.clone());
                 }
                 Ok(())
             }),
@@ -902,7 +904,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
                 let group = self.of.micro.rows;
                 let rows = share.units.start * group..(share.units.end * group).min(all.end);
                 walk(&self.of.batch, self.of.base, &mut |at| {
-                    work.product(out, less(at, share), rows.clone());
+                    work.product(out, relative_to(at, share), rows.clone());
                 });
                 Ok(())
             }),
@@ -951,7 +953,7 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
 
     /// Requantization that the micro-kernel does in registers before the store, if there is one.
     fn requantize(&self) -> Option<Requantize> {
-        let whole = self.of.micro.requantizes() && E::TOGETHER == 4;
+        let whole = self.of.micro.requantizes() && E::TERMS_PER_FACTOR == 4;
         let requantize = self.epilogue.as_ref().filter(|_| whole)?.requantize()?;
         (requantize.size() == size_of::<T>()).then_some(requantize)
     }
@@ -965,13 +967,15 @@ impl<E: Source, T: PackElement<Number = E::Number>> Typed<E, T> {
     fn most_rows(&self, blocks: &[Range<usize>]) -> usize {
         let of = &self.of;
         let terms = blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
-        let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TOGETHER))
+        let most = (ROWS_BYTES / size_of::<E::Factor>() / terms.div_ceil(E::TERMS_PER_FACTOR))
             .clamp(of.micro.rows, MOST_ROWS);
         let lines = even(of.columns.iter().map(|c| c[RESULT]), 1);
         let most = match blocks.len() < 2 || self.sums() && lines {
             true => most,
             // Accumulators of all columns are kept in scratch memory.
-            false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
+            false => {
+                most.min(MOST_ACCUMULATORS / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1))
+            }
         };
         (most / of.micro.rows).max(1) * of.micro.rows
     }
@@ -986,7 +990,7 @@ enum Shares {
 }
 
 /// Offsets relative to the share's part of the result.
-fn less(mut at: [i64; 4], share: &Share) -> [i64; 4] {
+fn relative_to(mut at: [i64; 4], share: &Share) -> [i64; 4] {
     at[RESULT] -= share.places.start as i64;
     at
 }
@@ -999,17 +1003,17 @@ struct Costs<'a> {
     /// True if elements are factors as stored in the buffer.
     direct: bool,
     /// Terms that one multiplication takes at once.
-    together: f64,
+    terms_per_factor: f64,
     micro: MicroKernel,
 }
 
 /// Cost of packing or storing one element, in vector multiplications: as contiguous lines, as transposed squares, or one by
 /// one. They apply to panels of the right operand and of the result.
 const LINES: f64 = 0.35;
-const TURNED: f64 = 0.6;
+const TRANSPOSED: f64 = 0.6;
 const SINGLE: f64 = 2.0;
 /// Cost of storing an element of a result whose rows are interleaved.
-const WOVEN: f64 = 0.4;
+const INTERLEAVED: f64 = 0.4;
 
 impl Costs<'_> {
     /// Cost in vector multiplications; `side` is the operand that gives rows.
@@ -1023,7 +1027,7 @@ impl Costs<'_> {
         // costs at least five rows.
         let rest = m % at_once;
         let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
-        let multiplied = busy * (n / lanes).ceil() * (k / self.together).ceil();
+        let multiplied = busy * (n / lanes).ceil() * (k / self.terms_per_factor).ceil();
         let terms = ordered(self.terms.to_vec(), side);
         let run = |l: &Loop<4>| l.at(1)[side] == 1 && (terms.len() < 2 || LEAST_RUN <= l.extent);
         let even = terms.last().is_none_or(run);
@@ -1031,7 +1035,7 @@ impl Costs<'_> {
             let own = || flat(&ordered(self.terms.to_vec(), k));
             match (neighbours(lanes, k), neighbours(&own(), k)) {
                 (true, _) => LINES,
-                (_, true) => TURNED,
+                (_, true) => TRANSPOSED,
                 _ => SINGLE,
             }
         };
@@ -1041,8 +1045,8 @@ impl Costs<'_> {
             false if even => m * k * LINES,
             false => m * k * brought(rows, side),
         };
-        let most = (TERMS as f64 * self.together).min(k);
-        let blocks = (m * most * 4.0 / self.together / ROWS_BYTES as f64).ceil();
+        let most = (TERMS as f64 * self.terms_per_factor).min(k);
+        let blocks = (m * most * 4.0 / self.terms_per_factor / ROWS_BYTES as f64).ceil();
         let right = match self.known[other - LEFT] {
             true => 0.0,
             false => n * k * blocks * brought(columns, other),
@@ -1050,8 +1054,8 @@ impl Costs<'_> {
         let first = &columns[..columns.len().min(self.micro.columns)];
         let written = match (neighbours(columns, RESULT), neighbours(rows, RESULT)) {
             (true, _) => 0.0,
-            (_, true) => m * n * TURNED,
-            _ if woven(rows, first).is_some() => m * n * WOVEN,
+            (_, true) => m * n * TRANSPOSED,
+            _ if interleaved(rows, first).is_some() => m * n * INTERLEAVED,
             _ => m * n * SINGLE,
         };
         multiplied + left + right + written
@@ -1064,24 +1068,29 @@ fn neighbours(list: &[[i64; 4]], side: usize) -> bool {
 }
 
 /// Most rows that are interleaved.
-const MOST_WOVEN: usize = 7;
+const MOST_INTERLEAVED: usize = 7;
 
 /// Number of rows that interleave in the result: the stride between columns equals this number, and each group of that many
 /// rows has consecutive offsets, so a group fills a contiguous run. `None` if any group does not.
-fn woven(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
+fn interleaved(rows: &[[i64; 4]], columns: &[[i64; 4]]) -> Option<usize> {
     let step = columns.get(1)?[RESULT] - columns[0][RESULT];
     let few = usize::try_from(step)
         .ok()
-        .filter(|n| (2..=MOST_WOVEN).contains(n))?;
+        .filter(|n| (2..=MOST_INTERLEAVED).contains(n))?;
     let groups = rows.chunks(few);
-    let beside = |rows: &[[i64; 4]]| rows.len() == few && even(rows.iter().map(|r| r[RESULT]), 1);
-    let all = even(columns.iter().map(|c| c[RESULT]), step) && { groups }.all(beside);
+    let contiguous =
+        |rows: &[[i64; 4]]| rows.len() == few && even(rows.iter().map(|r| r[RESULT]), 1);
+    let all = even(columns.iter().map(|c| c[RESULT]), step) && { groups }.all(contiguous);
     all.then_some(few)
 }
 
 /// Interleaves lines into one contiguous run: one element of each line, then the next elements.
 #[inline(always)]
-fn weave<T: PackElement, S: Element<Number = T::Number>>(lines: &[S], out: &mut [T], few: usize) {
+fn interleave<T: PackElement, S: Element<Number = T::Number>>(
+    lines: &[S],
+    out: &mut [T],
+    few: usize,
+) {
     #[inline(always)]
     fn some<T: PackElement, S: Element<Number = T::Number>, const N: usize>(
         lines: &[S],
@@ -1125,23 +1134,23 @@ fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
 
 /// Scratch memory of a thread, kept for the next product: mapping pages anew costs more than the work in them.
 #[derive(Debug, Default)]
-struct Spare {
+struct ScratchBuffers {
     /// Packed rows of a block, in groups of [`MicroKernel::rows`].
-    slab: Vec<u32>,
+    packed_rows: Vec<u32>,
     panel: Vec<u32>,
     /// The padded image of the operand that a window slides over.
     image: Vec<u32>,
     /// Accumulators of panels whose columns are not contiguous in the result, or whose type is not that of its elements.
-    beside: Vec<u32>,
+    accumulators: Vec<u32>,
     /// Packed elements that are not yet factors.
     cells: Vec<u32>,
     /// Requantized elements of a panel whose columns are not contiguous in the result.
-    narrowed: Vec<u32>,
+    requantized: Vec<u32>,
 }
 
 thread_local! {
-    static SPARE: std::cell::Cell<Spare> = const {
-        std::cell::Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), image: Vec::new(), beside: Vec::new(), cells: Vec::new(), narrowed: Vec::new() })
+    static SCRATCH: std::cell::Cell<ScratchBuffers> = const {
+        std::cell::Cell::new(ScratchBuffers { packed_rows: Vec::new(), panel: Vec::new(), image: Vec::new(), accumulators: Vec::new(), cells: Vec::new(), requantized: Vec::new() })
     };
 }
 
@@ -1163,12 +1172,12 @@ fn filled<E: Source>(
     fill(cells);
     vectorized(
         #[inline(always)]
-        || E::multiplied(cells, width, rest, to),
+        || E::to_factors(cells, width, rest, to),
     );
 }
 
 /// Turns factors of columns into factors of rows.
-fn turned<E: Source>(factors: &mut [E::Factor]) {
+fn to_row_factors<E: Source>(factors: &mut [E::Factor]) {
     vectorized(
         #[inline(always)]
         || E::rows(factors),
@@ -1197,7 +1206,7 @@ fn stored<T: PackElement, S: Element<Number = T::Number>>(sums: &[S], to: &mut [
 
 impl<E: Source, T: PackElement<Number = E::Number>> Drop for Work<'_, E, T> {
     fn drop(&mut self) {
-        SPARE.set(std::mem::take(&mut self.spare));
+        SCRATCH.set(std::mem::take(&mut self.scratch));
     }
 }
 
@@ -1213,7 +1222,7 @@ struct Work<'a, E: Source, T: PackElement<Number = E::Number>> {
     sums: bool,
     /// True if rows are read in place.
     direct: bool,
-    spare: Spare,
+    scratch: ScratchBuffers,
     /// Zeros that stand for the terms of a row that are padding.
     zeros: Vec<E::Factor>,
     /// Scratch memory of the epilogue.
@@ -1225,22 +1234,22 @@ struct Work<'a, E: Source, T: PackElement<Number = E::Number>> {
     runs: Vec<(usize, Vec<isize>)>,
     out: Vec<*mut E::Number>,
     /// Pointers to the requantized rows of a panel.
-    narrowed: Vec<*mut u8>,
+    requantized: Vec<*mut u8>,
     /// Initial values that are one number for each row, or one for each column.
     row_starts: Vec<E::Number>,
     column_starts: [E::Number; MOST_COLUMNS],
     /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns.
-    less: (u8, i32),
+    zero_points: (u8, i32),
     /// Compensation of each row for the zero point of the columns, added to its sums.
-    more: Vec<E::Number>,
+    row_compensation: Vec<E::Number>,
     /// Offsets of the terms in the operand that gives columns.
     terms: Vec<i64>,
 }
 
 impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     fn new(typed: &'a Typed<E, T>, given: Operands<'a, E, T>) -> Work<'a, E, T> {
-        let mut spare = SPARE.take();
-        spare.panel.resize(PANEL, 0);
+        let mut scratch = SCRATCH.take();
+        scratch.panel.resize(PANEL, 0);
         let of = &typed.of;
         let (blocks, direct) = (of.blocks(), of.reads_rows());
         let before = steps::<E>(&blocks).scan(0, |sum, n| {
@@ -1254,7 +1263,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             before: before.collect(),
             sums: typed.sums(),
             direct,
-            spare,
+            scratch,
             zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
             parts: typed
                 .epilogue
@@ -1267,46 +1276,46 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 .map(|block| of.runs_of::<E>(block, direct))
                 .collect(),
             out: Vec::new(),
-            narrowed: Vec::new(),
+            requantized: Vec::new(),
             row_starts: Vec::new(),
             column_starts: [E::Number::zeroed(); MOST_COLUMNS],
-            less: of.zeros(given.zeros),
-            more: Vec::new(),
+            zero_points: of.zeros(given.zeros),
+            row_compensation: Vec::new(),
             terms: of.terms.iter().map(|t| t[of.sides().1]).collect(),
             blocks,
         }
     }
 
     /// The element of an operand that stands for 0: its zero point.
-    fn nothing(&self, side: usize) -> E {
+    fn zero_point(&self, side: usize) -> E {
         E::of_byte(self.given.zeros[side - LEFT])
     }
 
-    /// Sets `more` to the compensation of each row of a block for the zero point of the columns; `step` is the stride
+    /// Sets `row_compensation` to the compensation of each row of a block for the zero point of the columns; `step` is the stride
     /// between the factors of a row.
-    fn totals(&mut self, base: i64, rows: &Range<usize>, number: usize, step: usize) {
-        let (zero, less) = self.less;
-        self.more.clear();
-        if less == 0 {
+    fn compensate_rows(&mut self, base: i64, rows: &Range<usize>, number: usize, step: usize) {
+        let (rows_zero, columns_zero) = self.zero_points;
+        self.row_compensation.clear();
+        if columns_zero == 0 {
             return;
         }
-        let factors = self.blocks[number].len().div_ceil(E::TOGETHER);
+        let factors = self.blocks[number].len().div_ceil(E::TERMS_PER_FACTOR);
         let all = self.of.rows.len();
-        let known = self.typed.totals.get(&base);
+        let known = self.typed.row_sums.get(&base);
         let known = known.map(|list| &list[number * all..][rows.clone()]);
         let left = &self.left;
-        let total = |i: usize| match known {
+        let row_sum = |i: usize| match known {
             Some(list) => list[i],
-            // SAFETY: `bring` has made a pointer for each row to `factors` factors, `step` apart.
-            None => E::total(
+            // SAFETY: `pack_rows` has made a pointer for each row to `factors` factors, `step` apart.
+            None => E::row_sum(
                 (0..factors).map(|at| unsafe { *left[i].add(at * step) }),
-                zero,
+                rows_zero,
             ),
         };
-        let more = &mut self.more;
+        let row_compensation = &mut self.row_compensation;
         vectorized(
             #[inline(always)]
-            || more.extend((0..rows.len()).map(|i| total(i).times(-less))),
+            || row_compensation.extend((0..rows.len()).map(|i| row_sum(i).times(-columns_zero))),
         );
     }
 
@@ -1324,10 +1333,10 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Prefetches the operands of a product before it is computed.
-    fn ask(&self, at: [i64; 4]) {
-        for (side, asked) in [LEFT, RIGHT].into_iter().zip(&self.of.asked) {
+    fn prefetch_operands(&self, at: [i64; 4]) {
+        for (side, prefetched) in [LEFT, RIGHT].into_iter().zip(&self.of.prefetched) {
             let from = self.operand(side);
-            asked
+            prefetched
                 .iter()
                 .for_each(|offset| prefetch(from, (at[side] + offset) as usize));
         }
@@ -1347,18 +1356,18 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         let of = self.of;
         let Some(image) = of.image() else { return };
         let (_, side) = of.sides();
-        let (source, rest) = (self.operand(side), self.nothing(side));
-        let Spare {
+        let (source, rest) = (self.operand(side), self.zero_point(side));
+        let ScratchBuffers {
             image: to, cells, ..
-        } = &mut self.spare;
+        } = &mut self.scratch;
         if to.len() < image.cells() {
             to.resize(image.cells(), 0);
         }
         let to: &mut [E::Factor] = &mut cast_slice_mut(to)[..image.cells()];
         let lines = room(cells, image.line());
         E::imaged(image, source, at[side], rest, lines, to);
-        if of.turns(side) {
-            turned::<E>(to);
+        if of.flips_signs(side) {
+            to_row_factors::<E>(to);
         }
     }
 
@@ -1369,24 +1378,24 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         let constant = self.typed.packed.get(&at[other]);
         let mut packed = 0;
         if self.blocks.is_empty() {
-            self.begin_all(out, at, rows);
+            self.store_initial_only(out, at, rows);
             return;
         }
         let last = self.blocks.len() - 1;
         for number in 0..self.blocks.len() {
             let block = self.blocks[number].clone();
-            let left_step = self.bring(at[side], rows.clone(), number);
-            self.totals(at[side], &rows, number, left_step);
-            let factors = block.len().div_ceil(E::TOGETHER);
+            let left_step = self.pack_rows(at[side], rows.clone(), number);
+            self.compensate_rows(at[side], &rows, number, left_step);
+            let factors = block.len().div_ceil(E::TERMS_PER_FACTOR);
             for first in (0..of.columns.len()).step_by(width) {
                 let columns = first..(first + width).min(of.columns.len());
                 let size = factors * width;
-                let lies = self.lies(rows.len(), at[other], &columns, &block);
-                let at_taps = match constant.is_none() && lies.is_none() {
+                let in_place = self.columns_in_place(rows.len(), at[other], &columns, &block);
+                let at_taps = match constant.is_none() && in_place.is_none() {
                     true => self.at_taps(&columns, &block, number),
                     false => None,
                 };
-                let (right, right_step) = match (constant, lies, at_taps) {
+                let (right, right_step) = match (constant, in_place, at_taps) {
                     (Some(all), ..) => {
                         packed += size;
                         (all[packed - size..packed].as_ptr(), width)
@@ -1394,8 +1403,8 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                     (None, Some(found), _) => found,
                     (None, None, Some((right, _))) => (right, 0),
                     (None, None, None) => {
-                        self.columns(at[other], columns.clone(), block.clone());
-                        (cast_slice(&self.spare.panel).as_ptr(), width)
+                        self.pack_columns(at[other], columns.clone(), block.clone());
+                        (cast_slice(&self.scratch.panel).as_ptr(), width)
                     }
                 };
                 let half = columns.len() <= width / 2;
@@ -1409,43 +1418,45 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                         at,
                         rows: some.clone(),
                         columns: columns.clone(),
-                        beside: (own * rows.len() + before) * MOST_COLUMNS,
+                        scratch_offset: (own * rows.len() + before) * MOST_COLUMNS,
                     };
                     let requantize = self.requantize.filter(|_| number == last);
                     // Sums of a single block that are requantized in registers are never stored as accumulators.
-                    let beside = match requantize.is_some() && last == 0 {
+                    let in_scratch = match requantize.is_some() && last == 0 {
                         true => false,
                         false => self.places(out, &panel, used),
                     };
-                    let aside = requantize.is_some() && self.narrowed(out, &panel);
+                    let aside = requantize.is_some() && self.requantized(out, &panel);
                     let shared = match self.given.start {
-                        Start::Values(start) if number == 0 => self.shared(start, &panel),
-                        Start::Sums(start) if number == 0 => self.shared(start, &panel),
-                        _ => Begun::There,
+                        InitialValues::Values(start) if number == 0 => self.shared(start, &panel),
+                        InitialValues::Sums(start) if number == 0 => self.shared(start, &panel),
+                        _ => InitialForm::InPlace,
                     };
                     match self.given.start {
-                        _ if 0 < number || !matches!(shared, Begun::There) => {}
-                        Start::Values(start) if beside => self.fetch(start, &panel, START),
-                        Start::Values(start) => self.begin(start, &panel),
-                        Start::Sums(start) => {
+                        _ if 0 < number || !matches!(shared, InitialForm::InPlace) => {}
+                        InitialValues::Values(start) if in_scratch => {
+                            self.gather(start, &panel, INITIAL)
+                        }
+                        InitialValues::Values(start) => self.store_initial(start, &panel),
+                        InitialValues::Sums(start) => {
                             if requantize.is_some() && last == 0 {
                                 self.own_places(&panel);
                             }
-                            self.begin(start, &panel);
+                            self.store_initial(start, &panel);
                         }
-                        Start::Result if beside => self.fetch(out, &panel, RESULT),
-                        Start::Result | Start::Zero => {}
+                        InitialValues::Result if in_scratch => self.gather(out, &panel, RESULT),
+                        InitialValues::Result | InitialValues::Zero => {}
                     }
                     let initial = match (shared, self.given.start) {
-                        (Begun::Rows, _) => Initial::Rows(&self.row_starts),
-                        (Begun::Columns, _) => Initial::Columns(&self.column_starts),
-                        (Begun::There, Start::Zero) if number == 0 => Initial::Zero,
-                        (Begun::There, _) => Initial::InPlace,
+                        (InitialForm::Rows, _) => Initial::Rows(&self.row_starts),
+                        (InitialForm::Columns, _) => Initial::Columns(&self.column_starts),
+                        (InitialForm::InPlace, InitialValues::Zero) if number == 0 => Initial::Zero,
+                        (InitialForm::InPlace, _) => Initial::InPlace,
                     };
-                    // SAFETY: `bring` has made a pointer for each row to `factors` factors. They are inside of the left
-                    // operand, as `multiply` has compared, or of the slab, or of the zeros. The right panel has all columns
+                    // SAFETY: `pack_rows` has made a pointer for each row to `factors` factors. They are inside of the left
+                    // operand, as `multiply` has compared, or of the packed rows, or of the zeros. The right panel has all columns
                     // of each term, contiguous or in the image at its tap. The places of the result have `used` columns
-                    // each, inside of the result or of `beside`, and those of `narrowed` have `columns.len()` each. No two
+                    // each, inside of the result or of scratch memory, and those of `requantized` have `columns.len()` each. No two
                     // rows overlap, as offsets in a result are all different. `shared` has a start for each row.
                     unsafe {
                         E::Factor::panel(
@@ -1455,9 +1466,9 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                                 left_step,
                                 runs: &self.runs[number].1,
                                 run: self.runs[number].0,
-                                zero: self.less.0,
+                                zero: self.zero_points.0,
                                 compensation: self
-                                    .more
+                                    .row_compensation
                                     .get(from..from + some.len())
                                     .filter(|m| !m.is_empty()),
                                 right,
@@ -1478,7 +1489,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                                             }
                                         },
                                     ),
-                                    rows: &self.narrowed,
+                                    rows: &self.requantized,
                                     columns: columns.len(),
                                 }),
                                 half,
@@ -1490,25 +1501,26 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                     }
                     if requantize.is_some() {
                         if aside {
-                            give::<T, T>(out, cast_slice(&self.spare.narrowed), &panel, of);
+                            scatter::<T, T>(out, cast_slice(&self.scratch.requantized), &panel, of);
                         }
                         continue;
                     }
                     if let Some(dequantize) = self.dequantize(at) {
-                        self.scale(dequantize, out, &panel, beside);
+                        self.scale(dequantize, out, &panel, in_scratch);
                     }
                     match &self.typed.epilogue {
-                        Some(epilogue) if beside => {
+                        Some(epilogue) if in_scratch => {
                             let size = panel.rows.len() * MOST_COLUMNS;
-                            let sums = &mut self.spare.beside[panel.beside..][..size];
+                            let sums =
+                                &mut self.scratch.accumulators[panel.scratch_offset..][..size];
                             epilogue.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
                         }
                         Some(epilogue) => self.apply_epilogue(epilogue, out, &panel),
                         None => {}
                     }
-                    if beside {
-                        let sums = cast_slice(&self.spare.beside[panel.beside..]);
-                        give::<T, E::Number>(out, sums, &panel, of);
+                    if in_scratch {
+                        let sums = cast_slice(&self.scratch.accumulators[panel.scratch_offset..]);
+                        scatter::<T, E::Number>(out, sums, &panel, of);
                     }
                 }
             }
@@ -1516,7 +1528,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Start of a panel of columns that is read in place, and the stride between its terms; `None` if it has to be packed.
-    fn lies(
+    fn columns_in_place(
         &self,
         rows: usize,
         base: i64,
@@ -1552,30 +1564,32 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         let (window, image) = of.window.as_ref().zip(of.image())?;
         let lanes = E::Factor::taps(of.micro)?;
         let taps = image.taps()?.get(block.clone())?;
-        if self.runs[number].1.len() != 1 || E::TOGETHER != 1 {
+        if self.runs[number].1.len() != 1 || E::TERMS_PER_FACTOR != 1 {
             return None;
         }
         let runs = window.runs(columns, &of.columns);
         let [first, second] = image.vectors(&runs, lanes)?;
-        let cells: &[E::Factor] = cast_slice(&self.spare.image);
+        let cells: &[E::Factor] = cast_slice(&self.scratch.image);
         let begin = cells.get(..image.cells())?.get(first..)?.as_ptr();
         Some((begin, (taps, second)))
     }
 
     /// Writes results that have no terms: the initial values, through the epilogue.
-    fn begin_all(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
+    fn store_initial_only(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         let of = self.of;
         for (i, row) in rows.clone().zip(&of.rows[rows]) {
             for (j, column) in of.columns.iter().enumerate() {
-                let from = at[START] + row[START] + column[START];
+                let from = at[INITIAL] + row[INITIAL] + column[INITIAL];
                 let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
                 match self.given.start {
-                    Start::Zero => *to = self.with_epilogue(at, E::Number::zeroed(), (i, j)),
-                    Start::Values(start) => *to = start[from as usize],
-                    Start::Sums(start) => {
+                    InitialValues::Zero => {
+                        *to = self.with_epilogue(at, E::Number::zeroed(), (i, j))
+                    }
+                    InitialValues::Values(start) => *to = start[from as usize],
+                    InitialValues::Sums(start) => {
                         *to = self.with_epilogue(at, start[from as usize], (i, j))
                     }
-                    Start::Result => {}
+                    InitialValues::Result => {}
                 }
             }
         }
@@ -1583,12 +1597,12 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
 
     /// Sets `left` to pointers to the rows of a block: in place, in the packed constant, or packed now. Returns the stride
     /// between the factors of a row.
-    fn bring(&mut self, base: i64, rows: Range<usize>, number: usize) -> usize {
+    fn pack_rows(&mut self, base: i64, rows: Range<usize>, number: usize) -> usize {
         let of = self.of;
         let (side, _) = of.sides();
         let (source, block) = (self.operand(side), self.blocks[number].clone());
         self.left.clear();
-        let (rest, turns) = (self.nothing(side), !of.turns(side));
+        let (rest, flips_signs) = (self.zero_point(side), !of.flips_signs(side));
         let window = of.window.as_ref().filter(|w| w.side == side);
         if let Some(factors) = E::factors(source).filter(|_| self.direct) {
             let term = of.terms[block.start][side];
@@ -1602,7 +1616,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             }
             return 1;
         }
-        let (width, factors) = (of.micro.rows, block.len().div_ceil(E::TOGETHER));
+        let (width, factors) = (of.micro.rows, block.len().div_ceil(E::TERMS_PER_FACTOR));
         let size = factors * width;
         if let Some(packed) = self.typed.packed_rows.get(&base) {
             // A block of rows begins with a whole group.
@@ -1614,63 +1628,69 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             }
             return width;
         }
-        let Spare { slab, cells, .. } = &mut self.spare;
+        let ScratchBuffers {
+            packed_rows, cells, ..
+        } = &mut self.scratch;
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
         // Contiguous terms stay contiguous: rows are copied one after another.
         let lines = window.filter(|w| w.even);
         let run = run(terms.iter().copied());
         let neighbours = window.is_none()
-            && (run == terms.len() || (FEW_TOGETHER <= run && run.is_multiple_of(E::TOGETHER)));
+            && (run == terms.len()
+                || (FEW_TOGETHER <= run && run.is_multiple_of(E::TERMS_PER_FACTOR)));
         let groups = rows.len().div_ceil(width);
         let words = match lines.is_some() || neighbours {
             true => rows.len() * factors,
             false => groups * size,
         };
-        slab.resize(words.max(1), 0);
-        let slab: &mut [E::Factor] = cast_slice_mut(slab);
+        packed_rows.resize(words.max(1), 0);
+        let packed_rows: &mut [E::Factor] = cast_slice_mut(packed_rows);
         if let Some(window) = lines {
             let lines = window.lines(block.clone(), &of.terms);
-            for (row, to) in rows.zip(slab.chunks_exact_mut(factors)) {
+            for (row, to) in rows.zip(packed_rows.chunks_exact_mut(factors)) {
                 let base = base + of.rows[row][side];
                 filled(to, cells, (block.len(), 1), rest, |to| {
                     window.row(source, base, row, &lines, rest, to);
                 });
                 self.left.push(to.as_ptr());
             }
-            if turns {
-                turned::<E>(slab);
+            if flips_signs {
+                to_row_factors::<E>(packed_rows);
             }
             return 1;
         }
         if neighbours {
             let starts: Vec<i64> = terms.iter().copied().step_by(run.max(1)).collect();
-            let step = run.div_ceil(E::TOGETHER);
+            let step = run.div_ceil(E::TERMS_PER_FACTOR);
             vectorized(
                 #[inline(always)]
                 || {
-                    for (row, to) in rows.clone().zip(slab.chunks_exact_mut(factors)) {
+                    for (row, to) in rows.clone().zip(packed_rows.chunks_exact_mut(factors)) {
                         let row = base + of.rows[row][side];
                         for (i, first) in starts.iter().enumerate() {
                             let at = (row + first) as usize;
                             let to = &mut to[i * step..][..step];
-                            E::multiplied(&source[at..at + run], 1, rest, to);
+                            E::to_factors(&source[at..at + run], 1, rest, to);
                         }
                     }
-                    if turns {
-                        E::rows(slab);
+                    if flips_signs {
+                        E::rows(packed_rows);
                     }
                 },
             );
             if let Some(by) = of.scales[side - LEFT] {
-                E::scale(slab, by);
+                E::scale(packed_rows, by);
             }
-            let rows = slab.chunks_exact(factors).take(rows.len());
+            let rows = packed_rows.chunks_exact(factors).take(rows.len());
             self.left.extend(rows.map(<[E::Factor]>::as_ptr));
             return 1;
         }
         match window {
             Some(window) => {
-                let groups = rows.clone().step_by(width).zip(slab.chunks_exact_mut(size));
+                let groups = rows
+                    .clone()
+                    .step_by(width)
+                    .zip(packed_rows.chunks_exact_mut(size));
                 for (first, group) in groups {
                     let some = first..(first + width).min(rows.end);
                     let offsets = [&of.rows[..], &of.terms[..]];
@@ -1684,7 +1704,13 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 let starts = of.rows[rows.clone()].iter();
                 let starts: Vec<i64> = starts.map(|r| r[side] + base).collect();
                 if E::DIRECT {
-                    product::pack_groups(source, &starts, &terms, cast_slice_mut(slab), width);
+                    product::pack_groups(
+                        source,
+                        &starts,
+                        &terms,
+                        cast_slice_mut(packed_rows),
+                        width,
+                    );
                 } else {
                     let cells = room(cells, groups * terms.len() * width);
                     product::pack_groups(source, &starts, &terms, cells, width);
@@ -1692,43 +1718,43 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                     vectorized(
                         #[inline(always)]
                         || {
-                            for (cells, to) in all.zip(slab.chunks_exact_mut(size)) {
-                                E::multiplied(cells, width, rest, to);
+                            for (cells, to) in all.zip(packed_rows.chunks_exact_mut(size)) {
+                                E::to_factors(cells, width, rest, to);
                             }
                         },
                     );
                 }
             }
         }
-        if turns {
-            turned::<E>(slab);
+        if flips_signs {
+            to_row_factors::<E>(packed_rows);
         }
         if let Some(by) = of.scales[side - LEFT] {
-            E::scale(slab, by);
+            E::scale(packed_rows, by);
         }
         for i in 0..rows.len() {
             self.left
-                .push(slab[i / width * size + i % width..].as_ptr());
+                .push(packed_rows[i / width * size + i % width..].as_ptr());
         }
         width
     }
 
     /// Packs a panel of columns.
-    fn columns(&mut self, base: i64, columns: Range<usize>, block: Range<usize>) {
+    fn pack_columns(&mut self, base: i64, columns: Range<usize>, block: Range<usize>) {
         let of = self.of;
         let (_, side) = of.sides();
-        let (source, rest) = (self.operand(side), self.nothing(side));
+        let (source, rest) = (self.operand(side), self.zero_point(side));
         let width = of.micro.columns;
-        let Spare {
+        let ScratchBuffers {
             panel,
             cells,
             image,
             ..
-        } = &mut self.spare;
-        let factors = block.len().div_ceil(E::TOGETHER);
+        } = &mut self.scratch;
+        let factors = block.len().div_ceil(E::TERMS_PER_FACTOR);
         if let Some((window, by)) = of.window.as_ref().zip(of.image()) {
             let runs = window.runs(&columns, &of.columns);
-            let first = block.start / E::TOGETHER;
+            let first = block.start / E::TERMS_PER_FACTOR;
             let panel: &mut [E::Factor] = cast_slice_mut(panel);
             return by.bring(
                 cast_slice(image),
@@ -1754,11 +1780,17 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 }
                 let (starts, terms) = (&starts[..columns.len()], &self.terms[block]);
                 if let Some(&start) = terms.first().filter(|_| even(terms.iter().copied(), 1))
-                    && E::turned(source, starts, (start, terms.len()), panel, width)
+                    && E::pack_transposed(source, starts, (start, terms.len()), panel, width)
                 {
                 } else if product::consecutive(starts)
                     && let Some(&start) = starts.first()
-                    && E::beside(source, (start, starts.len()), terms, (panel, rest), width)
+                    && E::pack_contiguous(
+                        source,
+                        (start, starts.len()),
+                        terms,
+                        (panel, rest),
+                        width,
+                    )
                 {
                 } else {
                     filled(panel, cells, size, rest, |to| {
@@ -1770,8 +1802,8 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 }
             }
         }
-        if of.turns(side) {
-            turned::<E>(panel);
+        if of.flips_signs(side) {
+            to_row_factors::<E>(panel);
         }
     }
 
@@ -1780,9 +1812,10 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     fn places(&mut self, out: &mut [T], panel: &Panels, used: usize) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];
-        let beside = !self.sums || list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
+        let in_scratch =
+            !self.sums || list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
         self.out.clear();
-        if beside {
+        if in_scratch {
             self.own_places(panel);
             return true;
         }
@@ -1800,30 +1833,31 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
 
     /// Sets `out` to scratch memory for the accumulators of a panel.
     fn own_places(&mut self, panel: &Panels) {
-        let needed = panel.beside + panel.rows.len() * MOST_COLUMNS;
-        if self.spare.beside.len() < needed {
-            self.spare.beside.resize(needed, 0);
+        let needed = panel.scratch_offset + panel.rows.len() * MOST_COLUMNS;
+        if self.scratch.accumulators.len() < needed {
+            self.scratch.accumulators.resize(needed, 0);
         }
-        let own: &mut [E::Number] = cast_slice_mut(&mut self.spare.beside[panel.beside..needed]);
+        let own: &mut [E::Number] =
+            cast_slice_mut(&mut self.scratch.accumulators[panel.scratch_offset..needed]);
         self.out.clear();
         let rows = own.chunks_exact_mut(MOST_COLUMNS);
         self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
     }
 
-    /// Sets `narrowed` to pointers to the requantized rows of a panel: in the result, or in scratch memory. Returns whether
+    /// Sets `requantized` to pointers to the requantized rows of a panel: in the result, or in scratch memory. Returns whether
     /// it is scratch memory.
-    fn narrowed(&mut self, out: &mut [T], panel: &Panels) -> bool {
+    fn requantized(&mut self, out: &mut [T], panel: &Panels) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];
-        self.narrowed.clear();
+        self.requantized.clear();
         if !even(list.iter().map(|c| c[RESULT]), 1) {
             let words = panel.rows.len() * MOST_COLUMNS * size_of::<T>() / size_of::<u32>();
-            if self.spare.narrowed.len() < words {
-                self.spare.narrowed.resize(words, 0);
+            if self.scratch.requantized.len() < words {
+                self.scratch.requantized.resize(words, 0);
             }
-            let own: &mut [T] = cast_slice_mut(&mut self.spare.narrowed[..words]);
+            let own: &mut [T] = cast_slice_mut(&mut self.scratch.requantized[..words]);
             let rows = own.chunks_exact_mut(MOST_COLUMNS);
-            self.narrowed
+            self.requantized
                 .extend(rows.map(|row| row.as_mut_ptr().cast()));
             return true;
         }
@@ -1835,7 +1869,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 place + list.len() <= len,
                 "a row of the result lies inside of it"
             );
-            self.narrowed.push(start.wrapping_add(place).cast());
+            self.requantized.push(start.wrapping_add(place).cast());
         }
         false
     }
@@ -1852,13 +1886,13 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         epilogue.lines(&mut self.parts, sums, places, columns.len());
     }
 
-    /// Scales the sums of a panel, in scratch memory if `beside`, otherwise in the result.
-    fn scale(&mut self, dequantize: &Dequantize, out: &mut [T], panel: &Panels, beside: bool) {
+    /// Scales the sums of a panel, in scratch memory if `in_scratch` is true, otherwise in the result.
+    fn scale(&mut self, dequantize: &Dequantize, out: &mut [T], panel: &Panels, in_scratch: bool) {
         let (rows, columns) = (panel.rows.clone(), panel.columns.clone());
         let list = &self.of.rows[rows.clone()];
         let first = panel.at[RESULT] + self.of.columns[columns.start][RESULT];
-        let own: &mut [i32] = match beside {
-            true => cast_slice_mut(&mut self.spare.beside[panel.beside..]),
+        let own: &mut [i32] = match in_scratch {
+            true => cast_slice_mut(&mut self.scratch.accumulators[panel.scratch_offset..]),
             false => match E::Number::same_mut(out) {
                 Some(sums) => cast_slice_mut(sums),
                 None => return,
@@ -1869,7 +1903,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             #[inline(always)]
             || {
                 for (i, (row, at)) in ones.enumerate() {
-                    let place = match beside {
+                    let place = match in_scratch {
                         true => i * MOST_COLUMNS,
                         false => (first + at[RESULT]) as usize,
                     };
@@ -1910,42 +1944,46 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     }
 
     /// Finds initial values that are one number for each row or for each column of a panel.
-    fn shared<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) -> Begun {
+    fn shared<S: Element<Number = E::Number>>(
+        &mut self,
+        start: &[S],
+        panel: &Panels,
+    ) -> InitialForm {
         let of = self.of;
         let (columns, rows) = (
             &of.columns[panel.columns.clone()],
             &of.rows[panel.rows.clone()],
         );
         let at = |row: &[i64; 4], column: &[i64; 4]| {
-            start[(panel.at[START] + row[START] + column[START]) as usize].read()
+            start[(panel.at[INITIAL] + row[INITIAL] + column[INITIAL]) as usize].read()
         };
         if columns
             .iter()
-            .all(|column| column[START] == columns[0][START])
+            .all(|column| column[INITIAL] == columns[0][INITIAL])
         {
             self.row_starts.clear();
             let starts = rows.iter().map(|row| at(row, &columns[0]));
             self.row_starts.extend(starts);
-            return Begun::Rows;
+            return InitialForm::Rows;
         }
-        if rows.iter().all(|row| row[START] == rows[0][START]) {
+        if rows.iter().all(|row| row[INITIAL] == rows[0][INITIAL]) {
             let starts = self.column_starts.iter_mut().zip(columns);
             starts.for_each(|(to, column)| *to = at(&rows[0], column));
-            return Begun::Columns;
+            return InitialForm::Columns;
         }
-        Begun::There
+        InitialForm::InPlace
     }
 
     /// Writes the initial values to the places of a panel.
-    fn begin<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) {
+    fn store_initial<S: Element<Number = E::Number>>(&mut self, start: &[S], panel: &Panels) {
         let at = panel.at;
         let rows = &self.of.rows[panel.rows.clone()];
         let columns = &self.of.columns[panel.columns.clone()];
-        let offsets = columns.iter().map(|c| c[START]);
+        let offsets = columns.iter().map(|c| c[INITIAL]);
         let (run, same) = (even(offsets.clone(), 1), even(offsets, 0));
-        let first = at[START] + columns[0][START];
+        let first = at[INITIAL] + columns[0][INITIAL];
         for (row, &out) in rows.iter().zip(&self.out) {
-            let from = (first + row[START]) as usize;
+            let from = (first + row[INITIAL]) as usize;
             // SAFETY: `places` has made room for all columns of each row, and nothing else refers to it now.
             let to = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
             if run {
@@ -1955,47 +1993,47 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                 to.fill(start[from].read());
             } else {
                 for (to, column) in to.iter_mut().zip(columns) {
-                    *to = start[(at[START] + row[START] + column[START]) as usize].read();
+                    *to = start[(at[INITIAL] + row[INITIAL] + column[INITIAL]) as usize].read();
                 }
             }
         }
     }
 
     /// Gathers the initial values of a panel into scratch memory, from the result or from the operand that has them.
-    fn fetch(&mut self, from: &[T], panel: &Panels, side: usize) {
+    fn gather(&mut self, from: &[T], panel: &Panels, side: usize) {
         let rows = &self.of.rows[panel.rows.clone()];
         let columns = &self.of.columns[panel.columns.clone()];
-        let beside = panel.beside..panel.beside + rows.len() * MOST_COLUMNS;
-        let beside = cast_slice_mut(&mut self.spare.beside[beside]);
+        let range = panel.scratch_offset..panel.scratch_offset + rows.len() * MOST_COLUMNS;
+        let scratch = cast_slice_mut(&mut self.scratch.accumulators[range]);
         vectorized(
             #[inline(always)]
-            || fetched(from, beside, panel.at[side], side, [rows, columns]),
+            || gather_inline(from, scratch, panel.at[side], side, [rows, columns]),
         );
     }
 }
 
 /// Form of the initial values of a panel.
 #[derive(Clone, Copy, Debug)]
-enum Begun {
+enum InitialForm {
     /// The values at the places of the sums, if any.
-    There,
+    InPlace,
     Rows,
     Columns,
 }
 
 /// Scatters a panel from scratch memory to the result.
-fn give<T: PackElement, S: Element<Number = T::Number>>(
+fn scatter<T: PackElement, S: Element<Number = T::Number>>(
     out: &mut [T],
-    beside: &[S],
+    scratch: &[S],
     panel: &Panels,
     of: &Products,
 ) {
     let rows = &of.rows[panel.rows.clone()];
     let columns = &of.columns[panel.columns.clone()];
-    let beside = &beside[..rows.len() * MOST_COLUMNS];
+    let scratch = &scratch[..rows.len() * MOST_COLUMNS];
     vectorized(
         #[inline(always)]
-        || given(out, beside, panel.at[RESULT], [rows, columns]),
+        || scatter_inline(out, scratch, panel.at[RESULT], [rows, columns]),
     );
 }
 
@@ -2006,33 +2044,33 @@ fn are_long(lines: &[Range<usize>], count: usize) -> bool {
 
 /// Gathers the elements at rows and columns into rows of `MOST_COLUMNS`.
 #[inline(always)]
-fn fetched<S: PackElement>(
+fn gather_inline<S: PackElement>(
     from: &[S],
-    beside: &mut [S::Number],
+    scratch: &mut [S::Number],
     base: i64,
     side: usize,
     [rows, columns]: [&[[i64; 4]]; 2],
 ) {
     if even(columns.iter().map(|c| c[side]), 0) {
-        for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
+        for (row, scratch) in rows.iter().zip(scratch.chunks_exact_mut(MOST_COLUMNS)) {
             let x = from[(base + row[side] + columns[0][side]) as usize];
-            beside[..columns.len()].fill(x.read());
+            scratch[..columns.len()].fill(x.read());
         }
         return;
     }
     let across = lines(columns, side);
     if are_long(&across, columns.len()) {
-        for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
+        for (row, scratch) in rows.iter().zip(scratch.chunks_exact_mut(MOST_COLUMNS)) {
             for line in &across {
                 let first = (base + row[side] + columns[line.start][side]) as usize;
                 let from = &from[first..first + line.len()];
-                let to = beside[line.clone()].iter_mut();
+                let to = scratch[line.clone()].iter_mut();
                 to.zip(from).for_each(|(to, x)| *to = x.read());
             }
         }
         return;
     }
-    let mut turned = [S::zeroed(); 64];
+    let mut transposed = [S::zeroed(); 64];
     for run in lines(rows, side) {
         let whole = match run.len() {
             8.. => run.len() / 8 * 8,
@@ -2045,10 +2083,10 @@ fn fetched<S: PackElement>(
                 let starts = columns.each_ref().map(start);
                 while done < whole {
                     let from = starts.map(|start| &from[start + done..start + done + 8]);
-                    S::transpose8(&from, 8, &mut turned, 8);
-                    for (j, line) in turned.as_chunks::<8>().0.iter().enumerate() {
+                    S::transpose8(&from, 8, &mut transposed, 8);
+                    for (j, line) in transposed.as_chunks::<8>().0.iter().enumerate() {
                         let to = (run.start + done + j) * MOST_COLUMNS + first;
-                        let to = beside[to..to + 8].iter_mut();
+                        let to = scratch[to..to + 8].iter_mut();
                         to.zip(line).for_each(|(to, x)| *to = x.read());
                     }
                     done += 8;
@@ -2058,7 +2096,7 @@ fn fetched<S: PackElement>(
                 let start = start(column);
                 let from = &from[start + done..start + run.len()];
                 for (i, x) in from.iter().enumerate() {
-                    beside[(run.start + done + i) * MOST_COLUMNS + first + j] = x.read();
+                    scratch[(run.start + done + i) * MOST_COLUMNS + first + j] = x.read();
                 }
             }
         }
@@ -2067,33 +2105,33 @@ fn fetched<S: PackElement>(
 
 /// Scatters rows of `MOST_COLUMNS` accumulators, or elements, to elements of the result.
 #[inline(always)]
-fn given<T: PackElement, S: Element<Number = T::Number>>(
+fn scatter_inline<T: PackElement, S: Element<Number = T::Number>>(
     out: &mut [T],
-    beside: &[S],
+    scratch: &[S],
     base: i64,
     [rows, columns]: [&[[i64; 4]]; 2],
 ) {
     let across = lines(columns, RESULT);
     if are_long(&across, columns.len()) {
-        for (row, beside) in rows.iter().zip(beside.chunks_exact(MOST_COLUMNS)) {
+        for (row, scratch) in rows.iter().zip(scratch.chunks_exact(MOST_COLUMNS)) {
             for line in &across {
                 let first = (base + row[RESULT] + columns[line.start][RESULT]) as usize;
-                stored(&beside[line.clone()], &mut out[first..first + line.len()]);
+                stored(&scratch[line.clone()], &mut out[first..first + line.len()]);
             }
         }
         return;
     }
-    if let Some(few) = woven(rows, columns) {
-        let groups = beside.chunks_exact(few * MOST_COLUMNS);
+    if let Some(few) = interleaved(rows, columns) {
+        let groups = scratch.chunks_exact(few * MOST_COLUMNS);
         for (rows, lines) in rows.chunks_exact(few).zip(groups) {
             let first = (base + rows[0][RESULT] + columns[0][RESULT]) as usize;
-            weave(lines, &mut out[first..first + few * columns.len()], few);
+            interleave(lines, &mut out[first..first + few * columns.len()], few);
         }
         return;
     }
     for run in lines(rows, RESULT) {
         let start = base + rows[run.start][RESULT];
-        let own = &beside[run.start * MOST_COLUMNS..run.end * MOST_COLUMNS];
+        let own = &scratch[run.start * MOST_COLUMNS..run.end * MOST_COLUMNS];
         if run.len() < 8 {
             for (row, sums) in own.chunks_exact(MOST_COLUMNS).enumerate() {
                 for (sum, column) in sums.iter().zip(columns) {
@@ -2149,7 +2187,7 @@ struct Panels {
     rows: Range<usize>,
     columns: Range<usize>,
     /// Index of its first accumulator in scratch memory, if sums are not accumulated in the result.
-    beside: usize,
+    scratch_offset: usize,
 }
 
 /// Contiguous runs of rows or columns in the result or an operand.

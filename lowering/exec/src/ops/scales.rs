@@ -4,7 +4,7 @@
 use crate::nest::walk;
 use crate::ops::dequantize::{Dequantize, Dequantizes, is_scale, scaled_bytes};
 use crate::ops::epilogue::Epilogue;
-use crate::ops::products::{Products, RIGHT, START};
+use crate::ops::products::{INITIAL, Products, RIGHT};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
@@ -17,7 +17,7 @@ pub(crate) fn of_epilogue(
 ) -> Option<Dequantizes> {
     let values = epilogue.scales()?;
     let same = |a: &[[i64; 4]], b: &[[i64; 4]]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..START] == b[..START])
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a[..INITIAL] == b[..INITIAL])
     };
     let alike = same(&of.rows, &along.rows)
         && same(&of.columns, &along.columns)
@@ -33,25 +33,25 @@ pub(crate) fn of_epilogue(
     }
     let dequantize = |base: i64| {
         let number = |at: &[i64; 4]| {
-            let at = usize::try_from(base + at[START]).ok()?;
+            let at = usize::try_from(base + at[INITIAL]).ok()?;
             values.get(at).copied()
         };
-        if along.columns.iter().all(|at| at[START] == 0) {
+        if along.columns.iter().all(|at| at[INITIAL] == 0) {
             let all = along.rows.iter().map(number).collect::<Option<_>>()?;
             return Some(Dequantize::Rows(all));
         }
-        if along.rows.iter().any(|at| at[START] != 0) {
+        if along.rows.iter().any(|at| at[INITIAL] != 0) {
             return None;
         }
         let all = along.columns.iter().map(number).collect::<Option<_>>()?;
         Some(Dequantize::columns(all, of.micro.columns))
     };
-    if !along.batch.iter().any(|l| l.moves(START)) {
-        return Some(Dequantizes::Same(dequantize(along.base[START])?));
+    if !along.batch.iter().any(|l| l.moves(INITIAL)) {
+        return Some(Dequantizes::Same(dequantize(along.base[INITIAL])?));
     }
     let mut bases = IndexMap::new();
     for (own, other) in own.iter().zip(&other) {
-        if *bases.entry(own[RIGHT]).or_insert(other[START]) != other[START] {
+        if *bases.entry(own[RIGHT]).or_insert(other[INITIAL]) != other[INITIAL] {
             return None;
         }
     }
@@ -79,7 +79,7 @@ impl Products {
             true => (&self.rows, &self.columns),
             false => (&self.columns, &self.rows),
         };
-        if others.iter().any(|at| at[START] != 0) || MOST_SUMMED < self.terms.len() {
+        if others.iter().any(|at| at[INITIAL] != 0) || MOST_SUMMED < self.terms.len() {
             return None;
         }
         let mut bytes = vec![0u8; constant.len()];
@@ -99,7 +99,7 @@ impl Products {
                 places.for_each(|(&at, byte)| bytes[at] = byte.cast_unsigned());
                 let plus = match begins {
                     Some(begins) => {
-                        let at = usize::try_from(at[START] + lane[START]).ok()?;
+                        let at = usize::try_from(at[INITIAL] + lane[INITIAL]).ok()?;
                         *begins.get(at).filter(|x| x.is_finite())?
                     }
                     None => -0.0,
@@ -113,7 +113,7 @@ impl Products {
             })
         };
         let moves = |k: usize| self.batch.iter().any(|l| l.moves(k));
-        if !moves(side) && !moves(START) {
+        if !moves(side) && !moves(INITIAL) {
             let dequantize = group(self.base)?;
             return Some((bytes, Dequantizes::Same(dequantize)));
         }
@@ -125,7 +125,7 @@ impl Products {
         walk(&self.batch, self.base, &mut |at| begins.push(at));
         let (mut all, mut starts) = (IndexMap::new(), IndexMap::new());
         for at in begins {
-            if *starts.entry(at[RIGHT]).or_insert(at[START]) != at[START] {
+            if *starts.entry(at[RIGHT]).or_insert(at[INITIAL]) != at[INITIAL] {
                 return None;
             }
             if let Entry::Vacant(new) = all.entry(at[RIGHT]) {
