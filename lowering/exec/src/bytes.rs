@@ -6,7 +6,7 @@
 //! the place of the converted integers, if all users of these are products of bytes.
 
 use crate::job::Job;
-use crate::ops::{Bytes, CONTRACT, Contract, Convolution, Copied, Kernel, Made, Side, Site};
+use crate::ops::{ByteOperand, Bytes, CONTRACT, Contract, Convolution, Copied, Kernel, Side, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Structure, Value};
 
@@ -154,8 +154,9 @@ impl<'a> Steps<'a> {
         for (side, &operand) in bytes.sides.iter_mut().zip(operands) {
             let Side::Value(made) = side else { continue };
             let (&last, &first) = (made.path.first()?, made.path.last()?);
-            let known = !made.is_less_of_value();
-            if known && self.stays(made.value, first, at) && !self.meets(made.value, op) {
+            let known = !made.has_computed_zero_point();
+            if known && self.stays_valid(made.value, first, at) && !self.overwrites(made.value, op)
+            {
                 continue;
             }
             let to = *self.number.get(&last)?;
@@ -168,7 +169,7 @@ impl<'a> Steps<'a> {
                 return None;
             }
             made.copied = true;
-            if self.stays(made.value, first, to) {
+            if self.stays_valid(made.value, first, to) {
                 copies.insert(last, Copied::of(&self.at(last), made, true, true)?);
                 continue;
             }
@@ -180,7 +181,7 @@ impl<'a> Steps<'a> {
             let mut others = self.site.func.body.iter().filter(|op| **op != last);
             let reads = |op: &Op| self.site.func.ops[*op].operands.contains(&cast);
             let read = self.site.func.results.contains(&cast) || others.any(reads);
-            if !exact || read || first == last || !self.stays(cast, first, to) {
+            if !exact || read || first == last || !self.stays_valid(cast, first, to) {
                 return None;
             }
             copies.insert(first, Copied::of(&self.at(first), made, true, false)?);
@@ -190,7 +191,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns whether no step between `from` and `to` writes bytes of a value.
-    fn stays(&self, value: Value, from: Op, to: usize) -> bool {
+    fn stays_valid(&self, value: Value, from: Op, to: usize) -> bool {
         let (slot, from) = (self.site.slot(value), self.number.get(&from));
         let (Some(slot), Some(&from)) = (slot, from) else {
             return false;
@@ -200,14 +201,14 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns whether an operation writes bytes of a value.
-    fn meets(&self, value: Value, op: Op) -> bool {
+    fn overwrites(&self, value: Value, op: Op) -> bool {
         self.site
             .slot(value)
             .is_none_or(|slot| self.site.writes(op, slot))
     }
 
     /// Returns whether all users of a value are products of bytes that read it as these bytes.
-    fn multiplied_alone(&self, value: Value, made: &Made) -> bool {
+    fn multiplied_alone(&self, value: Value, made: &ByteOperand) -> bool {
         let func = self.site.func;
         let reads = |op: &&Op| func.ops[**op].operands.contains(&value);
         let alone = |&op: &Op| {

@@ -10,7 +10,7 @@
 
 use crate::access::Access;
 use crate::element::Kind;
-use crate::job::Instead;
+use crate::job::ReadInstead;
 use crate::memory::Slot;
 use crate::ops::{Chain, ChainOp, Code, Dequantization, Epilogue, From, Kernel, Site, pieces};
 use indexmap::IndexMap;
@@ -46,7 +46,7 @@ pub(crate) enum EpilogueResult {
 /// readers. `site` is at any operation of the function.
 pub(crate) fn fuse_epilogues(
     steps: &[Known<'_>],
-    instead: &Instead,
+    instead: &ReadInstead,
     site: Site<'_>,
 ) -> Vec<EpilogueResult> {
     let mut readers: IndexMap<Value, Vec<Option<Op>>> = IndexMap::new();

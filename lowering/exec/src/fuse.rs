@@ -4,7 +4,7 @@
 //! last operation. Operands of earlier operations must still have their values there: no step in between may write to them,
 //! and the result must not overlap them, unless it has exactly the same bytes in the same order.
 
-use crate::job::Instead;
+use crate::job::ReadInstead;
 use crate::ops::{Chain, ChainOp, From, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
@@ -45,7 +45,7 @@ pub(crate) enum Fused {
 pub(crate) fn fuse(
     steps: &[Op],
     kernels: &[bool],
-    instead: &Instead,
+    instead: &ReadInstead,
     site: Site<'_>,
 ) -> Vec<Fused> {
     let codes: Vec<Option<Vec<Piece>>> = steps
@@ -128,7 +128,7 @@ fn chain(
 }
 
 impl Fusion<'_> {
-    fn join(&mut self, instead: &Instead) {
+    fn join(&mut self, instead: &ReadInstead) {
         let func = self.site.func;
         let mut users: IndexMap<Value, Vec<Option<usize>>> = IndexMap::new();
         let number: IndexMap<Op, usize> = self

@@ -45,21 +45,21 @@ impl Job {
 
 /// Values that jobs read although they are no operands of their operations.
 #[derive(Debug, Default)]
-pub(crate) struct Instead {
+pub(crate) struct ReadInstead {
     /// The bytes that products multiply in place of their operands.
     pub(crate) products: IndexMap<Op, Bytes>,
     /// Values that are read by other jobs than their users.
     pub(crate) values: IndexSet<Value>,
 }
 
-impl Instead {
+impl ReadInstead {
     /// Collects the values that jobs read in place of operands; `products` have bytes in place of operands.
-    pub(crate) fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> Instead {
+    pub(crate) fn of(jobs: &[Job], products: IndexMap<Op, Bytes>, site: Site<'_>) -> ReadInstead {
         let others = jobs.iter().flat_map(|job| {
             let own = &site.func.ops[job.op].operands;
             job.operands.iter().filter(|value| !own.contains(value))
         });
-        Instead {
+        ReadInstead {
             values: others.copied().collect(),
             products,
         }

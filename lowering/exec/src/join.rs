@@ -3,7 +3,7 @@
 use crate::bytes::{in_bytes, of_floats};
 use crate::epilogue::{EpilogueResult, Known, fuse_epilogues};
 use crate::fuse::{Fused, fuse};
-use crate::job::{Instead, Job};
+use crate::job::{Job, ReadInstead};
 use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
 use crate::prologue::{PrologueResult, fuse_prologues};
 use optc_ir::Op;
@@ -13,7 +13,7 @@ use optc_ir::Op;
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
     let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
-    let prologues = fuse_prologues(&ops, &names, &Instead::default(), site).into_iter();
+    let prologues = fuse_prologues(&ops, &names, &ReadInstead::default(), site).into_iter();
     let order = |(prologue, job): (PrologueResult, &&Job)| match (prologue, &job.kernel) {
         (PrologueResult::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
         (PrologueResult::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
@@ -34,7 +34,7 @@ pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
 /// epilogues. `floats` says whether products of floats that equal bytes multiply the bytes.
 pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let (jobs, bytes) = in_bytes(jobs, site, floats);
-    let instead = Instead::of(&jobs, bytes, site);
+    let instead = ReadInstead::of(&jobs, bytes, site);
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();

@@ -10,7 +10,7 @@
 //! addition must not overlap the result either, unless it has exactly the same elements.
 
 use crate::element::Kind;
-use crate::job::Instead;
+use crate::job::ReadInstead;
 use crate::memory::Slot;
 use crate::ops::{
     Bytes, CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors,
@@ -38,7 +38,7 @@ pub(crate) enum PrologueResult {
 pub(crate) fn fuse_prologues(
     steps: &[Op],
     kernels: &[Option<&str>],
-    instead: &Instead,
+    instead: &ReadInstead,
     site: Site<'_>,
 ) -> Vec<PrologueResult> {
     let number: IndexMap<Op, usize> = steps.iter().enumerate().map(|(i, &op)| (op, i)).collect();

@@ -28,7 +28,7 @@ pub(crate) struct Bytes {
 /// Bytes that are read in place of an operand.
 #[derive(Clone, Debug)]
 pub(crate) enum Side {
-    Value(Made),
+    Value(ByteOperand),
     /// Signed bytes at the offsets of a constant's elements, and their zero point.
     Constant {
         bytes: Arc<[u8]>,
@@ -38,7 +38,7 @@ pub(crate) enum Side {
 
 /// An operand that is converted from bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct ByteOperand {
     /// The bytes.
     pub(crate) value: Value,
     /// Their offsets, by the indices of the operand.
@@ -69,7 +69,7 @@ impl Copied {
     /// for the zero point behind the bytes.
     pub(crate) fn of(
         site: &Site<'_>,
-        made: &Made,
+        made: &ByteOperand,
         bytes: bool,
         zero: bool,
     ) -> Option<(Copied, Vec<Value>)> {
@@ -118,8 +118,8 @@ impl Kernel for Copied {
             None => {}
             Some(Some(zero)) => *last = zero,
             Some(None) => {
-                let less = elements::<i32>(next()?)?.first();
-                *last = *less.ok_or("there is nothing that bytes are less")? as u8;
+                let zero_point = elements::<i32>(next()?)?.first();
+                *last = *zero_point.ok_or("there is nothing that bytes are less")? as u8;
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Bytes {
         if !operands.iter().all(|&v| floats(v)) {
             return None;
         }
-        let (made, scale) = Made::scaled(site, operands[side])?;
+        let (made, scale) = ByteOperand::scaled(site, operands[side])?;
         let none = Side::Constant {
             bytes: Arc::from([]),
             zero: 0,
@@ -291,7 +291,7 @@ impl Side {
         }
         match site.constant_buffer(operand) {
             Some(bytes) => Side::constant(bytes.get(slot.range())?, &slot.access),
-            None => Made::of(site, operand).map(Side::Value),
+            None => ByteOperand::of(site, operand).map(Side::Value),
         }
     }
 
@@ -323,19 +323,19 @@ impl Side {
     }
 }
 
-impl Made {
+impl ByteOperand {
     /// Returns whether the bytes are unsigned.
     pub(crate) fn is_unsigned(&self) -> bool {
         self.unsigned
     }
 
     /// Returns whether the zero point is computed at run time.
-    pub(crate) fn is_less_of_value(&self) -> bool {
+    pub(crate) fn has_computed_zero_point(&self) -> bool {
         self.zero.is_err()
     }
 
     /// Dequantized bytes and their scale, possibly behind views.
-    fn scaled(site: &Site<'_>, operand: Value) -> Option<(Made, f32)> {
+    fn scaled(site: &Site<'_>, operand: Value) -> Option<(ByteOperand, f32)> {
         let func = site.func;
         let (mut value, mut names) = (operand, Vec::new());
         loop {
@@ -361,7 +361,7 @@ impl Made {
                     access = rearranged(func, op, site.registry, site.bindings, &access)?;
                 }
                 let same = access.shape() == site.slot(operand)?.access.shape();
-                let made = Made {
+                let made = ByteOperand {
                     value: from,
                     access,
                     unsigned,
@@ -382,7 +382,7 @@ impl Made {
     }
 
     /// Bytes that are cast and may have a zero point subtracted, possibly with views in between.
-    fn of(site: &Site<'_>, operand: Value) -> Option<Made> {
+    fn of(site: &Site<'_>, operand: Value) -> Option<ByteOperand> {
         let func = site.func;
         let (mut value, mut zero) = (operand, None);
         let (mut path, mut names) = (Vec::new(), Vec::new());
@@ -399,14 +399,14 @@ impl Made {
                     let unsigned = byte(site, from)?;
                     let zero = match zero {
                         None => Ok(0),
-                        Some(less) => less_of(site, less, unsigned)?,
+                        Some(zero_point) => zero_point_of(site, zero_point, unsigned)?,
                     };
                     let mut access = (*site.slot(from)?.access).clone();
                     for &op in names.iter().rev() {
                         access = rearranged(func, op, site.registry, site.bindings, &access)?;
                     }
                     let same = access.shape() == shape(operand)?;
-                    return same.then_some(Made {
+                    return same.then_some(ByteOperand {
                         value: from,
                         access,
                         unsigned,
@@ -415,12 +415,12 @@ impl Made {
                         copied: false,
                     });
                 }
-                (Sub::NAME, &[from, less]) if zero.is_none() => {
-                    let one = site.slot(less)?.access.count() == 1;
+                (Sub::NAME, &[from, zero_point]) if zero.is_none() => {
+                    let one = site.slot(zero_point)?.access.count() == 1;
                     if !one || shape(from)? != shape(value)? {
                         return None;
                     }
-                    zero = Some(less);
+                    zero = Some(zero_point);
                     path.push(op);
                     value = from;
                 }
@@ -444,19 +444,19 @@ fn byte(site: &Site<'_>, value: Value) -> Option<bool> {
 }
 
 /// A zero point: a constant as a byte of the type, or the value whose element it is, if that was cast from such a byte.
-fn less_of(site: &Site<'_>, less: Value, unsigned: bool) -> Option<Result<u8, Value>> {
-    if let Some((Kind::I32, bits)) = site.number(less) {
+fn zero_point_of(site: &Site<'_>, zero_point: Value, unsigned: bool) -> Option<Result<u8, Value>> {
+    if let Some((Kind::I32, bits)) = site.number(zero_point) {
         let number = bits.cast_signed();
         return Some(Ok(match unsigned {
             true => u8::try_from(number).ok()?,
             false => i8::try_from(number).ok()?.cast_unsigned(),
         }));
     }
-    let data = &site.func.ops[site.func.def_op(less)?];
-    let slot = site.slot(less)?;
+    let data = &site.func.ops[site.func.def_op(zero_point)?];
+    let slot = site.slot(zero_point)?;
     let first = *slot.access == Access::none(&slot.access.shape());
     let same = &*data.name == Cast::NAME && byte(site, *data.operands.first()?)? == unsigned;
-    (same && first && slot.kind() == Some(Kind::I32)).then_some(Err(less))
+    (same && first && slot.kind() == Some(Kind::I32)).then_some(Err(zero_point))
 }
 
 #[cfg(test)]

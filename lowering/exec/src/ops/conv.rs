@@ -13,15 +13,15 @@ use crate::memory::{In, Slot};
 use crate::nest::dimension;
 use crate::ops::bytes::{Bytes, Side};
 use crate::ops::channels::{Factors, picked, places_of};
-use crate::ops::depthwise::{Depthwise, Instead};
+use crate::ops::depthwise::{Depthwise, Replacement};
 use crate::ops::elementwise::Fill;
 use crate::ops::epilogue::Epilogue;
+use crate::ops::geometry::{ConvDim, ConvOffsets, DIMS, step};
 use crate::ops::image::{self, Dim, Image};
 use crate::ops::kernel::{Kernel, Scratch, Site, floats};
-use crate::ops::padded::Padded;
+use crate::ops::non_finite::NonFinite;
 use crate::ops::products::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
 use crate::ops::scales;
-use crate::ops::slide::{DIMS, Places, Slide, step};
 use crate::ops::window::Window;
 use crate::team::{Context, Team};
 use bytemuck::cast_slice;
@@ -38,16 +38,16 @@ pub(crate) struct Convolution {
     /// The operation that it computes.
     op: Op,
     /// Weights and a bias with a norm folded into them.
-    own: Option<Arc<Own>>,
+    folded_norm: Option<Arc<FoldedNorm>>,
     /// Bytes that are multiplied in place of the operands.
     bytes: Option<Bytes>,
     /// Fallback for weights that are infinite or NaN.
-    padded: Option<Padded>,
+    non_finite: Option<NonFinite>,
 }
 
 /// Weights and one bias a channel of a convolution with a folded norm; weights are at the offsets of the operand.
 #[derive(Debug)]
-struct Own {
+struct FoldedNorm {
     weights: Vec<f32>,
     bias: Vec<f32>,
 }
@@ -74,12 +74,12 @@ enum Work {
 #[derive(Debug)]
 struct Phase {
     work: Work,
-    padded: Option<Padded>,
+    non_finite: Option<NonFinite>,
 }
 
-impl Own {
+impl FoldedNorm {
     /// Folds a norm's factors into the weights and bias of a convolution, if these are constants.
-    fn of(site: &Site<'_>, of: &Factors) -> Option<Own> {
+    fn of(site: &Site<'_>, of: &Factors) -> Option<FoldedNorm> {
         let list = |operand: usize| -> Option<(Vec<f32>, &Slot)> {
             let value = *site.data().operands.get(operand)?;
             let slot = site.slot(value).filter(|s| s.kind() == Some(Kind::F32))?;
@@ -106,7 +106,7 @@ impl Own {
         let bias: Vec<f32> = all
             .map(|(b, (f, t))| (f64::from(*b) * f + t) as f32)
             .collect();
-        (bias.len() == channels).then_some(Own { weights, bias })
+        (bias.len() == channels).then_some(FoldedNorm { weights, bias })
     }
 }
 
@@ -128,9 +128,9 @@ impl Convolution {
     /// The convolution at a site with a norm folded into it: sums are scaled by factors, added to terms, and stored in
     /// `result`.
     pub(crate) fn normed(site: &Site<'_>, result: &Slot, by: Factors) -> Option<Convolution> {
-        let own = Own::of(site, &by)?;
+        let folded_norm = FoldedNorm::of(site, &by)?;
         let floats = result.kind() == Some(Kind::F32);
-        Convolution::to(site, result, None, Some(Arc::new(own)), None).filter(|_| floats)
+        Convolution::to(site, result, None, Some(Arc::new(folded_norm)), None).filter(|_| floats)
     }
 
     /// The convolution at a site whose sums are stored in `result`, with an epilogue, folded weights or bytes if they are
@@ -139,7 +139,7 @@ impl Convolution {
         site: &Site<'_>,
         result: &Slot,
         epilogue: Option<Epilogue>,
-        own: Option<Arc<Own>>,
+        folded_norm: Option<Arc<FoldedNorm>>,
         bytes: Option<&Bytes>,
     ) -> Option<Convolution> {
         let data = site.data();
@@ -156,14 +156,14 @@ impl Convolution {
         let sums = epilogue.as_ref().map_or(kinds[1], Epilogue::sums);
         let biased = data.operands.len() == 3;
         let same = bytes.is_some() || all[1].kind() == Some(kinds[0]);
-        if !same || biased && own.is_none() && all[2].kind() != Some(sums) {
+        if !same || biased && folded_norm.is_none() && all[2].kind() != Some(sums) {
             return None;
         }
-        let begins = begins(site, result, own.as_deref())?;
+        let begins = begins(site, result, folded_norm.as_deref())?;
         let given = bytes;
-        let places_of = |begins: &Access| places(site, result, begins, given);
+        let places_of = |begins: &Access| conv_offsets(site, result, begins, given);
         let places = places_of(&begins)?;
-        let weights = own.as_ref().map(|own| cast_slice(&own.weights));
+        let weights = folded_norm.as_ref().map(|norm| cast_slice(&norm.weights));
         let floats = [site.constant_bytes(0), weights.or(site.constant_bytes(1))];
         let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
         let constants = match bytes {
@@ -171,8 +171,8 @@ impl Convolution {
             _ => floats,
         };
         let op = site.op;
-        let padded = match bytes {
-            None => Padded::of(&places, kinds, floats[1], epilogue.as_ref()),
+        let non_finite = match bytes {
+            None => NonFinite::of(&places, kinds, floats[1], epilogue.as_ref()),
             Some(_) => None,
         };
         let scale = epilogue.as_ref().and_then(Epilogue::scale);
@@ -181,16 +181,16 @@ impl Convolution {
             return None;
         }
         if transposed(site) {
-            let plain = own.is_none() && bytes.is_none() && epilogue.is_none();
+            let plain = folded_norm.is_none() && bytes.is_none() && epilogue.is_none();
             let constants = [site.constant_bytes(0), site.constant_bytes(1)];
-            let work = phased(&places, kinds, constants, result, &begins).filter(|_| plain)?;
+            let work = by_phase(&places, kinds, constants, result, &begins).filter(|_| plain)?;
             return Some(Convolution {
                 work,
                 biased,
                 op,
-                own: None,
+                folded_norm: None,
                 bytes: None,
-                padded: None,
+                non_finite: None,
             });
         }
         let (mut biased, mut bytes) = (biased, bytes.cloned());
@@ -199,13 +199,14 @@ impl Convolution {
                 Some(of) => Some(Depthwise::of_channels(&places_of(&of.access)?, &of.values)?),
                 None => None,
             };
-            let instead = centred(&places, bytes.as_ref(), floats[1], first, scales)?;
-            let weights = instead.weights.clone()?;
+            let replacement =
+                quantized_replacement(&places, bytes.as_ref(), floats[1], first, scales)?;
+            let weights = replacement.weights.clone()?;
             let epilogue = match scaled {
                 true => Some(Epilogue::of_floats(epilogue)),
                 false => epilogue,
             };
-            let work = Depthwise::of(&places, kinds, instead, epilogue)?;
+            let work = Depthwise::of(&places, kinds, replacement, epilogue)?;
             if let Some(bytes) = &mut bytes {
                 bytes.sides[1] = Side::Constant {
                     bytes: weights.into(),
@@ -217,33 +218,33 @@ impl Convolution {
                 work: Work::Depthwise(Box::new(work)),
                 biased,
                 op,
-                own,
+                folded_norm,
                 bytes,
-                padded,
+                non_finite,
             });
         }
-        let instead = Instead {
+        let replacement = Replacement {
             weights: constants[1].map(Cow::Borrowed),
-            ..Instead::default()
+            ..Replacement::default()
         };
-        if let Some(found) = Depthwise::of(&places, kinds, instead, epilogue.clone()) {
+        if let Some(found) = Depthwise::of(&places, kinds, replacement, epilogue.clone()) {
             let work = Work::Depthwise(Box::new(found));
             return Some(Convolution {
                 work,
                 biased,
                 op,
-                own,
+                folded_norm,
                 bytes: None,
-                padded,
+                non_finite,
             });
         }
         let known = constants.map(|c| c.is_some());
-        let work = match whole(&places, known, kinds[0]) {
+        let work = match implicit_gemm(&places, known, kinds[0]) {
             Some(mut products) => {
                 products.quantization = bytes.as_ref().map(Bytes::quantization);
                 let mut dequantize = match scale {
                     Some(scale) => {
-                        let along = whole(&places_of(&scale.access)?, known, kinds[0])?;
+                        let along = implicit_gemm(&places_of(&scale.access)?, known, kinds[0])?;
                         Some(scales::of_epilogue(&products, &along, epilogue.as_ref()?)?)
                     }
                     None => None,
@@ -262,7 +263,7 @@ impl Convolution {
                 Work::Whole(products::typed(products, kinds, constants, epilogue)?)
             }
             None if kinds == [Kind::F32; 2] && epilogue.is_none() => {
-                let taps = taps(&places, known)?.into_iter();
+                let taps = per_tap(&places, known)?.into_iter();
                 let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
                     taps: taps.collect::<Option<_>>()?,
@@ -275,22 +276,22 @@ impl Convolution {
             work,
             biased,
             op,
-            own,
+            folded_norm,
             bytes,
-            padded,
+            non_finite,
         })
     }
 }
 
 /// Replacement operands of a quantized depthwise convolution: weights as `i8`, and an operand with a zero point. `scales`
 /// are those of the epilogue's dequantization.
-fn centred(
-    places: &Places,
+fn quantized_replacement(
+    places: &ConvOffsets,
     bytes: Option<&Bytes>,
     floats: Option<&[u8]>,
     begins: Option<&[u8]>,
     scales: Option<Vec<[f32; 2]>>,
-) -> Option<Instead<'static>> {
+) -> Option<Replacement<'static>> {
     let bytes = bytes?;
     let [Side::Value(made), _] = &bytes.sides else {
         return None;
@@ -305,15 +306,15 @@ fn centred(
         }
         _ => return None,
     };
-    Some(Instead {
+    Some(Replacement {
         weights: Some(weights.into()),
-        centred: Some(made.is_unsigned()),
+        quantized: Some(made.is_unsigned()),
         scales,
     })
 }
 
 /// Access of the bias for each element of the result; the first element if there is no bias.
-fn begins(site: &Site<'_>, result: &Slot, own: Option<&Own>) -> Option<Access> {
+fn begins(site: &Site<'_>, result: &Slot, folded_norm: Option<&FoldedNorm>) -> Option<Access> {
     let all = site.all()?;
     let shape = result.access.shape();
     let mut along = vec![1; shape.len()];
@@ -322,20 +323,20 @@ fn begins(site: &Site<'_>, result: &Slot, own: Option<&Own>) -> Option<Access> {
         base: 0,
         tables: vec![(0..n as i64).collect()],
     };
-    let bias = match own {
-        Some(own) => list(own.bias.len()).reshaped(&along),
+    let bias = match folded_norm {
+        Some(norm) => list(norm.bias.len()).reshaped(&along),
         None if all.len() < 4 => return Some(Access::none(&shape)),
         None => all[2].access.reshaped(&along),
     };
     Some(bias.broadcast(&shape))
 }
 
-fn places(
+fn conv_offsets(
     site: &Site<'_>,
     result: &Slot,
     begins: &Access,
     bytes: Option<&Bytes>,
-) -> Option<Places> {
+) -> Option<ConvOffsets> {
     let of = site.func.op_ref(site.op);
     let conv = Conv::of(&of).ok()?;
     let all = site.all()?;
@@ -360,9 +361,9 @@ fn places(
     if conv.transposed {
         wt.swap(1, 2);
     }
-    let slides = conv.slides(&of).ok()?;
-    let slides = slides.iter().enumerate().map(|(d, s)| {
-        Some(Slide {
+    let dims = conv.slides(&of).ok()?;
+    let dims = dims.iter().enumerate().map(|(d, s)| {
+        Some(ConvDim {
             kernel: s.kernel,
             stride: s.stride,
             dilation: s.dilation,
@@ -371,13 +372,13 @@ fn places(
             output: yt.get(3 + d)?.len(),
         })
     });
-    let slides = slides.collect::<Option<Vec<Slide>>>()?;
+    let dims = dims.collect::<Option<Vec<ConvDim>>>()?;
     let all = yt.iter().chain(&xt).chain(&wt);
     let whole = !all.into_iter().any(Vec::is_empty);
-    whole.then_some(Places {
+    whole.then_some(ConvOffsets {
         base: [yb, xb, wb, bb],
         tables: [yt, xt, wt, bt],
-        slides,
+        dims,
     })
 }
 
@@ -388,22 +389,22 @@ fn transposed(site: &Site<'_>) -> bool {
 
 /// Decomposes a transposed convolution. Along each dimension, positions of the result that are congruent modulo the stride
 /// read the same taps, in reverse order, and form a convolution with stride 1.
-fn phased(
-    places: &Places,
+fn by_phase(
+    places: &ConvOffsets,
     kinds: [Kind; 2],
     constants: [Option<&[u8]>; 2],
     result: &Slot,
     begins: &Access,
 ) -> Option<Work> {
     let known = constants.map(|c| c.is_some());
-    let mut all = vec![Some(Places {
+    let mut all = vec![Some(ConvOffsets {
         base: places.base,
         tables: places.tables.clone(),
-        slides: Vec::new(),
+        dims: Vec::new(),
     })];
-    for (dim, slide) in places.slides.iter().enumerate() {
+    for (dim, slide) in places.dims.iter().enumerate() {
         let phases = 0..slide.stride.min(slide.output);
-        let along = |of: &Option<Places>| -> Vec<Option<Places>> {
+        let along = |of: &Option<ConvOffsets>| -> Vec<Option<ConvOffsets>> {
             let own = phases.clone();
             own.map(|phase| {
                 of.as_ref()
@@ -420,25 +421,29 @@ fn phased(
             fill = Some(Fill::of(&result.access, begins, kinds[1])?);
             continue;
         };
-        let instead = Instead {
+        let replacement = Replacement {
             weights: constants[1].map(Cow::Borrowed),
-            ..Instead::default()
+            ..Replacement::default()
         };
-        let work = match Depthwise::of(&places, kinds, instead, None) {
+        let work = match Depthwise::of(&places, kinds, replacement, None) {
             Some(found) => Work::Depthwise(Box::new(found)),
             None => {
-                let products = whole(&places, known, kinds[0])?;
+                let products = implicit_gemm(&places, known, kinds[0])?;
                 Work::Whole(products::typed(products, kinds, constants, None)?)
             }
         };
-        let padded = Padded::of(&places, kinds, constants[1], None);
-        phases.push(Phase { work, padded });
+        let non_finite = NonFinite::of(&places, kinds, constants[1], None);
+        phases.push(Phase { work, non_finite });
     }
     Some(Work::Phases { phases, fill })
 }
 
 /// The positions of one phase along dimension `dim`, the last one decomposed so far; `None` if they read nothing.
-fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<Places> {
+fn phase_of(
+    of: &ConvOffsets,
+    dim: usize,
+    (slide, phase): (&ConvDim, usize),
+) -> Option<ConvOffsets> {
     let number = |n: usize| i64::try_from(n).ok();
     let (stride, ahead) = (number(slide.stride)?, number(phase + slide.low)?);
     // The element that the first position reads at each tap, from the last tap on.
@@ -474,8 +479,8 @@ fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<
     for (k, kept) in [y, x, w, b].into_iter().enumerate() {
         from(&mut tables[k][dim], &mut base[k], kept)?;
     }
-    let mut slides = of.slides.clone();
-    slides.push(Slide {
+    let mut dims = of.dims.clone();
+    dims.push(ConvDim {
         kernel: reads.len(),
         stride: 1,
         dilation: usize::try_from(dilation).ok()?,
@@ -483,15 +488,11 @@ fn phase_of(of: &Places, dim: usize, (slide, phase): (&Slide, usize)) -> Option<
         input: tables[1][dim].len(),
         output: tables[0][dim].len(),
     });
-    Some(Places {
-        base,
-        tables,
-        slides,
-    })
+    Some(ConvOffsets { base, tables, dims })
 }
 
 /// The loops of a convolution that are not spatial.
-fn still(places: &Places) -> [Along; 4] {
+fn still(places: &ConvOffsets) -> [Along; 4] {
     let [y, x, w, b] = &places.tables;
     let zero = |n: usize| vec![0i64; n];
     [
@@ -508,9 +509,9 @@ fn still(places: &Places) -> [Along; 4] {
 }
 
 /// The convolution as one product over all taps, if the operand's offsets have a constant stride along spatial dimensions.
-fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
+fn implicit_gemm(places: &ConvOffsets, known: [bool; 2], kind: Kind) -> Option<Products> {
     let [y, x, w, b] = &places.tables;
-    let rank = places.slides.len();
+    let rank = places.dims.len();
     if DIMS < rank {
         return None;
     }
@@ -522,7 +523,7 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
     let mut inside = true;
     let mut extents = Vec::new();
     for &d in &order {
-        let slide = places.slides[d];
+        let slide = places.dims[d];
         let step = step(&x[3 + d])?;
         let (stride, dilation) = (slide.stride as i64, slide.dilation as i64);
         let low = slide.low as i64;
@@ -547,25 +548,25 @@ fn whole(places: &Places, known: [bool; 2], kind: Kind) -> Option<Products> {
     let mut loops: Vec<Along> = still(places).to_vec();
     // Bytes with several taps or a stride are packed once, into an image, and not for each position.
     let channels = still(places)[3][0].len();
-    let apart = places.slides.iter().any(|s| 1 < s.kernel || 1 < s.stride);
+    let apart = places.dims.iter().any(|s| 1 < s.kernel || 1 < s.stride);
     let beside = order.last().is_some_and(|&d| y[3 + d].get(1) == Some(&1));
-    let together = kind.size() == 1 && channels.is_multiple_of(image::CHANNELS) && apart && beside;
-    if inside && !together {
+    let imaged = kind.size() == 1 && channels.is_multiple_of(image::CHANNELS) && apart && beside;
+    if inside && !imaged {
         loops.extend(positions);
         loops.extend(kernels);
         return Products::of(base, &loops, known, kind);
     }
     let kernels = [&positions[..], &kernels[..]];
-    sliding(base, &loops, kernels, &extents, places, kind)
+    windowed(base, &loops, kernels, &extents, places, kind)
 }
 
 /// The product of a convolution with padding or an image: positions and terms are in the order in which a window has them.
-fn sliding(
+fn windowed(
     base: [i64; 4],
     still: &[Along],
     [positions, kernels]: [&[Along]; 2],
-    extents: &[(Slide, i64)],
-    places: &Places,
+    extents: &[(ConvDim, i64)],
+    places: &ConvOffsets,
     kind: Kind,
 ) -> Option<Products> {
     let sum = |loops: &[Along]| -> Vec<[i64; 4]> {
@@ -601,7 +602,7 @@ fn sliding(
     let pixels_are_columns = by_pixels == 1 || along(&outputs) != 1;
     let pixel_step = step(&positions.last()?[LEFT])?;
     let taps = sum(kernels);
-    let places_of = |count: &dyn Fn(&Slide) -> usize, by: &dyn Fn(&Slide, i32) -> i32| {
+    let places_of = |count: &dyn Fn(&ConvDim) -> usize, by: &dyn Fn(&ConvDim, i32) -> i32| {
         let mut all = vec![[0i32; DIMS]];
         let skip = DIMS - extents.len();
         for (d, (slide, _)) in extents.iter().enumerate() {
@@ -641,10 +642,10 @@ fn sliding(
     let many = 1 < pixels.len() && 1 < tap_places.len();
     let image = if pixels_are_columns && (kind.size() == 1 || kind.is_float() && many) {
         let lines = channels.iter().map(|channel| channel[LEFT]).collect();
-        let together = if kind.size() == 1 { image::CHANNELS } else { 1 };
+        let channels_per_cell = if kind.size() == 1 { image::CHANNELS } else { 1 };
         Image::of(
             lines,
-            together,
+            channels_per_cell,
             &tap_places,
             [first, second, third],
             extents.last()?.0.stride,
@@ -674,7 +675,7 @@ fn sliding(
     }
     let sizes = [first.size, second.size, third.size];
     let channel_step = channels.get(1).map_or(1, |c| c[LEFT] - channels[0][LEFT]);
-    let even = channel_step == 1 && channels.windows(2).all(|w| w[1][LEFT] - w[0][LEFT] == 1);
+    let contiguous = channel_step == 1 && channels.windows(2).all(|w| w[1][LEFT] - w[0][LEFT] == 1);
     products.terms = terms;
     products.swapped = pixels_are_columns;
     if pixels_are_columns {
@@ -689,8 +690,8 @@ fn sliding(
         sizes,
         step: extents.last()?.0.stride as i32,
         stride: pixel_step,
-        neighbours: channels.len(),
-        even: even && channels_inside,
+        channels: channels.len(),
+        contiguous: contiguous && channels_inside,
         image,
     });
     // Offsets of the operands' own elements, as places in the padding are not read.
@@ -706,16 +707,16 @@ fn sliding(
 }
 
 /// One product for each tap that reads the operand somewhere.
-fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
+fn per_tap(places: &ConvOffsets, known: [bool; 2]) -> Option<Vec<Products>> {
     let [y, x, w, b] = &places.tables;
     let zero = |n: usize| vec![0i64; n];
-    let count: usize = places.slides.iter().map(|s| s.kernel).product();
+    let count: usize = places.dims.iter().map(|s| s.kernel).product();
     let mut taps = Vec::with_capacity(count);
     for tap in 0..count {
         let mut rest = tap;
         let mut base = places.base;
         let mut along = still(places).to_vec();
-        for (dim, slide) in places.slides.iter().enumerate().rev() {
+        for (dim, slide) in places.dims.iter().enumerate().rev() {
             let at = rest % slide.kernel;
             rest /= slide.kernel;
             base[RIGHT] += w[3 + dim].get(at)?;
@@ -766,7 +767,13 @@ impl Kernel for Convolution {
             ..*site
         };
         let bytes = self.bytes.as_ref();
-        let convolution = Convolution::to(&own, result, Some(epilogue), self.own.clone(), bytes)?;
+        let convolution = Convolution::to(
+            &own,
+            result,
+            Some(epilogue),
+            self.folded_norm.clone(),
+            bytes,
+        )?;
         Some(Box::new(convolution))
     }
 
@@ -775,7 +782,7 @@ impl Kernel for Convolution {
     }
 
     fn packed_bytes(&self) -> usize {
-        let own = self.own.as_ref().map_or(0, |own| {
+        let own = self.folded_norm.as_ref().map_or(0, |own| {
             size_of_val(&own.weights[..]) + size_of_val(&own.bias[..])
         });
         let bytes = self.bytes.as_ref().map_or(0, Bytes::packed_bytes);
@@ -800,14 +807,19 @@ impl Kernel for Convolution {
             Some(bytes) => bytes.given([x, w])?,
             None => ([*x, *w], [0; 2]),
         };
-        let (w, bias) = match (&self.own, self.biased, rest) {
+        let (w, bias) = match (&self.folded_norm, self.biased, rest) {
             (Some(own), ..) => (cast_slice(&own.weights), Some(cast_slice(&own.bias))),
             (None, true, [In::Bytes(bias)]) => (w, Some(*bias)),
             (None, true, _) => return Err("the bias is written over".to_owned()),
             (None, false, _) => (w, None),
         };
-        self.work
-            .run(self.padded.as_ref(), out, [x, w], (zeros, bias), cx.team)
+        self.work.run(
+            self.non_finite.as_ref(),
+            out,
+            [x, w],
+            (zeros, bias),
+            cx.team,
+        )
     }
 }
 
@@ -856,16 +868,16 @@ impl Work {
 
     fn run(
         &self,
-        padded: Option<&Padded>,
+        non_finite: Option<&NonFinite>,
         out: &mut [u8],
         [x, w]: [&[u8]; 2],
         (zeros, bias): ([u8; 2], Option<&[u8]>),
         team: &Team,
     ) -> Result<(), String> {
-        if let Some(padded) = padded
-            && padded.is_needed(w)?
+        if let Some(non_finite) = non_finite
+            && non_finite.is_needed(w)?
         {
-            return padded.run(out, [x, w], bias);
+            return non_finite.run(out, [x, w], bias);
         }
         let start = bias.map_or(InitialBytes::Zero, InitialBytes::Values);
         match self {
@@ -880,8 +892,8 @@ impl Work {
                 if let Some(fill) = fill {
                     fill.run(bias, out)?;
                 }
-                phases.iter().try_for_each(|Phase { work, padded }| {
-                    work.run(padded.as_ref(), out, [x, w], (zeros, bias), team)
+                phases.iter().try_for_each(|Phase { work, non_finite }| {
+                    work.run(non_finite.as_ref(), out, [x, w], (zeros, bias), team)
                 })
             }
         }

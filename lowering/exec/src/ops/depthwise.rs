@@ -14,8 +14,8 @@ use crate::kernels::product::{
 use crate::kernels::{Taps, vectorized};
 use crate::ops::dequantize::{Dequantize, is_scale, scaled, scaled_bytes};
 use crate::ops::epilogue::Epilogue;
+use crate::ops::geometry::{ConvDim, ConvOffsets, step};
 use crate::ops::links::Part;
-use crate::ops::slide::{Places, Slide, step};
 use crate::team::{self, Share, Team};
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ pub(crate) struct Depthwise {
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
     /// Along rows, then along columns.
-    slides: [Slide; 2],
+    dims: [ConvDim; 2],
     reach: [(i64, i64); 4],
     /// True if channels are contiguous in the operand and in the result.
     channels: bool,
@@ -53,18 +53,18 @@ pub(crate) struct Depthwise {
     /// Epilogue of the sums.
     epilogue: Option<Epilogue>,
     /// For operands of bytes with a zero point, true if the bytes are unsigned; weights are then `i8`.
-    centred: Option<bool>,
+    quantized: Option<bool>,
     /// Scales and biases of each channel, applied to sums before the epilogue.
     dequantize: Option<Dequantize>,
 }
 
 /// Inputs that replace the operands of a depthwise convolution.
 #[derive(Debug, Default)]
-pub(crate) struct Instead<'a> {
+pub(crate) struct Replacement<'a> {
     /// Constant weights.
     pub(crate) weights: Option<Cow<'a, [u8]>>,
     /// For operands of bytes with a zero point, true if the bytes are unsigned.
-    pub(crate) centred: Option<bool>,
+    pub(crate) quantized: Option<bool>,
     /// Scale and bias of the sums of each channel.
     pub(crate) scales: Option<Vec<[f32; 2]>>,
 }
@@ -88,17 +88,17 @@ struct Plane {
 
 impl Depthwise {
     pub(crate) fn of(
-        places: &Places,
+        places: &ConvOffsets,
         kinds: [Kind; 2],
-        instead: Instead<'_>,
+        replacement: Replacement<'_>,
         epilogue: Option<Epilogue>,
     ) -> Option<Depthwise> {
         let [y, x, w, _] = &places.tables;
-        let Instead {
+        let Replacement {
             weights,
-            centred,
+            quantized,
             scales,
-        } = instead;
+        } = replacement;
         let known = match kinds {
             [Kind::F32, Kind::F32] | [Kind::F16, Kind::F16 | Kind::F32] => true,
             [Kind::BF16, Kind::BF16 | Kind::F32] => true,
@@ -115,9 +115,9 @@ impl Depthwise {
             return None;
         }
         let mut tables = places.tables.clone();
-        let mut slides = places.slides.clone();
-        if let [only] = slides[..] {
-            let one = Slide {
+        let mut dims = places.dims.clone();
+        if let [only] = dims[..] {
+            let one = ConvDim {
                 kernel: 1,
                 stride: 1,
                 dilation: 1,
@@ -125,14 +125,14 @@ impl Depthwise {
                 input: 1,
                 output: 1,
             };
-            slides = vec![one, only];
+            dims = vec![one, only];
             tables.iter_mut().for_each(|t| t.insert(3, vec![0]));
         }
-        let slides: [Slide; 2] = slides.try_into().ok()?;
+        let dims: [ConvDim; 2] = dims.try_into().ok()?;
         let even = |t: &Vec<i64>| step(t) == Some(1);
         let channels = y[2].len() == 1 && even(&x[1]) && even(&y[1]) && step(&w[0]).is_some();
         // Along channels, bytes may be summed as `f32`, which has to be exact.
-        let count: usize = slides.iter().map(|s| s.kernel).product();
+        let count: usize = dims.iter().map(|s| s.kernel).product();
         if channels && !kinds[0].is_float() && MOST_EXACT < count {
             return None;
         }
@@ -149,12 +149,12 @@ impl Depthwise {
             kinds,
             base: places.base,
             tables,
-            slides,
+            dims,
             reach,
             channels,
             packed: Packed::Nothing,
             epilogue,
-            centred,
+            quantized,
             dequantize: scales.map(|list| match channels {
                 true => Dequantize::columns(list, MOST_COLUMNS),
                 false => Dequantize::Rows(list),
@@ -165,20 +165,20 @@ impl Depthwise {
         }
         // Along channels, only the loops over bytes know zero points and scales.
         let bytes = matches!(made.packed, Packed::Signed(_)) || !channels;
-        let plain = made.centred.is_none() && made.dequantize.is_none();
+        let plain = made.quantized.is_none() && made.dequantize.is_none();
         (plain || bytes).then_some(made)
     }
 
     /// Returns whether every group has one channel and there are at most two spatial dimensions.
-    pub(crate) fn is(places: &Places) -> bool {
+    pub(crate) fn is(places: &ConvOffsets) -> bool {
         let [y, x, _, _] = &places.tables;
         let one = x[1].len() == 1 && y[2].len() == 1;
-        x[2].len() == 1 && (2 <= x[1].len() || one) && places.slides.len() <= 2
+        x[2].len() == 1 && (2 <= x[1].len() || one) && places.dims.len() <= 2
     }
 
     /// The entries of `values` for each channel of the result, at the offsets of the bias. `None` if these depend on
     /// anything but the channel.
-    pub(crate) fn of_channels(places: &Places, values: &[[f32; 2]]) -> Option<Vec<[f32; 2]>> {
+    pub(crate) fn of_channels(places: &ConvOffsets, values: &[[f32; 2]]) -> Option<Vec<[f32; 2]>> {
         let (base, begins) = (places.base[3], &places.tables[3]);
         let mut others = begins
             .iter()
@@ -197,7 +197,7 @@ impl Depthwise {
     /// Quantizes weights: each channel as bytes times a scale. Returns the bytes at the offsets of the weights, and for
     /// each channel the scale of its sums, which is the channel's scale times that of the operand, and their bias.
     pub(crate) fn scaled_bytes(
-        places: &Places,
+        places: &ConvOffsets,
         weights: &[f32],
         scale: f32,
         begins: Option<&[f32]>,
@@ -295,7 +295,7 @@ impl Depthwise {
         team: &Team,
     ) -> Result<(), String> {
         let sums = self.epilogue.is_some();
-        let zero = match self.centred {
+        let zero = match self.quantized {
             None => Quantized::PLAIN,
             Some(unsigned) => Quantized {
                 sign_flipped: !unsigned,
@@ -371,7 +371,7 @@ impl Depthwise {
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
-                    || self.along_channels(out, x, weights, bias, share),
+                    || self.channels_last(out, x, weights, bias, share),
                 );
             })
         } else {
@@ -379,7 +379,7 @@ impl Depthwise {
             self.shared(out, team, |share, out| {
                 vectorized(
                     #[inline(always)]
-                    || E::along_rows(self, out, (x, bytes), w, bias, share),
+                    || E::channels_first(self, out, (x, bytes), w, bias, share),
                 );
             })
         }
@@ -393,7 +393,7 @@ impl Depthwise {
         work: impl Fn(&Share, &mut [T]) + Sync,
     ) -> Result<(), String> {
         let yt = &self.tables[0];
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let taps = (rows.kernel * columns.kernel) as u64;
         let count: u64 = yt.iter().map(|t| t.len() as u64).product();
         let threads = team.worth(count.saturating_mul(taps), team::PRODUCTS);
@@ -434,7 +434,7 @@ impl Depthwise {
         let parts = self.epilogue.as_ref().map_or(0, Epilogue::scratch);
         let sums = match self.channels {
             true => self.tables[1][1].len(),
-            false => (1 + ROWS) * self.slides[1].output.next_multiple_of(BLOCK),
+            false => (1 + ROWS) * self.dims[1].output.next_multiple_of(BLOCK),
         };
         let (plane, height) = self.plane();
         let planes = match (self.channels, self.kinds[0].is_float()) {
@@ -443,11 +443,11 @@ impl Depthwise {
             (false, false) => {
                 // Elements, and quads of them.
                 let line = Depthwise::line(&plane);
-                let groups = self.slides[0].kernel.div_ceil(QUAD);
-                let sums = LINES * self.slides[1].output.next_multiple_of(PLACES);
+                let groups = self.dims[0].kernel.div_ceil(QUAD);
+                let sums = LINES * self.dims[1].output.next_multiple_of(PLACES);
                 let quads = (height * line).div_ceil(QUAD) + LINES * groups * line;
                 let bytes = (height * self.line_plane().0.row).div_ceil(QUAD);
-                quads.max(bytes + 2 * self.slides[0].output * size_of::<usize>()) + sums
+                quads.max(bytes + 2 * self.dims[0].output * size_of::<usize>()) + sums
             }
         };
         (sums + planes) * size_of::<f32>() + parts
@@ -475,7 +475,7 @@ impl Depthwise {
 
     /// Shape of a padded plane, and the number of its rows.
     fn plane(&self) -> (Plane, usize) {
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
         let phases = columns.stride;
         let reach = (columns.kernel - 1) * columns.dilation;
@@ -517,7 +517,7 @@ impl Depthwise {
     ) {
         let [yt, xt, _, _] = &self.tables;
         let base = self.base[0] - share.places.start as i64;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let (count, isa) = (xt[1].len(), Isa::detect());
         let reach = (columns.kernel - 1) * columns.dilation;
         let first = columns.low.div_ceil(columns.stride).min(columns.output);
@@ -575,7 +575,7 @@ impl Depthwise {
     }
 
     #[inline(always)]
-    fn along_channels<E: Float, T: Float, O: Element<Number = T::Number>>(
+    fn channels_last<E: Float, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
         x: &[E],
@@ -585,7 +585,7 @@ impl Depthwise {
     ) {
         let [yt, xt, _, bt] = &self.tables;
         let base = self.base[0] - share.places.start as i64;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let count = xt[1].len();
         let start: Vec<T> = match bias {
             Some(bias) => bt[1]
@@ -631,7 +631,7 @@ impl Depthwise {
     }
 
     #[inline(always)]
-    fn along_rows<E: Float, T: Float, O: Element<Number = T::Number>>(
+    fn channels_first<E: Float, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
         x: &[E],
@@ -640,7 +640,7 @@ impl Depthwise {
         share: &Share,
     ) {
         let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let (plane, height) = self.plane();
         let start_of = self.base[0] - share.places.start as i64;
         let mut padded = vec![0f32; height * plane.row];
@@ -707,7 +707,7 @@ impl Depthwise {
     /// Convolves rows of bytes: four rows that the kernel reads for a row of the result are interleaved into a line of
     /// quads, and multiplied by quads of four rows of weights.
     #[inline(always)]
-    fn quads_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+    fn quads_channels_first<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
         (x, bytes): (&[E], Quantized),
@@ -716,7 +716,7 @@ impl Depthwise {
         share: &Share,
     ) {
         let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let (plane, height) = self.plane();
         let (width, groups) = (Depthwise::line(&plane), rows.kernel.div_ceil(QUAD));
         let start_of = self.base[0] - share.places.start as i64;
@@ -801,7 +801,7 @@ impl Depthwise {
     }
 
     /// Convolves rows of bytes: quads of four columns are made in registers from the padded plane.
-    fn slid_along_rows<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+    fn row_conv_channels_first<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
         (x, bytes): (&[E], Quantized),
@@ -810,7 +810,7 @@ impl Depthwise {
         share: &Share,
     ) {
         let [yt, xt, wt, bt] = &self.tables;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         let (plane, height) = self.line_plane();
         let start_of = self.base[0] - share.places.start as i64;
         let neighbours = step(&xt[4]) == Some(1);
@@ -921,7 +921,7 @@ impl Depthwise {
     /// rows.
     fn line_plane(&self) -> (Plane, usize) {
         let (_, height) = self.plane();
-        let columns = &self.slides[1];
+        let columns = &self.dims[1];
         let vectors = columns.output.div_ceil(PLACES) - 1;
         let fours = columns.kernel.div_ceil(QUAD) - 1;
         let last = vectors * PLACES * columns.stride + fours * QUAD * columns.dilation;
@@ -935,7 +935,7 @@ impl Depthwise {
     }
 
     /// Convolves bytes along channels, four taps at once. Returns false if the machine or the strides do not allow it.
-    fn bytes_along_channels<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
+    fn bytes_channels_last<E: Float + Byte, T: Float, O: Element<Number = T::Number>>(
         &self,
         out: &mut [O],
         (x, bytes): (&[E], Quantized),
@@ -964,7 +964,7 @@ impl Depthwise {
         let requantize = self.requantize::<O>();
         let direct = requantize.is_some() || self.epilogue.is_none() && size_of::<O>() == 4;
         let [yt, xt, _, _] = &self.tables;
-        let [rows, columns] = &self.slides;
+        let [rows, columns] = &self.dims;
         // Columns that the kernel reads for a row, with padding.
         let width = columns.last() + 1;
         let places = pairs(rows.kernel, columns.kernel);
@@ -1047,7 +1047,7 @@ impl Depthwise {
         (x, from, neighbours): (&[E], i64, bool),
         element: impl Fn(E) -> P,
     ) {
-        let ([rows, columns], xt) = (&self.slides, &self.tables[1]);
+        let ([rows, columns], xt) = (&self.dims, &self.tables[1]);
         for (to, row) in padded.chunks_exact_mut(apart).skip(rows.low).zip(&xt[3]) {
             let (to, at) = (&mut to[..plane.row], from + row);
             if plane.phases == 1 && neighbours {
@@ -1111,7 +1111,12 @@ impl Plane {
     /// Splits a row into phases. `some(first, to)` copies the elements `first`, `first + phases`, .. of the operand to
     /// `to`.
     #[inline(always)]
-    fn split_into_phases<E>(&self, to: &mut [E], columns: &Slide, some: impl Fn(usize, &mut [E])) {
+    fn split_into_phases<E>(
+        &self,
+        to: &mut [E],
+        columns: &ConvDim,
+        some: impl Fn(usize, &mut [E]),
+    ) {
         for from in 0..self.phases.min(columns.input) {
             let place = from + columns.low;
             let Some(fits) = self.phase.checked_sub(place / self.phases) else {
@@ -1213,7 +1218,7 @@ pub(crate) trait Float: Element {
 
     /// Convolves rows of planes of such elements.
     #[inline(always)]
-    fn along_rows<T: Float, O: Element<Number = T::Number>>(
+    fn channels_first<T: Float, O: Element<Number = T::Number>>(
         of: &Depthwise,
         out: &mut [O],
         (x, _): (&[Self], Quantized),
@@ -1221,7 +1226,7 @@ pub(crate) trait Float: Element {
         bias: Option<&[T]>,
         share: &Share,
     ) {
-        of.along_rows(out, x, w, bias, share);
+        of.channels_first(out, x, w, bias, share);
     }
 }
 
@@ -1294,11 +1299,11 @@ macro_rules! bytes {
                         Packed::$packed(weights) => Some(weights),
                         _ => None,
                     };
-                    of.bytes_along_channels(out, x, known, w, bias, team)
+                    of.bytes_channels_last(out, x, known, w, bias, team)
                 }
 
                 #[inline(always)]
-                fn along_rows<T: Float, O: Element<Number = T::Number>>(
+                fn channels_first<T: Float, O: Element<Number = T::Number>>(
                     of: &Depthwise,
                     out: &mut [O],
                     x: (&[Self], Quantized),
@@ -1306,10 +1311,10 @@ macro_rules! bytes {
                     bias: Option<&[T]>,
                     share: &Share,
                 ) {
-                    let columns = &of.slides[1];
+                    let columns = &of.dims[1];
                     match row_conv_fits(columns.stride, columns.dilation) {
-                        true => of.slid_along_rows(out, x, w, bias, share),
-                        false => of.quads_along_rows(out, x, w, bias, share),
+                        true => of.row_conv_channels_first(out, x, w, bias, share),
+                        false => of.quads_channels_first(out, x, w, bias, share),
                     }
                 }
             ];)*

@@ -19,7 +19,7 @@ const PART: usize = 4096;
 
 /// An element-wise operation.
 #[derive(Debug)]
-pub(crate) struct Each {
+pub(crate) struct Declared {
     name: Arc<str>,
     props: AttrDict,
     registry: Registry,
@@ -28,8 +28,8 @@ pub(crate) struct Each {
     nest: Nest<{ MOST + 1 }>,
 }
 
-impl Each {
-    pub(crate) fn of(site: &Site<'_>) -> Option<Each> {
+impl Declared {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Declared> {
         let data = site.data();
         let all = site.all()?;
         let (target, operands) = all.split_last()?;
@@ -67,7 +67,7 @@ impl Each {
             _ => broadcast.get(k - 1).unwrap_or(&none),
         });
         let dtypes = operands.iter().map(|slot| slot.dtype);
-        Some(Each {
+        Some(Declared {
             name: Arc::from(&*data.name),
             props: data.props.clone(),
             registry: site.registry.clone(),
@@ -145,7 +145,7 @@ impl Each {
     }
 }
 
-impl Kernel for Each {
+impl Kernel for Declared {
     fn name(&self) -> &'static str {
         "each"
     }

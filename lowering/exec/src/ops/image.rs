@@ -7,7 +7,7 @@
 
 use crate::kernels::product::{Byte, Quad, interleave};
 use crate::kernels::vectorized;
-use crate::ops::slide::{DIMS, Run, strip};
+use crate::ops::geometry::{DIMS, Run, copy_padded};
 use std::ops::Range;
 
 /// Channels of a cell of bytes.
@@ -24,7 +24,7 @@ const LEAST: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Image {
     /// Channels of a cell.
-    together: usize,
+    channels_per_cell: usize,
     /// Offset of each channel.
     channels: Vec<i64>,
     /// Offset of place 0 relative to the offset of the first position.
@@ -61,18 +61,18 @@ impl Dim {
 }
 
 impl Image {
-    /// The image of channels, `together` of them in a cell. `taps` are the offsets in places that the kernel adds to a
+    /// The image of channels, `channels_per_cell` of them in a cell. `taps` are the offsets in places that the kernel adds to a
     /// position; each tap reads all channels. Terms are ordered by tap, then channel, if a cell has several channels;
     /// otherwise by channel, then tap. `None` if the channels do not fill whole cells or most of the image would be
     /// padding.
     pub(crate) fn of(
         channels: Vec<i64>,
-        together: usize,
+        channels_per_cell: usize,
         taps: &[[i32; DIMS]],
         dims: [Dim; DIMS],
         step: usize,
     ) -> Option<Image> {
-        if !channels.len().is_multiple_of(together) || step == 0 {
+        if !channels.len().is_multiple_of(channels_per_cell) || step == 0 {
             return None;
         }
         let [first, second, last] = dims;
@@ -81,7 +81,7 @@ impl Image {
             .map(|dim| i64::from(dim.low) * dim.stride)
             .sum::<i64>();
         let mut image = Image {
-            together,
+            channels_per_cell,
             origin,
             dims,
             step,
@@ -92,7 +92,7 @@ impl Image {
         };
         let plane = image.row().checked_mul(second.extent)?;
         let plane = plane.checked_mul(first.extent)?;
-        let groups = image.channels.len() / together;
+        let groups = image.channels.len() / channels_per_cell;
         // Most of the image would be padding that windows skip.
         let places = dims.iter().map(|dim| dim.size as usize);
         let places = places.fold(groups, usize::saturating_mul);
@@ -102,7 +102,7 @@ impl Image {
         }
         let taps: Vec<usize> = taps.iter().map(|by| image.tap(by)).collect();
         let planes = (0..groups).map(|group| group * plane);
-        image.taps = match together {
+        image.taps = match channels_per_cell {
             1 => planes
                 .flat_map(|group| taps.iter().map(move |at| group + at))
                 .collect(),
@@ -117,7 +117,7 @@ impl Image {
 
     /// The first cell of each term, if a cell has one channel.
     pub(crate) fn taps(&self) -> Option<&[usize]> {
-        (self.together == 1).then_some(&self.taps)
+        (self.channels_per_cell == 1).then_some(&self.taps)
     }
 
     /// Offset of the first vector of some positions among the cells of a tap, and the distance from it to the second one.
@@ -149,12 +149,12 @@ impl Image {
     /// Cells of all channels, and of the room behind them.
     pub(crate) fn cells(&self) -> usize {
         let outer: usize = self.dims[..DIMS - 1].iter().map(|dim| dim.extent).product();
-        self.channels.len() / self.together * outer * self.row() + AT_ONCE
+        self.channels.len() / self.channels_per_cell * outer * self.row() + AT_ONCE
     }
 
     /// Elements of scratch memory that making the image needs.
     pub(crate) fn line(&self) -> usize {
-        self.together * self.row()
+        self.channels_per_cell * self.row()
     }
 
     /// Offset of a position among the cells of a tap.
@@ -188,7 +188,7 @@ impl Image {
             let inside = (0..i64::from(dim.size)).contains(&place);
             inside.then_some(place * dim.stride)
         };
-        let all = self.channels.chunks_exact(self.together);
+        let all = self.channels.chunks_exact(self.channels_per_cell);
         let all = all.flat_map(move |channels| {
             (0..first.extent * second.extent).map(move |n| {
                 let (i, j) = (n / second.extent, n % second.extent);
@@ -212,7 +212,7 @@ impl Image {
             let first = last.low + number as i32;
             let at = at + i64::from(first) * last.stride;
             let steps = (self.step as i32, self.step as i64 * last.stride);
-            strip(source, at, (first, last.size), steps, (to, rest));
+            copy_padded(source, at, (first, last.size), steps, (to, rest));
         }
     }
 
@@ -292,7 +292,7 @@ impl Image {
 
     /// Packs the cells of some taps for the positions of runs, `width` cells of each tap; cells behind the last position
     /// are unspecified.
-    pub(crate) fn bring<Q: Copy>(
+    pub(crate) fn pack<Q: Copy>(
         &self,
         cells: &[Q],
         runs: &[Run],

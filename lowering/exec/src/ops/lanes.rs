@@ -47,7 +47,7 @@ pub(crate) struct Along<'a> {
 }
 
 /// Epilogue of a row.
-pub(crate) trait Put<T> {
+pub(crate) trait RowEpilogue<T> {
     /// True if there is no operation, only the conversion to elements.
     const PLAIN: bool;
 
@@ -63,9 +63,9 @@ pub(crate) trait Put<T> {
 
 /// No epilogue: numbers are rounded to elements.
 #[derive(Debug)]
-pub(crate) struct Plain;
+pub(crate) struct NoEpilogue;
 
-impl<E: Element<Number = f32>> Put<E> for Plain {
+impl<E: Element<Number = f32>> RowEpilogue<E> for NoEpilogue {
     const PLAIN: bool = true;
 
     fn requantize(&self) -> Option<Requantize> {
@@ -83,12 +83,12 @@ impl<E: Element<Number = f32>> Put<E> for Plain {
 
 /// An epilogue of operations, whose results are the numbers of elements.
 #[derive(Debug)]
-pub(crate) struct Made<'a> {
+pub(crate) struct OpsEpilogue<'a> {
     pub(crate) epilogue: &'a Epilogue,
     pub(crate) parts: Vec<Part>,
 }
 
-impl<T: Element> Put<T> for Made<'_> {
+impl<T: Element> RowEpilogue<T> for OpsEpilogue<'_> {
     const PLAIN: bool = false;
 
     fn requantize(&self) -> Option<Requantize> {
@@ -149,7 +149,7 @@ fn most(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
 /// Sets numbers to the exponentials of their differences to the greatest. The last ones are computed as a full vector,
 /// which takes as long as one number.
 #[inline(always)]
-fn powers(row: &mut [f32], most: f32) {
+fn exps(row: &mut [f32], most: f32) {
     let (lines, rest) = row.as_chunks_mut::<LANES>();
     for x in lines.as_flattened_mut() {
         *x = power(*x - most);
@@ -170,50 +170,53 @@ fn powers(row: &mut [f32], most: f32) {
 /// # Panics
 /// A row is out of bounds, or `lines` is too short.
 #[inline(always)]
-pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
+pub(crate) fn softmaxes<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>, const R: usize>(
     source: &[E],
     out: &mut [T],
     begins: [[usize; 2]; R],
     n: usize,
     lines: &mut [f32],
-    put: &mut P,
+    epilogue: &mut P,
 ) {
     if let Some(source) = f32::same(source)
-        && let Some(mut to) = rows(out, put)
+        && let Some(mut to) = rows(out, epilogue)
         && softmax::softmaxes(source, &mut to, begins, n, lines)
     {
         return;
     }
-    in_eights(source, out, begins, n, lines, put);
+    in_eights(source, out, begins, n, lines, epilogue);
 }
 
 /// The destination as elements that the AVX-512 softmax can write, if it is.
 #[inline(always)]
-fn rows<'a, T: Element, P: Put<T>>(out: &'a mut [T], put: &P) -> Option<softmax::Rows<'a>> {
+fn rows<'a, T: Element, P: RowEpilogue<T>>(
+    out: &'a mut [T],
+    epilogue: &P,
+) -> Option<softmax::Rows<'a>> {
     if P::PLAIN {
         return try_cast_slice_mut(out).ok().map(softmax::Rows::Floats);
     }
     let bytes = try_cast_slice_mut(out).ok().filter(|_| size_of::<T>() == 1);
-    Some(softmax::Rows::Bytes(bytes?, put.requantize()?))
+    Some(softmax::Rows::Bytes(bytes?, epilogue.requantize()?))
 }
 
 /// The softmax in vectors of 8 numbers. The greatest element and the sum, whose latency is that of a whole row, are
 /// computed for several rows at once.
 #[inline(always)]
-fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
+fn in_eights<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>, const R: usize>(
     source: &[E],
     out: &mut [T],
     begins: [[usize; 2]; R],
     n: usize,
     lines: &mut [f32],
-    put: &mut P,
+    epilogue: &mut P,
 ) {
     let width = n.next_multiple_of(SUMS);
     let lines = &mut lines[..R * width];
     let most = |a: f32, b: f32| if a < b { b } else { a };
     let mut greatest = [0f32; R];
     for (r, line) in lines.chunks_exact_mut(width).enumerate() {
-        greatest[r] = brought(source, begins[r][1], n, line, most);
+        greatest[r] = load_padded(source, begins[r][1], n, line, most);
     }
     let mut wholes = [0f64; R];
     for (r, line) in lines.chunks_exact_mut(width).enumerate() {
@@ -226,7 +229,7 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
         for (line, whole) in lines.chunks_exact_mut(width).zip(wholes) {
             line.iter_mut().for_each(|x| *x *= whole);
         }
-        put.make(lines);
+        epilogue.make(lines);
     }
     for (r, line) in lines.chunks_exact(width).enumerate() {
         let (to, line, whole) = (&mut out[begins[r][0]..][..n], &line[..n], wholes[r]);
@@ -237,18 +240,18 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
         };
         let (places, rest) = to.as_chunks_mut::<SUMS>();
         for (to, line) in places.iter_mut().zip(line.as_chunks::<SUMS>().0) {
-            put.write(&part(line), to);
+            epilogue.write(&part(line), to);
         }
         if rest.is_empty() {
             continue;
         }
         // The last ones as a full vector that overlaps the previous one, if the row has one.
         match (to.last_chunk_mut::<SUMS>(), line.last_chunk::<SUMS>()) {
-            (Some(to), Some(line)) => put.write(&part(line), to),
+            (Some(to), Some(line)) => epilogue.write(&part(line), to),
             _ => {
                 let mut full = [0.0; SUMS];
                 full[..n].copy_from_slice(line);
-                put.write(&part(&full)[..n], to);
+                epilogue.write(&part(&full)[..n], to);
             }
         }
     }
@@ -257,7 +260,7 @@ fn in_eights<E: Element<Number = f32>, T: Element, P: Put<T>, const R: usize>(
 /// Converts a row to `f32` in `line`, padded with numbers whose exponential is 0, and returns the greatest. NaN is skipped
 /// there, but makes the sum of the row, and so the whole row, NaN.
 #[inline(always)]
-fn brought<E: Element<Number = f32>>(
+fn load_padded<E: Element<Number = f32>>(
     source: &[E],
     from: usize,
     n: usize,
@@ -307,7 +310,7 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
     match with.work {
         Work::Softmax => {
             let most = most(row, f32::NEG_INFINITY, greater);
-            powers(row, most);
+            exps(row, most);
             let whole = (1.0 / sum(row, |x| x)) as f32;
             row.iter_mut().for_each(|x| *x *= whole);
             0.0
@@ -365,7 +368,7 @@ impl Places<'_> {
     #[inline(always)]
     fn line<'a, E>(&self, source: &'a [E], element: usize) -> &'a [E] {
         if let Some(later) = self.reads.get(element + AHEAD) {
-            self.ask(source, self.from + later);
+            self.prefetch_rows(source, self.from + later);
         }
         let at = (self.from + self.reads[element]) as usize;
         &source[at..at + self.rows]
@@ -375,14 +378,14 @@ impl Places<'_> {
     #[inline(always)]
     fn place<'a, E>(&self, out: &'a mut [E], element: usize) -> &'a mut [E] {
         if let Some(later) = self.writes.get(element + AHEAD) {
-            self.ask(out, self.to + later);
+            self.prefetch_rows(out, self.to + later);
         }
         let at = (self.to + self.writes[element]) as usize;
         &mut out[at..at + self.rows]
     }
 
     #[inline(always)]
-    fn ask<E>(&self, list: &[E], first: i64) {
+    fn prefetch_rows<E>(&self, list: &[E], first: i64) {
         prefetch_run(list, first as usize, self.rows);
     }
 }
@@ -401,15 +404,15 @@ const PAGE: u64 = 1024;
 
 /// Intermediate values of some adjacent rows.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Adjacent {
     mosts: Vec<f32>,
     sums: Vec<f64>,
     squares: Vec<f64>,
     /// Exponentials, which are divided before they are rounded to elements.
-    powers: Vec<f32>,
+    exps: Vec<f32>,
 }
 
-impl Beside {
+impl Adjacent {
     /// The number of adjacent rows that are computed at once, given the offsets of elements: many cache lines if a hardware
     /// prefetcher detects the stride, as consecutive elements are near one another, and few if not.
     pub(crate) fn rows(reads: &[i64], all: usize) -> usize {
@@ -428,7 +431,7 @@ impl Beside {
     /// Bytes of scratch memory for `all` rows with these offsets.
     pub(crate) fn bytes(reads: &[i64], all: usize) -> usize {
         let own = (reads.len() + 1) * size_of::<f32>() + 2 * size_of::<f64>();
-        Beside::rows(reads, all) * own
+        Adjacent::rows(reads, all) * own
     }
 
     /// Resets the values for `rows` rows, with this initial maximum or minimum.
@@ -442,31 +445,31 @@ impl Beside {
     }
 }
 
-/// Computes adjacent rows in place, element by element, in the order in which [`side_by_side`] sums.
+/// Computes adjacent rows in place, element by element, in the order in which [`rows_in_lanes`] sums.
 #[inline(always)]
-pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
+pub(crate) fn adjacent_rows<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
     source: &[E],
     out: &mut [T],
     at: &Places<'_>,
-    beside: &mut Beside,
+    adjacent: &mut Adjacent,
     with: &Along<'_>,
-    put: &mut P,
+    epilogue: &mut P,
 ) {
     let (elements, n) = (at.reads.len(), at.reads.len() as f64);
     let start = match with.work {
         Work::Reduce(ReduceKind::Min) => f32::INFINITY,
         _ => f32::NEG_INFINITY,
     };
-    beside.reset(at.rows, start);
-    let Beside {
+    adjacent.reset(at.rows, start);
+    let Adjacent {
         mosts,
         sums,
         squares,
-        powers,
-    } = beside;
+        exps,
+    } = adjacent;
     match with.work {
         Work::Softmax => {
-            wide_mosts(source, at, mosts, greater);
+            adjacent_mosts(source, at, mosts, greater);
             let wholes = |sums: &[f64], to: &mut [f32]| {
                 let all = to.iter_mut().zip(sums);
                 all.for_each(|(whole, sum)| *whole = (1.0 / sum) as f32);
@@ -489,21 +492,21 @@ pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
                 return;
             }
             // Exponentials are not rounded before they are divided.
-            powers.resize(elements * at.rows, 0.0);
-            for (j, to) in powers.chunks_exact_mut(at.rows).enumerate() {
+            exps.resize(elements * at.rows, 0.0);
+            for (j, to) in exps.chunks_exact_mut(at.rows).enumerate() {
                 raised(at.line(source, j), to, mosts, sums);
             }
             wholes(sums, mosts);
-            for (j, line) in powers.chunks_exact_mut(at.rows).enumerate() {
+            for (j, line) in exps.chunks_exact_mut(at.rows).enumerate() {
                 let all = line.iter_mut().zip(&*mosts);
                 all.for_each(|(x, whole)| *x *= whole);
-                put.make(line);
-                put.write(line, at.place(out, j));
+                epilogue.make(line);
+                epilogue.write(line, at.place(out, j));
             }
         }
         Work::Norm { epsilon, centred } => {
             if centred {
-                wide_sums(source, at, sums, |x| x);
+                adjacent_sums(source, at, sums, |x| x);
             }
             sums.iter_mut().for_each(|mean| *mean /= n);
             for j in 0..elements {
@@ -523,17 +526,19 @@ pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
                     let normal = ((f64::from(x.read()) - mean) * factor) as f32;
                     *to = normal * scale + bias;
                 }
-                put.make(mosts);
-                put.write(mosts, at.place(out, j));
+                epilogue.make(mosts);
+                epilogue.write(mosts, at.place(out, j));
             }
         }
         Work::Reduce(kind) => {
             match kind {
-                ReduceKind::Max => wide_mosts(source, at, mosts, greater),
-                ReduceKind::Min => wide_mosts(source, at, mosts, lesser),
-                ReduceKind::L1 => wide_sums(source, at, sums, f64::abs),
-                ReduceKind::L2 | ReduceKind::SumSquare => wide_sums(source, at, sums, |x| x * x),
-                _ => wide_sums(source, at, sums, |x| x),
+                ReduceKind::Max => adjacent_mosts(source, at, mosts, greater),
+                ReduceKind::Min => adjacent_mosts(source, at, mosts, lesser),
+                ReduceKind::L1 => adjacent_sums(source, at, sums, f64::abs),
+                ReduceKind::L2 | ReduceKind::SumSquare => {
+                    adjacent_sums(source, at, sums, |x| x * x)
+                }
+                _ => adjacent_sums(source, at, sums, |x| x),
             }
             for (most, sum) in mosts.iter_mut().zip(&*sums) {
                 *most = match kind {
@@ -543,8 +548,8 @@ pub(crate) fn wide<E: Element<Number = f32>, T: Element, P: Put<T>>(
                     _ => *sum as f32,
                 };
             }
-            put.make(mosts);
-            put.write(mosts, at.place(out, 0));
+            epilogue.make(mosts);
+            epilogue.write(mosts, at.place(out, 0));
         }
     }
 }
@@ -560,7 +565,7 @@ fn raised<E: Element<Number = f32>>(line: &[E], to: &mut [f32], mosts: &[f32], s
 
 /// Sums each row in place.
 #[inline(always)]
-fn wide_sums<E: Element<Number = f32>>(
+fn adjacent_sums<E: Element<Number = f32>>(
     source: &[E],
     at: &Places<'_>,
     sums: &mut [f64],
@@ -573,7 +578,7 @@ fn wide_sums<E: Element<Number = f32>>(
 }
 
 #[inline(always)]
-fn wide_mosts<E: Element<Number = f32>>(
+fn adjacent_mosts<E: Element<Number = f32>>(
     source: &[E],
     at: &Places<'_>,
     mosts: &mut [f32],
@@ -609,7 +614,7 @@ fn mosts(tile: &[[f32; LANES]], start: f32, f: impl Fn(f32, f32) -> f32) -> [f32
 
 /// Computes rows that are in the lanes of a tile; returns the results of a reduction.
 #[inline(always)]
-pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32; LANES] {
+pub(crate) fn rows_in_lanes(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32; LANES] {
     let n = tile.len() as f64;
     match with.work {
         Work::Softmax => {
@@ -677,15 +682,19 @@ mod tests {
     }
 
     /// Checks that all kernels give the same bits as loops over 8 numbers.
-    fn check<T: Element, P: Put<T>>(source: &[f32], n: usize, mut put: impl FnMut() -> P) {
+    fn check<T: Element, P: RowEpilogue<T>>(
+        source: &[f32],
+        n: usize,
+        mut epilogue: impl FnMut() -> P,
+    ) {
         let begins: [[usize; 2]; 4] = std::array::from_fn(|r| [(3 - r) * (n + 3), r * n]);
         let mut lines = vec![0f32; 4 * n.next_multiple_of(softmax::WIDE)];
         let mut made = [(); 3].map(|()| vec![T::zeroed(); 4 * n + 9]);
         let [wide, alone, eights] = &mut made;
-        softmaxes(source, wide, begins, n, &mut lines, &mut put());
-        in_eights(source, eights, begins, n, &mut lines, &mut put());
+        softmaxes(source, wide, begins, n, &mut lines, &mut epilogue());
+        in_eights(source, eights, begins, n, &mut lines, &mut epilogue());
         for begin in begins {
-            softmaxes(source, alone, [begin], n, &mut lines, &mut put());
+            softmaxes(source, alone, [begin], n, &mut lines, &mut epilogue());
         }
         let bits = |list: &[T]| -> Vec<u8> { cast_slice(list).to_vec() };
         let none = |list: &[T]| -> Vec<bool> {
@@ -740,7 +749,7 @@ mod tests {
                     source[n / 2] = special;
                     source[n..2 * n].fill(special);
                 }
-                check::<f32, Plain>(&source, n, || Plain);
+                check::<f32, NoEpilogue>(&source, n, || NoEpilogue);
                 for (divisor, plus, relu) in [
                     (1.0 / 128.0, None, false),
                     (1.0 / 127.0, None, true),
@@ -750,7 +759,7 @@ mod tests {
                     (-1.0 / 64.0, Some(200), false),
                 ] {
                     let epilogue = rounds(divisor, plus, relu);
-                    let made = || Made {
+                    let made = || OpsEpilogue {
                         epilogue: &epilogue,
                         parts: epilogue.parts(),
                     };

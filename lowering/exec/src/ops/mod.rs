@@ -13,12 +13,13 @@ mod elements;
 mod elementwise;
 mod epilogue;
 mod gather;
+mod geometry;
 mod image;
 mod kernel;
 mod lanes;
 mod links;
 mod math;
-mod padded;
+mod non_finite;
 mod pool;
 mod products;
 mod recurrent;
@@ -28,12 +29,11 @@ mod rows;
 mod sample;
 mod scales;
 mod select;
-mod slide;
 mod top_k;
 mod wide;
 mod window;
 
-pub(crate) use bytes::{Bytes, Copied, Made, Side};
+pub(crate) use bytes::{ByteOperand, Bytes, Copied, Side};
 pub(crate) use chain::Chain;
 pub(crate) use channels::known_factors;
 pub(crate) use contract::{CONTRACT, Contract, Scaled};
@@ -47,7 +47,7 @@ pub(crate) use links::{ChainOp, Code, From, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use copy::Copy;
-use each::Each;
+use each::Declared;
 use elements::Elements;
 use gather::Gather;
 use pool::Pool;
@@ -55,7 +55,7 @@ use recurrent::Network;
 use resize::Resize;
 use rows::Rows;
 use sample::Sample;
-use select::Choice;
+use select::Select;
 use top_k::TopK;
 use wide::Wide;
 
@@ -81,9 +81,9 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     }
     match site.registry.get(&site.data().name)?.family() {
         "elementwise" => elementwise::kernel(site)
-            .or_else(|| Choice::of(site).map(boxed))
+            .or_else(|| Select::of(site).map(boxed))
             .or_else(|| Wide::of(site).map(boxed))
-            .or_else(|| Each::of(site).map(boxed)),
+            .or_else(|| Declared::of(site).map(boxed)),
         "matmul" => Contract::of(site).map(boxed),
         "conv" => Convolution::of(site).map(boxed),
         "softmax" | "norm" | "reduce" => {

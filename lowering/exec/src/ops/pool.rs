@@ -8,9 +8,9 @@ use crate::element::{Kind, elements, elements_mut};
 use crate::kernels::vectorized_wide;
 use crate::memory::In;
 use crate::ops::depthwise::Float;
+use crate::ops::geometry::{reach, step};
 use crate::ops::kernel::{Kernel, Scratch, Site, within};
 use crate::ops::math::greater;
-use crate::ops::slide::{reach, step};
 use crate::team::Context;
 use half::{bf16, f16};
 use indexmap::{IndexMap, IndexSet};
@@ -27,7 +27,7 @@ const LINE: usize = 16;
 
 /// Windows over rows whose columns are contiguous: rows are combined first, and then columns.
 #[derive(Debug)]
-struct Crossed {
+struct RowWindows {
     rows: Vec<Position>,
     /// Offsets of rows in the operand.
     reads: Vec<i64>,
@@ -59,9 +59,14 @@ fn factor(count: usize) -> f32 {
     (1.0 / count as f64) as f32
 }
 
-impl Crossed {
+impl RowWindows {
     /// The windows of a result with base offset `yb`; `None` if columns are not contiguous.
-    fn of(slides: &[Slide], [xt, yt]: [&[Vec<i64>]; 2], yb: i64, padding: bool) -> Option<Crossed> {
+    fn of(
+        slides: &[Slide],
+        [xt, yt]: [&[Vec<i64>]; 2],
+        yb: i64,
+        padding: bool,
+    ) -> Option<RowWindows> {
         let (slide, outer) = slides.split_last()?;
         let (x, y) = (xt.last()?, yt.last()?);
         let (input, output) = (x.len(), y.len());
@@ -90,7 +95,7 @@ impl Crossed {
         };
         let factors = rows.iter().map(|row| row.count);
         let factors: IndexSet<usize> = factors.collect();
-        Some(Crossed {
+        Some(RowWindows {
             factors: factors
                 .into_iter()
                 .map(|lines| (lines, of(lines)))
@@ -351,7 +356,7 @@ pub(crate) struct Pool {
     channels: Vec<[i64; 2]>,
     /// True if channels are contiguous in both.
     neighbours: bool,
-    by_lines: Option<Crossed>,
+    by_lines: Option<RowWindows>,
     positions: Vec<Position>,
     reads: Vec<i64>,
     reach: [(i64, i64); 2],
@@ -386,7 +391,7 @@ impl Pool {
         let by_lines = if neighbours {
             None
         } else {
-            Crossed::of(&slides, [&xt, &yt], yb, padding)
+            RowWindows::of(&slides, [&xt, &yt], yb, padding)
         };
         // By rows, no list of all positions is needed.
         let (positions, reads) = match &by_lines {
@@ -467,7 +472,7 @@ impl Kernel for Pool {
     }
 
     fn scratch(&self) -> Scratch {
-        let room = self.by_lines.as_ref().map_or(0, Crossed::room);
+        let room = self.by_lines.as_ref().map_or(0, RowWindows::room);
         [0, 0, 0, room * size_of::<f32>()]
     }
 

@@ -700,7 +700,7 @@ impl Products {
         let (_, right) = self.sides();
         let inner = match &self.window {
             // One position of the convolution's kernel after another, if rows are read in place.
-            Some(window) if window.side != right && self.reads_rows() => window.neighbours,
+            Some(window) if window.side != right && self.reads_rows() => window.channels,
             // Whole runs of contiguous terms.
             None => match self.run() {
                 Some(run @ 1..=TERMS) if run < whole => {
@@ -1264,7 +1264,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             sums: typed.sums(),
             direct,
             scratch,
-            zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.neighbours)],
+            zeros: vec![E::Factor::zeroed(); of.window.as_ref().map_or(0, |w| w.channels)],
             parts: typed
                 .epilogue
                 .as_ref()
@@ -1607,7 +1607,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         if let Some(factors) = E::factors(source).filter(|_| self.direct) {
             let term = of.terms[block.start][side];
             for row in rows {
-                let inside = window.is_none_or(|w| w.has(row, block.start));
+                let inside = window.is_none_or(|w| w.in_bounds(row, block.start));
                 let at = base + of.rows[row][side] + term;
                 self.left.push(match inside {
                     true => factors[at as usize..].as_ptr(),
@@ -1633,7 +1633,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         } = &mut self.scratch;
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
         // Contiguous terms stay contiguous: rows are copied one after another.
-        let lines = window.filter(|w| w.even);
+        let lines = window.filter(|w| w.contiguous);
         let run = run(terms.iter().copied());
         let neighbours = window.is_none()
             && (run == terms.len()
@@ -1756,7 +1756,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
             let runs = window.runs(&columns, &of.columns);
             let first = block.start / E::TERMS_PER_FACTOR;
             let panel: &mut [E::Factor] = cast_slice_mut(panel);
-            return by.bring(
+            return by.pack(
                 cast_slice(image),
                 &runs,
                 first..first + factors,

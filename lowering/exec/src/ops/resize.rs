@@ -4,8 +4,8 @@
 use crate::element::{Element, Kind, elements, elements_mut};
 use crate::kernels::vectorized;
 use crate::memory::In;
+use crate::ops::geometry::{reach, step};
 use crate::ops::kernel::{Kernel, Scratch, Site, same_float, within};
-use crate::ops::slide::{reach, step};
 use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::Operation;

@@ -12,7 +12,9 @@ use crate::kernels::{CACHE_LINE, softmax, vectorized};
 use crate::memory::{In, Slot};
 use crate::ops::epilogue::Epilogue;
 use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
-use crate::ops::lanes::{self, Along, Beside, LANES, Made, Places, Plain, Put, Work};
+use crate::ops::lanes::{
+    self, Adjacent, Along, LANES, NoEpilogue, OpsEpilogue, Places, RowEpilogue, Work,
+};
 use crate::team::{self, Context, Team};
 use half::{bf16, f16};
 use optc_ir::{Operation, Value};
@@ -235,8 +237,8 @@ impl Kernel for Rows {
     fn order(&self) -> Vec<u32> {
         let mut firsts = self.firsts();
         firsts.pop();
-        let beside = |first: &usize| u32::from(!matches!(self.group(*first), Group::One));
-        let all: Vec<u32> = firsts.iter().map(beside).collect();
+        let adjacent = |first: &usize| u32::from(!matches!(self.group(*first), Group::One));
+        let all: Vec<u32> = firsts.iter().map(adjacent).collect();
         match all.windows(2).all(|w| w[0] == w[1]) {
             true => all.into_iter().take(1).collect(),
             // The rows that are summed in lanes depend on the number of rows.
@@ -252,12 +254,12 @@ impl Kernel for Rows {
         // A row, a tile of a cache line of rows, offsets in the result, and the adjacent rows that are computed at once.
         let [row, tile, lines] = self.room();
         let numbers = row + tile * LANES + lines + self.writes.len() * 2;
-        let beside = match self.together() {
+        let adjacent = match self.together() {
             true => 0,
-            false => Beside::bytes(&self.reads, self.begins.len()),
+            false => Adjacent::bytes(&self.reads, self.begins.len()),
         };
         let parts = self.epilogue.as_ref().map_or(0, Epilogue::scratch);
-        [0, 0, 0, numbers * size_of::<f32>() + beside + parts]
+        [0, 0, 0, numbers * size_of::<f32>() + adjacent + parts]
     }
 
     fn with_epilogue(
@@ -317,7 +319,7 @@ impl Kernel for Rows {
         };
         let team = cx.team;
         if let Some(epilogue) = &self.epilogue {
-            let made = || Made {
+            let made = || OpsEpilogue {
                 epilogue,
                 parts: epilogue.parts(),
             };
@@ -327,9 +329,9 @@ impl Kernel for Rows {
             };
         }
         match self.kind {
-            Kind::BF16 => self.typed::<bf16, bf16, _>(out, source, &with, team, || Plain),
-            Kind::F16 => self.typed::<f16, f16, _>(out, source, &with, team, || Plain),
-            _ => self.typed::<f32, f32, _>(out, source, &with, team, || Plain),
+            Kind::BF16 => self.typed::<bf16, bf16, _>(out, source, &with, team, || NoEpilogue),
+            Kind::F16 => self.typed::<f16, f16, _>(out, source, &with, team, || NoEpilogue),
+            _ => self.typed::<f32, f32, _>(out, source, &with, team, || NoEpilogue),
         }
     }
 }
@@ -351,20 +353,20 @@ fn widened<E: Element>(from: &[E], to: &mut [E::Number]) {
 }
 
 impl Rows {
-    fn typed<E: Element<Number = f32>, T: Element, P: Put<T>>(
+    fn typed<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
         &self,
         out: &mut [u8],
         source: &[u8],
         with: &Along<'_>,
         team: &Team,
-        put: impl Fn() -> P + Sync,
+        epilogue: impl Fn() -> P + Sync,
     ) -> Result<(), String> {
         let (out, source) = (elements_mut::<T>(out)?, elements::<E>(source)?);
         let work = |rows: Range<usize>, writes: &[i64], out: &mut [T]| {
-            let mut put = put();
+            let mut epilogue = epilogue();
             vectorized(
                 #[inline(always)]
-                || self.some((rows, writes), out, source, with, &mut put),
+                || self.some((rows, writes), out, source, with, &mut epilogue),
             );
         };
         let count = (self.begins.len() as u64).saturating_mul(self.reads.len() as u64);
@@ -461,13 +463,13 @@ impl Rows {
     }
 
     #[inline(always)]
-    fn some<E: Element<Number = f32>, T: Element, P: Put<T>>(
+    fn some<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
         &self,
         (rows, writes): (Range<usize>, &[i64]),
         out: &mut [T],
         source: &[E],
         with: &Along<'_>,
-        put: &mut P,
+        epilogue: &mut P,
     ) {
         let n = self.reads.len();
         let write_runs = runs(writes);
@@ -482,13 +484,13 @@ impl Rows {
         let some = if softmax::is_wide() { usize::MAX } else { SOME };
         let mut tile = vec![[0f32; LANES]; tile];
         let in_place = f32::same(source).filter(|_| self.reads_in_place());
-        let mut beside = Beside::default();
+        let mut adjacent = Adjacent::default();
         let mut first = rows.start;
         while first < rows.end {
             let [to, from] = self.begins[first];
             let group = self.group(first);
             if let Group::Run(run) = group {
-                let some = Beside::rows(&self.reads, run);
+                let some = Adjacent::rows(&self.reads, run);
                 for at in (0..run).step_by(some) {
                     let [to, from] = self.begins[first + at];
                     let places = Places {
@@ -498,13 +500,13 @@ impl Rows {
                         reads: &self.reads,
                         writes,
                     };
-                    lanes::wide(source, out, &places, &mut beside, with, put);
+                    lanes::adjacent_rows(source, out, &places, &mut adjacent, with, epilogue);
                 }
                 first += run;
                 continue;
             }
             if let Group::Neighbours = group {
-                self.narrow((out, writes), source, &mut tile, first, with, put);
+                self.narrow((out, writes), source, &mut tile, first, with, epilogue);
                 first += LANES;
                 continue;
             }
@@ -514,8 +516,8 @@ impl Rows {
                         *x = source[(from + read) as usize].read();
                     }
                 }
-                let mut one = lanes::side_by_side(&mut tile, with);
-                self.give((out, writes), (first, false), &mut one, &mut tile, put);
+                let mut one = lanes::rows_in_lanes(&mut tile, with);
+                self.give((out, writes), (first, false), &mut one, &mut tile, epilogue);
                 first += LANES;
                 continue;
             }
@@ -526,12 +528,12 @@ impl Rows {
                 match self.begins[first..rows.end].first_chunk::<AT_ONCE>() {
                     Some(begins) if n <= some => {
                         let begins = begins.map(places);
-                        lanes::softmaxes(source, out, begins, n, lines, put);
+                        lanes::softmaxes(source, out, begins, n, lines, epilogue);
                         first += AT_ONCE;
                     }
                     _ => {
                         let begins = [places([to, from])];
-                        lanes::softmaxes(source, out, begins, n, lines, put);
+                        lanes::softmaxes(source, out, begins, n, lines, epilogue);
                         first += 1;
                     }
                 }
@@ -559,18 +561,18 @@ impl Rows {
                 Work::Reduce(_) => &mut one[..],
                 Work::Softmax | Work::Norm { .. } => &mut row[..],
             };
-            put.make(made);
+            epilogue.make(made);
             if written {
                 let at = (to + writes[0]) as usize;
-                put.write(made, &mut out[at..at + made.len()]);
+                epilogue.write(made, &mut out[at..at + made.len()]);
             } else if made.len() == writes.len() && write_runs.len() * FEW <= writes.len() {
                 for run in &write_runs {
                     let at = (to + writes[run.start]) as usize;
-                    put.write(&made[run.clone()], &mut out[at..at + run.len()]);
+                    epilogue.write(&made[run.clone()], &mut out[at..at + run.len()]);
                 }
             } else {
                 for (x, write) in made.iter().zip(writes) {
-                    put.write(&[*x], &mut out[(to + write) as usize..][..1]);
+                    epilogue.write(&[*x], &mut out[(to + write) as usize..][..1]);
                 }
             }
             first += 1;
@@ -579,25 +581,25 @@ impl Rows {
 
     /// Computes rows from `first` on that are adjacent in the operand.
     #[inline(always)]
-    fn narrow<E: Element<Number = f32>, T: Element, P: Put<T>>(
+    fn narrow<E: Element<Number = f32>, T: Element, P: RowEpilogue<T>>(
         &self,
         (out, writes): (&mut [T], &[i64]),
         source: &[E],
         tile: &mut [[f32; LANES]],
         first: usize,
         with: &Along<'_>,
-        put: &mut P,
+        epilogue: &mut P,
     ) {
         let [to, from] = self.begins[first];
         for (lanes, read) in tile.iter_mut().zip(&self.reads) {
             let at = (from + read) as usize;
             widened(&source[at..at + LANES], lanes);
         }
-        let mut one = lanes::side_by_side(tile, with);
+        let mut one = lanes::rows_in_lanes(tile, with);
         let block = &self.begins[first..first + LANES];
         let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
-        let beside = block.iter().enumerate().all(follows);
-        self.give((out, writes), (first, beside), &mut one, tile, put);
+        let adjacent = block.iter().enumerate().all(follows);
+        self.give((out, writes), (first, adjacent), &mut one, tile, epilogue);
     }
 
     /// Number of rows from this one on that are adjacent in the operand and in the result.
@@ -609,28 +611,28 @@ impl Rows {
 
     /// Stores the results of rows in lanes.
     #[inline(always)]
-    fn give<T: Element, P: Put<T>>(
+    fn give<T: Element, P: RowEpilogue<T>>(
         &self,
         (out, writes): (&mut [T], &[i64]),
-        (first, beside): (usize, bool),
+        (first, adjacent): (usize, bool),
         one: &mut [f32; LANES],
         tile: &mut [[f32; LANES]],
-        put: &mut P,
+        epilogue: &mut P,
     ) {
         let begins = &self.begins[first..first + LANES];
         let results = match self.work {
             Work::Reduce(_) => std::slice::from_mut(one),
             Work::Softmax | Work::Norm { .. } => tile,
         };
-        put.make(results.as_flattened_mut());
+        epilogue.make(results.as_flattened_mut());
         for (lanes, write) in results.iter().zip(writes) {
-            if beside {
+            if adjacent {
                 let at = (begins[0][0] + write) as usize;
-                put.write(lanes, &mut out[at..at + LANES]);
+                epilogue.write(lanes, &mut out[at..at + LANES]);
                 continue;
             }
             for ([to, _], x) in begins.iter().zip(lanes) {
-                put.write(&[*x], &mut out[(to + write) as usize..][..1]);
+                epilogue.write(&[*x], &mut out[(to + write) as usize..][..1]);
             }
         }
     }

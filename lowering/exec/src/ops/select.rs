@@ -6,31 +6,30 @@ use crate::ops::kernel::{Kernel, Site};
 use crate::team::Context;
 use bytemuck::Pod;
 use optc_ir::Operation;
-use optc_ops::Select;
 
 /// A select of elements of 1, 2, 4 or 8 bytes.
 #[derive(Debug)]
-pub(crate) struct Choice {
+pub(crate) struct Select {
     /// Bytes of an element.
     size: usize,
     /// Loops over the result, the condition and the branches.
     nest: Nest<4>,
 }
 
-impl Choice {
-    pub(crate) fn of(site: &Site<'_>) -> Option<Choice> {
+impl Select {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Select> {
         let all = site.all()?;
         let [condition, a, b, target] = all[..] else {
             return None;
         };
         let sizes = matches!(target.width, 8 | 16 | 32 | 64) && condition.width == 8;
         let same = a.width == target.width && b.width == target.width;
-        if &*site.data().name != Select::NAME || !sizes || !same {
+        if &*site.data().name != optc_ops::Select::NAME || !sizes || !same {
             return None;
         }
         let shape = target.access.shape();
         let [condition, a, b] = [condition, a, b].map(|slot| slot.access.broadcast(&shape));
-        Some(Choice {
+        Some(Select {
             size: target.width as usize / 8,
             nest: Nest::of([&*target.access, &condition, &a, &b])?,
         })
@@ -94,7 +93,7 @@ fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, String> {
     }
 }
 
-impl Kernel for Choice {
+impl Kernel for Select {
     fn name(&self) -> &'static str {
         "choice"
     }

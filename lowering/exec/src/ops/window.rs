@@ -1,8 +1,8 @@
 //! The window of a convolution over an operand: elements inside of bounds, and im2col packing of panels.
 
 use crate::kernels::product::PackElement;
+use crate::ops::geometry::{DIMS, Run, copy_padded};
 use crate::ops::image::Image;
-use crate::ops::slide::{DIMS, Run, strip};
 use std::ops::Range;
 
 /// Rows or columns of a product that are positions of the result; the terms are read around each position.
@@ -20,9 +20,9 @@ pub(crate) struct Window {
     pub(crate) step: i32,
     pub(crate) stride: i64,
     /// Consecutive terms at one position of the kernel (the channels).
-    pub(crate) neighbours: usize,
+    pub(crate) channels: usize,
     /// True if these terms are contiguous in the buffer.
-    pub(crate) even: bool,
+    pub(crate) contiguous: bool,
     /// The padded image that panels of positions are copied from; without one they are copied from the buffer.
     pub(crate) image: Option<Image>,
 }
@@ -46,11 +46,11 @@ pub(crate) struct Line {
 impl Window {
     /// Returns whether rows are read in place.
     pub(crate) fn direct(&self) -> bool {
-        self.even && FEWEST <= self.neighbours
+        self.contiguous && FEWEST <= self.channels
     }
 
     /// Returns whether a term of a position is inside of the operand.
-    pub(crate) fn has(&self, position: usize, term: usize) -> bool {
+    pub(crate) fn in_bounds(&self, position: usize, term: usize) -> bool {
         let (place, by) = (&self.positions[position], &self.terms[term]);
         let inside = |d: usize| (0..self.sizes[d]).contains(&(place[d] + by[d]));
         (0..DIMS).all(inside)
@@ -111,7 +111,7 @@ impl Window {
         let mut lines: Vec<Line> = Vec::new();
         let mut at = block.start;
         while at < block.end {
-            let end = (at / self.neighbours + 1) * self.neighbours;
+            let end = (at / self.channels + 1) * self.channels;
             let width = end.min(block.end) - at;
             let (by, offset) = (self.terms[at], terms[at][self.side]);
             let goes_on = lines.last_mut().filter(|line| {
@@ -184,6 +184,6 @@ impl Window {
         }
         let first = run.place[DIMS - 1] + by[DIMS - 1];
         let ends = (first, self.sizes[DIMS - 1]);
-        strip(source, offset, ends, (self.step, self.stride), (to, rest));
+        copy_padded(source, offset, ends, (self.step, self.stride), (to, rest));
     }
 }

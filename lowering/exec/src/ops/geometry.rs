@@ -5,7 +5,7 @@ pub(crate) const DIMS: usize = 3;
 
 /// A convolution along one spatial dimension.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slide {
+pub(crate) struct ConvDim {
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
     pub(crate) dilation: usize,
@@ -17,13 +17,13 @@ pub(crate) struct Slide {
 
 /// Base offsets and tables of offsets by dimension, with groups as a dimension of their own. The entries are the result N G
 /// O spatial, the operand N G C spatial, the weights G O C kernel, and the bias, whose dimensions are those of the result.
-pub(crate) struct Places {
+pub(crate) struct ConvOffsets {
     pub(crate) base: [i64; 4],
     pub(crate) tables: [Vec<Vec<i64>>; 4],
-    pub(crate) slides: Vec<Slide>,
+    pub(crate) dims: Vec<ConvDim>,
 }
 
-impl Slide {
+impl ConvDim {
     /// Distance from the first place that the kernel reads to the last one, with padding.
     pub(crate) fn last(&self) -> usize {
         (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation
@@ -68,7 +68,7 @@ pub(crate) struct Run {
 
 /// Copies elements whose places are `step` apart, the first at `offset`, with `rest` for places that are padding.
 #[inline(always)]
-pub(crate) fn strip<E: Copy>(
+pub(crate) fn copy_padded<E: Copy>(
     source: &[E],
     offset: i64,
     (first, size): (i32, i32),
@@ -78,7 +78,7 @@ pub(crate) fn strip<E: Copy>(
     let count = to.len();
     let last = first + (count as i32 - 1) * step;
     if 0 <= first && last < size {
-        return taken(source, offset, stride, to);
+        return copy_strided(source, offset, stride, to);
     }
     let low = (-first).max(0) as usize;
     let low = low.div_ceil(step as usize).min(count);
@@ -87,12 +87,12 @@ pub(crate) fn strip<E: Copy>(
     to[..low].fill(rest);
     to[high..].fill(rest);
     let from = offset + low as i64 * stride;
-    taken(source, from, stride, &mut to[low..high]);
+    copy_strided(source, from, stride, &mut to[low..high]);
 }
 
 /// Copies elements a stride apart.
 #[inline(always)]
-fn taken<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
+fn copy_strided<E: Copy>(source: &[E], offset: i64, stride: i64, to: &mut [E]) {
     if to.is_empty() {
         return;
     }

@@ -5,50 +5,50 @@ use crate::access::Access;
 use crate::element::{Element, Kind, elements_mut};
 use crate::nest::Nest;
 use crate::ops::epilogue::Epilogue;
+use crate::ops::geometry::{ConvDim, ConvOffsets, reach};
 use crate::ops::kernel::{numbers, within};
 use crate::ops::links::with_type;
-use crate::ops::slide::{Places, Slide, reach};
 use bytemuck::cast_slice;
 use half::{bf16, f16};
 
 /// A convolution of floats with padding.
 #[derive(Debug)]
-pub(crate) struct Padded {
+pub(crate) struct NonFinite {
     kinds: [Kind; 2],
     base: [i64; 4],
     tables: [Vec<Vec<i64>>; 4],
-    slides: Vec<Slide>,
+    dims: Vec<ConvDim>,
     /// Loop over the offsets of the weights.
     weights: Nest<1>,
     epilogue: Option<Epilogue>,
 }
 
-impl Padded {
+impl NonFinite {
     /// The fallback of a convolution; `None` if there is no padding or the weights are known to be finite.
     pub(crate) fn of(
-        places: &Places,
+        places: &ConvOffsets,
         kinds: [Kind; 2],
         known: Option<&[u8]>,
         epilogue: Option<&Epilogue>,
-    ) -> Option<Padded> {
-        let pads = |s: &Slide| 0 < s.low || s.input <= s.last();
-        if !kinds[0].is_float() || !places.slides.iter().any(pads) {
+    ) -> Option<NonFinite> {
+        let pads = |s: &ConvDim| 0 < s.low || s.input <= s.last();
+        if !kinds[0].is_float() || !places.dims.iter().any(pads) {
             return None;
         }
         let weights = Access::Sum {
             base: places.base[2],
             tables: places.tables[2].clone(),
         };
-        let padded = Padded {
+        let non_finite = NonFinite {
             kinds,
             base: places.base,
             tables: places.tables.clone(),
-            slides: places.slides.clone(),
+            dims: places.dims.clone(),
             weights: Nest::of([&weights])?,
             epilogue: epilogue.cloned(),
         };
-        let finite = known.is_some_and(|known| padded.is_needed(known) == Ok(false));
-        (!finite).then_some(padded)
+        let finite = known.is_some_and(|known| non_finite.is_needed(known) == Ok(false));
+        (!finite).then_some(non_finite)
     }
 
     /// Returns whether some weight is infinite or NaN.
@@ -126,7 +126,7 @@ impl Padded {
     /// padding.
     fn positions(&self) -> Vec<([i64; 4], Vec<[i64; 2]>)> {
         let mut all = vec![([0; 4], vec![[0; 2]])];
-        for (d, slide) in self.slides.iter().enumerate() {
+        for (d, slide) in self.dims.iter().enumerate() {
             let [y, x, w, b] = [0, 1, 2, 3].map(|k| &self.tables[k][3 + d]);
             let mut longer = Vec::with_capacity(all.len() * slide.output);
             for (at, taps) in &all {
