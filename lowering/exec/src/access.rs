@@ -20,7 +20,7 @@ pub(crate) enum Access {
         tables: Vec<Vec<i64>>,
     },
     /// The extents, and the offset of each element in row-major order; there is at least one element.
-    Every {
+    Listed {
         shape: Vec<usize>,
         offsets: Vec<i64>,
     },
@@ -31,7 +31,7 @@ impl Access {
     pub(crate) fn of(layout: &Layout) -> Option<Access> {
         let shape: Vec<usize> = sizes(layout.shape())?;
         if shape.contains(&0) {
-            return Some(Access::none(&shape));
+            return Some(Access::constant_zero(&shape));
         }
         if let Some(modes) = layout.modes() {
             let mut tables: Vec<Vec<i64>> = shape.iter().map(|&n| vec![0; n]).collect();
@@ -50,7 +50,7 @@ impl Access {
     }
 
     /// The access that maps every index to offset 0.
-    pub(crate) fn none(shape: &[usize]) -> Access {
+    pub(crate) fn constant_zero(shape: &[usize]) -> Access {
         let tables = shape.iter().map(|&n| vec![0; n]).collect();
         Access::Sum { base: 0, tables }
     }
@@ -58,8 +58,8 @@ impl Access {
     /// Elements with these offsets in row-major order; a sum if there are no elements.
     pub(crate) fn listed(shape: Vec<usize>, offsets: Vec<i64>) -> Access {
         match offsets.is_empty() {
-            true => Access::none(&shape),
-            false => Access::Every { shape, offsets },
+            true => Access::constant_zero(&shape),
+            false => Access::Listed { shape, offsets },
         }
     }
 
@@ -79,7 +79,7 @@ impl Access {
     pub(crate) fn into_sum(self) -> Option<(i64, Vec<Vec<i64>>)> {
         match self {
             Access::Sum { base, tables } => Some((base, tables)),
-            Access::Every { .. } => None,
+            Access::Listed { .. } => None,
         }
     }
 
@@ -98,16 +98,16 @@ impl Access {
                 *i = 0;
             }
         }
-        Some(Access::listed(shape, offsets).summed())
+        Some(Access::listed(shape, offsets).try_sum())
     }
 
     /// The access as a sum, if it is one.
-    pub(crate) fn summed(self) -> Access {
-        let Access::Every { shape, offsets } = &self else {
+    pub(crate) fn try_sum(self) -> Access {
+        let Access::Listed { shape, offsets } = &self else {
             return self;
         };
         let Some(&base) = offsets.first() else {
-            return Access::none(shape);
+            return Access::constant_zero(shape);
         };
         let mut step = offsets.len();
         let mut tables = Vec::with_capacity(shape.len());
@@ -130,7 +130,7 @@ impl Access {
 
     /// For a list: a dimension and at most `most` ranges of it such that the access is a sum in each range.
     pub(crate) fn pieces(&self, most: usize) -> Option<(usize, Vec<Range<usize>>)> {
-        let Access::Every { shape, offsets } = self else {
+        let Access::Listed { shape, offsets } = self else {
             return None;
         };
         (0..shape.len()).find_map(|dim| {
@@ -161,7 +161,7 @@ impl Access {
                     false => (0..n).collect(),
                 };
                 let pick: Vec<Vec<usize>> = shape.iter().enumerate().map(own).collect();
-                self.picked(&pick).summed().is_sum()
+                self.picked(&pick).try_sum().is_sum()
             };
             (1 < ranges.len() && ranges.iter().all(is_sum)).then_some((dim, ranges))
         })
@@ -181,16 +181,16 @@ impl Access {
                 outer.each(|offset| heads.push(offset));
                 Some((heads, tables[from..].to_vec()))
             }
-            Access::Every { shape, offsets } => {
+            Access::Listed { shape, offsets } => {
                 let inner: usize = shape.get(from..)?.iter().product();
                 let blocks = offsets.chunks_exact(inner.max(1));
                 let heads = blocks.clone().filter_map(|block| block.first().copied());
                 let heads: Vec<i64> = heads.collect();
-                let first = Access::Every {
+                let first = Access::Listed {
                     shape: shape[from..].to_vec(),
                     offsets: offsets.get(..inner)?.to_vec(),
                 };
-                let (_, tables) = first.summed().into_sum()?;
+                let (_, tables) = first.try_sum().into_sum()?;
                 let tail = Access::Sum { base: 0, tables };
                 let mut alike = true;
                 for (block, head) in blocks.zip(&heads) {
@@ -209,7 +209,7 @@ impl Access {
     pub(crate) fn shape(&self) -> Vec<usize> {
         match self {
             Access::Sum { tables, .. } => tables.iter().map(Vec::len).collect(),
-            Access::Every { shape, .. } => shape.clone(),
+            Access::Listed { shape, .. } => shape.clone(),
         }
     }
 
@@ -221,7 +221,9 @@ impl Access {
                 .try_fold((*base, *base), |(low, high), table| {
                     Some((low + table.iter().min()?, high + table.iter().max()?))
                 }),
-            Access::Every { offsets, .. } => Some((*offsets.iter().min()?, *offsets.iter().max()?)),
+            Access::Listed { offsets, .. } => {
+                Some((*offsets.iter().min()?, *offsets.iter().max()?))
+            }
         }
     }
 
@@ -229,7 +231,7 @@ impl Access {
     pub(crate) fn moved(mut self, by: i64) -> Access {
         match &mut self {
             Access::Sum { base, .. } => *base += by,
-            Access::Every { offsets, .. } => offsets.iter_mut().for_each(|at| *at += by),
+            Access::Listed { offsets, .. } => offsets.iter_mut().for_each(|at| *at += by),
         }
         self
     }
@@ -242,7 +244,7 @@ impl Access {
     /// Calls with the offset of each element in row-major order.
     pub(crate) fn each(&self, mut call: impl FnMut(i64)) {
         match self {
-            Access::Every { offsets, .. } => offsets.iter().copied().for_each(call),
+            Access::Listed { offsets, .. } => offsets.iter().copied().for_each(call),
             Access::Sum { base, tables } => {
                 let Some((last, outer)) = tables.split_last() else {
                     return call(*base);
@@ -291,7 +293,7 @@ impl Access {
                     tables: picked,
                 }
             }
-            Access::Every { shape, offsets } => {
+            Access::Listed { shape, offsets } => {
                 let strides = strides_of(shape);
                 let tables = pick
                     .iter()
@@ -358,7 +360,7 @@ impl Access {
                 offsets.extend(part.get(block * n..(block + 1) * n)?);
             }
         }
-        Some(Access::listed(shape, offsets).summed())
+        Some(Access::listed(shape, offsets).try_sum())
     }
 
     /// Broadcasts to a shape, as numpy does.
@@ -383,7 +385,7 @@ impl Access {
                 base: *base,
                 tables: perm.iter().map(|&p| tables[p].clone()).collect(),
             },
-            Access::Every { shape, offsets } => {
+            Access::Listed { shape, offsets } => {
                 let strides = strides_of(shape);
                 let tables = perm
                     .iter()
@@ -409,7 +411,7 @@ impl Access {
         }
         let mut offsets = Vec::with_capacity(self.count());
         self.each(|offset| offsets.push(offset));
-        Access::listed(shape.to_vec(), offsets).summed()
+        Access::listed(shape.to_vec(), offsets).try_sum()
     }
 }
 
@@ -540,15 +542,15 @@ mod tests {
         let heads = [0, 50, 7, 100];
         let tail = [0, 1, 2, 20, 21, 22];
         let listed = heads.iter().flat_map(|h| tail.iter().map(move |t| h + t));
-        let every = Access::Every {
+        let listed = Access::Listed {
             shape: vec![2, 2, 2, 3],
             offsets: listed.collect(),
         };
-        assert_eq!(every.clone().summed(), every);
-        let part = every.picked(&[vec![1], vec![1], vec![1], vec![2, 0]]);
+        assert_eq!(listed.clone().try_sum(), listed);
+        let part = listed.picked(&[vec![1], vec![1], vec![1], vec![2, 0]]);
         assert_eq!(offsets(&part), [122, 120]);
-        assert_eq!(every.split(1), None);
-        let found = every.split(2).expect("rows are alike");
+        assert_eq!(listed.split(1), None);
+        let found = listed.split(2).expect("rows are alike");
         assert_eq!(found.0, heads);
         assert_eq!(found.1, [vec![0, 20], vec![0, 1, 2]]);
         let rows = Access::Sum {
@@ -569,11 +571,11 @@ mod tests {
             none.broadcast(&[3, 1, 3, 0]),
             none.transposed(&[2, 0, 1]),
             rolled.picked(&[vec![], vec![1, 0]]),
-            Access::Every {
+            Access::Listed {
                 shape: vec![2, 0],
                 offsets: Vec::new(),
             }
-            .summed(),
+            .try_sum(),
             Access::joined(0, &[(none.clone(), 3), (none.clone(), 9)]).expect("they are alike"),
         ] {
             assert!(empty.is_sum() && empty.count() == 0, "{empty:?}");

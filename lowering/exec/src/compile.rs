@@ -183,7 +183,7 @@ impl Executable {
             data,
             options,
             called: IndexMap::new(),
-            handed: handed(&module, registry),
+            invariant_arguments: invariant_arguments(&module, registry),
             depth: 0,
             team: Rc::new(team(options)?),
         };
@@ -207,7 +207,7 @@ impl Executable {
         let constants = self.constants.iter().map(|c| c.bytes().len());
         let lists = [&self.arguments, &self.results, &self.own];
         let (mut kept, mut called) = (0usize, 0u64);
-        let mut besides = Scratch::default();
+        let mut kernel_scratch = Scratch::default();
         for step in &self.steps {
             match &step.work {
                 Work::Call(callee) => called = called.max(callee.memory_bytes()),
@@ -218,22 +218,22 @@ impl Executable {
                 Work::Kernel(kernel) => {
                     kept = kept.saturating_add(kernel.packed_bytes());
                     let own = kernel.scratch();
-                    besides = std::array::from_fn(|i| besides[i].max(own[i]));
+                    kernel_scratch = std::array::from_fn(|i| kernel_scratch[i].max(own[i]));
                 }
                 Work::Tiles(tiled) => {
                     kept = kept.saturating_add(tiled.packed_bytes());
-                    let own = tiled.besides();
-                    besides = std::array::from_fn(|i| besides[i].max(own[i]));
+                    let own = tiled.kernel_scratch();
+                    kernel_scratch = std::array::from_fn(|i| kernel_scratch[i].max(own[i]));
                 }
                 Work::Generic => {}
             }
         }
         let all = lists.into_iter().flatten().copied().chain(constants);
-        let besides = besides
+        let kernel_scratch = kernel_scratch
             .into_iter()
             .fold(self.scratch().unwrap_or(0), usize::saturating_add);
-        let besides = besides.saturating_mul(self.team.threads());
-        let own = [self.arena, kept, besides].into_iter().chain(all);
+        let kernel_scratch = kernel_scratch.saturating_mul(self.team.threads());
+        let own = [self.arena, kept, kernel_scratch].into_iter().chain(all);
         let own = own.fold(0u64, |sum, n| sum.saturating_add(n as u64));
         own.saturating_add(called)
     }
@@ -273,9 +273,9 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
-    /// For operations that are the only ones to run their functions: the result of [`handed`], by the name of the function
+    /// For operations that are the only ones to run their functions: the result of [`invariant_arguments`], by the name of the function
     /// that contains the operation and the operation.
-    handed: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
+    invariant_arguments: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
     /// Nesting depth of the function that is being compiled.
     depth: usize,
     team: Rc<Team>,
@@ -305,10 +305,10 @@ impl Compiler<'_> {
         };
         let (mut jobs, mut others) = (Vec::new(), IndexMap::new());
         let mut count = func.body.len() as u64;
-        builder.insides()?;
+        builder.place_nested()?;
         for (number, &arg) in func.args.iter().enumerate() {
             if let Some(tensor) = known.get(number).and_then(Option::as_ref)
-                && builder.keep(arg, tensor)?
+                && builder.store_constant(arg, tensor)?
             {
                 continue;
             }
@@ -324,7 +324,9 @@ impl Compiler<'_> {
             let kernel = match self.work(&builder, op)? {
                 Work::Kernel(kernel) if kernel.is_idle() => continue,
                 Work::Kernel(kernel)
-                    if self.options.skip_moves && kernel.only_moves() && !builder.counts(op) =>
+                    if self.options.skip_moves
+                        && kernel.only_moves()
+                        && !builder.may_be_indices(op) =>
                 {
                     continue;
                 }
@@ -427,10 +429,14 @@ impl Compiler<'_> {
                 let known = data.operands.iter().map(|&v| builder.tensor(v));
                 let known: Vec<_> = known.collect();
                 let at = (func.name.to_string(), op);
-                let handed = self.handed.get(&at).cloned().unwrap_or_default();
+                let arguments = self
+                    .invariant_arguments
+                    .get(&at)
+                    .cloned()
+                    .unwrap_or_default();
                 let mut functions = IndexMap::new();
                 for (number, name) in control.functions().enumerate() {
-                    let known: Vec<_> = handed.get(number).map_or_else(Vec::new, |operands| {
+                    let known: Vec<_> = arguments.get(number).map_or_else(Vec::new, |operands| {
                         let of = |&operand: &Option<usize>| known.get(operand?)?.clone();
                         operands.iter().map(of).collect()
                     });
@@ -512,12 +518,15 @@ impl Compiler<'_> {
 
 /// For each operation that is the only one to run its functions, and for each argument of these: the operand that the
 /// argument equals in every run.
-fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Vec<Option<usize>>>> {
+fn invariant_arguments(
+    module: &Module,
+    registry: &Registry,
+) -> IndexMap<(String, Op), Vec<Vec<Option<usize>>>> {
     use optc_ir::op::Place::{Argument, Given, Operand};
     let mut all = IndexMap::new();
     for site in optc_ir::Site::alone(module, registry) {
         let counts = site.functions.iter().map(|f| f.args.len());
-        let mut handed: Vec<Vec<Option<usize>>> = counts.map(|n| vec![None; n]).collect();
+        let mut arguments: Vec<Vec<Option<usize>>> = counts.map(|n| vec![None; n]).collect();
         for group in &site.joined {
             let operand = group.iter().find_map(|joint| match joint.place {
                 Operand(i) if joint.axis.is_none() => Some(i),
@@ -536,11 +545,11 @@ fn handed(module: &Module, registry: &Registry) -> IndexMap<(String, Op), Vec<Ve
             });
             for joint in group.iter().filter(|_| !changes) {
                 if let Argument(f, i) = joint.place {
-                    handed[f][i] = operand;
+                    arguments[f][i] = operand;
                 }
             }
         }
-        all.insert((site.func.name.to_string(), site.op), handed);
+        all.insert((site.func.name.to_string(), site.op), arguments);
     }
     all
 }
@@ -724,7 +733,7 @@ impl Builder<'_> {
     }
 
     /// Returns whether results are integers that may be indices, which have to be in bounds.
-    fn counts(&self, op: Op) -> bool {
+    fn may_be_indices(&self, op: Op) -> bool {
         let results = &self.func.ops[op].results;
         let mut types = results.iter().filter_map(|&v| self.func.ty(v).as_tensor());
         types.any(|ty| !ty.dtype.is_float() && 32 <= ty.dtype.bits())
@@ -830,7 +839,7 @@ impl Builder<'_> {
     }
 
     /// Assigns slots to values that are computed inside of others (concatenation in place), and to these others.
-    fn insides(&mut self) -> Outcome<()> {
+    fn place_nested(&mut self) -> Outcome<()> {
         let func = self.func;
         let wholes = in_place::wholes(func, self.registry);
         if wholes.is_empty() {
@@ -856,14 +865,14 @@ impl Builder<'_> {
                 let shape = func.ty(small).as_tensor().and_then(ops::shape);
                 let access = shape.and_then(|shape| ops::part(&part, &shape, &slot.access));
                 let access = access.ok_or_else(|| self.nowhere(op))?;
-                self.inward(small, access, &slot, &mut pieces)?;
+                self.map_back(small, access, &slot, &mut pieces)?;
             }
             for (value, pieces) in pieces {
                 let slot = self.whole_of(data.results[0])?;
                 let access = self.assembled(value, &pieces);
                 let access = access.ok_or_else(|| self.nowhere(op))?;
                 let mut more = IndexMap::new();
-                self.inward(value, access, &slot, &mut more)?;
+                self.map_back(value, access, &slot, &mut more)?;
                 if !more.is_empty() {
                     return Err(self.nowhere(op));
                 }
@@ -905,7 +914,7 @@ impl Builder<'_> {
 
     /// Maps the access of a value back through views and slices, to the value that is computed. Slices are collected in
     /// `pieces`.
-    fn inward(
+    fn map_back(
         &mut self,
         value: Value,
         access: Access,
@@ -953,7 +962,7 @@ impl Builder<'_> {
             picked.each(|number| offsets[number as usize] = places.next());
         }
         let offsets = offsets.into_iter().collect::<Option<Vec<i64>>>()?;
-        Some(Access::listed(shape, offsets).summed())
+        Some(Access::listed(shape, offsets).try_sum())
     }
 
     fn operand(&self, op: Op, number: usize) -> Outcome<Slot> {
@@ -1032,7 +1041,7 @@ impl Builder<'_> {
             }
         };
         for (&result, tensor) in data.results.iter().zip(&tensors) {
-            if !self.keep(result, tensor)? {
+            if !self.store_constant(result, tensor)? {
                 return Err(failed(
                     "its value has another type than it declares".to_owned(),
                 ));
@@ -1042,7 +1051,7 @@ impl Builder<'_> {
     }
 
     /// Stores a constant value; returns false if its shape or type is not the declared one.
-    fn keep(&mut self, value: Value, tensor: &Tensor) -> Outcome<bool> {
+    fn store_constant(&mut self, value: Value, tensor: &Tensor) -> Outcome<bool> {
         let slot = self.whole(value, Storage::Constant(self.constants.len()), 0)?;
         if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
             return Ok(false);

@@ -75,9 +75,9 @@ impl Slot {
 pub(crate) enum In<'a> {
     Bytes(&'a [u8]),
     /// The bytes that are written: each element is in the place of the result's element.
-    Same,
+    InPlace,
     /// The buffer that is written; elements are in other places than the result's.
-    Among,
+    Aliased,
 }
 
 /// The memory of a run.
@@ -93,22 +93,22 @@ pub(crate) struct Memory {
 
 /// The memory before and behind a slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct Surroundings<'a> {
     before: &'a [u8],
     after: &'a [u8],
     /// Index of the first byte behind the slice.
     end: usize,
 }
 
-impl<'a> Around<'a> {
+impl<'a> Surroundings<'a> {
     /// Splits memory into a mutable slice and the memory around it.
     pub(crate) fn of(
         whole: &'a mut [u8],
         range: Range<usize>,
-    ) -> Option<(Around<'a>, &'a mut [u8])> {
+    ) -> Option<(Surroundings<'a>, &'a mut [u8])> {
         let (before, rest) = whole.split_at_mut_checked(range.start)?;
         let (out, after) = rest.split_at_mut_checked(range.end.checked_sub(range.start)?)?;
-        let around = Around {
+        let around = Surroundings {
             before,
             after,
             end: range.end,
@@ -130,8 +130,8 @@ impl In<'_> {
     /// An operand that is in the result's bytes, as a kernel reads it.
     pub(crate) fn same(operand: &Slot, result: &Slot) -> Self {
         match operand.access == result.access {
-            true => In::Same,
-            false => In::Among,
+            true => In::InPlace,
+            false => In::Aliased,
         }
     }
 }
@@ -197,8 +197,8 @@ impl Memory {
     ) -> T {
         let mut taken = self.take(result.storage);
         let (mut none, range) = (Vec::new(), result.range());
-        let found = Around::of(taken.bytes_mut(), range.clone());
-        let nothing = Around {
+        let found = Surroundings::of(taken.bytes_mut(), range.clone());
+        let nothing = Surroundings {
             before: &[],
             after: &[],
             end: 0,

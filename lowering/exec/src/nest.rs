@@ -123,7 +123,7 @@ fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>
     let none: Vec<Vec<i64>> = shape.iter().map(|&n| vec![0; n]).collect();
     let all = values.map(|access| match access {
         Access::Sum { tables, .. } => tables,
-        Access::Every { .. } => &none,
+        Access::Listed { .. } => &none,
     });
     let listed = |l: &Loop<K>| matches!(l.steps, Steps::Listed(_));
     let along = |dim: usize| {
@@ -140,7 +140,7 @@ fn pieces<const K: usize>(values: [&Access; K]) -> Option<Vec<Vec<Range<usize>>>
     };
     let mut dims: Vec<Vec<Range<usize>>> = (0..shape.len()).map(along).collect();
     for access in values {
-        if let Access::Every { .. } = access {
+        if let Access::Listed { .. } = access {
             let (dim, ranges) = access.pieces(MOST_PIECES)?;
             let ends = ranges.iter().map(|range| range.end);
             dims[dim] = ends.fold(std::mem::take(&mut dims[dim]), cut);
@@ -274,7 +274,7 @@ impl<const K: usize> Nest<K> {
             picks = picks.iter().flat_map(with).collect();
         }
         let nest = |pick: &Vec<Vec<usize>>| {
-            let picked = values.map(|access| access.picked(pick).summed());
+            let picked = values.map(|access| access.picked(pick).try_sum());
             Nest::of(picked.each_ref())
         };
         picks.iter().map(nest).collect()
@@ -447,7 +447,7 @@ mod tests {
     fn outer_dimensions_without_a_sum_are_listed() {
         let heads = [0i64, 50, 7, 100];
         let offsets = heads.iter().flat_map(|h| (0..3).map(move |t| h + t));
-        let every = Access::Every {
+        let listed = Access::Listed {
             shape: vec![2, 2, 3],
             offsets: offsets.collect(),
         };
@@ -455,7 +455,7 @@ mod tests {
             base: 1,
             tables: vec![vec![0, 6], vec![0, 3], vec![0, 1, 2]],
         };
-        let nest = Nest::of([&every, &plain]).expect("the last dimension is a sum");
+        let nest = Nest::of([&listed, &plain]).expect("the last dimension is a sum");
         assert_eq!((nest.inner, nest.count()), ((3, [1, 1]), 12));
         let mut begins = Vec::new();
         nest.each(|at| begins.push(at));

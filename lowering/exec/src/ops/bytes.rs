@@ -102,7 +102,7 @@ impl Kernel for Copied {
     ) -> Result<(), String> {
         let mut ins = ins.iter().map(|operand| match operand {
             In::Bytes(bytes) => Ok(*bytes),
-            In::Same | In::Among => Err("bytes are written over".to_owned()),
+            In::InPlace | In::Aliased => Err("bytes are written over".to_owned()),
         });
         let mut next = || {
             ins.next()
@@ -454,7 +454,7 @@ fn zero_point_of(site: &Site<'_>, zero_point: Value, unsigned: bool) -> Option<R
     }
     let data = &site.func.ops[site.func.def_op(zero_point)?];
     let slot = site.slot(zero_point)?;
-    let first = *slot.access == Access::none(&slot.access.shape());
+    let first = *slot.access == Access::constant_zero(&slot.access.shape());
     let same = &*data.name == Cast::NAME && byte(site, *data.operands.first()?)? == unsigned;
     (same && first && slot.kind() == Some(Kind::I32)).then_some(Err(zero_point))
 }

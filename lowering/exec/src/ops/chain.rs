@@ -108,7 +108,7 @@ impl Chain {
         if MOST_OPERANDS < operands.len() || links.is_empty() || MOST_CODES < links.len() {
             return None;
         }
-        let none = Access::none(&target.shape());
+        let none = Access::constant_zero(&target.shape());
         let all: [&Access; MOST_OPERANDS + 1] = std::array::from_fn(|k| match k {
             0 => target,
             _ => operands.get(k - 1).map_or(&none, |(access, _)| access),
@@ -169,8 +169,8 @@ impl Kernel for Chain {
         for operand in ins {
             sources.push(match operand {
                 In::Bytes(bytes) => Source::Beside(bytes),
-                In::Same => Source::Same,
-                In::Among => Source::Among,
+                In::InPlace => Source::Same,
+                In::Aliased => Source::Among,
             });
         }
         if sources.len() != self.operands.len() {

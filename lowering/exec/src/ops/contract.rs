@@ -105,7 +105,7 @@ impl Contract {
         let shape = result.access.shape();
         let bias = match start {
             Some(start) => start.access.broadcast(&shape),
-            None => Access::none(&shape),
+            None => Access::constant_zero(&shape),
         };
         let constant = |k: usize| site.constant_bytes(k).filter(|_| scales[k].is_none());
         let floats = [0, 1].map(constant);
@@ -301,7 +301,7 @@ impl Kernel for Contract {
         let start = match (self.biased, rest) {
             (true, [In::Bytes(values)]) => InitialBytes::Values(values),
             // A residual in the place of the result.
-            (true, [In::Same]) => InitialBytes::Result,
+            (true, [In::InPlace]) => InitialBytes::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => InitialBytes::Zero,
         };

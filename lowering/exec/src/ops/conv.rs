@@ -325,7 +325,7 @@ fn begins(site: &Site<'_>, result: &Slot, folded_norm: Option<&FoldedNorm>) -> O
     };
     let bias = match folded_norm {
         Some(norm) => list(norm.bias.len()).reshaped(&along),
-        None if all.len() < 4 => return Some(Access::none(&shape)),
+        None if all.len() < 4 => return Some(Access::constant_zero(&shape)),
         None => all[2].access.reshaped(&along),
     };
     Some(bias.broadcast(&shape))

@@ -266,8 +266,8 @@ impl Kernel for Copy {
         for Piece { operand, nest } in pieces.chain(&self.padding.pieces) {
             let source = match ins.get(*operand) {
                 Some(In::Bytes(source)) => Some(*source),
-                Some(In::Among) => None,
-                Some(In::Same) | None => {
+                Some(In::Aliased) => None,
+                Some(In::InPlace) | None => {
                     return Err("an operand is written over as it is copied".to_owned());
                 }
             };

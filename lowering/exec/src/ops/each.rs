@@ -61,7 +61,7 @@ impl Declared {
             .iter()
             .map(|slot| slot.access.broadcast(&shape))
             .collect();
-        let none = crate::access::Access::none(&shape);
+        let none = crate::access::Access::constant_zero(&shape);
         let accesses = std::array::from_fn(|k| match k {
             0 => &*target.access,
             _ => broadcast.get(k - 1).unwrap_or(&none),
@@ -94,8 +94,8 @@ impl Declared {
         for (k, operand) in ins.iter().enumerate() {
             let (source, k) = match operand {
                 In::Bytes(bytes) => (*bytes, k + 1),
-                In::Among => (&*out, k + 1),
-                In::Same => (&*out, 0),
+                In::Aliased => (&*out, k + 1),
+                In::InPlace => (&*out, 0),
             };
             let size = self.size(inputs.len());
             let mut row = Vec::with_capacity(count * size);
@@ -163,8 +163,8 @@ impl Kernel for Declared {
         let size = self.size(ins.len());
         let inside = |k: usize| match ins[k] {
             In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / self.size(k)),
-            In::Among => self.nest.fits(k + 1, out.len() / self.size(k)),
-            In::Same => self.size(k) == size,
+            In::Aliased => self.nest.fits(k + 1, out.len() / self.size(k)),
+            In::InPlace => self.size(k) == size,
         };
         if !self.nest.fits(0, out.len() / size) || !(0..ins.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());

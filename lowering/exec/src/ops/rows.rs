@@ -292,8 +292,8 @@ impl Kernel for Rows {
         };
         let more = |i: usize| match ins.get(i) {
             Some(In::Bytes(bytes)) => numbers(self.kind, bytes).map(Some),
-            Some(In::Same) | None => Ok(None),
-            Some(In::Among) => Err("an operand lies among what is written".to_owned()),
+            Some(In::InPlace) | None => Ok(None),
+            Some(In::Aliased) => Err("an operand lies among what is written".to_owned()),
         };
         let (scale, bias) = (more(1)?, more(2)?);
         let lengths = [

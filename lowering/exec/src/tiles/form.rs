@@ -1,7 +1,7 @@
 //! Compiles a sketch to a form: the kernels of a program and the layout of its scratch memory.
 
 use super::group::Group;
-use super::sketch::{Lies, Sketch};
+use super::sketch::{Sketch, TileMemory};
 use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::{Slot, Storage};
@@ -171,18 +171,18 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
     let mut slots = SideTable::new(None);
     let mut in_scratch: IndexMap<usize, usize> = IndexMap::new();
     for (tile, value) in sketch.values.iter().zip(&values) {
-        if let (Lies::Scratch(number), Some(_)) = (tile.lies, value) {
+        if let (TileMemory::Scratch(number), Some(_)) = (tile.memory, value) {
             *in_scratch.entry(number).or_default() += 1;
         }
     }
     for (number, (tile, value)) in sketch.values.iter().zip(&values).enumerate() {
         let Some(value) = *value else { continue };
         let whole = group.slot(tile.of)?;
-        let (storage, offset, bytes) = match tile.lies {
-            Lies::Scratch(number) => (Storage::Arena, begins[number], sketch.scratch[number]),
-            Lies::Read(number) => (Storage::Argument(number), 0, sketch.reads[number].1),
-            Lies::Write(number) => (Storage::Result(number), 0, sketch.writes[number].1),
-            Lies::Constant => (whole.storage, whole.offset, whole.bytes),
+        let (storage, offset, bytes) = match tile.memory {
+            TileMemory::Scratch(number) => (Storage::Arena, begins[number], sketch.scratch[number]),
+            TileMemory::Read(number) => (Storage::Argument(number), 0, sketch.reads[number].1),
+            TileMemory::Write(number) => (Storage::Result(number), 0, sketch.writes[number].1),
+            TileMemory::Constant => (whole.storage, whole.offset, whole.bytes),
         };
         slots[value] = Some(Slot {
             storage,
@@ -194,10 +194,10 @@ fn made(sketch: &Sketch, group: &Group<'_>) -> Result<Made, String> {
             part: true,
         });
         // Results: tiles that are read under another name or outside of the program.
-        let shared = match tile.lies {
-            Lies::Scratch(own) => 1 < in_scratch[&own],
-            Lies::Write(_) => true,
-            Lies::Read(_) | Lies::Constant => false,
+        let shared = match tile.memory {
+            TileMemory::Scratch(own) => 1 < in_scratch[&own],
+            TileMemory::Write(_) => true,
+            TileMemory::Read(_) | TileMemory::Constant => false,
         };
         if shared && made.contains(&number) {
             func.add_result(value, None);
@@ -275,7 +275,7 @@ impl Form {
     }
 
     /// Bytes of scratch memory of its kernels, on each thread.
-    pub(super) fn besides(&self) -> Scratch {
+    pub(super) fn kernel_scratch(&self) -> Scratch {
         self.steps.iter().fold(Scratch::default(), |most, step| {
             let own = step.kernel.scratch();
             std::array::from_fn(|i| most[i].max(own[i]))

@@ -306,9 +306,9 @@ impl Tiled {
     }
 
     /// Bytes of scratch memory of its kernels, on each thread.
-    pub(crate) fn besides(&self) -> Scratch {
+    pub(crate) fn kernel_scratch(&self) -> Scratch {
         self.forms.iter().fold(Scratch::default(), |most, form| {
-            let own = form.besides();
+            let own = form.kernel_scratch();
             std::array::from_fn(|i| most[i].max(own[i]))
         })
     }

@@ -3,7 +3,7 @@
 use super::form::{Form, TileStep};
 use super::{Program, Tiled};
 use crate::buffer::Buffer;
-use crate::memory::{Around, In, Memory, Slot, Storage};
+use crate::memory::{In, Memory, Slot, Storage, Surroundings};
 use crate::moved::Moved;
 use crate::team::{self, Context, Team};
 use indexmap::IndexMap;
@@ -174,7 +174,7 @@ impl Shared<'_> {
         };
         for (number, result) in step.results.iter().enumerate() {
             let Storage::Result(to) = result.storage else {
-                let (around, out) = Around::of(room, result.range()).ok_or_else(outside)?;
+                let (around, out) = Surroundings::of(room, result.range()).ok_or_else(outside)?;
                 let reads = |slot: &Slot| matches!(slot.storage, Storage::Result(_));
                 let read = step.operands.iter().any(reads).then(|| held(&self.targets));
                 let targets = read.as_ref().map_or(&[][..], |all| &all[..]);
@@ -193,24 +193,25 @@ impl Shared<'_> {
             let mut targets = held(&self.targets);
             let (target, range) = parts.written(to).ok_or_else(outside)?;
             let own = std::mem::take(targets.get_mut(target).ok_or_else(outside)?);
-            let done = Around::of(own, range)
-                .ok_or_else(outside)
-                .and_then(|(around, out)| {
-                    let operand = |slot: &Slot| match slot.storage {
-                        Storage::Arena => room.get(slot.range()).map(In::Bytes),
-                        Storage::Result(from) if from == to => Some(In::same(slot, result)),
-                        Storage::Result(from) => match parts.written(from)? {
-                            // Written before to the same buffer: beside the result, or interleaved with it.
-                            (same, bytes) if same == target => {
-                                Some(around.get(bytes).map_or(In::Among, In::Bytes))
-                            }
+            let done =
+                Surroundings::of(own, range)
+                    .ok_or_else(outside)
+                    .and_then(|(around, out)| {
+                        let operand = |slot: &Slot| match slot.storage {
+                            Storage::Arena => room.get(slot.range()).map(In::Bytes),
+                            Storage::Result(from) if from == to => Some(In::same(slot, result)),
+                            Storage::Result(from) => match parts.written(from)? {
+                                // Written before to the same buffer: beside the result, or interleaved with it.
+                                (same, bytes) if same == target => {
+                                    Some(around.get(bytes).map_or(In::Aliased, In::Bytes))
+                                }
+                                _ => parts.of(slot, &targets).map(In::Bytes),
+                            },
                             _ => parts.of(slot, &targets).map(In::Bytes),
-                        },
-                        _ => parts.of(slot, &targets).map(In::Bytes),
-                    };
-                    let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
-                    step.kernel.run(number, &ins.ok_or_else(outside)?, out, cx)
-                });
+                        };
+                        let ins: Option<Vec<In<'_>>> = step.operands.iter().map(operand).collect();
+                        step.kernel.run(number, &ins.ok_or_else(outside)?, out, cx)
+                    });
             targets[target] = own;
             done?;
         }

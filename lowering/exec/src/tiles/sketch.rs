@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The memory of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum TileMemory {
     /// Scratch memory number `n` of the program.
     Scratch(usize),
     /// Read number `n`.
@@ -38,7 +38,7 @@ pub(super) enum Lies {
 pub(super) struct TileValue {
     /// The value that it is a part of.
     pub(super) of: Value,
-    pub(super) lies: Lies,
+    pub(super) memory: TileMemory,
     pub(super) access: Access,
 }
 
@@ -86,7 +86,7 @@ struct Root {
 
 /// Source of the elements of a part of a value.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+enum TileSource {
     /// Its whole buffer, which is complete before the group runs.
     Outside,
     /// A part of a tile that the program computes.
@@ -96,14 +96,14 @@ enum Home {
 }
 
 /// The access of all elements of a value, extrapolated from the memory of a tile.
-struct Lying {
-    lies: Option<Lies>,
+struct Extrapolated {
+    memory: Option<TileMemory>,
     access: Arc<Access>,
     /// A shift of all offsets.
     shift: i64,
 }
 
-impl Lying {
+impl Extrapolated {
     /// The access of some elements.
     fn picked(&self, bounds: &[Range<usize>]) -> Access {
         self.access.picked(&listed(bounds)).moved(self.shift)
@@ -117,7 +117,7 @@ pub(super) struct Sketcher<'g, 'a> {
     sketch: Sketch,
     begins: Begins,
     roots: IndexMap<(Value, usize), Root>,
-    homes: IndexMap<(Value, usize), Home>,
+    sources: IndexMap<(Value, usize), TileSource>,
 }
 
 /// Sketches the program at an index of the grid.
@@ -136,7 +136,7 @@ pub(super) fn sketch(
         sketch: Sketch::default(),
         begins: Begins::default(),
         roots: IndexMap::new(),
-        homes: IndexMap::new(),
+        sources: IndexMap::new(),
     };
     for schedule in &group.schedule.ops {
         for number in 0..schedule.parts.len() {
@@ -175,11 +175,11 @@ impl Sketcher<'_, '_> {
         let places = places.ok_or("its results have no places")?;
         let mut made = Vec::new();
         for (result, (&value, place)) in data.results.iter().zip(&places).enumerate() {
-            let home = match place {
-                Place::Constant => Home::Outside,
+            let source = match place {
+                Place::Constant => TileSource::Outside,
                 Place::Alias(operand) => {
                     let from = part.operands.get(*operand).ok_or("an operand is missing")?;
-                    self.home(from)?
+                    self.source(from)?
                 }
                 Place::Pieces => return Err("its operands stay in pieces".to_owned()),
                 _ => {
@@ -187,7 +187,7 @@ impl Sketcher<'_, '_> {
                     continue;
                 }
             };
-            self.homes.insert((value, number), home);
+            self.sources.insert((value, number), source);
         }
         let mut bounds = Vec::with_capacity(data.results.len());
         for (tile, &value) in part.results.iter().zip(&data.results) {
@@ -196,7 +196,7 @@ impl Sketcher<'_, '_> {
         for &result in &made {
             if is_empty(&bounds[result]) {
                 let key = (data.results[result], number);
-                self.homes.insert(key, Home::Nowhere);
+                self.sources.insert(key, TileSource::Nowhere);
             }
         }
         made.retain(|&result| !is_empty(&bounds[result]));
@@ -213,41 +213,41 @@ impl Sketcher<'_, '_> {
     }
 
     /// Source of an operand.
-    fn home(&self, operand: &OperandSchedule) -> Result<Home, String> {
+    fn source(&self, operand: &OperandSchedule) -> Result<TileSource, String> {
         match operand.source {
-            Source::Memory => Ok(Home::Outside),
+            Source::Memory => Ok(TileSource::Outside),
             Source::Made { part, .. } => {
-                let home = self.homes.get(&(operand.value, part)).copied();
-                home.ok_or_else(|| format!("{} is not made before it is read", operand.value))
+                let source = self.sources.get(&(operand.value, part)).copied();
+                source.ok_or_else(|| format!("{} is not made before it is read", operand.value))
             }
         }
     }
 
     /// The access of all elements of an operand.
-    fn lying(&mut self, operand: &OperandSchedule) -> Result<Lying, String> {
+    fn extrapolated(&mut self, operand: &OperandSchedule) -> Result<Extrapolated, String> {
         let value = operand.value;
-        match self.home(operand)? {
-            Home::Nowhere => Err(format!("{value} has no element in a program")),
-            Home::Outside if self.group.is_in_pieces(value) => {
+        match self.source(operand)? {
+            TileSource::Nowhere => Err(format!("{value} has no element in a program")),
+            TileSource::Outside if self.group.is_in_pieces(value) => {
                 Err(format!("{value} lies in pieces"))
             }
-            Home::Outside => Ok(Lying {
-                lies: None,
+            TileSource::Outside => Ok(Extrapolated {
+                memory: None,
                 access: Arc::clone(&self.group.slot(value)?.access),
                 shift: 0,
             }),
-            Home::Root(root, part) => self.inside(value, root, part),
+            TileSource::Root(root, part) => self.inside(value, root, part),
         }
     }
 
     /// The access of all elements of a value that aliases a tile.
-    fn inside(&mut self, value: Value, root: Value, part: usize) -> Result<Lying, String> {
+    fn inside(&mut self, value: Value, root: Value, part: usize) -> Result<Extrapolated, String> {
         let found = self.roots.get(&(root, part));
         let found = found.ok_or_else(|| format!("{root} is not made before it is read"))?;
-        let lies = self.sketch.values[found.value].lies;
-        let (access, shift) = match lies {
-            Lies::Write(_) => (Arc::clone(&self.group.slot(value)?.access), -found.low),
-            Lies::Scratch(_) | Lies::Read(_) | Lies::Constant => {
+        let memory = self.sketch.values[found.value].memory;
+        let (access, shift) = match memory {
+            TileMemory::Write(_) => (Arc::clone(&self.group.slot(value)?.access), -found.low),
+            TileMemory::Scratch(_) | TileMemory::Read(_) | TileMemory::Constant => {
                 let starts = found.bounds.iter().zip(&found.strides);
                 let start: i64 = starts.map(|(range, s)| range.start as i64 * s).sum();
                 let rearranged = self
@@ -256,8 +256,8 @@ impl Sketcher<'_, '_> {
                 (rearranged, -start)
             }
         };
-        Ok(Lying {
-            lies: Some(lies),
+        Ok(Extrapolated {
+            memory: Some(memory),
             access,
             shift,
         })
@@ -265,26 +265,33 @@ impl Sketcher<'_, '_> {
 
     /// The part of a value that an operation reads.
     fn read(&mut self, operand: &OperandSchedule, bounds: &Bounds) -> Result<usize, String> {
-        if let Home::Root(root, part) = self.home(operand)?
+        if let TileSource::Root(root, part) = self.source(operand)?
             && root == operand.value
             && let Some(root) = self.roots.get(&(root, part))
             && root.bounds == *bounds
         {
             return Ok(root.value);
         }
-        let lying = self.lying(operand)?;
-        let access = lying.picked(bounds);
-        self.value(operand.value, lying.lies, access)
+        let extrapolated = self.extrapolated(operand)?;
+        let access = extrapolated.picked(bounds);
+        self.value(operand.value, extrapolated.memory, access)
     }
 
-    /// A tile with this access in its memory. Without `lies`, it is read from its whole buffer.
-    fn value(&mut self, of: Value, lies: Option<Lies>, access: Access) -> Result<usize, String> {
-        let (lies, access) = match lies {
-            Some(lies) => (lies, access),
+    /// A tile with this access in its memory. Without `memory`, it is read from its whole buffer.
+    fn value(
+        &mut self,
+        of: Value,
+        memory: Option<TileMemory>,
+        access: Access,
+    ) -> Result<usize, String> {
+        let (memory, access) = match memory {
+            Some(memory) => (memory, access),
             None => {
                 let slot = self.group.slot(of)?;
                 match slot.storage {
-                    Storage::Constant(_) if *slot.access == access => (Lies::Constant, access),
+                    Storage::Constant(_) if *slot.access == access => {
+                        (TileMemory::Constant, access)
+                    }
                     _ => {
                         let (begin, bytes, access) = reached(slot, access)?;
                         let key = (self.wholes.source(slot), bytes);
@@ -300,12 +307,12 @@ impl Sketcher<'_, '_> {
                                 self.sketch.reads.len() - 1
                             }
                         };
-                        (Lies::Read(number), access)
+                        (TileMemory::Read(number), access)
                     }
                 }
             }
         };
-        let made = TileValue { of, lies, access };
+        let made = TileValue { of, memory, access };
         // Operations that read the same part of a value share it.
         let written = |at: usize| self.sketch.ops.iter().any(|op| op.results.contains(&at));
         let same = (0..self.sketch.values.len()).find(|&at| self.sketch.values[at] == made);
@@ -336,10 +343,10 @@ impl Sketcher<'_, '_> {
             let access = Access::strided(&own, &strides);
             let slot = self.group.slot(value)?;
             let bytes = own.iter().product::<usize>() * size(slot)?;
-            let lies = Lies::Scratch(self.sketch.scratch.len());
+            let memory = TileMemory::Scratch(self.sketch.scratch.len());
             self.sketch.scratch.push(bytes);
             let of = value;
-            self.sketch.values.push(TileValue { of, lies, access });
+            self.sketch.values.push(TileValue { of, memory, access });
             (self.sketch.values.len() - 1, strides, 0)
         };
         let root = Root {
@@ -349,7 +356,8 @@ impl Sketcher<'_, '_> {
             low,
         };
         self.roots.insert((value, part), root);
-        self.homes.insert((value, part), Home::Root(value, part));
+        self.sources
+            .insert((value, part), TileSource::Root(value, part));
         Ok(made)
     }
 
@@ -357,11 +365,11 @@ impl Sketcher<'_, '_> {
     fn target(&mut self, value: Value, bounds: &Bounds) -> Result<usize, String> {
         let slot = self.group.slot(value)?;
         let (begin, bytes, access) = reached(slot, slot.access.picked(&listed(bounds)))?;
-        let lies = Lies::Write(self.sketch.writes.len());
+        let memory = TileMemory::Write(self.sketch.writes.len());
         self.sketch.writes.push((self.wholes.target(slot), bytes));
         self.begins.writes.push(begin);
         let of = value;
-        self.sketch.values.push(TileValue { of, lies, access });
+        self.sketch.values.push(TileValue { of, memory, access });
         Ok(self.sketch.values.len() - 1)
     }
 
@@ -402,12 +410,13 @@ impl Sketcher<'_, '_> {
         if let [operand] = &operands[..]
             && made == [0]
         {
-            let lying = self.lying(operand)?;
+            let extrapolated = self.extrapolated(operand)?;
             let (registry, bindings) = (site.registry, site.bindings);
-            if let Some(access) = ops::rearranged(site.func, op, registry, bindings, &lying.access)
+            if let Some(access) =
+                ops::rearranged(site.func, op, registry, bindings, &extrapolated.access)
             {
-                let access = access.picked(&listed(&bounds[0])).moved(lying.shift);
-                let from = self.value(operand.value, lying.lies, access)?;
+                let access = access.picked(&listed(&bounds[0])).moved(extrapolated.shift);
+                let from = self.value(operand.value, extrapolated.memory, access)?;
                 let to = self.make(data.results[0], number, &bounds[0])?;
                 self.copy(op, from, to);
                 return self.stored(op, data.results[0], number);
@@ -424,14 +433,17 @@ impl Sketcher<'_, '_> {
             for one in &parts {
                 match (one.part, one.whole) {
                     (Port::Result(r), Port::Operand(i)) if r == result => {
-                        let lying = self.lying(&operands[i])?;
+                        let extrapolated = self.extrapolated(&operands[i])?;
                         let shape = group.shape(value)?;
-                        let access = ops::part(one, &shape, &lying.access);
+                        let access = ops::part(one, &shape, &extrapolated.access);
                         let access = access.ok_or("its parts are no parts of its operand")?;
                         let access = access.picked(&listed(&bounds[result]));
-                        let access = access.moved(lying.shift);
+                        let access = access.moved(extrapolated.shift);
                         filled += access.count();
-                        pieces.push((self.value(operands[i].value, lying.lies, access)?, None));
+                        pieces.push((
+                            self.value(operands[i].value, extrapolated.memory, access)?,
+                            None,
+                        ));
                     }
                     (Port::Operand(i), Port::Result(r)) if r == result => {
                         let shape = group.shape(operands[i].value)?;
@@ -455,13 +467,13 @@ impl Sketcher<'_, '_> {
                     self.copy(op, from, to);
                     continue;
                 };
-                let lying = self.inside(value, value, number)?;
-                let access = ops::part(one, &shape, &lying.access);
+                let extrapolated = self.inside(value, value, number)?;
+                let access = ops::part(one, &shape, &extrapolated.access);
                 let access = access.ok_or("its operands are no parts of its result")?;
-                let access = access.picked(&listed(&own)).moved(lying.shift);
-                let lies = self.sketch.values[to].lies;
+                let access = access.picked(&listed(&own)).moved(extrapolated.shift);
+                let memory = self.sketch.values[to].memory;
                 let of = value;
-                self.sketch.values.push(TileValue { of, lies, access });
+                self.sketch.values.push(TileValue { of, memory, access });
                 self.copy(op, from, self.sketch.values.len() - 1);
             }
             self.stored(op, value, number)?;
