@@ -273,8 +273,8 @@ struct Compiler<'a> {
     data: &'a dyn DataSource,
     options: &'a ExecOptions,
     called: IndexMap<String, Rc<Executable>>,
-    /// For operations that are the only ones to run their functions: the result of [`invariant_arguments`], by the name of the function
-    /// that contains the operation and the operation.
+    /// For operations that are the only ones to run their functions: the result of [`invariant_arguments`], by the name of
+    /// the function that contains the operation and the operation.
     invariant_arguments: IndexMap<(String, Op), Vec<Vec<Option<usize>>>>,
     /// Nesting depth of the function that is being compiled.
     depth: usize,

@@ -492,8 +492,8 @@ fn of_two<const E: usize>(a: __m512i, parts: __m512i, b: __m512i) -> __m512i {
     }
 }
 
-/// The parts that [`of_two`] takes for the first or the second result: with `interleave` alternating elements of both vectors,
-/// otherwise the even or the odd elements of both.
+/// The parts that [`of_two`] takes for the first or the second result: with `interleave` alternating elements of both
+/// vectors, otherwise the even or the odd elements of both.
 const fn of_pair<const E: usize>(interleave: bool, vector: usize) -> [u8; V] {
     let part = if E == 0 || 4 < E { 4 } else { E };
     let unit = if E == 0 { 4 } else { E };

@@ -917,8 +917,8 @@ impl Depthwise {
         }
     }
 
-    /// Shape of a padded plane of bytes for [`RowConv`], with room for what is read behind the last column, and the number of
-    /// rows.
+    /// Shape of a padded plane of bytes for [`RowConv`], with room for what is read behind the last column, and the number
+    /// of rows.
     fn line_plane(&self) -> (Plane, usize) {
         let (_, height) = self.plane();
         let columns = &self.dims[1];

@@ -61,8 +61,8 @@ impl Dim {
 }
 
 impl Image {
-    /// The image of channels, `channels_per_cell` of them in a cell. `taps` are the offsets in places that the kernel adds to a
-    /// position; each tap reads all channels. Terms are ordered by tap, then channel, if a cell has several channels;
+    /// The image of channels, `channels_per_cell` of them in a cell. `taps` are the offsets in places that the kernel adds
+    /// to a position; each tap reads all channels. Terms are ordered by tap, then channel, if a cell has several channels;
     /// otherwise by channel, then tap. `None` if the channels do not fill whole cells or most of the image would be
     /// padding.
     pub(crate) fn of(

@@ -668,8 +668,8 @@ impl Products {
         self.quantization.is_some_and(|c| c.unsigned[side - LEFT])
     }
 
-    /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns. `zeros` are the zero points as
-    /// stored in the buffer.
+    /// Zero points as the micro-kernel sees the bytes: unsigned for rows, signed for columns. `zeros` are the zero points
+    /// as stored in the buffer.
     fn zeros(&self, zeros: [u8; 2]) -> (u8, i32) {
         if self.quantization.is_none() {
             return (FLIPPED_ZERO, 0);
@@ -1291,8 +1291,8 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         E::of_byte(self.given.zeros[side - LEFT])
     }
 
-    /// Sets `row_compensation` to the compensation of each row of a block for the zero point of the columns; `step` is the stride
-    /// between the factors of a row.
+    /// Sets `row_compensation` to the compensation of each row of a block for the zero point of the columns; `step` is the
+    /// stride between the factors of a row.
     fn compensate_rows(&mut self, base: i64, rows: &Range<usize>, number: usize, step: usize) {
         let (rows_zero, columns_zero) = self.zero_points;
         self.row_compensation.clear();
@@ -1454,10 +1454,11 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
                         (InitialForm::InPlace, _) => Initial::InPlace,
                     };
                     // SAFETY: `pack_rows` has made a pointer for each row to `factors` factors. They are inside of the left
-                    // operand, as `multiply` has compared, or of the packed rows, or of the zeros. The right panel has all columns
-                    // of each term, contiguous or in the image at its tap. The places of the result have `used` columns
-                    // each, inside of the result or of scratch memory, and those of `requantized` have `columns.len()` each. No two
-                    // rows overlap, as offsets in a result are all different. `shared` has a start for each row.
+                    // operand, as `multiply` has compared, or of the packed rows, or of the zeros. The right panel has all
+                    // columns of each term, contiguous or in the image at its tap. The places of the result have `used`
+                    // columns each, inside of the result or of scratch memory, and those of `requantized` have
+                    // `columns.len()` each. No two rows overlap, as offsets in a result are all different. `shared` has a
+                    // start for each row.
                     unsafe {
                         E::Factor::panel(
                             of.micro,
@@ -1844,8 +1845,8 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         self.out.extend(rows.map(<[E::Number]>::as_mut_ptr));
     }
 
-    /// Sets `requantized` to pointers to the requantized rows of a panel: in the result, or in scratch memory. Returns whether
-    /// it is scratch memory.
+    /// Sets `requantized` to pointers to the requantized rows of a panel: in the result, or in scratch memory. Returns
+    /// whether it is scratch memory.
     fn requantized(&mut self, out: &mut [T], panel: &Panels) -> bool {
         let of = self.of;
         let list = &of.columns[panel.columns.clone()];

@@ -253,8 +253,8 @@ pub(crate) trait Factor: Pod + Debug + Send + Sync {
     /// - `right` has `terms` times all columns of `micro`, or half of them with `half`, `right_step` apart. With `taps` it
     ///   has a vector of columns at each of `terms` taps and, without `half`, another one at the second offset behind it.
     ///   There is one run then, and [`Factor::taps`] gives a number.
-    /// - Each row of `out` has as many writable columns, and each row of [`RequantizedRows`] as many as it says. Rows overlap
-    ///   neither one another nor the operands.
+    /// - Each row of `out` has as many writable columns, and each row of [`RequantizedRows`] as many as it says. Rows
+    ///   overlap neither one another nor the operands.
     /// - `requantize` is given only if [`MicroKernel::requantizes`] returns true.
     unsafe fn panel(micro: MicroKernel, panel: &Panel<'_, Self>);
 
@@ -331,7 +331,8 @@ macro_rules! factors {
             /// # Safety
             /// That of the trait.
             unsafe fn panel(micro: MicroKernel, panel: &Panel<'_, $factor>) {
-                // SAFETY: the caller's promises; vectors are those that the machine has, as `MicroKernel` is made of a detected `Isa`.
+                // SAFETY: the caller's promises; vectors are those that the machine has, as `MicroKernel` is made of a
+                // detected `Isa`.
                 unsafe {
                     match micro.isa {
                         #[cfg(target_arch = "x86_64")]

@@ -2,9 +2,9 @@
 
 use super::MOST_COLUMNS;
 
-/// A requantization: the sum times a scale, at least `lower_bound`. For bytes it is then divided, rounded to the nearest whole
-/// number (ties to even), added to a zero point and clamped to the range of the type. All numbers are finite, so that no
-/// result is NaN.
+/// A requantization: the sum times a scale, at least `lower_bound`. For bytes it is then divided, rounded to the nearest
+/// whole number (ties to even), added to a zero point and clamped to the range of the type. All numbers are finite, so that
+/// no result is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Requantize {
     /// True if the result is rounded to a byte.

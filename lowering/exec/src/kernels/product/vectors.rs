@@ -793,8 +793,8 @@ pub(super) mod along {
     /// Requantizes the sums of `count` positions.
     ///
     /// # Safety
-    /// As for [`dot_line`], with `count` rounded up to a multiple of 16; `to` has `count` elements of the size of requantized
-    /// sums.
+    /// As for [`dot_line`], with `count` rounded up to a multiple of 16; `to` has `count` elements of the size of
+    /// requantized sums.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(in super::super) unsafe fn requantized<B: Byte>(
         line: &[Quad<B>],
