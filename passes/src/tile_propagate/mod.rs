@@ -294,7 +294,7 @@ fn complete(
     Ok(())
 }
 
-/// What the plan gives of an operation's tile.
+/// The results, reduced axes and reads that a plan gives for an operation.
 fn of_tile(tile: OpTile) -> Given {
     let parts: Vec<OpTile> = tile.parts().collect();
     let (results, mut reads): (Vec<_>, Vec<_>) =

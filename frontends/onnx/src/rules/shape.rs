@@ -747,7 +747,7 @@ fn lengthened(
         let one = match value {
             Attr::Int(n, _) => Tensor::from_i64(dtype, Vec::new(), [*n]),
             Attr::Float(x, _) => Tensor::from_f64(dtype, Vec::new(), [*x]),
-            _ => return Err(Stop::opaque("it pads with what is no number")),
+            _ => return Err(Stop::opaque("its padding value is not a number")),
         };
         let one = cx.b.literal(one, cx.loc.clone());
         cx.broadcast_to(one, &dims).map(Some)

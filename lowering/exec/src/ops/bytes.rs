@@ -119,7 +119,7 @@ impl Kernel for Copied {
             Some(Some(zero)) => *last = zero,
             Some(None) => {
                 let zero_point = elements::<i32>(next()?)?.first();
-                *last = *zero_point.ok_or("there is nothing that bytes are less")? as u8;
+                *last = *zero_point.ok_or("the zero point is missing")? as u8;
             }
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Bytes {
                 Side::Value(made) => match (made.zero, operands[k].last()) {
                     (Ok(zero), _) => zero,
                     (Err(_), Some(&zero)) if made.copied => zero,
-                    (Err(_), _) => return Err("what bytes are less is not known".to_owned()),
+                    (Err(_), _) => return Err("the zero point is not known".to_owned()),
                 },
             };
         }
