@@ -1,6 +1,7 @@
 //! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
 
 mod circles;
+mod words;
 
 use indexmap::{IndexMap, IndexSet};
 use optc_cli::explain::AREAS;

@@ -1,4 +1,4 @@
-//! What the statistics count where an operation's declaration alone does not say it.
+//! Counts of the statistics that an operation's declaration alone does not decide.
 
 use optc_check::Stats;
 

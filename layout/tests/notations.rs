@@ -1,4 +1,4 @@
-//! What each notation reads, prints and refuses.
+//! Texts that each notation reads, prints and refuses.
 
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, NotationKind, ViewMap, is_view, propagate};

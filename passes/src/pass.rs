@@ -79,7 +79,7 @@ pub struct RuleInfo<'a> {
     pub summary: &'a str,
 }
 
-/// Whether a pass changed the module.
+/// Says whether a pass changed the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
     /// The module prints the same bytes as before.

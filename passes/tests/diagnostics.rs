@@ -1,4 +1,4 @@
-//! What the passes refuse and remark, by code.
+//! Refusals and remarks of the passes, by code.
 
 use optc_check::{Certificate, Stats, Witness, check, check_target};
 use optc_ir::{Diagnostic, Module, text};

@@ -424,7 +424,7 @@ fn constants_go_out_whole() {
     }
 }
 
-/// What every opaque instruction says that it does.
+/// The effect of every opaque instruction.
 #[test]
 fn opaque_instructions_have_effects() {
     let cases = [

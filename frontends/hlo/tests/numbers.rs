@@ -1,4 +1,4 @@
-//! What the HLO emitter writes computes what the operations do: the reference cases of the operations go
+//! HLO of the emitter computes the same as the operations: the reference cases of the operations go
 //! out as HLO text, are imported again, and give the same numbers.
 
 #[path = "../../../ops/tests/ops_support/mod.rs"]

@@ -1,4 +1,4 @@
-//! What JAX prints goes in, comes out as StableHLO, and goes in again as the same program; what harms is refused.
+//! Text that JAX prints goes in, comes out as StableHLO, and goes in again as the same program; hostile text is refused.
 
 use optc_ir::Module;
 use optc_ir::text::print;

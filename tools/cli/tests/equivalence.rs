@@ -1,4 +1,4 @@
-//! What `optc verify` and `--check` take for the same program: nothing that is right is refused, and nothing else passes.
+//! Programs that `optc verify` and `--check` take for the same: no equal program is refused, and no other one passes.
 
 use crate::support;
 
@@ -67,7 +67,7 @@ fn other_dimension_numbers_are_another_convolution() {
     assert!(errors.contains("not-equivalent"), "{errors}");
 }
 
-/// What is computed twice or for nothing, or in another order, makes no other function; what is computed from something else does.
+/// Dead, repeated and reordered operations make no other function; another operand does.
 #[test]
 fn named_functions_are_the_same_by_what_they_compute() {
     let text = |body: &str| {
@@ -151,7 +151,7 @@ fn sequences_and_open_sizes_are_followed() {
     }
 }
 
-/// What is read outside stays as it is where nothing is written.
+/// Reads from outside stay as they are if nothing is written.
 #[test]
 fn reading_is_a_function_where_nothing_is_written() {
     let text = |write: &str| {

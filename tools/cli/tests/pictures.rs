@@ -266,7 +266,7 @@ const LAYERS: &str = r#"
 %6 = "hbir.neg"(%5) : (tensor<24x5xf32>) -> tensor<24x5xf32> loc("/layer.1/second")
 "#;
 
-/// What is in the program before and after stands at one height in both panels, in layers too.
+/// Operations of both panels stand at one height, in layers too.
 #[test]
 fn what_survives_stands_at_one_height() {
     let folder = Folder::new("heights");

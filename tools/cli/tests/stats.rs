@@ -144,7 +144,7 @@ const NAMED: &str = r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<3x4xf32> {
 }
 "#;
 
-/// What `stats --compare --json` says of two programs, with further arguments.
+/// Output of `stats --compare --json` for two programs, with further arguments.
 fn compared(a: &str, b: &str, more: &[&str]) -> Json {
     let args = ["stats", "--json", "--compare", a, b];
     let args: Vec<&str> = args.iter().chain(more).copied().collect();

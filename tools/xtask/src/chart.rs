@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What a model moves before and after.
+/// MB that a model moves before and after.
 pub(crate) struct Bars<'a> {
     pub(crate) name: &'a str,
     pub(crate) before: u64,
@@ -11,10 +11,10 @@ pub(crate) struct Bars<'a> {
 
 /// The height of a model's two bars and the space below them.
 const LINE: u64 = 18;
-/// Where the bars start, with room for a name of 30 characters, and how much the longest one has.
+/// The x coordinate at which bars start, with room for a name of 30 characters, and how much the longest one has.
 const LEFT: u64 = 220;
 const WIDTH: u64 = 520;
-/// Where the axis stands: below the title and the legend.
+/// The y coordinate of the axis: below the title and the legend.
 const TOP: u64 = 72;
 /// A megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;

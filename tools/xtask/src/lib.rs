@@ -1,5 +1,4 @@
-//! What the pages under `docs/` are made of, for the command that writes them and the tests that
-//! compare them.
+//! Generated pages under `docs/`, for the command that writes them and the tests that compare them, and counts of the code.
 
 pub mod code;
 pub mod diagnostics;

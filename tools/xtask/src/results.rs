@@ -18,13 +18,13 @@ struct Row {
     after: Stats,
     no_rules: u64,
     naive: u64,
-    /// What no choice of layouts goes below.
+    /// A lower bound for every choice of layouts.
     bound: u64,
     proof: &'static str,
     /// Per rule that fired: how often, and the bytes that the model moves more without it.
     rules: Vec<(String, u64, u64)>,
     remarks: Vec<String>,
-    /// What the groups of `tile-propagate` move, a report a target of [`TILED`].
+    /// Bytes that groups of `tile-propagate` move, a report a target of [`TILED`].
     tiles: Vec<TileReport>,
     /// A fold for each target of [`LAID`].
     laid: Vec<Laid>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 /// The targets whose layouts the page tells of besides the main one.
 const LAID: [&str; 3] = ["cpu:bytes", "tpu", "journey6"];
 
-/// What a fold for another target leaves.
+/// Bytes that a fold for another target leaves.
 struct Laid {
     naive: u64,
     after: Stats,
@@ -162,7 +162,7 @@ fn laid_tables(text: &mut String, rows: &[Row]) {
     }
 }
 
-/// What is measured.
+/// One measured model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tables {
     All,
@@ -209,7 +209,7 @@ fn import(path: &str) -> Result<(String, Module), String> {
     Ok((name, import.module))
 }
 
-/// What the groups of a program move, a report a target of [`TILED`].
+/// Bytes that the groups of a program move, a report a target of [`TILED`].
 fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>, String> {
     let mut tiles = Vec::with_capacity(TILED.len());
     for target in TILED {
@@ -401,7 +401,7 @@ fn tile_tables(text: &mut String, rows: &[(&str, &[TileReport])]) {
     }
 }
 
-/// What the groups of a target and the operations in none move, a row a model.
+/// Bytes that the groups of a target move, and the operations that are in no group, a row a model.
 fn tile_table(text: &mut String, rows: &[(&str, &[TileReport])], target: &str, which: usize) {
     let _ = write!(
         text,
@@ -475,7 +475,7 @@ fn scale_section(figures: &str) -> String {
     )
 }
 
-/// What the models move before and after, as a picture.
+/// Bytes that models move before and after, as a picture.
 fn picture(rows: &[Row], target: &str) -> String {
     let bars = rows.iter().map(|row| Bars {
         name: &row.name,

@@ -4,7 +4,7 @@ use optc_exec::{ConversionOptions, ConversionPlan, Moved, Padding};
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, Mode};
 
-/// What nothing may read or overwrite.
+/// Bytes around a buffer that nothing may read or overwrite.
 const POISON: u8 = 0xa5;
 
 /// Bytes of a line of the cache.
@@ -162,7 +162,7 @@ fn set(buffer: &mut [u8], bit: u64, value: u8) {
     *place = *place & !(1 << (bit % 8)) | value << (bit % 8);
 }
 
-/// What a target full of poison becomes, element by element.
+/// The bytes of a target that was full of poison, element by element.
 pub(crate) fn expected(from: &Layout, to: &Layout, source: &[u8], padding: Padding) -> Vec<u8> {
     let poison = if padding == Padding::Zero { 0 } else { POISON };
     let mut target = vec![poison; to.bytes() as usize];

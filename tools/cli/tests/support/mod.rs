@@ -6,7 +6,7 @@ use optc_cli::{Streams, run_command};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a command did.
+/// Output and exit status of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: u8,
