@@ -90,6 +90,22 @@ pub enum When {
     Untiled,
 }
 
+impl When {
+    /// The operations that it is for, in words.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            When::Pointwise => "where only channels are mixed",
+            When::Depthwise => "where each channel is for itself",
+            When::Mixing => "where channels are mixed",
+            When::Patches => {
+                "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch"
+            }
+            When::Floats => "of floats",
+            When::Untiled => "without tiles, where sizes are unknown",
+        }
+    }
+}
+
 /// Names joined by a word.
 pub(crate) fn list(roles: &[PortRole], word: &str) -> String {
     let names: Vec<&str> = roles.iter().map(|r| r.name()).collect();

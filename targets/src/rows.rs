@@ -286,48 +286,7 @@ impl Alternative {
         if self.order.is_some() {
             said.push("row-major at all ports".to_owned());
         }
-        if !self.sequence.is_empty() {
-            said.push(format!(
-                "{} at all ports, major to minor",
-                list(&self.sequence, "then")
-            ));
-        }
-        match &self.share {
-            Some(Share::All(_)) => said.push("one order of digits at all ports".to_owned()),
-            Some(Share::Roles(roles)) => {
-                said.push(format!(
-                    "{} in one sequence at all ports that have it",
-                    list(roles, "and")
-                ));
-            }
-            None => {}
-        }
-        if !self.one_run.is_empty() {
-            let several = self.several_runs.map(|bytes| {
-                format!(", or in several where {bytes} bytes or more of a role are innermost")
-            });
-            let several = several.unwrap_or_default();
-            said.push(format!(
-                "{} in one run{several}",
-                list(&self.one_run, "and")
-            ));
-        }
-        if !self.not_innermost.is_empty() {
-            said.push(format!(
-                "{} not innermost",
-                list(&self.not_innermost, "and")
-            ));
-        }
-        if let Some(run) = self.run {
-            said.push(format!(
-                "{run} elements or more of one dimension innermost, padded"
-            ));
-        }
-        if let Some(block) = self.block {
-            said.push(format!(
-                "blocks of {block} along the last dimension, the others whole"
-            ));
-        }
+        self.describe_orders(&mut said);
         let whole = PortRule {
             lanes: self.lanes.clone(),
             rows: self.rows.clone(),
@@ -375,18 +334,8 @@ impl Alternative {
         }
         said.extend(self.price.map(Price::describe));
         let mut text = said.join("; ");
-        match self.when {
-            Some(When::Pointwise) => text = format!("where only channels are mixed: {text}"),
-            Some(When::Depthwise) => text = format!("where each channel is for itself: {text}"),
-            Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
-            Some(When::Patches) => {
-                text = format!(
-                    "where each position is read once, the operands as elsewhere, and the data in any order that ends in a run of a patch: {text}"
-                );
-            }
-            Some(When::Floats) => text = format!("of floats: {text}"),
-            Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
-            None => {}
+        if let Some(when) = self.when {
+            text = format!("{}: {text}", when.describe());
         }
         if !self.bits.is_empty() {
             let bits: Vec<String> = self.bits.iter().map(u32::to_string).collect();
@@ -399,6 +348,52 @@ impl Alternative {
             let _ = write!(text, ", refused: {reason}");
         }
         text
+    }
+
+    /// Adds what it says of orders, on machines without tiles.
+    fn describe_orders(&self, said: &mut Vec<String>) {
+        if !self.sequence.is_empty() {
+            said.push(format!(
+                "{} at all ports, major to minor",
+                list(&self.sequence, "then")
+            ));
+        }
+        match &self.share {
+            Some(Share::All(_)) => said.push("one order of digits at all ports".to_owned()),
+            Some(Share::Roles(roles)) => {
+                said.push(format!(
+                    "{} in one sequence at all ports that have it",
+                    list(roles, "and")
+                ));
+            }
+            None => {}
+        }
+        if !self.one_run.is_empty() {
+            let several = self.several_runs.map(|bytes| {
+                format!(", or in several where {bytes} bytes or more of a role are innermost")
+            });
+            let several = several.unwrap_or_default();
+            said.push(format!(
+                "{} in one run{several}",
+                list(&self.one_run, "and")
+            ));
+        }
+        if !self.not_innermost.is_empty() {
+            said.push(format!(
+                "{} not innermost",
+                list(&self.not_innermost, "and")
+            ));
+        }
+        if let Some(run) = self.run {
+            said.push(format!(
+                "{run} elements or more of one dimension innermost, padded"
+            ));
+        }
+        if let Some(block) = self.block {
+            said.push(format!(
+                "blocks of {block} along the last dimension, the others whole"
+            ));
+        }
     }
 
     /// A contradiction in its price.

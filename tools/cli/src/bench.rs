@@ -105,51 +105,25 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
             before.median() / after.median()
         );
     }
-    let mut differs = None;
-    if args.vs == Some(Versus::Reference) {
-        let data = inputs::weights(&program, true);
-        let (module, registry) = (&program.module, compiler.registry());
-        terminal::doing(|| format!("{}: the reference", program.name));
-        let start = ThreadTime::now();
-        let wanted = run_reference(module, registry, &name, &values, &*data, &compiler.bindings)
-            .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
-        let time = start.elapsed().as_secs_f64();
-        let ratio = time / all[0].median();
-        let _ = writeln!(
-            text,
-            "reference {:.3} ms, reference / program {ratio:.3}",
-            time * 1e3
-        );
-        let found = all[0].executable.run(&values);
-        let found = found.map_err(|diag| program.error(vec![*diag]))?;
-        differs = wanted.iter().find_map(|(key, wanted)| {
-            let mismatch = compare(found.get(key)?, wanted).err()?;
-            Some(format!("result `{key}`: {mismatch}"))
-        });
-        if differs.is_none() {
-            text.push_str("the results agree with the reference\n");
+    let case = Case {
+        compiler: &compiler,
+        program: &program,
+        func: &name,
+        values: &values,
+    };
+    let differs = match args.vs {
+        Some(Versus::Reference) => case.beside_reference(&mut all[0], &mut text)?,
+        Some(Versus::Untiled) => {
+            // One more run, in memory that exposes reads of bytes that were never written.
+            let poisoned = ExecOptions {
+                poison: true,
+                ..options.clone()
+            };
+            let checked = timed("poisoned", &program, &poisoned)?.executable;
+            case.beside_untiled([&checked, &all[1].executable], &mut text)?
         }
-    }
-    if args.vs == Some(Versus::Untiled) {
-        // One more run, in memory that exposes reads of bytes that were never written.
-        let poisoned = ExecOptions {
-            poison: true,
-            ..options.clone()
-        };
-        let checked = timed("poisoned", &program, &poisoned)?.executable;
-        let run = |executable: &Executable| {
-            let results = executable.run(&values);
-            results.map_err(|diag| program.error(vec![*diag]))
-        };
-        let (found, wanted) = (run(&checked)?, run(&all[1].executable)?);
-        differs = wanted.iter().find_map(|(key, wanted)| {
-            let mismatch = compare_exact(found.get(key)?, wanted).err()?;
-            Some(format!("result `{key}` on tiles and untiled: {mismatch}"))
-        });
-        if differs.is_none() {
-            text.push_str("the results are those of the untiled program, bit for bit\n");
-        }
-    }
+        Some(Versus::Before) | None => None,
+    };
     streams.print(&text);
     if let (Some(path), Some(best)) = (&args.trace, &all[0].best) {
         write_aside(path, trace(best).as_bytes())?;
@@ -157,6 +131,72 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     match differs {
         Some(differs) => Err(Failure::check(differs + "\n")),
         None => Ok(Status::Done),
+    }
+}
+
+/// A function on inputs, whose results are compared.
+struct Case<'a> {
+    compiler: &'a Compiler,
+    program: &'a Program,
+    func: &'a str,
+    values: &'a IndexMap<String, Tensor>,
+}
+
+impl Case<'_> {
+    fn run(&self, executable: &Executable) -> Result<IndexMap<String, Tensor>, Failure> {
+        let results = executable.run(self.values);
+        Ok(results.map_err(|diag| self.program.error(vec![*diag]))?)
+    }
+
+    /// Times the reference interpreter; the first result that differs from its own.
+    fn beside_reference(
+        &self,
+        timed: &mut Timed,
+        text: &mut String,
+    ) -> Result<Option<String>, Failure> {
+        let Case {
+            compiler, program, ..
+        } = *self;
+        let data = inputs::weights(program, true);
+        let (module, registry) = (&program.module, compiler.registry());
+        terminal::doing(|| format!("{}: the reference", program.name));
+        let start = ThreadTime::now();
+        let bindings = &compiler.bindings;
+        let wanted = run_reference(module, registry, self.func, self.values, &*data, bindings)
+            .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
+        let time = start.elapsed().as_secs_f64();
+        let ratio = time / timed.median();
+        let _ = writeln!(
+            text,
+            "reference {:.3} ms, reference / program {ratio:.3}",
+            time * 1e3
+        );
+        let found = self.run(&timed.executable)?;
+        let differs = wanted.iter().find_map(|(key, wanted)| {
+            let mismatch = compare(found.get(key)?, wanted).err()?;
+            Some(format!("result `{key}`: {mismatch}"))
+        });
+        if differs.is_none() {
+            text.push_str("the results agree with the reference\n");
+        }
+        Ok(differs)
+    }
+
+    /// The first result of a program on tiles that differs from that of the untiled program.
+    fn beside_untiled(
+        &self,
+        [tiled, untiled]: [&Executable; 2],
+        text: &mut String,
+    ) -> Result<Option<String>, Failure> {
+        let (found, wanted) = (self.run(tiled)?, self.run(untiled)?);
+        let differs = wanted.iter().find_map(|(key, wanted)| {
+            let mismatch = compare_exact(found.get(key)?, wanted).err()?;
+            Some(format!("result `{key}` on tiles and untiled: {mismatch}"))
+        });
+        if differs.is_none() {
+            text.push_str("the results are those of the untiled program, bit for bit\n");
+        }
+        Ok(differs)
     }
 }
 
