@@ -10,9 +10,9 @@ pub enum Attr {
     Unit,
     /// `true` or `false`.
     Bool(bool),
-    /// An integer; the type is `i64` when `None` (`4`), else written (`4 : si32`).
+    /// An integer. `None` means type `i64`, which is not printed (`4`); any other type is printed (`4 : si32`).
     Int(i64, Option<DType>),
-    /// A float; the type is `f64` when `None`, else written (`1.0 : f32`).
+    /// A float. `None` means type `f64`, which is not printed; any other type is printed (`1.0 : f32`).
     Float(f64, Option<DType>),
     /// A string.
     Str(Arc<str>),
@@ -24,8 +24,8 @@ pub enum Attr {
     Type(Type),
     /// `@name`.
     Symbol(Arc<str>),
-    /// `dense<…> : tensor<…>`: row-major elements of the tensor type, little-endian bytes; bool is
-    /// one byte an element, sub-byte integers one byte an element.
+    /// `dense<…> : tensor<…>`: the row-major elements of the tensor type, as little-endian bytes. A bool takes one
+    /// byte, and so does an integer of fewer than 8 bits.
     Dense(Arc<Dense>),
     /// `#hbir.external<"file", offset, length>`: bytes in a file, little-endian, row-major.
     External {
@@ -45,9 +45,9 @@ pub enum Attr {
 pub struct Dense {
     /// The tensor type the attribute is written with.
     pub ty: Type,
-    /// Row-major little-endian bytes. One element alone stands for all of them when `splat`.
+    /// Row-major little-endian bytes; those of one element if `splat`.
     pub bytes: Vec<u8>,
-    /// Whether `bytes` holds one element that every position has.
+    /// True if `bytes` holds one element, which is the value at every position.
     pub splat: bool,
 }
 
@@ -141,7 +141,7 @@ impl AttrDict {
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.find(name).ok().map(|at| &self.0[at].1)
     }
-    /// Where the name stands, or where it would.
+    /// The index of the name (`Ok`), or the index at which to insert it (`Err`).
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }
@@ -166,7 +166,7 @@ impl AttrDict {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
         self.0.iter().map(|(k, v)| (&**k, v))
     }
-    /// The functions that attributes name, by themselves or in lists.
+    /// The symbols (names of functions) in attributes: symbol attributes and the entries of array attributes.
     pub fn symbols(&self) -> impl Iterator<Item = &str> {
         let listed = self.0.iter().flat_map(|(_, attr)| match attr {
             Attr::Array(all) => &all[..],
@@ -182,7 +182,7 @@ impl AttrDict {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether there is none.
+    /// Returns whether the dictionary has no attributes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,4 +1,4 @@
-//! The builder of functions: operation by operation, with the result types that their own shape rules give.
+//! The builder of functions: adds one operation after another, with the result types that its shape rule infers.
 //!
 //! ```
 //! # use optc_ir::{DType, FuncBuilder, Registry, TensorType};
@@ -27,10 +27,10 @@ pub struct NewOp<'a> {
     pub props: AttrDict,
     /// Discardable attributes.
     pub attrs: AttrDict,
-    /// The result types where they are not those of the shape rule: with layouts, or of an operation that has
-    /// no rule. The rule reads them too.
+    /// The result types, if they differ from those of the shape rule: types with layouts, or the types of an operation
+    /// that has no rule. The rule sees them too.
     pub results: Option<Vec<Type>>,
-    /// Where it comes from; where nothing is known, what the builder says of all.
+    /// The source location. Where it is unknown, the location of the builder is used.
     pub loc: Loc,
 }
 
@@ -48,13 +48,13 @@ impl<'a> NewOp<'a> {
         }
     }
 
-    /// The operation that a struct of attributes is.
+    /// An operation from a struct of typed attributes.
     #[must_use]
     pub fn of<T: Operation>(op: &T, operands: &[Value]) -> NewOp<'a> {
         NewOp::new(T::NAME, operands, op.write())
     }
 
-    /// The same with results of these types.
+    /// The same operation with explicit result types.
     #[must_use]
     pub fn typed(mut self, results: Vec<Type>) -> NewOp<'a> {
         self.results = Some(results);
@@ -64,13 +64,13 @@ impl<'a> NewOp<'a> {
 
 /// A function under construction.
 ///
-/// Nothing is added that its shape rule refuses, so that what is built verifies, but for rules about functions as
-/// a whole: names of ports, calls.
+/// An operation that its shape rule refuses is not added. So the function verifies, except for the rules about whole
+/// functions: names of ports, calls.
 #[derive(Clone, Debug)]
 pub struct FuncBuilder<'r> {
     /// The function so far.
     pub func: Func,
-    /// Where the operations that follow come from.
+    /// The location of the operations that follow.
     pub loc: Loc,
     registry: &'r Registry,
 }
@@ -92,7 +92,7 @@ impl<'r> FuncBuilder<'r> {
         }
     }
 
-    /// The operations that are known.
+    /// The registry of known operations.
     #[must_use]
     pub fn registry(&self) -> &'r Registry {
         self.registry
@@ -103,19 +103,19 @@ impl<'r> FuncBuilder<'r> {
         self.func.add_arg(ty.into(), Some(name))
     }
 
-    /// Adds an operation and gives its results.
+    /// Adds an operation and returns its results.
     ///
     /// # Errors
-    /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it; nothing is added
+    /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it. Nothing is added
     /// then.
     pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Vec<Value>, OpError> {
         self.add(NewOp::of(op, operands))
     }
 
-    /// Adds an operation of one result.
+    /// Adds an operation that has one result.
     ///
     /// # Errors
-    /// As [`FuncBuilder::op`]; it has another number of results (`result-count`).
+    /// As [`FuncBuilder::op`]. Also: the number of results is not 1 (`result-count`).
     pub fn one<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Value, OpError> {
         self.add_one(NewOp::of(op, operands))
     }
@@ -123,17 +123,17 @@ impl<'r> FuncBuilder<'r> {
     /// Adds an operation by its name.
     ///
     /// # Errors
-    /// As [`FuncBuilder::op`]. An operation that nobody declared must state its result types; those stated of
-    /// another must be what the shape rule says, but for layouts and sizes that are left open.
+    /// As [`FuncBuilder::op`]. An operation without a declaration must state its result types. Stated result types of a
+    /// declared operation must be those of the shape rule, except for layouts and for sizes that are left open.
     pub fn add(&mut self, op: NewOp<'_>) -> Result<Vec<Value>, OpError> {
         let types = self.result_types(&op)?;
         Ok(self.push(op, types))
     }
 
-    /// Adds an operation of one result by its name.
+    /// Adds an operation that has one result by its name.
     ///
     /// # Errors
-    /// As [`FuncBuilder::add`]; it has another number of results (`result-count`).
+    /// As [`FuncBuilder::add`]. Also: the number of results is not 1 (`result-count`).
     pub fn add_one(&mut self, op: NewOp<'_>) -> Result<Value, OpError> {
         let types = self.result_types(&op)?;
         if types.len() != 1 {
@@ -143,7 +143,7 @@ impl<'r> FuncBuilder<'r> {
         Ok(self.push(op, types)[0])
     }
 
-    /// The types that the results of an operation would have.
+    /// The types that the results of an operation would have. Nothing is added.
     ///
     /// # Errors
     /// As [`FuncBuilder::add`].
@@ -157,7 +157,8 @@ impl<'r> FuncBuilder<'r> {
         }
     }
 
-    /// The types that the shape rule gives an operation, row-major, whatever it states.
+    /// The row-major types that the shape rule infers for an operation. Result types that the operation states are not
+    /// returned.
     ///
     /// # Errors
     /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it.
@@ -189,13 +190,13 @@ impl<'r> FuncBuilder<'r> {
         self.func.ops[made].results.clone()
     }
 
-    /// The tensor type of a value; `None` of one that is no tensor.
+    /// The tensor type of a value; `None` if it is no tensor.
     #[must_use]
     pub fn tensor(&self, value: Value) -> Option<&TensorType> {
         self.func.ty(value).as_tensor()
     }
 
-    /// A module of the function alone, which returns `results`.
+    /// A module of this function alone, which returns `results`.
     #[must_use]
     pub fn finish(mut self, results: &[Value]) -> Module {
         results.iter().for_each(|&v| self.func.add_result(v, None));

@@ -417,10 +417,10 @@ module {
 pub mod shared {
     use crate::diag::Code;
 
-    /// Functions call each other in a circle.
+    /// Functions call each other in a cycle.
     pub const CALL_TARGET_RECURSIVE: Code = super::CALL_TARGET_RECURSIVE;
-    /// An operation has another number of operands than it takes.
+    /// An operation has a wrong number of operands.
     pub const OPERAND_COUNT: Code = super::OPERAND_COUNT;
-    /// An operand is no tensor where one is wanted.
+    /// An operand is no tensor, although the operation needs one.
     pub const OPERAND_KIND: Code = super::OPERAND_KIND;
 }

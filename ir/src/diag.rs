@@ -1,31 +1,30 @@
 //! Diagnostics: one form for every error, warning and remark.
 //!
-//! A note that starts with `hint: ` says what might help; every other note is a further fact.
+//! A note that starts with `hint: ` suggests a remedy; every other note is a further fact.
 
 use crate::span::Span;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of a code: its entry in the reference of diagnostics.
+/// A code and its entry in the reference of diagnostics.
 ///
 /// The texts start in lower case and have no final period, as messages do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
     /// The stable kebab-case name.
     pub name: &'static str,
-    /// What is wrong: found, and wanted.
+    /// The error, as found and wanted.
     pub says: &'static str,
-    /// A small input that has it.
+    /// A small input that causes it.
     pub example: Example,
-    /// What to do about it.
+    /// A remedy.
     pub help: &'static str,
 }
 
 /// A small input for which a code is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Example {
-    /// A program, in the language of the part that reports the code, that is refused with this code
-    /// alone when it is read.
+    /// A program, in the language of the part that reports the code. Reading it reports this code and no other.
     Program(&'static str),
     /// Commands on files.
     Command {
@@ -34,11 +33,11 @@ pub enum Example {
         /// The commands, one a line; the last one reports the code.
         run: &'static str,
     },
-    /// What there must be in an input that is no text, in words.
+    /// A description, in words, of an input that is not text.
     Input(&'static str),
 }
 
-/// Declares codes: a constant each, by which it is reported, and the list of all.
+/// Declares codes: one constant for each code, used to report it, and the list of all codes.
 ///
 /// ```
 /// use optc_ir::{Code, Diagnostic, codes};
@@ -61,7 +60,7 @@ macro_rules! codes {
     };
 }
 
-/// The name of a declared code. Nothing but a [`Code`] makes one, so what is reported is declared.
+/// The name of a declared code. Only a [`Code`] converts into it, so every reported code is declared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CodeName(&'static str);
 
@@ -104,7 +103,7 @@ impl fmt::Display for CodeName {
 }
 
 impl Code {
-    /// A code that a program has when it is read.
+    /// A code whose example is a program.
     #[must_use]
     pub const fn program(
         name: &'static str,
@@ -121,7 +120,7 @@ impl Code {
         }
     }
 
-    /// A code that commands on files report.
+    /// A code whose example is a list of commands on files.
     #[must_use]
     pub const fn command(
         name: &'static str,
@@ -139,7 +138,7 @@ impl Code {
         }
     }
 
-    /// A code of an input that is no text.
+    /// A code whose example is an input that is not text.
     #[must_use]
     pub const fn input(
         name: &'static str,
@@ -157,7 +156,7 @@ impl Code {
     }
 }
 
-/// The most parts of the input that a line names.
+/// The largest number of names that [`Diagnostic::parts`] lists.
 const SHOWN: usize = 3;
 
 /// How serious a diagnostic is.
@@ -165,9 +164,9 @@ const SHOWN: usize = 3;
 pub enum Severity {
     /// The input is refused.
     Error,
-    /// Suspicious, but done.
+    /// The input is suspicious, but accepted.
     Warning,
-    /// What a pass did or could not do.
+    /// A report of something that a pass did or could not do.
     Remark,
 }
 
@@ -183,7 +182,7 @@ impl Severity {
     }
 }
 
-/// What is said about the program.
+/// One message about the program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnostic {
     /// A stable kebab-case name.
@@ -192,16 +191,16 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Found and wanted, lower-case, no final period.
     pub message: String,
-    /// Places in the source with a word each; the first is the main one.
+    /// Places in the source with a short text each; the first is the main one.
     pub labels: Vec<(Span, String)>,
     /// Hints and further facts.
     pub notes: Vec<String>,
-    /// Names of the parts of the input that it is about, as the `loc` of an operation has them.
+    /// Names of the parts of the input that the message is about, from the `loc` of an operation.
     pub origin: Vec<Arc<str>>,
 }
 
 impl Diagnostic {
-    /// An error, of a code's constant.
+    /// An error with this code.
     #[must_use]
     pub fn error(code: impl Into<CodeName>, message: impl Into<String>) -> Diagnostic {
         Self::new(Severity::Error, code.into(), message)
@@ -232,13 +231,14 @@ impl Diagnostic {
         self.labels.push((span, text.into()));
         self
     }
-    /// Says which parts of the input it is about, by the names of a location.
+    /// Sets the parts of the input that the message is about, by the names of a location.
     #[must_use]
     pub fn of<'a>(mut self, names: impl IntoIterator<Item = &'a Arc<str>>) -> Diagnostic {
         self.origin = names.into_iter().cloned().collect();
         self
     }
-    /// The parts of the input that it is about, the first few by name; nothing where it is about none.
+    /// The parts of the input that the message is about: the first few names, then an ellipsis; `None` if there are
+    /// none.
     #[must_use]
     pub fn parts(&self) -> Option<String> {
         let named: Vec<String> = self.origin.iter().map(|name| format!("`{name}`")).collect();
@@ -252,12 +252,12 @@ impl Diagnostic {
         self.notes.push(note.into());
         self
     }
-    /// Adds a note on what might help.
+    /// Adds a note with a remedy.
     #[must_use]
     pub fn hint(self, hint: impl std::fmt::Display) -> Diagnostic {
         self.note(format!("hint: {hint}"))
     }
-    /// Adds the known name nearest to `name` as a hint, if one is near; `sigil` stands before it.
+    /// Adds the known name nearest to `name` as a hint, if one is near; `sigil` is printed before it.
     #[must_use]
     pub fn suggest<'a>(
         self,
@@ -272,8 +272,7 @@ impl Diagnostic {
     }
 }
 
-/// A line of the source and where in it something stands; numbers count from 1, columns in
-/// characters.
+/// A position in the source text. Line and column count from 1; columns are in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Position<'s> {
     /// The number of the line.
@@ -286,7 +285,7 @@ pub struct Position<'s> {
     pub start: usize,
 }
 
-/// Where a byte of the source stands; a byte past the end stands at the end.
+/// The position of a byte of the source; a byte past the end gives the position of the end.
 #[must_use]
 pub fn position(source: &str, byte: u32) -> Position<'_> {
     let mut byte = (byte as usize).min(source.len());
@@ -305,11 +304,11 @@ pub fn position(source: &str, byte: u32) -> Position<'_> {
     }
 }
 
-/// Characters of the longest name that others are compared with: the time grows with its square.
+/// The length in characters of the longest name that suggestions are searched for: the time is quadratic in it.
 const LONGEST_NAME: usize = 128;
 
-/// The known name nearest to `name`, if one is near: a third of its characters may be inserted, deleted,
-/// changed or swapped with a neighbour. Of equally near names it is the first.
+/// The known name nearest to `name`, if one is near: at most a third of the characters of `name` are inserted, deleted,
+/// changed or swapped with an adjacent one. Of equally near names the first is taken.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();

@@ -1,6 +1,6 @@
-//! Effects of functions: what their operations do besides giving results, calls included.
+//! Effects of functions: the effects of their operations, including calls.
 //!
-//! An operation's own effect is in its declaration; that of a call is the module's to say.
+//! The declaration of an operation states its own effect; the effect of a call depends on the module.
 
 use crate::module::{Func, Module, Op};
 use crate::op::{Effect, Registry, Structure};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The effects of the functions of a module, and of every operation in them.
 ///
-/// A call does what its function does; a function that does not exist may do anything.
+/// A call has the effect of its callee; a callee that does not exist may have any effect ([`Effect::Write`]).
 #[derive(Clone, Debug)]
 pub struct Effects<'a> {
     registry: &'a Registry,
@@ -17,8 +17,7 @@ pub struct Effects<'a> {
 }
 
 impl<'a> Effects<'a> {
-    /// The effects of a module; linear in its operations. Functions that call themselves may do
-    /// anything.
+    /// The effects of a module; linear in its operations. A recursive function may have any effect.
     #[must_use]
     pub fn of_module(module: &Module, registry: &'a Registry) -> Effects<'a> {
         let mut effects = Effects {
@@ -59,7 +58,7 @@ impl<'a> Effects<'a> {
         effects
     }
 
-    /// What running an operation does besides giving its results.
+    /// The effect of an operation, besides its results.
     #[must_use]
     pub fn of(&self, func: &Func, op: Op) -> Effect {
         match self.callee(func, op) {
@@ -68,7 +67,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// The function that an operation calls, if it does nothing else.
+    /// The callee of an operation that is a call.
     fn callee<'f>(&self, func: &'f Func, op: Op) -> Option<&'f str> {
         let calls = self.registry.structure(&func.ops[op].name) == Structure::Call;
         func.callee(op).filter(|_| calls)

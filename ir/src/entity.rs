@@ -1,4 +1,4 @@
-//! Ids and the tables that own what they name.
+//! Ids, and the tables that own the entities that they identify.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -11,7 +11,7 @@ pub trait EntityId: Copy + Eq {
     fn index(self) -> usize;
 }
 
-/// Declares a `u32` newtype id whose `Option` costs nothing and whose `Display` is its spelling.
+/// Declares a `u32` newtype id. Its `Option` is no larger than the id, and its `Display` is its spelling in text.
 #[macro_export]
 macro_rules! entity_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
@@ -41,7 +41,7 @@ macro_rules! entity_id {
     };
 }
 
-/// Owns values of type `T` and numbers them.
+/// A table that owns values of type `T` and numbers them.
 #[derive(Clone, Debug)]
 pub struct Table<K, T> {
     items: Vec<T>,
@@ -63,7 +63,7 @@ impl<K: EntityId, T> Table<K, T> {
             key: PhantomData,
         }
     }
-    /// Adds a value and gives its id.
+    /// Adds a value and returns its id.
     pub fn push(&mut self, item: T) -> K {
         self.items.push(item);
         K::from_index(self.items.len() - 1)
@@ -73,7 +73,7 @@ impl<K: EntityId, T> Table<K, T> {
     pub fn len(&self) -> usize {
         self.items.len()
     }
-    /// Whether there is no value.
+    /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -104,7 +104,7 @@ impl<K: EntityId, T> IndexMut<K> for Table<K, T> {
     }
 }
 
-/// Data beside a table: one `T` an id, a default where none was set.
+/// Data beside a table: one `T` for each id, a default where none was set.
 #[derive(Clone, Debug)]
 pub struct SideTable<K, T> {
     items: Vec<T>,
@@ -113,7 +113,7 @@ pub struct SideTable<K, T> {
 }
 
 impl<K: EntityId, T: Clone> SideTable<K, T> {
-    /// A side table that answers `default` for every id.
+    /// A side table that holds `default` for every id.
     pub fn new(default: T) -> Self {
         Self {
             items: Vec::new(),

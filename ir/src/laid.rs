@@ -1,11 +1,12 @@
-//! How the operands and results of an operation lie, and whether it is itself over the axes of that.
+//! The layouts of the operands and results of an operation in terms of its labels, and the test whether the operation
+//! exists over such axes.
 
 use crate::op::{Axes, Freedom, LaidPort, OpDecl, OpRef};
 use crate::stand_in::StandIns;
 use crate::types::{Dim, TensorType};
 use optc_layout::{Digit, Layout};
 
-/// A port of this type, its dimensions labelled; nothing where its layout is no order of digits.
+/// A port of this type with labelled dimensions; `None` if its layout is no order of digits.
 #[must_use]
 pub fn laid_port(
     ty: &TensorType,
@@ -22,9 +23,10 @@ pub fn laid_port(
     LaidPort::new(labels, shape, &dims)
 }
 
-/// Whether an operation whose ports lie so is itself over some axes, with nothing transposed.
+/// Returns whether an operation with ports in these layouts is the same operation over permuted axes, without
+/// transposes.
 ///
-/// An operation in its own dimensions always is.
+/// True for an operation whose ports are all in the order of their own dimensions.
 #[must_use]
 pub fn is_over_axes(
     decl: &dyn OpDecl,

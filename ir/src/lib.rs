@@ -2,17 +2,20 @@
 //!
 //! The IR does no input or output; front ends and tools hand it text and bytes.
 //!
-//! After `verify` returns `Ok` no later stage panics. No file of this crate names an operation: what the compiler itself makes of one is its
-//! [`Structure`].
+//! After `verify` returns `Ok` no later stage panics. No file of this crate names an operation: the compiler knows a
+//! built-in operation by its [`Structure`].
 //!
 //! # Files
-//! - `op` has what an operation declares: `operation.rs` is the trait [`Operation`], `decl.rs` the same with its type erased, `registry.rs` finds
-//!   operations by name, `attributes.rs` makes a struct, a reader and a writer of one list of fields.
-//! - `op/over_axes.rs`: an operation with its axes permuted. `op/iteration_domain.rs`: its loops. `op/control.rs`: the functions that loops and
-//!   branches run.
-//! - `analysis`: order of execution, uses, liveness, live-outs. `effects.rs`: what functions do besides giving results.
+//! - `op` has the declarations of operations: `operation.rs` is the trait [`Operation`], `decl.rs` the same trait with
+//!   its type erased. `registry.rs` finds operations by name. `attributes.rs` makes a struct, a reader and a writer
+//!   from one list of fields.
+//! - `op/over_axes.rs`: an operation with its axes permuted. `op/iteration_domain.rs`: its loops. `op/control.rs`: the
+//!   functions that loops and branches run.
+//! - `analysis`: order of execution, uses, liveness, live-outs. `effects.rs`: the effects of functions besides their
+//!   results.
 //! - `build.rs` builds functions of typed operations, for front ends, tests and users.
-//! - `memory.rs`: where values lie in memory, as attributes. `size`: named sizes. `stand_in.rs`: primes that stand for them in a decision.
+//! - `memory.rs`: places of values in memory, as attributes. `size`: named sizes. `stand_in.rs`: primes that stand for
+//!   named sizes in a decision.
 
 pub mod analysis;
 pub mod attr;

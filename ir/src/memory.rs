@@ -1,4 +1,4 @@
-//! Where values lie in memory, as attributes of functions and operations.
+//! Places of values in memory, as attributes of functions and operations.
 //!
 //! ```mlir
 //! module attributes {hbir.memory = "planned"} {
@@ -8,8 +8,8 @@
 //!     %2 = "hbir.add"(%1, %x) {memory = ["result 0"]} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
 //! ```
 //!
-//! `memory` has a [`Place`] for each result. A module whose operations have places is bufferized; where
-//! `hbir.memory` is `planned`, the values that need memory of their own have offsets in an arena, one a function, of
+//! `memory` has a [`Place`] for each result. A module whose operations have places is bufferized. If `hbir.memory` is
+//! `planned`, the values that need memory of their own have offsets in an arena. Each function has one arena, of
 //! `hbir.arena` bytes.
 
 use crate::attr::Attr;
@@ -19,31 +19,32 @@ use std::str::FromStr;
 
 /// The attribute of an operation with the places of its results.
 pub const MEMORY: &str = "memory";
-/// The attribute of a module with its state, [`State`].
+/// The attribute of a module with the [`State`] of its memory.
 pub const STATE: &str = "hbir.memory";
 /// The attribute of a function with the bytes of its arena.
 pub const ARENA: &str = "hbir.arena";
-/// What offsets in an arena are multiples of, in bytes: a line of a cache.
+/// The alignment of offsets in an arena, in bytes: a cache line.
 pub const ALIGNMENT: u64 = 64;
 
-/// Where a result of an operation lies.
+/// The place of a result of an operation in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
-    /// `own`: in memory of its own, which nobody has placed.
+    /// `own`: in memory of its own, without an offset yet.
     Own,
     /// `arena N`: in the function's arena, from byte N on.
     Arena(u64),
-    /// `result N`: in the memory that the caller gives for the result of this number.
+    /// `result N`: in the memory that the caller provides for result N of the function.
     Result(usize),
-    /// `constant`: known before the program runs, and kept for all runs.
+    /// `constant`: a value known before the program runs, kept for all runs.
     Constant,
-    /// `alias N`: in the bytes of the operand of this number, which nothing writes: a view or a part of it.
+    /// `alias N`: in the bytes of operand N, which nothing overwrites: a view or a part of it.
     Alias(usize),
-    /// `over N`: in the bytes of the operand of this number, which nothing reads afterwards.
+    /// `over N`: in the bytes of operand N, which is dead afterwards.
     Over(usize),
-    /// `inside`: in the result of the operation that lists it, or all parts of it, in `in_place`, where these want it.
+    /// `inside`: in the result of a later operation, whose attribute `in_place` lists this value or all parts of it.
     Inside,
-    /// `pieces`: in the bytes of all operands, which nothing writes: the result of an operation that is `in_pieces`.
+    /// `pieces`: in the bytes of all operands, which nothing overwrites: the result of an operation that is
+    /// `in_pieces`.
     Pieces,
 }
 
@@ -97,12 +98,12 @@ impl FromStr for Place {
     }
 }
 
-/// How far the memory of a module is decided.
+/// The degree to which the memory of a module is decided.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum State {
-    /// Who shares memory is decided.
+    /// Sharing of memory is decided: aliases, values written over others, values inside others.
     Bufferized,
-    /// So are the offsets of the others.
+    /// The offsets of all other values in the arena are decided too.
     Planned,
 }
 
@@ -116,7 +117,7 @@ impl State {
         }
     }
 
-    /// The state of a module; `None` where nothing is decided.
+    /// The state of a module; `None` if nothing is decided.
     #[must_use]
     pub fn of(module: &Module) -> Option<State> {
         match module.attrs.str(STATE)? {
@@ -125,13 +126,13 @@ impl State {
         }
     }
 
-    /// Says of a module that it is in this state.
+    /// Marks a module as being in this state.
     pub fn set(self, module: &mut Module) {
         module.attrs.set(STATE, Attr::str(self.word()));
     }
 }
 
-/// The places of the results of an operation; `None` where it has no such attribute.
+/// The places of the results of an operation; `None` if it has no such attribute.
 ///
 /// # Errors
 /// The attribute is no list of places, one a result.
@@ -167,7 +168,7 @@ pub fn arena(func: &Func) -> u64 {
     size.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
 }
 
-/// Takes back all that is decided about the memory of a module.
+/// Removes all decisions about the memory of a module.
 pub fn clear(module: &mut Module) {
     module.attrs.remove(STATE);
     for func in &mut module.funcs {

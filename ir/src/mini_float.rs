@@ -1,10 +1,10 @@
-//! Floats of at most eight bits: what their bits stand for.
+//! Floats of at most eight bits: encoding and decoding.
 
 /// An element type of at most eight bits that holds a float.
 ///
-/// They are stored, moved and converted; no operation computes with them. The name says how many bits
-/// of exponent and mantissa there are, and then: `FN` finite numbers and NaN only, `UZ` no negative
-/// zero, `U` no sign, `B11` a bias of 11.
+/// These floats are stored, moved and converted; no operation computes with them. The name gives the number of exponent
+/// bits and mantissa bits, and then: `FN` finite numbers and NaN only, `UZ` no negative zero, `U` no sign, `B11` a bias
+/// of 11.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MiniFloat {
     /// `f4E2M1FN`, in half a byte; without NaN.
@@ -23,24 +23,24 @@ pub enum MiniFloat {
     E5M2,
     /// `f8E5M2FNUZ`
     E5M2FNUZ,
-    /// `f8E8M0FNU`: powers of two alone.
+    /// `f8E8M0FNU`: powers of two only.
     E8M0FNU,
 }
 
-/// What the bits beside the finite numbers are.
+/// The encodings that are not finite numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Specials {
-    /// The greatest exponent holds infinity and NaN, as IEEE 754 has it.
+    /// The greatest exponent encodes infinity and NaN, as in IEEE 754.
     Ieee,
-    /// NaN has all bits but the sign.
+    /// NaN is encoded as all ones, except for the sign.
     AllOnes,
-    /// NaN is where negative zero would be.
+    /// NaN takes the encoding of negative zero.
     NegativeZero,
     /// There are none.
     None,
 }
 
-/// How the bits are divided.
+/// The division of the bits.
 struct Format {
     exponent: u32,
     mantissa: u32,
@@ -50,7 +50,7 @@ struct Format {
 }
 
 impl MiniFloat {
-    /// All of them.
+    /// All types.
     pub const ALL: [MiniFloat; 9] = [
         MiniFloat::E2M1FN,
         MiniFloat::E3M4,
@@ -123,7 +123,7 @@ impl MiniFloat {
         }
     }
 
-    /// The number that the low bits of `bits` stand for.
+    /// The number that the low bits of `bits` encode.
     #[must_use]
     pub fn decode(self, bits: u8) -> f64 {
         let format = self.format();
@@ -142,11 +142,12 @@ impl MiniFloat {
         self.magnitude(self.greatest_code())
     }
 
-    /// The bits of the number nearest to `x`; of two, the one that ends in 0 (the greater of two powers
-    /// in `f8E8M0FNU`), as `ml_dtypes` and XLA round.
+    /// The encoding of the number nearest to `x`. Ties go to the encoding whose last bit is 0; in `f8E8M0FNU` they go
+    /// to the greater power of two. `ml_dtypes` and XLA round in the same way.
     ///
-    /// What rounds beyond the greatest number is an infinity, or else NaN; a type without either takes
-    /// the greatest number for it and negative zero for NaN. Without a sign, 0 and below are NaN.
+    /// A number that rounds beyond the greatest one becomes infinity, or else NaN. A type without either takes the
+    /// greatest number instead, and negative zero instead of NaN. In a type without a sign, 0 and negative numbers
+    /// become NaN.
     #[must_use]
     pub fn encode(self, x: f64) -> u8 {
         let format = self.format();
@@ -173,18 +174,18 @@ impl MiniFloat {
         let last = self.greatest_code();
         let below = (0..=last).rev().find(|&code| self.magnitude(code) <= size);
         let Some(low) = below else {
-            // Only a type without a zero has something below its least number.
+            // Only a type without a zero has numbers below its least number.
             return (!size.is_nan()).then_some(0);
         };
         let floor = self.magnitude(low);
         let step = if low == last {
-            // The number that would follow if there were one more.
+            // The number that would follow the greatest one, if there were one more.
             self.next_after_greatest() - floor
         } else {
             self.magnitude(low + 1) - floor
         };
         let rest = size - floor;
-        // Powers of two alone have no mantissa that could be even: ties go up.
+        // Powers of two have no mantissa that could be even: ties go up.
         let even = low.is_multiple_of(2) && self.format().mantissa != 0;
         let up = step / 2.0 < rest || (rest == step / 2.0 && !even);
         match (up, low == last) {
@@ -200,7 +201,7 @@ impl MiniFloat {
         self.greatest() + power(exponent - format.mantissa.cast_signed())
     }
 
-    /// The code that stands for a number beyond the greatest.
+    /// The code for a number beyond the greatest one.
     fn beyond(self) -> u8 {
         match self.format().specials {
             Specials::Ieee => self.greatest_code() + 1,
@@ -209,11 +210,11 @@ impl MiniFloat {
         }
     }
 
-    /// The bits of the usual NaN, positive where it has a sign.
+    /// The encoding of the usual NaN, positive if the type has a sign.
     fn nan(self) -> u8 {
         let format = self.format();
         match format.specials {
-            // The quiet one: the highest bit of the mantissa.
+            // The quiet NaN: the highest bit of the mantissa is set.
             Specials::Ieee => (self.greatest_code() + 1) | 1 << (format.mantissa - 1),
             Specials::AllOnes => self.magnitude_mask(),
             Specials::NegativeZero | Specials::None => self.sign_bit(),
@@ -226,7 +227,7 @@ impl MiniFloat {
         u8::MAX >> (8 - format.exponent - format.mantissa)
     }
 
-    /// The sign, which only a type that has one is asked for.
+    /// The sign bit; called only for types with a sign.
     fn sign_bit(self) -> u8 {
         self.magnitude_mask().wrapping_add(1)
     }
@@ -241,7 +242,7 @@ impl MiniFloat {
         }
     }
 
-    /// The number of a code without its sign: it rises with the code up to the greatest.
+    /// The magnitude that a code encodes, without the sign. It grows with the code up to the greatest number.
     fn magnitude(self, code: u8) -> f64 {
         let format = self.format();
         let greatest = self.greatest_code();
@@ -282,8 +283,8 @@ mod tests {
         }
     }
 
-    /// What `numpy.array(NUMBERS).astype(T)` gives for the types of `ml_dtypes` 0.6, as bytes. A NaN in
-    /// a type without one is left out: its bits are of no number.
+    /// The bytes that `numpy.array(NUMBERS).astype(T)` gives for the types of `ml_dtypes` 0.6. NaN is left out for a
+    /// type without NaN: its encoding is unspecified there.
     #[test]
     fn rounding_is_that_of_ml_dtypes() {
         let power = |e| 2f64.powi(e);
@@ -319,7 +320,7 @@ mod tests {
         }
     }
 
-    /// The greatest finite number and the least above zero, as the OCP and MLIR documents list them.
+    /// The greatest finite number and the least positive one, from the OCP and MLIR documents.
     #[test]
     fn limits_are_the_published_ones() {
         let wanted = [

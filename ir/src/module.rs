@@ -19,7 +19,7 @@ entity_id! {
 }
 const _: () = assert!(size_of::<Option<Value>>() == size_of::<Value>());
 
-/// Where an operation came from; what is explicit is printed as `loc(…)`.
+/// The source location of an operation; a known one is printed as `loc(…)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Loc {
     /// Nothing is known; not printed.
@@ -88,12 +88,12 @@ pub struct Module {
     pub funcs: Vec<Func>,
     /// Explicit location.
     pub loc: Loc,
-    /// Whether the text wrapped the functions in `module { … }`. It is printed when set, or when
-    /// there are attributes or a name.
+    /// True if the text wrapped the functions in `module { … }`. The wrapper is printed if this is set, or if the
+    /// module has attributes or a name.
     pub explicit: bool,
 }
 
-/// How an argument or result of a function is called, and what is said of it.
+/// The name and attributes of an argument or result of a function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Port {
     /// The key of an `.npz` file: `hbir.name` if given, else the SSA name.
@@ -121,11 +121,11 @@ pub struct Func {
     pub attrs: AttrDict,
     /// Explicit location.
     pub loc: Loc,
-    /// Whether the text was a bare-op file: its boundary is free.
+    /// True if the text was a file of bare operations: the layouts at its boundary are free.
     pub bare: bool,
-    /// Where `func.func @name` stands.
+    /// The span of `func.func @name` in the source.
     pub span: Span,
-    /// All operations ever made, also those no longer in `body`.
+    /// All operations ever made, including those no longer in `body`.
     pub ops: Table<Op, OpData>,
     /// All values ever made.
     pub values: Table<Value, ValueData>,
@@ -144,18 +144,18 @@ pub struct OpData {
     pub props: AttrDict,
     /// Discardable attributes, `{…}`.
     pub attrs: AttrDict,
-    /// Where it came from.
+    /// The source location.
     pub loc: Loc,
-    /// Where its name stands in the source text.
+    /// The span of the name in the source text.
     pub span: Span,
 }
 
-/// What defines a value.
+/// The definition of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueDef {
-    /// The argument of this number.
+    /// The argument with this number.
     Arg(usize),
-    /// The result of this number of an operation.
+    /// The operation and the number of its result.
     Result(Op, usize),
 }
 
@@ -164,9 +164,9 @@ pub enum ValueDef {
 pub struct ValueData {
     /// Its type.
     pub ty: Type,
-    /// What defines it.
+    /// The definition.
     pub def: ValueDef,
-    /// The SSA name of the source text without `%`; kept for arguments, printed if it is valid.
+    /// The SSA name in the source text, without `%`; kept for arguments, and printed if valid.
     pub name: Option<Arc<str>>,
 }
 
@@ -197,7 +197,7 @@ impl Func {
         value
     }
 
-    /// Leaves out arguments that nothing reads.
+    /// Removes the arguments for which `keep` is false; they must be unused.
     pub fn retain_args(&mut self, keep: impl Fn(usize) -> bool) {
         let args = std::mem::take(&mut self.args);
         let ports = std::mem::take(&mut self.arg_ports);
@@ -210,7 +210,7 @@ impl Func {
         }
     }
 
-    /// Makes an operation with results of these types, without putting it into the body.
+    /// Makes an operation with results of these types, without adding it to the body.
     pub fn make_op(
         &mut self,
         name: Arc<str>,
@@ -265,14 +265,14 @@ impl Func {
         });
     }
 
-    /// What argument `i` is called outside of the program: the key of an `.npz` file.
+    /// The external name of argument `i`: its key in an `.npz` file.
     #[must_use]
     pub fn arg_key(&self, i: usize) -> String {
         let name = self.arg_ports.get(i).and_then(|p| p.name.as_deref());
         name.map_or_else(|| format!("arg{i}"), str::to_owned)
     }
 
-    /// What result `i` is called outside of the program: the key of an `.npz` file.
+    /// The external name of result `i`: its key in an `.npz` file.
     #[must_use]
     pub fn result_key(&self, i: usize) -> String {
         let name = self.result_ports.get(i).and_then(|p| p.name.as_deref());
@@ -294,7 +294,7 @@ impl Func {
         }
     }
 
-    /// The name of the function that an operation calls, if it is a call.
+    /// The name of the callee, if the operation is a call.
     #[must_use]
     pub fn callee(&self, op: Op) -> Option<&str> {
         let data = &self.ops[op];
@@ -304,7 +304,7 @@ impl Func {
         }
     }
 
-    /// What the declaration of an operation sees of it.
+    /// The operation as an [`OpRef`], for its declaration.
     #[must_use]
     pub fn op_ref(&self, op: Op) -> OpRef<'_> {
         let data = &self.ops[op];

@@ -5,14 +5,14 @@ use crate::span::Span;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt::Write;
 
-/// Columns of the terminal that lines of the source are cut to.
+/// The width in columns to which lines of the source are cut.
 const WIDTH: usize = 160;
 
-/// Lines between two places that are still shown together.
+/// The largest distance in lines of two places that are shown in one excerpt.
 const TOGETHER: usize = 3;
 
-/// The diagnostic as text: `file:line:column: error[code]: message`, the lines of the source with every place
-/// marked, further places, then the notes. Ends with a line break.
+/// The diagnostic as text: `file:line:column: error[code]: message`, the source lines with every place marked, further
+/// places, then the notes. The text ends with a line break.
 #[must_use]
 pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
     let mut out = String::new();
@@ -47,19 +47,19 @@ pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
     out
 }
 
-/// A place and what is said of it.
+/// A place and its label.
 struct Place<'a> {
     at: Position<'a>,
     span: Span,
     label: &'a str,
 }
 
-/// Places on lines that are shown together.
+/// Places in lines that are shown together.
 struct Excerpt<'a> {
     places: Vec<Place<'a>>,
 }
 
-/// The places by the lines that show them; the main place is the first of the first.
+/// Groups the places into excerpts; the main place is the first one of the first excerpt.
 fn excerpts<'a>(labels: &'a [(Span, String)], source: &'a str) -> Vec<Excerpt<'a>> {
     let mut excerpts: Vec<Excerpt<'_>> = Vec::new();
     for (span, label) in labels {
@@ -86,7 +86,7 @@ fn excerpts<'a>(labels: &'a [(Span, String)], source: &'a str) -> Vec<Excerpt<'a
 }
 
 impl Excerpt<'_> {
-    /// The lines with their numbers and a mark under each place, the first one's of this kind.
+    /// Renders the lines with their numbers and a mark under each place; the mark of the first place is of kind `main`.
     fn render(&self, out: &mut String, source: &str, main: AnnotationKind) {
         let lines = self.places.iter().map(|p| (p.at.start, p.at.line));
         let (start, line) = lines.min().unwrap_or((0, 1));
@@ -95,7 +95,7 @@ impl Excerpt<'_> {
         let text = source.get(start..end).unwrap_or_default();
         let kinds = std::iter::once(main).chain(std::iter::repeat(AnnotationKind::Context));
         let marks = self.places.iter().zip(kinds).map(|(place, kind)| {
-            // What goes on over further lines is marked on its first one.
+            // A place that spans several lines is marked on its first line.
             let last = place.at.start + place.at.text.len();
             let inside = |byte: u32| floor(source, (byte as usize).clamp(place.at.start, last));
             let (from, to) = (inside(place.span.start), inside(place.span.end));
@@ -114,7 +114,7 @@ impl Excerpt<'_> {
     }
 }
 
-/// The character that a byte is part of.
+/// The start of the character that contains a byte.
 fn floor(source: &str, mut byte: usize) -> usize {
     while !source.is_char_boundary(byte) {
         byte -= 1;

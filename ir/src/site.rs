@@ -1,28 +1,28 @@
-//! Operations that run functions, and the values that they share with these.
+//! Operations that run functions, and the values that they share with these functions.
 
 use crate::module::{Func, Module, Op, Value};
 use crate::op::{Control, Joint, Place, Registry};
 use crate::types::TensorType;
 use indexmap::IndexMap;
 
-/// An operation that runs functions of the module, with these.
+/// An operation that runs functions of the module, together with these functions.
 #[derive(Clone, Debug)]
 pub struct Site<'m> {
-    /// The function that has the operation.
+    /// The function that contains the operation.
     pub func: &'m Func,
     /// The operation.
     pub op: Op,
-    /// What it runs, and when.
+    /// The control structure.
     pub control: Control,
-    /// What it runs, in the order of [`Control::functions`].
+    /// The functions that it runs, in the order of [`Control::functions`].
     pub functions: Vec<&'m Func>,
-    /// The ports that hold one value, as [`Control::joined`] gives them.
+    /// Sets of ports that hold one value; see [`Control::joined`].
     pub joined: Vec<Vec<Joint>>,
 }
 
 impl<'m> Site<'m> {
-    /// What an operation runs, by the functions of these names; `None` where it runs none, one is missing, or their arguments and
-    /// results do not fit its operands and results.
+    /// The site of an operation; `of_name` finds functions. `None` if the operation runs no function, if a function is
+    /// missing, or if their arguments and results do not fit its operands and results.
     pub fn of(
         func: &'m Func,
         op: Op,
@@ -49,7 +49,7 @@ impl<'m> Site<'m> {
             .then_some(site)
     }
 
-    /// The operations of a module that run functions which nothing else names, in order.
+    /// The sites of a module whose functions are named by nothing else, in order.
     #[must_use]
     pub fn alone(module: &'m Module, registry: &Registry) -> Vec<Site<'m>> {
         let mut by_name: IndexMap<&str, &Func> = IndexMap::new();
@@ -72,7 +72,7 @@ impl<'m> Site<'m> {
         sites
     }
 
-    /// The value at a port, and the function that it is a value of.
+    /// The value at a port, and the function that contains it.
     #[must_use]
     pub fn value(&self, place: Place) -> Option<(&'m Func, Value)> {
         let data = &self.func.ops[self.op];
@@ -86,7 +86,7 @@ impl<'m> Site<'m> {
         Some((func, *values.get(at)?))
     }
 
-    /// The type at a port, of a tensor.
+    /// The type at a port, if it is a tensor.
     #[must_use]
     pub fn tensor(&self, place: Place) -> Option<&'m TensorType> {
         let (func, value) = self.value(place)?;

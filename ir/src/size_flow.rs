@@ -1,4 +1,4 @@
-//! Sizes that follow from others: where one type says a size and another leaves it open.
+//! Propagation of sizes: a type that states a size determines another type that leaves it open.
 
 use crate::entity::SideTable;
 use crate::module::{Func, Module, Op, Value};
@@ -9,11 +9,12 @@ use indexmap::{IndexMap, IndexSet};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Writes into the types of a module each size that is `?` there and provably is a number or a name: a
-/// shape rule gives it from sizes of the operands, or gives back an operand's `?` as a size that the
-/// result's type says.  Returns whether any type changed.
+/// Replaces each `?` in the types of a module that provably is a number or a name. A shape rule determines such a size
+/// in one of two ways: it computes it from sizes of the operands, or it passes an operand's `?` through to a result
+/// whose type states the size. Returns whether any type changed.
 ///
-/// Boundaries of functions that something names stay as declared: who names them has their types too.
+/// The arguments and results of functions that are named by something stay as declared, because the caller has the same
+/// types.
 pub fn name_sizes(module: &mut Module, registry: &Registry) -> bool {
     if !module.funcs.iter().any(is_open) {
         return false;
@@ -32,7 +33,7 @@ pub fn name_sizes(module: &mut Module, registry: &Registry) -> bool {
     changed
 }
 
-/// The module with the sizes that [`name_sizes`] writes.
+/// The module with the sizes that [`name_sizes`] finds.
 #[must_use]
 pub fn named_sizes<'m>(module: &'m Module, registry: &Registry) -> Cow<'m, Module> {
     if !module.funcs.iter().any(is_open) {
@@ -43,9 +44,9 @@ pub fn named_sizes<'m>(module: &'m Module, registry: &Registry) -> Cow<'m, Modul
     Cow::Owned(named)
 }
 
-/// [`name_sizes`], and then a name, `dim_0` and so on, for every `?` that is left in the arguments of a module's only
-/// function, if the type of some value has two, which nothing tells apart. Each name stands for one `?`, and says nothing
-/// that the types did not.
+/// Runs [`name_sizes`]. If the type of some value then still has two or more `?`, which cannot be told apart, every `?`
+/// in the arguments of the module's only function gets a name: `dim_0` and so on. Each `?` gets its own name, so the
+/// names add no information to the types.
 pub fn name_arguments(module: &mut Module, registry: &Registry) {
     name_sizes(module, registry);
     let [open] = &mut module.funcs[..] else {
@@ -93,7 +94,7 @@ pub fn name_arguments(module: &mut Module, registry: &Registry) {
     name_sizes(module, registry);
 }
 
-/// Whether the type of some value leaves a size open.
+/// Returns whether the type of some value leaves a size open.
 fn is_open(func: &Func) -> bool {
     let types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
     types.flat_map(|ty| &ty.dims).any(|d| *d == Dim::Unknown)
@@ -133,14 +134,14 @@ fn name_in(func: &mut Func, registry: &Registry, called: bool) -> bool {
     changed
 }
 
-/// The sizes of values, each `?` with a name of its own until it is known to be another size.
+/// The sizes of values. Each `?` has a fresh name until it is known to equal another size.
 struct Flow {
     sizes: SideTable<Value, Vec<Size>>,
-    /// What a name that stands for a `?` turned out to be, if anything.
+    /// The size that a fresh name was found to equal, if any.
     open: IndexMap<Arc<str>, Option<Size>>,
 }
 
-/// Sizes in sizes that are followed; longer chains stay open.
+/// The longest chain of equalities that is followed; the sizes of longer chains stay open.
 const MAX_LINKS: usize = 32;
 
 impl Flow {
@@ -175,14 +176,14 @@ impl Flow {
         flow
     }
 
-    /// A size without the names that stand for a `?`; nothing where some `?` is still open.
+    /// A size without fresh names; `None` if some `?` in it is still open.
     fn settled(&self, size: &Size) -> Option<Dim> {
         let size = self.followed(size);
         let known = size.names().iter().all(|n| !self.open.contains_key(n));
         known.then(|| Dim::of_size(&size))
     }
 
-    /// A size that is the `?` of one name, followed to what that is.
+    /// Follows equalities: a size that is a single fresh name is replaced by the size that it equals.
     fn followed(&self, size: &Size) -> Size {
         let mut size = size.clone();
         for _ in 0..MAX_LINKS {
@@ -195,14 +196,14 @@ impl Flow {
         size
     }
 
-    /// The `?` that a size is, if it is one that nothing is known of.
+    /// The fresh name that a size consists of, if nothing is known about it.
     fn open_name(&self, size: &Size) -> Option<Arc<str>> {
         let name = size.as_name()?;
         let (name, known) = self.open.get_key_value(name)?;
         known.is_none().then(|| name.clone())
     }
 
-    /// Compares what an operation's shape rule gives with what its result types say.
+    /// Equates the result sizes that an operation's shape rule infers with those of its result types.
     fn through(&mut self, func: &Func, op: Op, registry: &Registry) {
         let data = &func.ops[op];
         let Some(decl) = registry.get(&data.name) else {
@@ -226,7 +227,7 @@ impl Flow {
             results: results.iter().collect(),
             props: &data.props,
         });
-        // What a rule refuses with names of their own it may take with sizes that are equal.
+        // The rule may refuse fresh names where it would accept sizes that are equal.
         let Ok(inferred) = inferred else {
             return;
         };
@@ -243,7 +244,8 @@ impl Flow {
         }
     }
 
-    /// Two values have as many elements: the one `?` of one of them is what its other sizes leave of the other one's.
+    /// Equates the only `?` of one of two values with the same number of elements: it is the quotient of the other's
+    /// volume by the product of its own other sizes.
     fn through_volume(&mut self, x: Value, y: Value) {
         for (all, open) in [(x, y), (y, x)] {
             let sizes = |flow: &Flow, value: Value| -> Vec<Size> {

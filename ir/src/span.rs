@@ -1,6 +1,6 @@
 //! Places in a source text.
 
-/// Where something stands in the source text: bytes `start..end`.
+/// A range of the source text: bytes `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
     /// The first byte.

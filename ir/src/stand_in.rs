@@ -1,4 +1,4 @@
-//! Numbers that stand for unknown sizes where a decision about layouts wants numbers.
+//! Numbers that stand for unknown sizes in decisions about layouts.
 
 use crate::module::Func;
 use crate::op::Registry;
@@ -7,24 +7,26 @@ use crate::types::{Dim, TensorType};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-/// Least primes to stand for sizes: later ones are for shapes that overflow with larger ones.
+/// The smallest stand-in primes to try, in order: the later ones are for shapes that overflow with larger primes.
 pub const LEAST_PRIMES: [u64; 3] = [10_007, 503, 29];
 
-/// Gives each unknown size a number: each name, each sum and each `?` is a prime of its own, a product is
-/// the product of its factors.  So only true equalities of products hold, and no cut divides a name
-/// unless the program itself divides it.
+/// Assigns a number to each unknown size. Each name, each sum and each `?` gets a prime of its own; a product gets the
+/// product of its factors' numbers. So two products have equal numbers only if they are equal, and no cut divides a
+/// name unless the program itself divides it.
 ///
-/// The primes divide no known size of the program, so that every number says what it stands for.
+/// Example: with 10,007 for `B` and 10,009 for `S`, the size `2*B*S` is 2 · 10,007 · 10,009.
+///
+/// The primes divide no known size of the program, so every number can be converted back into a size.
 #[derive(Clone, Debug)]
 pub struct StandIns {
-    /// What a prime stands for, by the prime.
+    /// The meaning of each prime.
     atoms: IndexMap<u64, Atom>,
     by_size: IndexMap<Size, u64>,
-    /// The multiple of its prime that a name is, where the program cuts it into equal parts.
+    /// The multiple of its prime that a name gets, if the program cuts it into equal parts.
     scales: IndexMap<Arc<str>, u64>,
-    /// Dimensions of the program by their number.
+    /// The dimensions of the program, by their numbers.
     known: IndexMap<u64, Dim>,
-    /// The numbers of named extents that were asked for since the last new sum and scale.
+    /// Cached numbers of named extents. The cache is cleared when a new sum or scale is added.
     by_dim: IndexMap<Dim, u64>,
     /// Known sizes that no prime may divide.
     avoid: Vec<u64>,
@@ -34,16 +36,16 @@ pub struct StandIns {
 
 #[derive(Clone, Debug)]
 enum Atom {
-    /// A size without a name.
+    /// A `?`.
     Nameless,
     /// A name, a sum or a quotient.
     Size(Size),
-    /// A part of a name: the name is this many times the prime.
+    /// A part of a name: the name is this multiple of the prime.
     Part(Arc<str>, u64),
 }
 
 impl StandIns {
-    /// No numbers yet; primes from `least` on.
+    /// An empty table, with primes from `least` on.
     #[must_use]
     pub fn new(least: u64) -> StandIns {
         StandIns {
@@ -58,8 +60,8 @@ impl StandIns {
         }
     }
 
-    /// Numbers for the values of a function; `None` where a value has 2^63 positions or more with the
-    /// smallest ones.
+    /// Numbers for the values of a function; `None` if a value has 2^63 positions or more even with the smallest
+    /// primes.
     #[must_use]
     pub fn for_func(func: &Func, registry: &Registry) -> Option<StandIns> {
         LEAST_PRIMES.iter().find_map(|&least| {
@@ -90,7 +92,7 @@ impl StandIns {
         })
     }
 
-    /// Keeps the known sizes of `dims` free of primes that stand for something.
+    /// Registers the known sizes of `dims`: no later prime divides them.
     pub fn avoid(&mut self, dims: &[Dim]) {
         let large = dims.iter().filter_map(Dim::fixed);
         for n in large.filter(|&n| self.least <= n) {
@@ -100,8 +102,8 @@ impl StandIns {
         }
     }
 
-    /// Two shapes of as many elements: names of which one has an equal part, `H//7`, are multiples of
-    /// that part where this makes the volumes equal.
+    /// Handles two shapes with the same number of elements. If a quotient of a name such as `H//7` occurs, the name
+    /// becomes a multiple of the number for that part, provided that this makes the volumes equal.
     pub fn equate(&mut self, from: &[Dim], to: &[Dim]) {
         let volume = |dims: &[Dim]| -> Option<Vec<Size>> { dims.iter().map(Dim::size).collect() };
         let (Some(from), Some(to)) = (volume(from), volume(to)) else {
@@ -137,7 +139,7 @@ impl StandIns {
         }
     }
 
-    /// The number of an extent; a new one for each `?`. `None` where it is too large.
+    /// The number of an extent; a fresh one for each `?`. `None` if it is too large.
     pub fn number(&mut self, dim: &Dim) -> Option<u64> {
         match dim {
             Dim::Fixed(n) => Some(*n),
@@ -154,9 +156,8 @@ impl StandIns {
         }
     }
 
-    /// The numbers of `dims`, which has as many elements as the numbers `like`: known ones; one `?` by
-    /// division; several where `dims` is `like` but for extents of 1.  `None` where that leaves a size
-    /// open.
+    /// The numbers of `dims`, which has the same number of elements as the numbers `like`. A single `?` is found by
+    /// division. Several are found if `dims` equals `like` except for extents of 1. `None` if a size remains open.
     pub fn complete(&mut self, dims: &[Dim], like: &[u64]) -> Option<Vec<u64>> {
         let mut known = Vec::with_capacity(dims.len());
         for dim in dims {
@@ -219,7 +220,7 @@ impl StandIns {
         {
             return self.part(name).checked_mul(scale / by);
         }
-        // A product of sums that are there on their own.
+        // Divides out the sums that have a prime of their own.
         let mut number = 1u64;
         let sums = self.by_size.keys().filter(|s| s.as_name().is_none());
         let sums: Vec<Size> = sums.cloned().collect();
@@ -234,7 +235,7 @@ impl StandIns {
         number.checked_mul(self.prime(&factor))
     }
 
-    /// The prime of which a name is a multiple.
+    /// The prime that a name is a multiple of.
     fn part(&mut self, name: Arc<str>) -> u64 {
         let scale = self.scales.get(&name).copied().unwrap_or(1);
         let size = Size::name(&name);
@@ -252,7 +253,7 @@ impl StandIns {
         }
         let prime = self.fresh(Atom::Size(size.clone()));
         self.by_size.insert(size.clone(), prime);
-        // Products may have a new sum as a factor.
+        // Cached products may have the new sum as a factor.
         if size.as_name().is_none() {
             self.by_dim.clear();
         }
@@ -270,24 +271,24 @@ impl StandIns {
         prime
     }
 
-    /// Takes over a number that another table gave to a `?`.
+    /// Registers a number that another table assigned to a `?`.
     pub fn adopt(&mut self, number: u64) {
         self.atoms.insert(number, Atom::Nameless);
     }
 
-    /// Whether some size is unknown.
+    /// Returns whether the table has a stand-in.
     #[must_use]
     pub fn any(&self) -> bool {
         !self.atoms.is_empty()
     }
 
-    /// Whether a number stands for an unknown size.
+    /// Returns whether a number contains a stand-in, and so stands for an unknown size.
     #[must_use]
     pub fn stands(&self, n: u64) -> bool {
         n != 0 && self.least <= n && self.atoms.keys().any(|&p| n.is_multiple_of(p))
     }
 
-    /// The size that a number made of stand-ins and known sizes is; a `?` in it is
+    /// The size for a number, which is a product of stand-ins and known sizes; a `?` in it is
     /// [`NAMELESS`](crate::size::NAMELESS).
     #[must_use]
     pub fn size(&self, n: u64) -> Option<Size> {
@@ -313,7 +314,7 @@ impl StandIns {
         size.times(&Size::from(rest))
     }
 
-    /// The dimension that a number stands for: itself unless a stand-in divides it.
+    /// The dimension for a number: the number itself, unless a stand-in divides it.
     #[must_use]
     pub fn dim(&self, n: u64) -> Dim {
         match self.known.get(&n) {
@@ -324,7 +325,7 @@ impl StandIns {
         }
     }
 
-    /// A text with every number in it that stands for a size replaced by that size.
+    /// A text with every number that stands for a size replaced by that size.
     #[must_use]
     pub fn reword(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
@@ -347,7 +348,7 @@ impl StandIns {
     }
 }
 
-/// `(H, 7)` of `H//7`.
+/// `(H, 7)` for `H//7`.
 fn part_of_name(size: &Size) -> Option<(Arc<str>, u64)> {
     let (whole, by) = size.as_quotient()?;
     Some((Arc::from(whole.as_name()?), by.as_extent()?))
@@ -434,7 +435,7 @@ mod tests {
             (Dim::named("H"), Dim::named("H//7"))
         );
         assert_eq!(n.dim(4 * h), Dim::named("4*H"));
-        // A quotient that is no part stays a number of its own.
+        // A quotient that is not an exact part keeps a number of its own.
         n.equate(&dims(&["W"]), &dims(&["W//2"]));
         assert_ne!(volume(&mut n, &["W"]), volume(&mut n, &["W//2", "2"]));
     }

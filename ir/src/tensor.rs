@@ -1,13 +1,13 @@
-//! Logical tensors: what the reference semantics compute on.
+//! Logical tensors: the values of the reference semantics.
 
 use crate::types::{DType, Sign};
 use half::{bf16, f16};
 use std::ops::Range;
 use thiserror::Error;
 
-/// Row-major elements. `f32`, `f16` and `bf16` are held as `f32` that are exactly representable in
-/// the element type; integers and bool as `i64` in the element type's range (`ui64` wraps: its bits).
-/// What no operation computes with is held as it lies in memory, so that no bit of it changes.
+/// Row-major elements. `f32`, `f16` and `bf16` are held as `f32`, in values that are exactly representable in the
+/// element type. Integers and bool are held as `i64` within the range of the element type; `ui64` is held as the `i64`
+/// with the same bits. Types that no operation computes with are held as raw bits, so that they never change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// f32, f16, bf16.
@@ -16,8 +16,7 @@ pub enum Data {
     F64(Vec<f64>),
     /// All integers and bool.
     I64(Vec<i64>),
-    /// Floats of at most 8 bits and complex numbers: the bits of an element, the first byte in memory
-    /// the lowest.
+    /// Floats of at most 8 bits and complex numbers, as the bits of an element: the first byte in memory is the lowest.
     Bits(Vec<u128>),
 }
 
@@ -36,7 +35,7 @@ impl Data {
         }
     }
 
-    /// No element of the same kind.
+    /// An empty buffer of the same kind.
     #[must_use]
     pub fn emptied(&self) -> Data {
         match self {
@@ -47,13 +46,13 @@ impl Data {
         }
     }
 
-    /// Adds a run of elements of others of the same kind.
+    /// Appends a range of the elements of a buffer of the same kind.
     ///
     /// # Errors
-    /// They are of another kind.
+    /// The buffers are of different kinds.
     ///
     /// # Panics
-    /// The run is out of bounds.
+    /// The range is out of bounds.
     pub fn append(&mut self, others: &Data, run: Range<usize>) -> Result<(), EvalError> {
         match (self, others) {
             (Data::F32(out), Data::F32(v)) => out.extend_from_slice(&v[run]),
@@ -75,16 +74,16 @@ pub struct Tensor {
     pub dtype: DType,
     /// The extents, outermost first.
     pub shape: Vec<usize>,
-    /// The elements, row-major; as many as the product of `shape`.
+    /// The elements, row-major; their number is the product of `shape`.
     pub data: Data,
 }
 
-/// Why an operation cannot be evaluated on these operands.
+/// The reason why an operation cannot be evaluated on these operands.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct EvalError {
     message: String,
-    /// Whether the program says that it stops on these operands.
+    /// True if the program itself stops on these operands.
     stops: bool,
 }
 
@@ -97,7 +96,7 @@ impl EvalError {
         }
     }
 
-    /// The error of an assertion that does not hold: the program says that it stops on these operands.
+    /// The error of an assertion that does not hold: the program itself stops on these operands.
     pub fn stop(message: impl Into<String>) -> Self {
         EvalError {
             message: message.into(),
@@ -105,7 +104,7 @@ impl EvalError {
         }
     }
 
-    /// Whether the program says that it stops on these operands.
+    /// Returns whether the program itself stops on these operands, by an assertion.
     #[must_use]
     pub fn stops(&self) -> bool {
         self.stops
@@ -146,8 +145,9 @@ pub fn round_float(x: f64, dtype: DType) -> f32 {
     }
 }
 
-/// An integer as a double that becomes the narrower float which is nearest to the integer: of the two doubles beside an integer
-/// that is none the one whose last bit is 1, which lies on no middle of two narrower floats.
+/// Converts an integer to a double such that rounding the double to a narrower float gives the float nearest to the
+/// integer. If the integer is between two doubles, the one whose last bit is 1 is taken (round to odd). It is never the
+/// midpoint of two narrower floats.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -163,9 +163,9 @@ fn odd_double(x: i128) -> f64 {
     }
 }
 
-/// The bits of the number nearest to `x`; the imaginary part of a complex number is 0.
+/// The encoding of the number nearest to `x`; the imaginary part of a complex number is 0.
 ///
-/// For the types of [`Data::Bits`]; 0 for any other.
+/// This is for the types of [`Data::Bits`]; any other type gives 0.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
 pub fn bits_of_float(x: f64, dtype: DType) -> u128 {
@@ -177,7 +177,7 @@ pub fn bits_of_float(x: f64, dtype: DType) -> u128 {
     }
 }
 
-/// The number that these bits of a small float stand for; NaN for a complex number, which is none.
+/// The number that these bits of a small float encode; NaN for a complex number, which is no real number.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the bits of one byte")]
 fn float_of_bits(bits: u128, dtype: DType) -> f64 {
@@ -189,8 +189,7 @@ fn float_of_bits(bits: u128, dtype: DType) -> f64 {
 }
 
 impl Tensor {
-    /// A tensor of floats, rounded to `dtype`, or converted with wrap-around when `dtype` is an
-    /// integer.
+    /// A tensor of floats, rounded to `dtype`. If `dtype` is an integer type, the floats are truncated and wrapped.
     ///
     /// # Panics
     /// The number of elements is not the product of `shape`.
@@ -228,7 +227,7 @@ impl Tensor {
         tensor
     }
 
-    /// A tensor of integers, wrapped into the range of `dtype` (converted when it is a float).
+    /// A tensor of integers, wrapped into the range of `dtype`, or converted if `dtype` is a float type.
     ///
     /// # Panics
     /// The number of elements is not the product of `shape`.
@@ -263,10 +262,10 @@ impl Tensor {
         tensor
     }
 
-    /// A tensor of elements that are held as bits; bits above the width are dropped.
+    /// A tensor of elements held as bits; bits above the element's width are dropped.
     ///
     /// # Panics
-    /// The number of elements is not the product of `shape`, or operations compute with `dtype`.
+    /// The number of elements is not the product of `shape`, or `dtype` is a type that operations compute with.
     #[must_use]
     pub fn from_bits(
         dtype: DType,
@@ -291,8 +290,9 @@ impl Tensor {
         self.shape.iter().product()
     }
 
-    /// Whether a product with this tensor, dimension 0 against all others, only rearranges: floats 0
-    /// and 1, with one 1 along dimension 0 each and at most one along the rest.
+    /// Returns whether a product that contracts dimension 0 of this tensor with all other dimensions only rearranges
+    /// elements. The tensor must hold floats 0 and 1. Each column has exactly one 1 along dimension 0; each row has at
+    /// most one.
     ///
     /// Matrices of one row or one column do not count.
     #[must_use]
@@ -315,7 +315,7 @@ impl Tensor {
         })
     }
 
-    /// Whether there is no element.
+    /// Returns whether the tensor has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -388,8 +388,8 @@ impl Tensor {
             }
     }
 
-    /// Element `i` of an integer tensor as the number it stands for, also above the range of `i64`
-    /// when the type is `ui64` (floats truncate).
+    /// Element `i` of an integer tensor as its mathematical value, including `ui64` values above the range of `i64`;
+    /// floats are truncated.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "floats truncate")]
     pub fn i128_at(&self, i: usize) -> i128 {
@@ -402,7 +402,8 @@ impl Tensor {
         }
     }
 
-    /// A tensor of integers given as wide numbers, wrapped into the range of `dtype` (converted when it is a float).
+    /// A tensor of integers given as `i128`, wrapped into the range of `dtype`, or converted if `dtype` is a float
+    /// type.
     ///
     /// # Panics
     /// The number of elements is not the product of `shape`.
@@ -426,7 +427,7 @@ impl Tensor {
         Self::from_i64(dtype, shape, values.into_iter().map(|x| x as i64))
     }
 
-    /// Element `i` in row-major order, as an integer (floats truncate).
+    /// Element `i` in row-major order, as an integer; floats are truncated.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "floats truncate")]
     pub fn i64_at(&self, i: usize) -> i64 {
@@ -461,13 +462,13 @@ impl Tensor {
         }
     }
 
-    /// A copy in which, for each pair, element `from` of `updates` has replaced element `to`; of two
-    /// with one `to` the later stays.
+    /// A copy in which, for each pair `(from, to)`, element `from` of `updates` replaces element `to`. If `to` occurs
+    /// more than once, the last pair wins.
     ///
     /// # Errors
     /// The tensors hold different kinds of data.
     ///
-    /// # Panics
+    /// An element's number is out of bounds.
     /// A number of an element is out of bounds.
     pub fn overwritten(
         &self,
@@ -508,7 +509,7 @@ impl Tensor {
         out
     }
 
-    /// Axis `i` of the result is axis `perm[i]` of `self`.
+    /// The transpose: axis `i` of the result is axis `perm[i]` of `self`.
     ///
     /// # Panics
     /// `perm` is no permutation of the axes.
@@ -521,10 +522,10 @@ impl Tensor {
         self.picked(shape, offsets)
     }
 
-    /// A tensor of `shape` whose elements are those at `offsets`.
+    /// A tensor of `shape` with the elements at `offsets`.
     ///
     /// # Panics
-    /// There are more or fewer offsets than elements, or one lies outside.
+    /// The number of offsets is not the number of elements, or an offset is out of bounds.
     #[must_use]
     pub fn picked(&self, shape: Vec<usize>, offsets: Offsets) -> Tensor {
         let data = match &self.data {
@@ -546,10 +547,10 @@ impl Tensor {
         tensor
     }
 
-    /// Reads little-endian row-major bytes as they lie in a file; elements below 8 bits take a byte.
+    /// Reads little-endian row-major bytes in the format of files; an element of fewer than 8 bits takes a byte.
     ///
     /// # Errors
-    /// The number of bytes is not what the shape needs.
+    /// The number of bytes does not fit the shape.
     pub fn from_bytes(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Result<Tensor, EvalError> {
         let width = storage_bytes(dtype);
         let wanted = shape.iter().try_fold(width, |a, &n| a.checked_mul(n));
@@ -591,7 +592,7 @@ impl Tensor {
         Ok(Tensor { dtype, shape, data })
     }
 
-    /// Little-endian row-major bytes; elements below 8 bits take a byte.
+    /// Little-endian row-major bytes; an element of fewer than 8 bits takes a byte.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match (&self.data, self.dtype) {
@@ -621,7 +622,7 @@ impl Tensor {
     }
 }
 
-/// Bytes one element takes in a file or an `.npz`; one below 8 bits takes one.
+/// The bytes that one element takes in a file or an `.npz`; an element of fewer than 8 bits takes one byte.
 #[must_use]
 pub fn storage_bytes(dtype: DType) -> usize {
     (dtype.bits() as usize).div_ceil(8)
@@ -649,8 +650,8 @@ pub fn row_major_strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Walks the indices of a shape in row-major order and gives, for each, `start` plus the sum of
-/// index times step: the element of another tensor that belongs there.
+/// An iterator over the indices of a shape in row-major order. For each index it gives an offset into another tensor:
+/// `start` plus the sum of index times step.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     shape: Vec<usize>,
@@ -661,10 +662,10 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// A walk over `shape` with one step a dimension.
+    /// An iterator over `shape` with one step for each dimension.
     ///
     /// # Panics
-    /// `steps` has another length than `shape`.
+    /// `steps` and `shape` differ in length.
     #[must_use]
     pub fn new(shape: &[usize], steps: Vec<isize>, start: isize) -> Offsets {
         assert_eq!(shape.len(), steps.len(), "one step a dimension");
@@ -678,7 +679,7 @@ impl Offsets {
         }
     }
 
-    /// A walk over `shape` through a tensor of shape `operand` that broadcasts to it (numpy's
+    /// An iterator over `shape` that gives offsets into a tensor of shape `operand`, which broadcasts to it (numpy's
     /// rule: aligned at the last dimension, extent 1 repeats).
     ///
     /// # Panics
@@ -695,10 +696,10 @@ impl Offsets {
         Offsets::new(shape, steps, 0)
     }
 
-    /// The elements of a tensor at all that are left, in their order.
+    /// The elements at all remaining offsets, in their order.
     ///
     /// # Panics
-    /// One lies outside of `elements`.
+    /// An offset is out of bounds of `elements`.
     #[must_use]
     pub fn picked<T: Copy>(self, elements: &[T]) -> Vec<T> {
         let mut out = Vec::with_capacity(self.left);
@@ -706,7 +707,7 @@ impl Offsets {
         out
     }
 
-    /// The index that the next item belongs to.
+    /// The index of the next item.
     #[must_use]
     pub fn index(&self) -> &[usize] {
         &self.index
@@ -735,14 +736,14 @@ impl Iterator for Offsets {
         (self.left, Some(self.left))
     }
 
-    /// Line by line: within the last dimension nothing but the step is added.
+    /// Iterates line by line: within the last dimension an offset is the previous one plus the step.
     fn fold<B, F: FnMut(B, usize) -> B>(mut self, init: B, mut f: F) -> B {
         let (line, step) = match (self.shape.last(), self.steps.last()) {
             (Some(&n), Some(&step)) => (n, step),
             _ => (1, 0),
         };
         let mut all = init;
-        // The rest of a line that has begun.
+        // The rest of a line that was begun before.
         while self.index.last().is_some_and(|&i| i != 0) {
             let Some(at) = self.next() else { return all };
             all = f(all, at);

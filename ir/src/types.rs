@@ -6,10 +6,10 @@ use optc_layout::{Layout, LayoutError, Notation};
 use std::fmt;
 use std::sync::Arc;
 
-/// How an integer type treats its top bit.
+/// The interpretation of the top bit of an integer type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Sign {
-    /// `i8`: MLIR's signless integers; arithmetic treats them as signed. `i1` is a truth value.
+    /// `i8`: MLIR's signless integers; arithmetic treats them as signed. `i1` is bool.
     Signless,
     /// `si8`
     Signed,
@@ -28,11 +28,11 @@ pub enum DType {
     F16,
     /// bfloat16.
     BF16,
-    /// A float of at most 8 bits; it is stored, moved and converted, never computed with.
+    /// A float of at most 8 bits; it is stored, moved and converted, but no operation computes with it.
     Mini(MiniFloat),
-    /// Two binary32, the real part first; it is stored and moved, never computed with.
+    /// Two binary32, the real part first; it is stored and moved, but no operation computes with it.
     Complex64,
-    /// Two binary64, the real part first; it is stored and moved, never computed with.
+    /// Two binary64, the real part first; it is stored and moved, but no operation computes with it.
     Complex128,
     /// An integer of 1, 2, 4, 8, 16, 32 or 64 bits; `i1` (signless) is bool.
     Int {
@@ -44,7 +44,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// The truth value type, `i1`.
+    /// Bool, `i1`.
     pub const BOOL: DType = DType::Int {
         bits: 1,
         sign: Sign::Signless,
@@ -70,7 +70,7 @@ impl DType {
         sign: Sign::Unsigned,
     };
 
-    /// The width of one element in bits, as it lies in memory: `i1` takes a byte (8 bits).
+    /// The width of one element in memory, in bits: `i1` takes a byte (8 bits).
     #[must_use]
     pub fn bits(self) -> u32 {
         match self {
@@ -84,19 +84,20 @@ impl DType {
         }
     }
 
-    /// Whether this is a floating-point type that operations compute with.
+    /// Returns whether this is a floating-point type that operations compute with.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
     }
 
-    /// Whether this is an integer type; the truth value type is one.
+    /// Returns whether this is an integer type, including bool.
     #[must_use]
     pub fn is_int(self) -> bool {
         matches!(self, DType::Int { .. })
     }
 
-    /// Whether operations compute with this type. The others are bits that are stored and moved.
+    /// Returns whether operations compute with this type. Other types are bits that are only stored, moved or
+    /// converted.
     #[must_use]
     pub fn computes(self) -> bool {
         self.is_float() || self.is_int()
@@ -113,13 +114,13 @@ impl DType {
         }
     }
 
-    /// Whether this is the truth value type.
+    /// Returns whether this is bool.
     #[must_use]
     pub fn is_bool(self) -> bool {
         self == DType::BOOL
     }
 
-    /// Whether arithmetic on this type is signed (floats, signed and signless integers).
+    /// Returns whether arithmetic on this type is signed (floats, signed and signless integers).
     #[must_use]
     pub fn is_signed(self) -> bool {
         match self {
@@ -129,8 +130,8 @@ impl DType {
         }
     }
 
-    /// The type with this MLIR name, such as `f32`, `si8`, `i1`, `f8E4M3FN`, `complex<f32>`; small
-    /// floats also as types of the dialect, `!hbir.f4E2M1FN`.
+    /// The type with this MLIR name, such as `f32`, `si8`, `i1`, `f8E4M3FN`, `complex<f32>`. A small float may also
+    /// have its name in the dialect, `!hbir.f4E2M1FN`.
     #[must_use]
     pub fn parse(text: &str) -> Option<DType> {
         let int = |digits: &str, sign| {
@@ -194,11 +195,10 @@ impl fmt::Display for DType {
 pub enum Dim {
     /// A known number of elements.
     Fixed(u64),
-    /// An unknown size with a name, or an expression of names such as `2*B` or `S+1`, in the one
-    /// spelling that [`Size`] gives it: equal texts are equal sizes.  Made by [`Dim::named`] and
-    /// [`Dim::of_size`].
+    /// An unknown size with a name, or an expression of names such as `2*B` or `S+1`. The text is in the canonical
+    /// spelling of [`Size`], so equal sizes have equal texts. It is made by [`Dim::named`] and [`Dim::of_size`].
     Symbol(Arc<str>),
-    /// An unknown size that is not known to equal any other.
+    /// An unknown size that is not known to equal any other size.
     Unknown,
 }
 
@@ -211,7 +211,7 @@ impl Dim {
             Dim::Symbol(_) | Dim::Unknown => None,
         }
     }
-    /// The size of this name or expression; the empty text is [`Dim::Unknown`].
+    /// The size with this name or expression; the empty text gives [`Dim::Unknown`].
     #[must_use]
     pub fn named(text: &str) -> Dim {
         if text.is_empty() {
@@ -219,8 +219,7 @@ impl Dim {
         }
         Dim::Symbol(Arc::from(Size::of_text(text).to_text()))
     }
-    /// The extent of this size; [`Dim::Unknown`] where it is a negative number or depends on one
-    /// that has no name.
+    /// The extent for a size; [`Dim::Unknown`] if it is negative, or depends on a size without a name.
     #[must_use]
     pub fn of_size(size: &Size) -> Dim {
         match size.as_constant() {
@@ -229,7 +228,7 @@ impl Dim {
             None => Dim::Symbol(Arc::from(size.to_text())),
         }
     }
-    /// The size as a polynomial; `None` where it is not known at all.
+    /// The size as a polynomial; `None` for [`Dim::Unknown`].
     #[must_use]
     pub fn size(&self) -> Option<Size> {
         match self {
@@ -238,12 +237,12 @@ impl Dim {
             Dim::Unknown => None,
         }
     }
-    /// The size as a polynomial in which an unknown size is a name like any other, [`NAMELESS`].
+    /// The size as a polynomial, with the name [`NAMELESS`] for [`Dim::Unknown`].
     #[must_use]
     pub fn cost(&self) -> Size {
         self.size().unwrap_or_else(|| Size::name(NAMELESS))
     }
-    /// Whether the two provably have different sizes, names standing for at least 1.
+    /// Returns whether the two sizes provably differ, given that names are at least 1.
     #[must_use]
     pub fn differs(&self, other: &Dim) -> bool {
         if self == other {
@@ -252,12 +251,12 @@ impl Dim {
         let difference = || self.size()?.minus(&other.size()?);
         difference().is_some_and(|d| d.is_nonzero())
     }
-    /// Whether both are provably the same size.
+    /// Returns whether both sizes are provably equal.
     #[must_use]
     pub fn same(&self, other: &Dim) -> bool {
         !matches!(self, Dim::Unknown) && self == other
     }
-    /// Whether this is a known 1.
+    /// Returns whether the size is known to be 1.
     #[must_use]
     pub fn is_one(&self) -> bool {
         *self == Dim::Fixed(1)
@@ -271,7 +270,7 @@ impl From<u64> for Dim {
 }
 
 impl fmt::Display for Dim {
-    /// As in messages: the number, the symbol's name, or `?`.
+    /// The form in messages: the number, the symbol's name, or `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dim::Fixed(n) => write!(f, "{n}"),
@@ -281,7 +280,7 @@ impl fmt::Display for Dim {
     }
 }
 
-/// A tensor type: dimensions, element type and how it lies in memory.
+/// A tensor type: dimensions, element type and layout.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TensorType {
     /// The extents, outermost first.
@@ -322,7 +321,7 @@ impl TensorType {
     pub fn shape(&self) -> Option<Vec<u64>> {
         self.dims.iter().map(Dim::fixed).collect()
     }
-    /// The extents with every symbol replaced by `bind`'s answer.
+    /// The extents, with every unknown size replaced by the result of `bind`.
     #[must_use]
     pub fn shape_with(&self, bind: &dyn Fn(&Dim) -> u64) -> Vec<u64> {
         self.dims
@@ -330,15 +329,15 @@ impl TensorType {
             .map(|d| d.fixed().unwrap_or_else(|| bind(d)))
             .collect()
     }
-    /// The number of elements, if known and below 2^64.
+    /// The number of elements, if it is known and less than 2^64.
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
         self.shape()?
             .iter()
             .try_fold(1u64, |a, &d| a.checked_mul(d))
     }
-    /// The bytes of all elements without padding, as a polynomial in its unknown sizes; one that is too large for that
-    /// counts as the largest number.
+    /// The bytes of all elements without padding, as a polynomial in the unknown sizes. If the polynomial exceeds its
+    /// limits, the result is the largest number.
     #[must_use]
     pub fn logical_bytes(&self) -> Size {
         if let Some(bytes) = self.known_bytes() {
@@ -349,7 +348,7 @@ impl TensorType {
         total.unwrap_or_else(|| Size::constant(i128::MAX))
     }
 
-    /// [`TensorType::logical_bytes`] where every size is known, without the arithmetic of polynomials.
+    /// [`TensorType::logical_bytes`] for known sizes, without arithmetic on polynomials.
     fn known_bytes(&self) -> Option<u64> {
         let bits = self.elements()?.checked_mul(u64::from(self.dtype.bits()))?;
         Some(bits.div_ceil(8))
@@ -390,9 +389,9 @@ impl TensorType {
 pub enum Type {
     /// A tensor.
     Tensor(Arc<TensorType>),
-    /// A bare element type, as attributes carry it.
+    /// A bare element type, as in attributes.
     Scalar(DType),
-    /// Any other type, kept as its text (`none`, `index`, `!dialect.type`, a function type).
+    /// Any other type, kept as text (`none`, `index`, `!dialect.type`, a function type).
     Other(Arc<str>),
 }
 

@@ -1,52 +1,50 @@
-//! The verifier: what must hold of a module before anything else reads it.
+//! The verifier: the invariants that every other stage relies on.
 //!
-//! Every error is reported, in the order of the text, of one operation the first only.
+//! All errors are reported, in the order of the text, except that each operation reports only its first error.
 //!
 //! # Modules
 //! - The functions have different names (`function-duplicate`).
-//! - Attributes of the module, of arguments and of results have the name of a dialect before a
-//!   point, as MLIR wants (`attribute-dialect`).
-//! - Calls do not go round in a circle (`call-target-recursive`).
+//! - Attributes of the module, of arguments and of results have the name of a dialect before a point, as MLIR requires
+//!   (`attribute-dialect`).
+//! - Calls form no cycle (`call-target-recursive`).
 //!
 //! # Functions
-//! - One port an argument and one a result (`port-count`), with names that differ among the
-//!   arguments and among the results (`port-name-duplicate`).
-//! - Ids are those of the function's own tables, each operation stands in the body once and owns
-//!   its results (`value-foreign`).
-//! - Operands and returned values are arguments or results of an operation further up
-//!   (`value-undefined`).
+//! - Each argument and each result has one port (`port-count`). The names of the arguments differ, and so do those of
+//!   the results (`port-name-duplicate`).
+//! - Ids are those of the function's own tables. Each operation is in the body once and owns its results
+//!   (`value-foreign`).
+//! - Operands and returned values are arguments, or results of an earlier operation (`value-undefined`).
 //!
 //! # Types
-//! - Arguments and results have fewer than 2^63 positions, and a layout fits its shape
-//!   (`layout-invalid`); unknown dimensions stand for some number.
+//! - Arguments and results have fewer than 2^63 positions, and a layout fits its shape (`layout-invalid`). For unknown
+//!   dimensions this is checked with some number.
 //!
 //! # Operations
-//! - An operation of the `hbir` dialect has a declaration (`hbir-op-unknown`). Operations of other
-//!   dialects without one are opaque: their types are taken as written.
-//! - The shape rule holds (the codes of the operation, `operand-count`, `operand-kind`,
-//!   `attribute-missing`, `attribute-kind`), gives as many results as are declared
-//!   (`result-count`), tensors (`result-kind`) with the declared dimensions
-//!   (`result-shape-mismatch`) and element type (`result-type-mismatch`). An unknown dimension
-//!   matches every other, a symbol itself. What has no shape rule (`hbir.opaque`, `hbir.call`) may
-//!   have results that are no tensors.
+//! - An operation of the `hbir` dialect has a declaration (`hbir-op-unknown`). An operation of another dialect without
+//!   a declaration is opaque: its types are accepted as written.
+//! - The shape rule accepts the operation (the codes of the operation, `operand-count`, `operand-kind`,
+//!   `attribute-missing`, `attribute-kind`). It infers the stated number of results (`result-count`), which are tensors
+//!   (`result-kind`) with the stated dimensions (`result-shape-mismatch`) and element type (`result-type-mismatch`). An
+//!   unknown dimension matches every other dimension, a symbol matches itself. The results of an operation without a
+//!   shape rule (`hbir.opaque`, `hbir.call`) need not be tensors.
 //! - The further constraints of the declaration hold (the codes of the operation).
-//! - `hbir.view`: the layouts agree with the index map, exactly (`view-illegal`); its shapes and
-//!   permutation fit (`view-shape`).
-//! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`) and takes and gives these
+//! - `hbir.view`: the layouts agree exactly with the index map (`view-illegal`); its shapes and permutation fit
+//!   (`view-shape`).
+//! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`), and its arguments and results have these
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
 //! # Functions
-//! - What the registry asks of functions as a whole holds ([`Registry::checks`]): plans of tiles are one.
+//! - The registry's checks of functions as a whole hold ([`Registry::checks`]), for example of plans of tiles.
 //!
 //! # Symbolic dimensions
-//! A view between types of unknown dimensions is decided with numbers that stand for sizes
-//! ([`StandIns`]). A `?` whose size follows from the number of elements gets that size. A declared name
-//! agrees with a computed expression (`T` with `S+1`) unless the two provably differ.
+//! A view between types of unknown dimensions is decided with stand-in numbers for sizes ([`StandIns`]). A `?` whose
+//! size follows from the number of elements gets that size. A stated name agrees with an inferred expression (`T` with
+//! `S+1`) unless the two provably differ.
 //!
 //! # Not checked here
-//! - Whether the tiles of a result cover it, and whether they fit a target's memory.
-//! - Whether the module's `hbir.target` accepts the layouts: this crate knows no targets.
-//! - Whether the bytes of an external constant exist: this crate reads no files.
+//! - That the tiles of a result cover it, and that they fit a target's memory.
+//! - That the module's `hbir.target` accepts the layouts: this crate knows no targets.
+//! - That the bytes of an external constant exist: this crate reads no files.
 
 use crate::attr::{Attr, AttrDict};
 use crate::codes;
@@ -65,7 +63,7 @@ use std::sync::Arc;
 /// Checks a module.
 ///
 /// # Errors
-/// Everything found that does not hold, in the order of the text.
+/// All violations, in the order of the text.
 pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
     let mut verifier = Verifier {
         registry,
@@ -114,7 +112,7 @@ impl<'m> Verified<'m> {
 struct Verifier<'m> {
     registry: &'m Registry,
     funcs: IndexMap<&'m str, &'m Func>,
-    /// The types whose layout was found to fit, by address; `funcs` keeps them alive.
+    /// The types whose layout fits, by address; `funcs` keeps them alive.
     layouts: IndexSet<usize>,
     diags: Vec<Diagnostic>,
 }
@@ -218,7 +216,7 @@ impl<'m> Verifier<'m> {
         }
     }
 
-    /// Whether the operation and its results are the function's own and stand in it once.
+    /// Returns whether the operation and its results are in the function's own tables and in its body once.
     fn owned(&mut self, func: &Func, op: Op, placed: &mut [bool]) -> bool {
         let first = placed.get(op.index()) == Some(&false);
         let results = first && {
@@ -351,7 +349,7 @@ impl<'m> Verifier<'m> {
         )
     }
 
-    /// Refuses functions that call each other in a circle; visits each function once.
+    /// Refuses call cycles; visits each function once.
     fn recursion(&mut self, module: &'m Module) {
         let mut state: IndexMap<&str, bool> = IndexMap::new();
         for func in &module.funcs {
@@ -409,7 +407,7 @@ impl<'m> Verifier<'m> {
     }
 }
 
-/// The note that an attribute stands among the discardable ones.
+/// A note that a missing attribute is among the discardable ones.
 fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
     if code != codes::ATTRIBUTE_MISSING || data.attrs.is_empty() {
@@ -426,7 +424,7 @@ fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     ))
 }
 
-/// Whether the buffer has fewer than 2^63 positions and the layout fits the shape.
+/// Returns whether the buffer has fewer than 2^63 positions and the layout fits the shape.
 fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     let shape = ty.shape();
     if ty.notation == Notation::RowMajor {
@@ -460,7 +458,7 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     last
 }
 
-/// A part lies where its operand does.
+/// Checks that a part is in the memory space of its operand.
 fn part(op: &OpRef<'_>) -> Result<(), OpError> {
     let (whole, part) = (
         op.operand(0)?.notation.space(),
@@ -492,7 +490,7 @@ fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
         };
         match bound.decide(x, y) {
             Ok(()) => return Ok(()),
-            // Smaller numbers may do.
+            // Smaller numbers may suffice.
             Err((_, true)) => {}
             Err((mut error, false)) => {
                 error.message = bound.numbers.reword(&error.message);
@@ -508,7 +506,7 @@ fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     }))
 }
 
-/// The shapes of a view with numbers for unknown sizes.
+/// The shapes of a view, with numbers in place of unknown sizes.
 struct Bound {
     operand: Vec<u64>,
     map: ViewMap,
@@ -516,10 +514,10 @@ struct Bound {
 }
 
 impl Bound {
-    /// Numbers for the sizes of a view that are not known, by which one exact decision speaks for all sizes.
+    /// Chooses numbers for the unknown sizes of a view, such that one exact decision holds for all sizes.
     ///
-    /// Sizes that must be equal get one number, others numbers without common factors, so that no accident of
-    /// a number makes a reshape fit. An open side takes what the other leaves over.
+    /// Sizes that must be equal get one number; others get numbers without common factors, so that a reshape never fits
+    /// by coincidence. Unknown sizes on one side get the rest of the other side's volume.
     fn new(x: &TensorType, view: &ViewDims, y: &TensorType, least: u64) -> Option<Bound> {
         let mut numbers = StandIns::new(least);
         for dims in [&x.dims, &view.shape, &y.dims] {
@@ -527,8 +525,7 @@ impl Bound {
         }
         numbers.equate(&x.dims, &view.shape);
         numbers.equate(&view.shape, &y.dims);
-        // How the elements of a row-major value are divided among its dimensions does not matter where
-        // nothing but their order is asked for.
+        // The division of a row-major value into dimensions does not matter if only the order of its elements does.
         let identity = view.perm.iter().enumerate().all(|(i, &p)| i == p);
         let open = |ty: &TensorType| identity && ty.notation == Notation::RowMajor;
         let (open_operand, open_result) = (open(x), open(y));
@@ -583,7 +580,7 @@ impl Bound {
         })
     }
 
-    /// The answer, and whether the numbers were too large for one.
+    /// The error, and whether its cause is that the numbers are too large.
     fn decide(&self, x: &TensorType, y: &TensorType) -> Result<(), (OpError, bool)> {
         let layout = |ty: &TensorType, shape: &[u64]| {
             Layout::new(ty.notation.clone(), shape, ty.dtype.bits()).map_err(|error| {
@@ -608,8 +605,9 @@ impl Bound {
     }
 }
 
-/// What the one `?` of the operand is a multiple of, for other shapes with one `?` to have as many elements:
-/// of two such shapes each has a `?` that is a multiple of what the other's known sizes have more.
+/// The multiple that the only `?` of the operand must be, so that other shapes with one `?` can have the same number of
+/// elements. Of two such shapes, the `?` of one must be a multiple of those factors that the other's known sizes have
+/// in addition.
 fn scale(x: &TensorType, others: [&[Dim]; 2], numbers: &mut StandIns) -> Option<u64> {
     let open_once = |dims: &[Dim]| dims.iter().filter(|d| **d == Dim::Unknown).count() == 1;
     let mut known = |dims: &[Dim]| {
@@ -636,8 +634,8 @@ fn volume(sizes: &[u64]) -> Option<u64> {
     sizes.iter().try_fold(1u64, |a, &n| a.checked_mul(n))
 }
 
-/// Gives each `?` a size: the one that the volume leaves, that of the `?` in the same place of
-/// order in `like`, or a new prime. With `open` the first of several takes all that the volume leaves.
+/// Gives each `?` a size: the rest of the volume, or the size of the corresponding `?` in `like`, or a new prime. With
+/// `open`, the first of several takes the whole rest of the volume.
 fn fill(
     sizes: &mut [Option<u64>],
     like: &[(Dim, u64)],

@@ -1,11 +1,12 @@
-//! Live-outs: the values that leave the set of operations that computes them.
+//! Live-outs: the values that are used outside of the set of operations that computes them.
 
 use crate::entity::SideTable;
 use crate::module::{Func, Op, Value};
 
-/// The values that an operation outside of their own part uses, where `part_of` numbers the parts of a function.
+/// The values that are used by an operation outside of their own part. `part_of` numbers the parts of a function.
 ///
-/// An operation in no part is outside of every one, also of those like it; the function's return is outside too.
+/// An operation in no part (`part_of` is `None`) is outside of every part, and outside of every other operation without
+/// a part. The function's return is outside of all parts too.
 #[must_use]
 pub fn live_outs(func: &Func, part_of: impl Fn(Op) -> Option<usize>) -> SideTable<Value, bool> {
     let mut outs = SideTable::new(false);

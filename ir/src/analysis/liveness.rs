@@ -1,10 +1,11 @@
-//! Liveness: the operations that something depends on, and the step after which nothing needs a value.
+//! Liveness: the operations that are not dead, and the step after which each value is dead.
 
 use crate::effects::Effects;
 use crate::entity::SideTable;
 use crate::module::{Func, Op, Value};
 
-/// The operations that some result of the function depends on, and those that do more than give results.
+/// The live operations: those that some result of the function depends on, and those with an effect besides their
+/// results.
 #[must_use]
 pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
     let mut live = SideTable::new(false);
@@ -25,10 +26,10 @@ pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
     live
 }
 
-/// For each step of an execution the values that nothing needs after it, in the order of their ids.
+/// For each step of an execution, the values that are dead after it, in the order of their ids.
 ///
-/// A step runs the operations that it lists; a value that no step touches and one that the function returns are
-/// in no list.
+/// A step runs the operations that it lists. A value that the function returns, or that no step reads or defines, is in
+/// no list.
 #[must_use]
 pub fn last_uses<'a>(func: &Func, steps: impl IntoIterator<Item = &'a [Op]>) -> Vec<Vec<Value>> {
     let mut last: SideTable<Value, Option<usize>> = SideTable::new(None);

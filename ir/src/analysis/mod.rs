@@ -1,8 +1,8 @@
 //! Analyses of a function that hold until it changes: order, uses, liveness, live-outs.
 //!
-//! Each is linear in the operations and operands of the function and is a table beside it. They are here once,
-//! so that passes, interpreters and emitters agree on what a use is: a returned value is used, and an operand
-//! that an operation reads twice is two uses.
+//! Each analysis takes time linear in the operations and operands of the function, and gives a table beside it. All
+//! passes, interpreters and emitters share these analyses, so that they agree on the meaning of a use: a returned value
+//! is used, and an operand that an operation reads twice is two uses.
 
 mod live_outs;
 mod liveness;

@@ -1,4 +1,4 @@
-//! Order: the place of each operation in the body, by which "before" is a comparison of numbers.
+//! Order: the place of each operation in the body, so that "before" is a comparison of numbers.
 
 use crate::entity::SideTable;
 use crate::module::{Func, Op, Value, ValueDef};
@@ -27,19 +27,19 @@ impl Order {
         Order { places, numbers }
     }
 
-    /// The place of an operation in the body; `None` of one that is not in it.
+    /// The place of an operation in the body; `None` for one that is not in it.
     #[must_use]
     pub fn place(&self, op: Op) -> Option<usize> {
         self.places[op]
     }
 
-    /// The number that the printed text gives the results of an operation: those without results have none.
+    /// The number that the printed text gives to the results of an operation; `None` for an operation without results.
     #[must_use]
     pub fn number(&self, op: Op) -> Option<usize> {
         self.numbers[op]
     }
 
-    /// The place of the operation that defines a value and the number of the result that it is; `None` of an
+    /// The place of the operation that defines a value, and the number of the value among its results; `None` for an
     /// argument.
     #[must_use]
     pub fn definition(&self, func: &Func, value: Value) -> Option<(usize, usize)> {

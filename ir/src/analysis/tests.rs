@@ -4,7 +4,7 @@ use crate::module::{Func, Module, Op, Value};
 use crate::op::Registry;
 use crate::text::parse;
 
-/// `%0` is read twice by `%1`, `%2` is read by nothing, `%3` is returned.
+/// `%0` has two uses in `%1`, `%2` has no use, `%3` is returned.
 const TEXT: &str = r#"
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = "x.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>

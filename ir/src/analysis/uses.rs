@@ -27,20 +27,20 @@ impl Uses {
         Uses { readers, returned }
     }
 
-    /// The operations that read a value, in the order of the body; one that reads it in several operands is
-    /// there as often.
+    /// The operations that read a value, in the order of the body. An operation that reads it in several operands is
+    /// listed once per operand.
     #[must_use]
     pub fn readers(&self, value: Value) -> &[Op] {
         &self.readers[value]
     }
 
-    /// Whether the function returns a value.
+    /// Returns whether the function returns a value.
     #[must_use]
     pub fn is_returned(&self, value: Value) -> bool {
         self.returned[value]
     }
 
-    /// Whether an operation reads a value, or the function returns it.
+    /// Returns whether an operation reads a value, or the function returns it.
     #[must_use]
     pub fn is_used(&self, value: Value) -> bool {
         self.is_returned(value) || !self.readers(value).is_empty()

@@ -1,7 +1,7 @@
 //! The attributes of an operation as a typed struct, declared once.
 //!
-//! [`attributes!`](crate::attributes) makes of one list of fields the struct, what reads it from an attribute
-//! dictionary and what writes it there; [`words!`](crate::words) makes an enumeration that is written as a word.
+//! From one list of fields, [`attributes!`](crate::attributes) makes the struct, its reader and its writer for an
+//! attribute dictionary. [`words!`](crate::words) makes an enumeration that is written as a word.
 
 use crate::attr::{Attr, AttrDict};
 use crate::codes;
@@ -15,57 +15,54 @@ use std::sync::Arc;
 pub struct Field {
     /// The name in the dictionary.
     pub name: &'static str,
-    /// What its value is: "an integer".
+    /// The kind of its value, for messages: "an integer".
     pub kind: &'static str,
-    /// What stands for it when it is absent, as source text; `None` if it must be there or may be
-    /// absent without a value to stand for it.
+    /// The default value as source text. `None` if there is no default: the attribute is required, or it may be absent.
     pub default: Option<&'static str>,
-    /// Whether it must be there.
+    /// True if the attribute is required.
     pub required: bool,
-    /// What it means.
+    /// The meaning.
     pub doc: &'static str,
 }
 
-/// The attributes of an operation.
-///
-/// Made by [`attributes!`](crate::attributes).
+/// The attributes of an operation, as a struct made by [`attributes!`](crate::attributes).
 pub trait Attributes: Sized {
-    /// Every attribute that the operation knows, in the order of the struct.
+    /// Every attribute of the operation, in the order of the struct.
     const FIELDS: &'static [Field];
 
-    /// The attributes of an operation, with the defaults of those that are absent. Constraints that need
-    /// the operands' types are the shape rule's.
+    /// Reads the attributes of an operation and fills in defaults. Constraints that need the types of the operands are
+    /// checked by the shape rule instead.
     ///
     /// # Errors
-    /// One is missing (`attribute-missing`) or of the wrong kind (`attribute-kind`, or the code that the
-    /// field states).
+    /// An attribute is missing (`attribute-missing`) or of the wrong kind (`attribute-kind`, or the code that the field
+    /// states).
     fn read(op: &OpRef<'_>) -> Result<Self, OpError>;
 
-    /// The dictionary that reads back as this: everything but optional attributes that are absent.
+    /// The dictionary that reads back as this struct. Optional attributes that are absent are left out.
     fn write(&self) -> AttrDict;
 }
 
-/// A value that an attribute can be.
+/// A Rust type that an attribute can hold.
 pub trait AttrValue: Sized {
-    /// What it is, in a message: "an integer".
+    /// The kind of value, for messages: "an integer".
     const KIND: &'static str;
-    /// The value, if the attribute is one.
+    /// The value, if the attribute is of this kind.
     fn from_attr(attr: &Attr) -> Option<Self>;
     /// The attribute.
     fn to_attr(&self) -> Attr;
 }
 
-/// The value of a field, which may be optional.
+/// The type of a field, which may be optional.
 pub trait FieldValue: Sized {
-    /// What it is, in a message.
+    /// The kind of value, for messages.
     const KIND: &'static str;
-    /// Whether it may be absent without a default.
+    /// True if the attribute may be absent without a default.
     const OPTIONAL: bool;
     /// The value of an attribute; `None` if it is of the wrong kind.
     fn load(attr: &Attr) -> Option<Self>;
-    /// The value of an absent attribute without a default; `None` if it must be there.
+    /// The value of an absent attribute without a default; `None` if the attribute is required.
     fn absent() -> Option<Self>;
-    /// The attribute, if there is one to write.
+    /// The attribute to write, if any.
     fn store(&self) -> Option<Attr>;
 }
 
@@ -83,7 +80,7 @@ impl<T: AttrValue> FieldValue for Option<T> {
     }
 }
 
-/// Makes values fields that must be there unless they have a default.
+/// Makes these types usable as fields. Such a field is required unless it has a default.
 #[macro_export]
 macro_rules! field_values {
     ($($ty:ty),* $(,)?) => {$(
@@ -113,7 +110,7 @@ impl AttrValue for i64 {
     }
 }
 
-/// A truth value; the integers 0 and 1, and `unit` for true, are read too.
+/// A truth value. The integers 0 and 1 are accepted too, and `unit` means true.
 impl AttrValue for bool {
     const KIND: &'static str = "true or false";
     fn from_attr(attr: &Attr) -> Option<Self> {
@@ -185,7 +182,7 @@ impl AttrValue for DType {
     }
 }
 
-/// Any attribute, as it is.
+/// Any attribute, unchanged.
 impl AttrValue for Attr {
     const KIND: &'static str = "an attribute";
     fn from_attr(attr: &Attr) -> Option<Self> {
@@ -219,7 +216,7 @@ field_values!(
     Vec<Attr>,
 );
 
-/// An attribute that is missing.
+/// The error for a missing attribute.
 #[must_use]
 pub fn missing(op: &OpRef<'_>, name: &str) -> OpError {
     let message = format!("{} needs the attribute `{name}`", op.name);
@@ -229,7 +226,7 @@ pub fn missing(op: &OpRef<'_>, name: &str) -> OpError {
 /// Reads one field; used by [`attributes!`](crate::attributes).
 ///
 /// # Errors
-/// It is missing and has no default, or is of the wrong kind.
+/// The attribute is missing and has no default, or it is of the wrong kind.
 pub fn read_field<T: FieldValue>(
     op: &OpRef<'_>,
     field: &Field,
@@ -255,9 +252,9 @@ pub fn read_field<T: FieldValue>(
 /// Declares the attributes of an operation: a struct with one public field each, and its
 /// [`Attributes`](crate::op::Attributes).
 ///
-/// A field with `= default` may be absent; one of type `Option` may be absent without a default; any
-/// other must be there. `[CODE]` behind the type is the code of a word that is none of the wanted.
-/// A field is stored under its own name.
+/// A field with `= default` may be absent; one of type `Option` may be absent without a default; any other is required.
+/// `[CODE]` after the type is the code that reports a word that is not among the enumeration's words. The attribute has
+/// the name of its field.
 ///
 /// ```
 /// optc_ir::attributes! {

@@ -2,57 +2,66 @@
 
 use std::sync::Arc;
 
-/// Which functions an operation runs, and when: what an interpreter needs to run an operation that computes nothing by itself.
+/// The functions that an operation runs, and the order in which it runs them. An interpreter needs this for operations
+/// that compute nothing themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// While `condition` of the values gives true, `body` of the values gives the next ones. The operands are the first values, the
-    /// results the last ones.
+    /// Runs `condition` on the values; while it is true, runs `body` on them, which returns the next values. The
+    /// operands are the first values, the results the last ones.
     Loop {
-        /// The function that tells whether the loop goes on.
+        /// The function that decides whether the loop continues.
         condition: Arc<str>,
-        /// The function that is run again and again.
+        /// The function that is the body of the loop.
         body: Arc<str>,
     },
-    /// One of several functions gives the results. The operands are a scalar that tells which one, then those of each function in
-    /// turn. A truth value takes the first function where it is true, else the second; a number counts from 0, and one that is no
-    /// function's takes the last.
+    /// Runs one of several functions, which gives the results. The operands are a scalar that selects the function,
+    /// then the arguments of the first function, of the second, and so on. A boolean selects the first function if
+    /// true, else the second. An integer counts from 0; one that is out of range selects the last function.
     Branch(Vec<Arc<str>>),
-    /// A function that is run for the rounds 0, 1, … while a truth value holds. The operands are how many rounds there are at most and
-    /// the truth value of the first one, where the operation has these, then the first carried values and what every round is given
-    /// alike. The arguments are the number of the round, its truth value, the carried values and what is given; the results are the
-    /// truth value of the next round, the next carried values and parts. The operation's results are the last carried values and,
-    /// stacked along a new dimension 0, the parts.
+    /// Runs a function for the rounds 0, 1, … while a boolean is true.
+    ///
+    /// - The operands are: the maximal number of rounds and the boolean of the first round (if the operation has
+    ///   these), the initial carried values, and values that every round gets unchanged.
+    /// - The arguments of the function are: the number of the round, its boolean, the carried values, and the unchanged
+    ///   values.
+    /// - The results of the function are: the boolean of the next round, the next carried values, and one slice for
+    ///   each remaining result.
+    /// - The results of the operation are: the last carried values, and the slices stacked along a new dimension 0.
     Rounds {
         /// The function that is run.
         body: Arc<str>,
-        /// Whether the first operand is the most rounds.
+        /// True if the first operand is the maximal number of rounds.
         limit: bool,
-        /// Whether the next operand is the truth value of the first round, which is true otherwise.
+        /// True if the next operand is the boolean of the first round. Otherwise that boolean is true.
         condition: bool,
-        /// How many values are carried.
+        /// The number of carried values.
         carried: usize,
     },
-    /// A function that is run for every part of some operands. The operands are the first carried values, those that are taken apart,
-    /// and what every round is given alike. The arguments are the carried values, one part of each, and what is given; the results
-    /// are the next carried values and parts. The operation's results are the last carried values and the parts, stacked.
+    /// Runs a function for every slice of some operands.
+    ///
+    /// - The operands are: the initial carried values, the sliced values, and values that every round gets unchanged.
+    /// - The arguments of the function are: the carried values, one slice of each sliced value, and the unchanged
+    ///   values.
+    /// - The results of the function are: the next carried values, and slices.
+    /// - The results of the operation are: the last carried values, and the slices, stacked.
     Scan {
         /// The function that is run.
         body: Arc<str>,
-        /// How many values are carried.
+        /// The number of carried values.
         carried: usize,
-        /// Along which dimension each operand is taken apart.
+        /// For each sliced operand, the dimension along which it is sliced.
         apart: Vec<Slices>,
-        /// Along which dimension the parts are stacked.
+        /// For each stacked result, the dimension along which slices are stacked.
         stacked: Vec<Slices>,
     },
 }
 
-/// The dimension along which parts of a value follow one another; the parts do not have it.
+/// The dimension of a value along which its slices follow one another. The slices do not have this dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slices {
     /// The dimension of the value.
     pub axis: usize,
-    /// Whether the first round has the last part.
+    /// True if the first round has the last slice.
     pub reverse: bool,
 }
 
@@ -69,9 +78,10 @@ impl Control {
         two.into_iter().flatten().chain(any)
     }
 
-    /// The ports that hold one value, or the same value of successive rounds: they have one type, and what lays one out lays out
-    /// all. `operands` and `results` are how many the operation has, `arguments` how many each of [`Control::functions`] has.
-    /// Ports that share their value with no other one are left out. `None` where these numbers do not fit.
+    /// Sets of ports that hold one value, or the values of successive rounds. The ports of a set have one type, and so
+    /// one layout. `operands` and `results` are the numbers of ports of the operation; `arguments` has the number of
+    /// arguments of each of [`Control::functions`]. A port that shares its value with no other port is left out. `None`
+    /// if these numbers do not fit the operation.
     #[must_use]
     pub fn joined(
         &self,
@@ -184,7 +194,8 @@ impl Control {
     }
 }
 
-/// A port of an operation that runs functions, or of one of these, by their number in [`Control::functions`].
+/// A port of an operation that runs functions, or a port of one of these functions. The first number of
+/// [`Place::Argument`] and [`Place::Given`] is the index of the function in [`Control::functions`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// An operand of the operation.
@@ -197,17 +208,18 @@ pub enum Place {
     Given(usize, usize),
 }
 
-/// A port that holds a value which other ports hold too.
+/// A port that holds the same value as other ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Joint {
-    /// Where it is held.
+    /// The port.
     pub place: Place,
-    /// Of a port that holds the values of all rounds, the dimension along which they follow one another.
+    /// The dimension along which the values of the rounds follow one another, if the port holds those of all rounds.
     pub axis: Option<usize>,
 }
 
 impl Joint {
-    /// The dimensions of the value of one round, in the order of those at the port: without that along which rounds follow one another.
+    /// Converts an order of the dimensions at this port into the order of the value of one round: the dimension along
+    /// which rounds follow one another is removed.
     #[must_use]
     pub fn of_one_round(&self, order: &[usize]) -> Vec<usize> {
         let Some(axis) = self.axis else {

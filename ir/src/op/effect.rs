@@ -1,26 +1,26 @@
-//! Effects: what running an operation does besides giving its results.
+//! Effects of operations, besides their results.
 
-/// What running an operation does besides giving its results, from the least to the most.
+/// The effect of running an operation besides its results, in rising order.
 ///
-/// An operation that nobody declared has [`Effect::Write`]: nothing is known of it, so it stays, once,
-/// where it is.
+/// An operation without a declaration has [`Effect::Write`]: nothing is known about it, so it is neither removed, nor
+/// repeated, nor moved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Effect {
-    /// Nothing: the results are a function of the operands. It goes when nothing uses it, and equal
-    /// ones are one.
+    /// None: the results are a function of the operands. A dead operation is removed, and equal operations are merged
+    /// (CSE).
     Pure,
-    /// It draws at random: each run gives other results. It goes when nothing uses it.
+    /// The operation draws random numbers: each run gives other results. It is removed if dead.
     Random,
-    /// It reads what lies outside of the program. It goes when nothing uses it.
+    /// The operation reads state outside of the program. It is removed if dead.
     Read,
-    /// It writes outside of the program, or may. It stays, and runs in the order of the program.
+    /// The operation writes outside of the program, or may do so. It stays, and runs in program order.
     Write,
-    /// It is ordered by its tokens. It stays, and runs in the order of the program.
+    /// The operation is ordered by its tokens. It stays, and runs in program order.
     Token,
 }
 
 impl Effect {
-    /// All of them, from the least to the most.
+    /// All effects, in rising order.
     pub const ALL: [Effect; 5] = [
         Effect::Pure,
         Effect::Random,
@@ -29,7 +29,7 @@ impl Effect {
         Effect::Token,
     ];
 
-    /// The word for it in the text form.
+    /// The word for the effect in the text form.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Effect {
         Effect::ALL.into_iter().find(|e| e.name() == name)
     }
 
-    /// Whether the operation goes when nothing uses its results.
+    /// Returns whether the operation may be removed if its results are unused.
     #[must_use]
     pub fn may_go(self) -> bool {
         match self {
@@ -56,7 +56,8 @@ impl Effect {
         }
     }
 
-    /// Whether two equal operations on equal operands are one, and one on constants is a constant.
+    /// Returns whether two equal operations with equal operands may be merged, and one with constant operands may be
+    /// folded.
     #[must_use]
     pub fn is_pure(self) -> bool {
         self == Effect::Pure

@@ -1,10 +1,10 @@
-//! Reasons for which an operation is not well formed.
+//! Errors of operations that are not well formed.
 
 use crate::diag::CodeName;
 use crate::tensor::EvalError;
 use thiserror::Error;
 
-/// Why an operation is not well formed.
+/// The reason for which an operation is not well formed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct OpError {
@@ -12,7 +12,7 @@ pub struct OpError {
     pub code: CodeName,
     /// Found and wanted, in the user's terms.
     pub message: String,
-    /// What might help.
+    /// A remedy.
     pub hint: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl OpError {
             hint: None,
         }
     }
-    /// The same with a hint.
+    /// The same error with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,4 +1,4 @@
-//! An evaluation by the reference semantics: sizes bound to numbers, operands' elements, results' extents.
+//! Evaluation by the reference semantics: numbers for symbolic sizes, elements of operands, extents of results.
 
 use crate::attr::{Attr, AttrDict};
 use crate::op::extents::missing_extent;
@@ -9,12 +9,12 @@ use crate::types::{DType, Dim};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-/// Sizes of symbols during evaluation.
+/// The numbers of symbolic sizes during an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings(pub IndexMap<Arc<str>, u64>);
 
 impl Bindings {
-    /// The number of an extent; `None` where it is not known or no number of at least 0.
+    /// The number of an extent; `None` if it is unknown or negative.
     #[must_use]
     pub fn size(&self, dim: &Dim) -> Option<u64> {
         match dim {
@@ -27,7 +27,7 @@ impl Bindings {
         }
     }
 
-    /// Attributes of an operation of the dialect with numbers for the sizes that their lists name.
+    /// The attributes of an operation of the dialect, with the sizes that their lists name replaced by numbers.
     #[must_use]
     pub fn numbers(&self, props: &AttrDict) -> AttrDict {
         let number = |attr: &Attr| match attr {
@@ -53,7 +53,7 @@ pub struct EvalContext<'a> {
     pub bindings: &'a Bindings,
 }
 
-/// The most elements that the reference semantics take or give.
+/// The largest number of elements of an operand or result in the reference semantics.
 const MAX_ELEMENTS: usize = 1 << 31;
 
 /// Shape and element type of one result of an evaluation.
@@ -65,8 +65,8 @@ pub struct Target {
     pub dtype: DType,
 }
 
-/// One evaluation: the operation with the operands' true extents as its types, so that the
-/// constraints of the shape rule hold for them.
+/// One evaluation. The types of the operation have the operands' actual extents, so that the constraints of the shape
+/// rule hold for them.
 pub struct Call<'a> {
     /// The operation.
     pub op: &'a OpRef<'a>,
@@ -78,25 +78,25 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Extents between operand and result as numbers; one that is bound to nothing follows from
-    /// the number of elements of the first operand.
+    /// The extents between operand and result as numbers. An unbound extent is computed from the number of elements of
+    /// the first operand.
     ///
     /// # Errors
-    /// One is bound to no number, or the elements do not make the shape.
+    /// An extent is unbound, or the shape has another number of elements.
     pub fn bind(&self, dims: &[Dim]) -> Result<Vec<usize>, EvalError> {
         bind_dims(dims, self.cx, Some(self.input(0).len()))
     }
-    /// The number that a size is during this evaluation.
+    /// The number of a size during this evaluation.
     ///
     /// # Errors
-    /// It is bound to none.
+    /// The size is unbound.
     pub fn number(&self, size: &Size) -> Result<i64, EvalError> {
         let bound = size.eval(&|name| self.cx.bindings.0.get(name).copied());
         bound
             .and_then(|n| i64::try_from(n).ok())
             .ok_or_else(|| EvalError::new(format!("the size {size} is bound to no number")))
     }
-    /// Operand `i`; the shape rule has checked that it is there.
+    /// Operand `i`; the shape rule has checked that it exists.
     ///
     /// # Panics
     /// There is no such operand.
@@ -114,18 +114,17 @@ impl Call<'_> {
     pub fn dtype(&self) -> DType {
         self.results[0].dtype
     }
-    /// The first result from floats.
+    /// The first result, made from floats.
     pub fn floats(&self, values: impl IntoIterator<Item = f64>) -> Vec<Tensor> {
         vec![Tensor::from_f64(self.dtype(), self.shape(), values)]
     }
-    /// The first result from integers.
+    /// The first result, made from integers.
     pub fn integers(&self, values: impl IntoIterator<Item = i128>) -> Vec<Tensor> {
         vec![Tensor::from_i128(self.dtype(), self.shape(), values)]
     }
 }
 
-/// Refuses extents whose product is too large; those of 0 count as 1, so that every stride can be
-/// computed.
+/// Refuses extents whose product is too large. Extents of 0 count as 1, so that every stride can be computed.
 pub(super) fn believable(shape: &[usize]) -> Result<(), EvalError> {
     let volume = shape
         .iter()
@@ -138,7 +137,7 @@ pub(super) fn believable(shape: &[usize]) -> Result<(), EvalError> {
     )))
 }
 
-/// The extents as numbers; one that is bound to nothing follows from the number of `elements`.
+/// The extents as numbers. An unbound extent is computed from the number of `elements`.
 pub(super) fn bind_dims(
     dims: &[Dim],
     cx: &EvalContext<'_>,

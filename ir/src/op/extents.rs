@@ -2,7 +2,7 @@
 
 use crate::types::Dim;
 
-/// The one extent of `dims` that is not a number, for their product to be `elements`.
+/// The value of the only unknown extent of `dims` for which their product is `elements`.
 #[must_use]
 pub fn missing_extent(dims: &[Dim], elements: u64) -> Option<u64> {
     let known = dims.iter().filter_map(Dim::fixed);
@@ -11,7 +11,7 @@ pub fn missing_extent(dims: &[Dim], elements: u64) -> Option<u64> {
     (open == 1 && product != 0 && elements.is_multiple_of(product)).then(|| elements / product)
 }
 
-/// The extent of two dimensions that must be equal; `None` when they provably differ.
+/// The common extent of two dimensions that must be equal; `None` if they provably differ.
 #[must_use]
 pub fn unify(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
@@ -22,7 +22,7 @@ pub fn unify(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// Whether two shapes may be equal.
+/// Returns whether two shapes may be equal.
 #[must_use]
 pub fn compatible(a: &[Dim], b: &[Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| unify(a, b).is_some())

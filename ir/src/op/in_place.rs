@@ -1,4 +1,4 @@
-//! Which parts of an operation lie in their wholes, as its text says.
+//! The attributes that say which parts of an operation lie in place, inside of their wholes.
 
 use super::part::{Part, Port};
 use super::registry::Registry;
@@ -8,19 +8,19 @@ use crate::module::{Func, Op, OpData, Value, ValueDef};
 use crate::tensor::Tensor;
 use indexmap::{IndexMap, IndexSet};
 
-/// The attribute of an operation with the numbers of its parts that lie in their wholes.
+/// The attribute of an operation with the numbers of its parts that lie in place.
 pub const IN_PLACE: &str = "in_place";
 
-/// The attribute of an operation whose result has no bytes: its readers read the operands where they lie.
+/// The attribute of an operation whose result has no bytes: its readers read the operands in place.
 pub const IN_PIECES: &str = "in_pieces";
 
-/// Whether the result of an operation lies in pieces, those of its operands, as its text says.
+/// Returns whether the operation has the attribute [`IN_PIECES`]: its result lies in pieces, the bytes of its operands.
 #[must_use]
 pub fn is_in_pieces(data: &OpData) -> bool {
     data.attrs.get(IN_PIECES).is_some()
 }
 
-/// Writes whether the result of an operation lies in pieces.
+/// Sets or removes the attribute [`IN_PIECES`].
 pub fn set_in_pieces(data: &mut OpData, is: bool) {
     match is {
         true => data.attrs.set(IN_PIECES, Attr::Unit),
@@ -30,10 +30,10 @@ pub fn set_in_pieces(data: &mut OpData, is: bool) {
     }
 }
 
-/// The numbers in the attribute [`IN_PLACE`]; none where there is no such attribute.
+/// The numbers in the attribute [`IN_PLACE`]; empty if there is no such attribute.
 ///
 /// # Errors
-/// The attribute is no list of numbers from 0 on.
+/// The attribute is no list of non-negative integers.
 pub fn listed(data: &OpData) -> Result<Vec<usize>, String> {
     let Some(attr) = data.attrs.get(IN_PLACE) else {
         return Ok(Vec::new());
@@ -45,7 +45,7 @@ pub fn listed(data: &OpData) -> Result<Vec<usize>, String> {
     list.ok_or_else(|| format!("found `{IN_PLACE}` that is no list of numbers of ports"))
 }
 
-/// Writes the numbers of the parts that lie in their wholes.
+/// Writes the numbers of the parts that lie in place.
 pub fn set(data: &mut OpData, numbers: &[usize]) {
     match numbers {
         [] => {
@@ -55,7 +55,8 @@ pub fn set(data: &mut OpData, numbers: &[usize]) {
     }
 }
 
-/// The tensor of a value that is a constant written in the program, not a larger one that repeats one element.
+/// The tensor of a constant that is written in the program. `None` for any other value, and for a constant of several
+/// elements that is written as one repeated element.
 #[must_use]
 pub fn constant(func: &Func, value: Value) -> Option<Tensor> {
     let op = func.def_op(value)?;
@@ -71,7 +72,7 @@ pub fn constant(func: &Func, value: Value) -> Option<Tensor> {
     Tensor::from_bytes(ty.dtype, shape, &dense.bytes).ok()
 }
 
-/// The parts that an operation of a function says lie in place.
+/// The parts of an operation that lie in place according to its attribute.
 #[must_use]
 pub fn settled(func: &Func, op: Op, registry: &Registry) -> Vec<Part> {
     let data = &func.ops[op];
@@ -86,7 +87,7 @@ pub fn settled(func: &Func, op: Op, registry: &Registry) -> Vec<Part> {
     parts
 }
 
-/// Whether each result of an operation is a part that lies in its operand.
+/// For each result of an operation, true if it is a part that lies in place in operand 0.
 #[must_use]
 pub fn lies_in_operand(func: &Func, op: Op, registry: &Registry) -> Vec<bool> {
     let mut lies = vec![false; func.ops[op].results.len()];
@@ -100,10 +101,10 @@ pub fn lies_in_operand(func: &Func, op: Op, registry: &Registry) -> Vec<bool> {
     lies
 }
 
-/// The values that lie inside others ([`Place::Inside`]), of a function whose memory is decided: each with the value whose
-/// bytes it has, which lies inside no other one.
+/// The values that lie inside others ([`Place::Inside`]) in a function whose memory is decided. Each is mapped to the
+/// outermost value whose bytes contain it.
 ///
-/// Nothing is said of a value that no operation lists, or only under several names.
+/// A value is left out if no operation lists it, or an alias of it, in `in_place`.
 #[must_use]
 pub fn wholes(func: &Func, registry: &Registry) -> IndexMap<Value, Value> {
     let mut wholes: IndexMap<Value, Value> = IndexMap::new();
@@ -129,7 +130,7 @@ pub fn wholes(func: &Func, registry: &Registry) -> IndexMap<Value, Value> {
     wholes
 }
 
-/// The values in whose bytes a value lies by `alias`, from itself to the one that is written.
+/// The chain of values that a value aliases by [`Place::Alias`], from the value itself to the one that owns the bytes.
 #[must_use]
 pub fn path(func: &Func, value: Value) -> Vec<Value> {
     let mut path = vec![value];
@@ -144,7 +145,7 @@ pub fn path(func: &Func, value: Value) -> Vec<Value> {
     path
 }
 
-/// Where a value lies; `None` for an argument, and where nothing is decided.
+/// The place of a value; `None` for an argument, or if memory is not decided.
 fn place(func: &Func, value: Value) -> Option<Place> {
     let ValueDef::Result(op, number) = func.values[value].def else {
         return None;

@@ -1,8 +1,8 @@
 //! Operations as they declare themselves: attributes, shape rule, constraints, semantics, effects, layout
 //! freedom, loops.
 //!
-//! An operation is a struct of its attributes that implements [`Operation`]; the registry holds it with its
-//! type erased, as [`OpDecl`]. A user of the library adds an operation by registering one more.
+//! An operation is a struct of its attributes that implements [`Operation`]. The registry holds it as [`OpDecl`], with
+//! the type erased. A user of the library adds an operation by registering it.
 
 mod attributes;
 mod control;

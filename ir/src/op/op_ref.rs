@@ -1,6 +1,6 @@
-//! An operation as its declaration sees it: names, types and attributes, and no function around it.
+//! An operation as its declaration sees it: name, types and attributes, without a function around it.
 //!
-//! Shape rules run on types that no function has yet (a builder's) or never will (those of an evaluation).
+//! Shape rules run on types that are not yet in a function (in a builder), or never will be (in an evaluation).
 
 use crate::attr::{Attr, AttrDict};
 use crate::codes;
@@ -48,7 +48,7 @@ impl<'a> OpRef<'a> {
             .ok_or_else(|| OpError::new(codes::RESULT_KIND, format!("result {i} is not a tensor")))
     }
 
-    /// An attribute that must be there.
+    /// A required attribute.
     ///
     /// # Errors
     /// The attribute is missing.
@@ -61,7 +61,7 @@ impl<'a> OpRef<'a> {
         })
     }
 
-    /// A list of integers that must be there.
+    /// A required list of integers.
     ///
     /// # Errors
     /// The attribute is missing or no list of integers.
@@ -74,7 +74,7 @@ impl<'a> OpRef<'a> {
         })
     }
 
-    /// An integer that must be there.
+    /// A required integer.
     ///
     /// # Errors
     /// The attribute is missing or no integer.
@@ -85,7 +85,7 @@ impl<'a> OpRef<'a> {
     }
 }
 
-/// A result's shape and element type as the shape rule gives it; the layout is chosen elsewhere.
+/// The shape and element type of a result, inferred by the shape rule. Layouts are chosen elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inferred {
     /// The extents.

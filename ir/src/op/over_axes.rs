@@ -1,9 +1,12 @@
 //! An operation over other axes: itself with the dimensions of its operands and results permuted.
 //!
-//! A value whose digits lie in another order than its dimensions is, in a format without layouts, a tensor of other
-//! dimensions. `softmax` of `tensor<2x3x5xf32, {order = [2, 0, 1]}>` along dimension 1 is there the `softmax` of a
-//! `tensor<5x2x3xf32>` along dimension 2. [`Operation::over_axes`](crate::Operation::over_axes) is where an operation says so, attributes, parameters
-//! and indices included. Target rows, the search, the checker and the writer of formats ask it alone.
+//! In a format without layouts, a value whose digits are in another order than its dimensions is a tensor with other
+//! dimensions. Example: `softmax` of `tensor<2x3x5xf32, {order = [2, 0, 1]}>` along dimension 1 becomes there the
+//! `softmax` of a `tensor<5x2x3xf32>` along dimension 2.
+//!
+//! An operation states its permuted form, with attributes, parameters and indices, in
+//! [`Operation::over_axes`](crate::Operation::over_axes). Target rows, the search, the checker and the writers of
+//! formats use no other source.
 
 use crate::attr::AttrDict;
 use crate::op::freedom::{Freedom, FreedomClass, Role};
@@ -12,20 +15,21 @@ use crate::types::Dim;
 use indexmap::IndexSet;
 use optc_layout::{Cuts, Digit};
 
-/// How an operand or result lies, in terms of the labels of a [`Freedom`].
+/// The layout of an operand or result, in terms of the labels of a [`Freedom`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LaidPort {
-    /// The label of each dimension; none of one that is broadcast or dropped.
+    /// The label of each dimension; `None` for a dimension that is broadcast or dropped.
     pub labels: Vec<Option<usize>>,
-    /// Extents, in elements, numbers in place of unknown sizes.
+    /// Extents, in elements, with numbers in place of unknown sizes.
     pub shape: Vec<u64>,
-    /// The digits of more than one element in memory, major to minor, by label.
+    /// The digits in memory, major to minor, by label. Digits of extent 1 are left out.
     pub digits: Vec<Digit>,
 }
 
 impl LaidPort {
-    /// A port with these digits, major to minor, by dimension; nothing where a label has two dimensions, or a digit has none though others
-    /// have one. A port without labels is read as it is, in its own dimensions.
+    /// A port with the digits `dims`, major to minor, which refer to dimensions. `None` if a label has two dimensions,
+    /// or if a digit belongs to an unlabelled dimension while others are labelled. A port without any labels gets no
+    /// digits, and must be in the order of its own dimensions (else `None`).
     #[must_use]
     pub fn new(labels: &[Option<usize>], shape: Vec<u64>, dims: &[Digit]) -> Option<LaidPort> {
         let named: Vec<usize> = labels.iter().flatten().copied().collect();
@@ -60,7 +64,7 @@ impl LaidPort {
         self.shape.get(at).copied()
     }
 
-    /// Whether it lies in its own dimensions, in their order.
+    /// Returns whether the digits are in the order of the port's dimensions (row-major).
     #[must_use]
     pub fn is_natural(&self) -> bool {
         let place = |d: &Digit| self.labels.iter().position(|l| *l == Some(d.of));
@@ -68,13 +72,14 @@ impl LaidPort {
         self.is_empty() || self.digits.is_sorted_by_key(key)
     }
 
-    /// True if it shares no dimension with other ports, and has its own dimensions over whatever axes.
+    /// Returns whether the port shares no dimension with other ports. It then keeps its own dimensions, whatever the
+    /// axes are.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.labels.iter().all(Option::is_none)
     }
 
-    /// Whether it has no elements, so that it lies in any order.
+    /// Returns whether the port has no elements, so that any order of digits fits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
@@ -84,16 +89,16 @@ impl LaidPort {
 /// A run of digits of one label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Axis {
-    /// The label.
+    /// The label of the digits.
     pub label: usize,
-    /// The divisor of its last digit.
+    /// The divisor of the last (least significant) digit.
     pub low: u64,
-    /// The divisor of the digit before it; none where it has the first.
+    /// The divisor of the digit before this run; `None` if the run begins with the label's first digit.
     pub high: Option<u64>,
 }
 
 impl Axis {
-    /// How long it is at a port where the label has this extent.
+    /// The extent of the axis at a port where the label has extent `size`.
     #[must_use]
     pub fn extent(&self, size: u64) -> u64 {
         self.high
@@ -102,13 +107,13 @@ impl Axis {
     }
 }
 
-/// A dimension over axes: those that it runs over, major to minor. One over none has one element.
+/// A dimension in terms of axes: the axes that it merges, major to minor. A run of no axes has extent 1.
 pub type Run = Vec<usize>;
 
-/// The size that a number stands for.
+/// A function from a number to the size that it stands for.
 pub type SizeOf<'a> = &'a dyn Fn(u64) -> Dim;
 
-/// The axes over which an operation is asked for, major to minor, and what its ports have of them.
+/// The axes, major to minor, over which a permuted form of an operation is wanted, and the ports of the operation.
 ///
 /// Ports are the operands, then the results.
 #[derive(Clone)]
@@ -119,21 +124,21 @@ pub struct Axes<'a> {
     sizes: SizeOf<'a>,
 }
 
-/// An operation as it is over axes.
+/// The form of an operation over axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverAxes {
-    /// Its attributes.
+    /// The attributes of the form.
     pub props: AttrDict,
-    /// Its operands: which of the original's each is, and its dimensions.
+    /// For each operand of the form: the number of the original operand, and its dimensions.
     pub operands: Vec<(usize, Vec<Run>)>,
-    /// The dimensions of its results.
+    /// The dimensions of each result.
     pub results: Vec<Vec<Run>>,
-    /// Whether operands broadcast, so that leading dimensions of one element may be left out.
+    /// True if operands broadcast, so that leading dimensions of extent 1 may be left out.
     pub broadcasts: bool,
 }
 
 impl OverAxes {
-    /// With these attributes, the operands in their order.
+    /// A form with these attributes, whose operands are the original ones in their order.
     #[must_use]
     pub fn new(props: AttrDict, operands: Vec<Vec<Run>>, results: Vec<Vec<Run>>) -> OverAxes {
         OverAxes {
@@ -145,28 +150,29 @@ impl OverAxes {
     }
 }
 
-/// Where a label is among axes.
+/// The relation of a label to the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AxisOf {
-    /// It is this axis, whole.
+    /// The label is this axis, whole.
     Whole(usize),
-    /// No port has it.
+    /// No axis has the label.
     Unit,
-    /// It is cut into several axes, or an axis has a part of it.
+    /// The label is cut into several axes, or an axis has only a part of it.
     Cut,
 }
 
 impl<'a> Axes<'a> {
-    /// The orders of axes that ports suggest, each once: that of each port with what the others have besides, put after what stands before
-    /// it there. A label that has no digits is an axis of one element.
+    /// The orders of axes that the ports suggest, each once. Each port suggests the order of its own digits, with the
+    /// digits that only other ports have inserted after their predecessors at those ports. A label without digits
+    /// becomes an axis of extent 1.
     ///
-    /// Nothing where cuts do not divide one another.
+    /// Empty if the cuts of a label do not divide one another.
     #[must_use]
     pub fn suggested(freedom: &Freedom, ports: &'a [LaidPort], sizes: SizeOf<'a>) -> Vec<Axes<'a>> {
         let mut cuts = Cuts::default();
         ports.iter().for_each(|p| cuts.add(&p.digits));
-        // The fullest port is asked first; of several the last, as results come after operands.  Ports that differ in extents alone suggest
-        // the same.
+        // The port with the most digits comes first; among equals the last port, since results come after operands.
+        // Ports that differ only in extents suggest the same order.
         let mut fullest: Vec<Vec<Digit>> = Vec::new();
         let mut known = IndexSet::new();
         for port in ports.iter().rev() {
@@ -195,7 +201,7 @@ impl<'a> Axes<'a> {
         all
     }
 
-    /// With an axis of one element for each label that has no digits, after the label that stands before it at some port.
+    /// Adds an axis of extent 1 for each label that has no digits, after the preceding label of some port that has it.
     fn with_units(mut self) -> Axes<'a> {
         for port in (0..self.ports.len()).rev() {
             let labels = &self.ports[port].labels;
@@ -220,7 +226,7 @@ impl<'a> Axes<'a> {
         &self.list
     }
 
-    /// Operands, then results.
+    /// The ports: operands, then results.
     #[must_use]
     pub fn ports(&self) -> &[LaidPort] {
         self.ports
@@ -238,7 +244,7 @@ impl<'a> Axes<'a> {
         *self.ports.get(port)?.labels.get(dim)?
     }
 
-    /// Where a label is.
+    /// The relation of a label to the axes.
     #[must_use]
     pub fn of_label(&self, label: usize) -> AxisOf {
         let mut at = (0..self.list.len()).filter(|&i| self.list[i].label == label);
@@ -251,7 +257,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// A label as a dimension of its own: the axis that it is, or none where no port has it. Nothing where it is cut.
+    /// A label as one dimension: the axis of the label, or no axis if the label has none. `None` if the label is cut.
     #[must_use]
     pub fn whole(&self, label: usize) -> Option<Run> {
         match self.of_label(label) {
@@ -275,7 +281,7 @@ impl<'a> Axes<'a> {
         self.list.iter().position(own)
     }
 
-    /// Whether a port has the label of an axis.
+    /// Returns whether a port has the label of an axis.
     #[must_use]
     pub fn has(&self, port: usize, axis: usize) -> bool {
         let label = Some(self.list[axis].label);
@@ -284,20 +290,20 @@ impl<'a> Axes<'a> {
             .is_some_and(|p| p.labels.contains(&label))
     }
 
-    /// Each axis that a port has, a dimension each.
+    /// The axes that a port has, one dimension each.
     #[must_use]
     pub fn own(&self, port: usize) -> Vec<Run> {
         let own = (0..self.list.len()).filter(|&i| self.has(port, i));
         own.map(|i| vec![i]).collect()
     }
 
-    /// Each axis, a dimension each: of one element where a port lacks it.
+    /// All axes, one dimension each; a dimension has extent 1 if the port lacks the axis.
     #[must_use]
     pub fn each(&self) -> Vec<Run> {
         (0..self.list.len()).map(|i| vec![i]).collect()
     }
 
-    /// How long an axis is at a port; 1 where the port lacks it.
+    /// The extent of an axis at a port; 1 if the port lacks it.
     #[must_use]
     pub fn extent(&self, port: usize, axis: usize) -> u64 {
         let axis = &self.list[axis];
@@ -305,7 +311,7 @@ impl<'a> Axes<'a> {
         size.map_or(1, |n| axis.extent(n))
     }
 
-    /// The extents of a port with these dimensions, in elements.
+    /// The extents, in elements, of a port with dimensions `runs`.
     #[must_use]
     pub fn extents(&self, port: usize, runs: &[Run]) -> Vec<u64> {
         let extent = |run: &Run| {
@@ -321,14 +327,14 @@ impl<'a> Axes<'a> {
         (self.sizes)(n)
     }
 
-    /// The dimensions of a port that has these.
+    /// The dimensions of a port, as sizes, for the dimensions `runs`.
     #[must_use]
     pub fn dims(&self, port: usize, runs: &[Run]) -> Vec<Dim> {
         let extents = self.extents(port, runs).into_iter();
         extents.map(|n| self.dim(n)).collect()
     }
 
-    /// The digits of a port that has these dimensions, major to minor.
+    /// The digits of a port with dimensions `runs`, major to minor.
     #[must_use]
     pub fn digits(&self, port: usize, runs: &[Run]) -> Vec<Digit> {
         let own = runs.iter().flatten().filter(|&&axis| self.has(port, axis));
@@ -340,7 +346,7 @@ impl<'a> Axes<'a> {
         own.filter_map(digit).collect()
     }
 
-    /// Whether the labels that are cut have one extent at all ports that have them.
+    /// Returns whether each cut label has the same extent at all ports that have it.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.list.iter().all(|axis| {
@@ -351,7 +357,8 @@ impl<'a> Axes<'a> {
         })
     }
 
-    /// Whether what stands in an axis below `at`, of the same label, is as long at all ports.
+    /// Returns whether the divisor of axis `at` divides the extent of its label at every port. The digits below the
+    /// axis then have the same extents at all ports.
     #[must_use]
     pub fn has_equal_parts(&self, at: usize) -> bool {
         let Axis { label, low, .. } = self.list[at];
@@ -359,8 +366,9 @@ impl<'a> Axes<'a> {
         sizes.all(|n| n.is_multiple_of(low))
     }
 
-    /// The operation works along a dimension of its first operand, and every port has the axes whose labels it has: `write` gives the
-    /// attributes with the axis among those of the first operand. Nothing where the dimension is cut.
+    /// The form of an operation that works along dimension `dim` of its first operand, where every port has the axes of
+    /// its own labels. `write` gets the index of the axis among those of the first operand and returns the attributes.
+    /// `None` if the dimension is cut.
     pub fn along(&self, dim: usize, write: impl FnOnce(i64) -> AttrDict) -> Option<OverAxes> {
         let AxisOf::Whole(axis) = self.of_label(self.label(0, dim)?) else {
             return None;
@@ -369,7 +377,7 @@ impl<'a> Axes<'a> {
         Some(self.each_own(write(at as i64)))
     }
 
-    /// Every port over the axes whose labels it has.
+    /// The form in which every port has the axes of its own labels.
     #[must_use]
     pub fn each_own(&self, props: AttrDict) -> OverAxes {
         let ports: Vec<Vec<Run>> = (0..self.ports.len()).map(|p| self.own(p)).collect();
@@ -377,7 +385,7 @@ impl<'a> Axes<'a> {
         OverAxes::new(props, operands.to_vec(), results.to_vec())
     }
 
-    /// Every operand broadcasts over all axes.
+    /// The form in which every operand broadcasts over all axes.
     #[must_use]
     pub fn broadcast(&self, props: AttrDict) -> OverAxes {
         let ports = vec![self.each(); self.ports.len()];
@@ -388,7 +396,7 @@ impl<'a> Axes<'a> {
         }
     }
 
-    /// Whether every port lies as the operation has it over these axes: nothing is to be transposed.
+    /// Returns whether the digits of every port are in the order of the form, so that nothing is transposed.
     #[must_use]
     pub fn lie_so(&self, form: &OverAxes) -> bool {
         let operands = form.operands.iter().map(|(port, runs)| (*port, runs));
@@ -398,7 +406,7 @@ impl<'a> Axes<'a> {
         all.all(|(port, runs)| self.lies_so(port, runs))
     }
 
-    /// Whether a port lies so.
+    /// Returns whether the digits of a port are in the order of the dimensions `runs`.
     #[must_use]
     pub fn lies_so(&self, port: usize, runs: &[Run]) -> bool {
         let Some(found) = self.ports.get(port) else {
@@ -408,7 +416,7 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// Digits of one label that follow one another as one.
+/// Merges adjacent digits of one label into one digit.
 fn together(digits: &[Digit]) -> Vec<Digit> {
     let mut out: Vec<Digit> = Vec::with_capacity(digits.len());
     for digit in digits {
@@ -428,8 +436,8 @@ fn together(digits: &[Digit]) -> Vec<Digit> {
     out
 }
 
-/// The digits of one port and those that only others have, each after what stands before it there, else before what
-/// stands after it.
+/// The digits of port `hub`, with the digits that only other ports have inserted: each after its predecessor at the
+/// other port, or before its successor if the predecessor is missing.
 fn with_others(fullest: &[Vec<Digit>], hub: usize) -> Vec<Digit> {
     let mut order = fullest[hub].clone();
     for (_, own) in fullest.iter().enumerate().filter(|(port, _)| *port != hub) {
@@ -447,7 +455,7 @@ fn with_others(fullest: &[Vec<Digit>], hub: usize) -> Vec<Digit> {
     order
 }
 
-/// Digits that follow one another in one label as one axis; the first digits of a label have what is left of the extent at each port.
+/// Joins adjacent digits of one label into axes. The first axis of a label takes the rest of the extent at each port.
 fn joined(order: &[Digit]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for digit in order {
@@ -470,7 +478,7 @@ fn joined(order: &[Digit]) -> Vec<Axis> {
     axes
 }
 
-/// An element-wise operation over axes: every operand broadcasts to the result, aligned at the last dimension.
+/// The form of an element-wise operation: every operand broadcasts to the result, aligned at the last dimension.
 pub(crate) fn elementwise(op: &OpRef<'_>, freedom: &Freedom, axes: &Axes<'_>) -> Option<OverAxes> {
     let [result] = &freedom.results[..] else {
         return None;

@@ -1,10 +1,10 @@
-//! Parts: what an operation that only moves elements has to copy, unless it lies there already.
+//! Parts: the values that an operation which only moves elements must copy, unless they already lie in place.
 
 use super::op_ref::OpRef;
 use crate::module::{OpData, Value};
 use crate::size::Size;
 
-/// One end of an operation.
+/// An operand or result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Port {
     /// The operand of this number.
@@ -13,25 +13,25 @@ pub enum Port {
     Result(usize),
 }
 
-/// The index along one dimension of a whole, by the index of its part: `start + step * part[from]`.
+/// The index along one dimension of a whole as a function of the index of the part: `start + step * part[from]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Along {
-    /// The dimension of the part; none where the index is `start` for all of its elements.
+    /// The dimension of the part; `None` if the index is `start` for all elements of the part.
     pub from: Option<usize>,
     /// The index of the part's first element, in elements.
     pub start: Size,
-    /// From one element of the part to the next, in elements; below 0 it is walked down.
+    /// The step from one element of the part to the next, in elements; negative for a reversed dimension.
     pub step: i64,
 }
 
 impl Along {
-    /// A dimension that whole and part have in common.
+    /// A dimension that the part covers from the first element on.
     #[must_use]
     pub fn whole(dim: usize) -> Along {
         Along::from(dim, Size::default())
     }
 
-    /// A dimension of the part, from an element on.
+    /// A dimension that the part covers from element `start` on.
     #[must_use]
     pub fn from(dim: usize, start: Size) -> Along {
         Along {
@@ -41,7 +41,7 @@ impl Along {
         }
     }
 
-    /// A dimension that the part does not have.
+    /// A dimension that the part does not have: the index is fixed to `start`.
     #[must_use]
     pub fn at(start: Size) -> Along {
         Along {
@@ -52,23 +52,24 @@ impl Along {
     }
 }
 
-/// A port whose elements are some of another one's: the results of a split are parts of its operand, the operands of a
-/// concat are parts of its result. A dimension of the part that no dimension of the whole comes from repeats it.
+/// A port whose elements are some elements of another port. The results of a split are parts of its operand; the
+/// operands of a concat are parts of its result. Along a dimension of the part that no dimension of the whole refers
+/// to, elements repeat.
 ///
-/// Where it lies in the bytes of the whole, nothing is copied. An operation says so of its parts by a discardable
-/// attribute, `in_place = [0, 2]`: the numbers of their ports, all of which are operands or all results.
+/// Nothing is copied if the part lies in the bytes of the whole. An operation states which of its parts do so by a
+/// discardable attribute, `in_place = [0, 2]`: the numbers of their ports. These are all operands or all results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The part.
     pub part: Port,
     /// The whole.
     pub whole: Port,
-    /// The index in each dimension of the whole.
+    /// The index along each dimension of the whole.
     pub dims: Vec<Along>,
 }
 
 impl Port {
-    /// Its number among the operands or the results.
+    /// The number of the port among the operands or the results.
     #[must_use]
     pub fn number(self) -> usize {
         match self {
@@ -76,7 +77,7 @@ impl Port {
         }
     }
 
-    /// The value at this port of an operation; `None` where it has no such port.
+    /// The value at this port of an operation; `None` if it has no such port.
     #[must_use]
     pub fn value(self, op: &OpData) -> Option<Value> {
         match self {
@@ -87,7 +88,7 @@ impl Port {
 }
 
 impl Part {
-    /// Whether the dimensions are those of well formed ends.
+    /// Returns whether the dimensions fit the ranks of both ports.
     #[must_use]
     pub fn fits(&self, op: &OpRef<'_>) -> bool {
         let rank = |port: Port| match port {

@@ -1,17 +1,18 @@
-//! The loops of reshapes and transposes: the digits that both sides share.
+//! The loops of reshapes and transposes: one loop for each digit that both sides share.
 
 use crate::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 
-/// A run of positions of a row-major shape: those of stride `low` to below `high`.
+/// A range of positions of a row-major shape: a digit with stride `low`, whose next more significant digit has stride
+/// `high`.
 #[derive(Clone, Copy, Debug)]
 struct Digit {
     high: u64,
     low: u64,
-    /// The two shapes cut it in ways that have no common refinement.
+    /// True if the cuts of the two shapes have no common refinement in this range.
     torn: bool,
 }
 
-/// Where a dimension lies: `strides` of its end and its start.
+/// The range of a dimension in the row-major shape: the strides before and after it.
 #[derive(Clone, Copy)]
 struct Place {
     high: u64,
@@ -30,7 +31,7 @@ impl Digit {
     }
 }
 
-/// The places of the dimensions in row-major order.
+/// The ranges of the dimensions in row-major order.
 fn places(dims: &[u64]) -> Vec<Place> {
     let mut low = 1u64;
     let mut places: Vec<Place> = Vec::with_capacity(dims.len());
@@ -43,8 +44,8 @@ fn places(dims: &[u64]) -> Vec<Place> {
     places
 }
 
-/// The digits of two shapes with the same number of elements, most significant first: cut where
-/// either cuts, torn where the cuts of the two do not divide one another.
+/// The common digits of two shapes with the same number of elements, most significant first. A digit ends where either
+/// shape has a cut. A range is torn if the cuts of the two shapes do not divide one another there.
 fn common(a: &[Place], b: &[Place]) -> Vec<Digit> {
     let cuts = |places: &[Place]| -> Vec<u64> {
         let mut cuts: Vec<u64> = places.iter().flat_map(|p| [p.high, p.low]).collect();
@@ -87,9 +88,10 @@ fn common(a: &[Place], b: &[Place]) -> Vec<Digit> {
 impl IterationDomain {
     /// The loops of: reshape `operand` to `shape`, transpose by `perm`, reshape to `result`.
     ///
-    /// A dimension that one side splits and the other merges has a loop a digit. Where a reshape
-    /// cuts in ways that have no common refinement (3, 4 to 4, 3), one loop runs over the elements
-    /// in row-major order; with a transpose beside it such dimensions are whole.
+    /// Example: 6 to 2, 3 has a loop of 2 and a loop of 3. There is one loop for each digit of a dimension that one
+    /// side splits and the other merges. Cuts of a reshape without a common refinement (3, 4 to 4, 3) give one loop
+    /// over the elements in row-major order. If there is also a transpose, the dimensions concerned are
+    /// [`IndexExpr::Whole`].
     #[must_use]
     pub fn rearranged(
         operand: &[u64],
@@ -151,7 +153,7 @@ impl IterationDomain {
     fn permuted(&mut self, operand: &[u64], shape: &[u64], perm: &[usize], result: &[u64]) {
         let (x, middle) = (places(operand), places(shape));
         let digits = common(&x, &middle);
-        // The digits in the order of the transposed dimensions; of a torn one its dimension alone.
+        // The digits in the order of the transposed dimensions; for a torn dimension, the whole dimension.
         let mut order: Vec<(Option<usize>, u64)> = Vec::new();
         for &p in perm.iter().filter(|&&p| shape[p] != 1) {
             if digits.iter().any(|d| d.torn && d.holds(middle[p])) {
@@ -167,7 +169,7 @@ impl IterationDomain {
         let extents: Vec<u64> = order.iter().map(|(_, n)| *n).collect();
         let (moved, y) = (places(&extents), places(result));
         let fine = common(&moved, &y);
-        // Of each fine digit its loop, of each digit its fine loops; none where either is torn.
+        // The loop of each fine digit, and the fine loops of each digit; `None` if either digit is torn.
         let mut ids: Vec<Option<usize>> = Vec::with_capacity(fine.len());
         let mut parts: Vec<Option<Vec<usize>>> = vec![None; digits.len()];
         for small in &fine {

@@ -1,14 +1,14 @@
-//! Operations that only rename elements, as the view that does the same.
+//! Operations that only rename elements, in the form of an equivalent view.
 
 use crate::types::Dim;
 
-/// An operation as the view that does the same: reshape to `shape`, transpose by `perm`, row-major
-/// reshape to the result's shape.
+/// An operation in the form of an equivalent view: reshape to `shape`, transpose by `perm`, row-major reshape to the
+/// result's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDims {
-    /// The dimensions that are transposed.
+    /// The dimensions before the transpose.
     pub shape: Vec<Dim>,
-    /// `perm[i]` is the entry of `shape` that comes at place `i`.
+    /// `perm[i]` is the entry of `shape` at position `i` after the transpose.
     pub perm: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ impl ViewDims {
         self.perm.iter().map(|&p| self.shape[p].clone()).collect()
     }
 
-    /// Whether nothing is transposed.
+    /// Returns whether the transpose is the identity.
     #[must_use]
     pub fn is_reshape(&self) -> bool {
         self.perm.iter().enumerate().all(|(i, &p)| i == p)

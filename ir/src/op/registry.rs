@@ -1,4 +1,4 @@
-//! The registry: operations by name, and what is asked of every function.
+//! The registry: operations by name, and the checks of functions as a whole.
 
 use crate::codes;
 use crate::diag::Diagnostic;
@@ -21,8 +21,8 @@ pub struct Registry {
     checks: Vec<FuncCheck>,
 }
 
-/// What verifies attributes that are about a function as a whole, such as a plan of tiles. Its diagnostics
-/// carry codes of the crate that has it.
+/// A check of attributes that belong to a function as a whole, such as a plan of tiles. Its diagnostics have codes of
+/// the crate that defines the check.
 pub type FuncCheck = fn(&Func, &Registry) -> Result<(), Vec<Diagnostic>>;
 
 impl std::fmt::Debug for Registry {
@@ -37,11 +37,11 @@ impl Registry {
     pub fn empty() -> Registry {
         Registry::default()
     }
-    /// Adds an operation, in place of one of the same name.
+    /// Adds an operation; it replaces one of the same name.
     pub fn add<T: Operation>(&mut self) {
         self.decls.insert(T::NAME, Arc::new(Declared::<T>::NEW));
     }
-    /// Adds what [`verify`](crate::verify::verify) asks of every function besides its operations.
+    /// Adds a check that [`verify`](crate::verify::verify) makes of every function.
     pub fn add_check(&mut self, check: FuncCheck) {
         if !self
             .checks
@@ -51,7 +51,7 @@ impl Registry {
             self.checks.push(check);
         }
     }
-    /// What is asked of every function, in the order in which it was added.
+    /// The checks of functions, in the order in which they were added.
     #[must_use]
     pub fn checks(&self) -> &[FuncCheck] {
         &self.checks
@@ -61,19 +61,18 @@ impl Registry {
     pub fn get(&self, name: &str) -> Option<&dyn OpDecl> {
         self.decls.get(name).map(|d| &**d)
     }
-    /// The declaration of this name, to keep.
+    /// The declaration of this name, as a shared pointer.
     #[must_use]
     pub fn shared(&self, name: &str) -> Option<Arc<dyn OpDecl>> {
         self.decls.get(name).cloned()
     }
-    /// What the compiler makes of the operation of this name; nothing of one that nobody declared.
+    /// The structure of the operation of this name; [`Structure::Plain`] if it has no declaration.
     #[must_use]
     pub fn structure(&self, name: &str) -> Structure {
         self.get(name).map_or(Structure::Plain, OpDecl::structure)
     }
-    /// What running an operation does besides giving its results; of one that nobody declared anything
-    /// may be true. A call does what its function does: see
-    /// [`Effects`](crate::effects::Effects).
+    /// The effect of an operation besides its results; [`Effect::Write`] if it has no declaration. For the effect of a
+    /// call see [`Effects`](crate::effects::Effects).
     #[must_use]
     pub fn effect(&self, op: &OpRef<'_>) -> Effect {
         self.get(op.name).map_or(Effect::Write, |d| d.effect(op))
@@ -81,7 +80,7 @@ impl Registry {
     /// The result types of an operation by its shape rule, row-major.
     ///
     /// # Errors
-    /// Nobody declared it (`hbir-op-unknown`), or the first of its constraints that does not hold.
+    /// The operation has no declaration (`hbir-op-unknown`), or the error of the first constraint that does not hold.
     pub fn result_types(&self, op: &OpRef<'_>) -> Result<Vec<Type>, OpError> {
         let decl = self.get(op.name).ok_or_else(|| {
             let message = format!("found {}, wanted an operation that is declared", op.name);
@@ -90,11 +89,11 @@ impl Registry {
         let inferred = decl.infer(op)?.into_iter();
         Ok(inferred.map(|x| TensorType::from(x).into()).collect())
     }
-    /// An operation as the view that does the same.
+    /// The equivalent view of an operation.
     ///
     /// # Errors
-    /// It does more than rearrange (`not-a-rearrangement`), or the first of its constraints that does not
-    /// hold.
+    /// The operation does more than rearrange (`not-a-rearrangement`), or the error of the first constraint that does
+    /// not hold.
     pub fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         match self.get(op.name) {
             Some(decl) => decl.rearrangement(op),

@@ -1,4 +1,4 @@
-//! Results as they are stated, against what the shape rule gives.
+//! Comparison of stated result types with those that the shape rule infers.
 
 use crate::codes;
 use crate::op::decl::OpDecl;
@@ -10,10 +10,10 @@ use crate::types::Dim;
 /// Checks the result types of an operation against its shape rule: shapes and element types, not layouts.
 ///
 /// # Errors
-/// The rule refuses the operation, or the results are others.
+/// The rule refuses the operation, or infers other results.
 pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpError> {
     let inferred = match decl.infer(op) {
-        // Without a shape rule the results are taken as written, and need not be tensors.
+        // Without a shape rule the stated results are accepted, even if they are no tensors.
         Err(e) if e.code == codes::RESULT_KIND.name && is_open(decl) => return Ok(()),
         inferred => inferred?,
     };
@@ -48,7 +48,7 @@ pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpE
     Ok(())
 }
 
-/// Whether an operation has no shape rule of its own.
+/// Returns whether an operation has no shape rule of its own.
 fn is_open(decl: &dyn OpDecl) -> bool {
     match decl.structure() {
         Structure::Call | Structure::Opaque => true,
@@ -56,14 +56,15 @@ fn is_open(decl: &dyn OpDecl) -> bool {
     }
 }
 
-/// Whether a declared dimension may be what the shape rule gives.
+/// Returns whether a stated dimension is compatible with the inferred one.
 fn fits(found: &Dim, wanted: &Dim) -> bool {
     let known = |dim: &Dim| match dim {
         Dim::Fixed(_) => true,
         Dim::Symbol(_) => dim.size().is_some_and(|size| size.as_name().is_some()),
         Dim::Unknown => false,
     };
-    // What an expression is, the program knows; two names are the same size or they are not.
+    // The value of an expression is known only to the program, so it is compatible unless it provably differs. Two
+    // plain names must be the same.
     if known(found) && known(wanted) {
         found == wanted
     } else {

@@ -1,16 +1,16 @@
-//! Traffic: what executing an operation moves.
+//! Traffic: the bytes that an operation moves.
 
 use crate::size::Size;
 
-/// What executing an operation moves, in the classes of the statistics; bytes are logical.
+/// The traffic of an operation, in the classes of the statistics; bytes are logical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Computes, or is free.
+    /// The operation computes, or is free.
     None,
-    /// Only rearranges (transpose, layout_convert): reads and writes the whole value.
+    /// The operation only rearranges (transpose, layout_convert): it reads and writes the whole value.
     Movement,
-    /// Repeats elements.
+    /// The operation repeats elements.
     Expand,
-    /// Copies a part or into a part: (bytes read, bytes written), polynomials in unknown sizes.
+    /// The operation copies a part, or into a part: (bytes read, bytes written), polynomials in unknown sizes.
     Copy(Size, Size),
 }

@@ -3,10 +3,10 @@
 use super::{Atom, MAX_DEPTH, Monomial, Size};
 use std::sync::Arc;
 
-/// Steps of a long division; a quotient has no more terms.
+/// The largest number of steps of a long division; a quotient has no more terms than that.
 const MAX_STEPS: usize = 256;
 
-/// The greatest common divisor; not negative.
+/// The greatest common divisor, never negative.
 pub(super) fn gcd(a: i128, b: i128) -> i128 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
@@ -15,7 +15,7 @@ pub(super) fn gcd(a: i128, b: i128) -> i128 {
     i128::try_from(a).unwrap_or(1)
 }
 
-/// Rounds down; `None` on a division by 0 and on overflow.
+/// The quotient rounded down; `None` on a division by 0 and on overflow.
 pub(super) fn floor(a: i128, b: i128) -> Option<i128> {
     let (q, r) = (a.checked_div(b)?, a.checked_rem(b)?);
     let below = r != 0 && (r < 0) != (b < 0);
@@ -27,7 +27,7 @@ impl Size {
         self.terms.last_key_value().map(|(m, &c)| (m, c))
     }
 
-    /// The polynomial whose product with `by` is this one, if there is one.
+    /// The polynomial whose product with `by` is `self`, if there is one.
     #[must_use]
     pub fn exact_quotient(&self, by: &Size) -> Option<Size> {
         let (lead, c) = by.leading()?;
@@ -47,7 +47,7 @@ impl Size {
         None
     }
 
-    /// This by `by`, rounded down.  `None` where `by` is not known to be positive.
+    /// `self` divided by `by`, rounded down. `None` if `by` is not known to be positive.
     #[must_use]
     pub fn quotient(&self, by: &Size) -> Option<Size> {
         if !by.is_at_least(1) {
@@ -81,13 +81,13 @@ impl Size {
         whole.plus(&atom)
     }
 
-    /// This by `by`, rounded up.
+    /// `self` divided by `by`, rounded up.
     #[must_use]
     pub fn quotient_up(&self, by: &Size) -> Option<Size> {
         self.plus(by)?.minus(&Size::constant(1))?.quotient(by)
     }
 
-    /// What is left after division by `by`: `self - by * (self // by)`.
+    /// The remainder of a division by `by`: `self - by * (self // by)`.
     #[must_use]
     pub fn remainder(&self, by: &Size) -> Option<Size> {
         self.minus(&self.quotient(by)?.times(by)?)
@@ -105,7 +105,7 @@ impl Size {
         Some((whole, rest))
     }
 
-    /// `(w, r)` with `self = by * w + r`, where `by` has one term; else `w` is 0.
+    /// `(w, r)` with `self = by * w + r`. If `by` has more than one term, `w` is 0.
     fn divided_terms(&self, by: &Size) -> Option<(Size, Size)> {
         let (mut whole, mut rest) = (Size::default(), Size::default());
         let (lead, c) = by.leading()?;
@@ -123,7 +123,7 @@ impl Size {
     }
 }
 
-/// The same quotient in smaller numbers: `(4*S+3)//8` is `(S)//2`.
+/// The same quotient with smaller numbers: `(4*S+3)//8` becomes `(S)//2`.
 fn reduced(rest: Size, by: &Size) -> Option<(Size, Size)> {
     let Some(n) = by.as_constant() else {
         return Some((rest, by.clone()));

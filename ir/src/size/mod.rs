@@ -1,4 +1,4 @@
-//! Sizes that are not all known: exact integer polynomials in named symbols.
+//! Sizes that may be unknown: exact integer polynomials in named symbols.
 
 mod divide;
 mod parse;
@@ -12,55 +12,55 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Terms a polynomial may have; more than any model's sizes need, so that text cannot make one huge.
+/// The largest number of terms of a polynomial. No model needs as many; the limit keeps hostile text from making one
+/// huge.
 const MAX_TERMS: usize = 256;
-/// Pairs of terms that one multiplication may make.
+/// The largest number of pairs of terms in one multiplication.
 const MAX_PRODUCT: usize = 4096;
-/// Factors a term may have.
+/// The largest degree of a term.
 const MAX_DEGREE: u32 = 32;
-/// How many atoms inside one another are replaced by bounds to find what a polynomial is at least.
+/// The largest number of nested replacements of atoms by bounds in the search for a lower bound of a polynomial.
 const MAX_BOUNDS: usize = 3;
-/// How deep quotients may stand inside one another.
+/// The largest nesting depth of quotients.
 const MAX_DEPTH: u32 = 16;
 
-/// What stands for an unknown size without a name in a polynomial; it prints as `?`.
+/// The name of an unknown size that has no name in the program; it prints as `?`.
 pub const NAMELESS: &str = "?";
 
 /// An integer that may depend on named sizes: a polynomial with integer coefficients.
 ///
-/// Besides names its atoms are quotients rounded down, and minima and maxima, of polynomials.  Equal
-/// polynomials are equal values of this type, and print alike: `2*B*S+4`, `(S+1)//2`.  Names are sizes of
-/// at least 1.  Arithmetic is exact; a result that would overflow 128 bits or grow beyond the limits of
-/// this type is `None`.
+/// The atoms of a polynomial are names, and quotients rounded down, minima and maxima of polynomials. Equal polynomials
+/// are equal values of this type and have one printed form: `2*B*S+4`, `(S+1)//2`. A name is a size of at least 1.
+/// Arithmetic is exact; a result that would overflow 128 bits or exceed the limits of this type is `None`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Size {
-    /// Coefficients that are not 0.
+    /// Nonzero coefficients.
     terms: BTreeMap<Monomial, i128>,
 }
 
-/// What a polynomial is in.
+/// An atom of a polynomial.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Atom {
     /// A named size.
     Name(Arc<str>),
-    /// The first by the second, rounded down.
+    /// The quotient of the first by the second, rounded down.
     Quotient(Arc<Size>, Arc<Size>),
-    /// The smaller one.
+    /// The minimum.
     Min(Arc<Size>, Arc<Size>),
-    /// The larger one.
+    /// The maximum.
     Max(Arc<Size>, Arc<Size>),
 }
 
-/// What a term of a [`Size`] is a product of.
+/// A factor of a term of a [`Size`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Factor<'s> {
     /// A named size.
     Name(&'s Arc<str>),
-    /// The first by the second, rounded down.
+    /// The quotient of the first by the second, rounded down.
     Quotient(&'s Size, &'s Size),
-    /// The smaller one.
+    /// The minimum.
     Min(&'s Size, &'s Size),
-    /// The larger one.
+    /// The maximum.
     Max(&'s Size, &'s Size),
 }
 
@@ -82,7 +82,7 @@ impl Monomial {
         (product.degree() <= MAX_DEGREE).then_some(product)
     }
 
-    /// What it is a product of, each as often as its exponent says.
+    /// The factors, each repeated as often as its exponent says.
     fn factors(&self) -> Vec<Factor<'_>> {
         let mut all = Vec::new();
         for (atom, exponent) in &self.0 {
@@ -97,7 +97,7 @@ impl Monomial {
         all
     }
 
-    /// The product without the factors of `other`, which must all be in it.
+    /// The product without the factors of `other`; `None` if one of them is missing.
     fn without(&self, other: &Monomial) -> Option<Monomial> {
         let mut rest: BTreeMap<&Atom, u32> = self.0.iter().map(|(a, e)| (a, *e)).collect();
         for (atom, e) in &other.0 {
@@ -108,7 +108,7 @@ impl Monomial {
         Some(Monomial(kept.map(|(a, e)| (a.clone(), e)).collect()))
     }
 
-    /// The largest product that is in both.
+    /// The greatest common divisor of two products.
     fn common(&self, other: &Monomial) -> Monomial {
         let both = |(atom, e): &(Atom, u32)| {
             let there = other.0.iter().find(|(a, _)| a == atom)?;
@@ -119,7 +119,8 @@ impl Monomial {
 }
 
 impl Ord for Monomial {
-    /// By degree, then by the exponents of the atoms in their order: an order that products keep.
+    /// By degree, then by the exponents of the atoms in their order. The order is a monomial order: multiplication
+    /// preserves it.
     fn cmp(&self, other: &Monomial) -> Ordering {
         let by_exponents = || {
             for ((a, x), (b, y)) in self.0.iter().zip(&other.0) {
@@ -147,7 +148,7 @@ impl From<u64> for Size {
 }
 
 impl Size {
-    /// A number.
+    /// A constant.
     #[must_use]
     pub fn constant(n: i128) -> Size {
         Size::term(Monomial::default(), n)
@@ -171,7 +172,7 @@ impl Size {
         Size { terms }
     }
 
-    /// The number, if no name is in it.
+    /// The number, if the size has no names.
     #[must_use]
     pub fn as_constant(&self) -> Option<i128> {
         let Some((monomial, &c)) = self.terms.last_key_value() else {
@@ -180,7 +181,7 @@ impl Size {
         monomial.0.is_empty().then_some(c)
     }
 
-    /// Both numbers, if no name is in either: what most sizes are, and cheaper than polynomials.
+    /// Both numbers, if neither size has names. Most sizes are constants, and numbers are cheaper than polynomials.
     fn constants(&self, other: &Size) -> Option<(i128, i128)> {
         Some((self.as_constant()?, other.as_constant()?))
     }
@@ -191,7 +192,7 @@ impl Size {
         self.as_constant().and_then(|n| u64::try_from(n).ok())
     }
 
-    /// The name, if this is one and nothing else.
+    /// The name, if the size is a single name.
     #[must_use]
     pub fn as_name(&self) -> Option<&str> {
         match self.as_atom()? {
@@ -200,7 +201,7 @@ impl Size {
         }
     }
 
-    /// What is divided and by what, if this is a quotient rounded down and nothing else.
+    /// Dividend and divisor, if the size is a single quotient.
     #[must_use]
     pub fn as_quotient(&self) -> Option<(&Size, &Size)> {
         match self.as_atom()? {
@@ -209,7 +210,7 @@ impl Size {
         }
     }
 
-    /// The name, its factor and what is added, if this is one name times a number and a number.
+    /// `(name, factor, constant)`, if the size is `factor * name + constant`.
     #[must_use]
     pub fn as_linear(&self) -> Option<(&Arc<str>, i128, i128)> {
         let (leading, &factor) = self.terms.last_key_value()?;
@@ -221,7 +222,7 @@ impl Size {
         (self.terms.len() == count).then(|| (name, factor, rest.unwrap_or(0)))
     }
 
-    /// The terms of the sum, the one of the highest degree first: its number and what that is multiplied by.
+    /// The terms of the sum, highest degree first: the coefficient and the other factors.
     pub fn terms(&self) -> impl Iterator<Item = (i128, Vec<Factor<'_>>)> {
         self.terms.iter().rev().map(|(m, &c)| (c, m.factors()))
     }
@@ -234,7 +235,7 @@ impl Size {
         }
     }
 
-    /// Every name in it, each once, in order of appearance.
+    /// The names, each once, in order of appearance.
     #[must_use]
     pub fn names(&self) -> Vec<Arc<str>> {
         let mut names = Vec::new();
@@ -319,7 +320,7 @@ impl Size {
         Some(product)
     }
 
-    /// The product of all.
+    /// The product of all sizes.
     #[must_use]
     pub fn product<'a>(sizes: impl IntoIterator<Item = &'a Size>) -> Option<Size> {
         sizes
@@ -327,13 +328,13 @@ impl Size {
             .try_fold(Size::constant(1), |product, size| product.times(size))
     }
 
-    /// The smaller one.
+    /// The minimum of both.
     #[must_use]
     pub fn minimum(&self, other: &Size) -> Option<Size> {
         self.choose(other, true)
     }
 
-    /// The larger one.
+    /// The maximum of both.
     #[must_use]
     pub fn maximum(&self, other: &Size) -> Option<Size> {
         self.choose(other, false)
@@ -375,13 +376,13 @@ impl Size {
         }))
     }
 
-    /// Whether it provably is no smaller than `least`, whatever positive numbers the names are.
+    /// Returns whether the size provably is at least `least` for all positive values of the names.
     #[must_use]
     pub fn is_at_least(&self, least: i128) -> bool {
         self.reaches(least, MAX_BOUNDS)
     }
 
-    /// [`Size::is_at_least`], with so many steps left that put a bound in the place of an atom.
+    /// [`Size::is_at_least`] with at most `steps` nested replacements of an atom by a bound.
     fn reaches(&self, least: i128, steps: usize) -> bool {
         if let Some(n) = self.as_constant() {
             return least <= n;
@@ -395,7 +396,7 @@ impl Size {
                 .is_some_and(|steps| self.reaches_by_bounds(least, steps))
     }
 
-    /// Whether it is smaller than `least` for some sizes of the names that are tried.
+    /// Returns whether the size is less than `least` for one of a few trial values of the names.
     fn is_somewhere_below(&self, least: i128) -> bool {
         let hash = |name: &str| {
             let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -411,9 +412,9 @@ impl Size {
         })
     }
 
-    /// The sum of what each term is at least.
+    /// The sum of the lower bounds of the terms.
     fn least_by_terms(&self, steps: usize) -> Option<i128> {
-        // A term of names alone is at least its coefficient; one with another atom at least 0.
+        // A term of names alone is at least its coefficient. A term with another atom is at least 0.
         let mut bound = 0i128;
         for (monomial, &c) in &self.terms {
             let all = |least| {
@@ -432,8 +433,8 @@ impl Size {
         Some(bound)
     }
 
-    /// Whether it is at least `least` where an atom that a whole term consists of is replaced by something that makes the
-    /// sum no larger.
+    /// Returns whether the size is at least `least` after a replacement of one atom, which must be the whole term apart
+    /// from the coefficient, by a bound that makes the sum no larger.
     fn reaches_by_bounds(&self, least: i128, steps: usize) -> bool {
         self.terms.iter().any(|(monomial, &c)| {
             let [(atom, 1)] = &monomial.0[..] else {
@@ -446,7 +447,7 @@ impl Size {
                 Some(sum.reaches(least, steps))
             };
             let reached = match atom {
-                // `a//b` is at most `a/b` and at least `(a-b+1)/b`; the sum is whole.
+                // `a//b` is at most `a/b` and at least `(a-b+1)/b`; the sum is an integer.
                 Atom::Quotient(a, b) => b.as_constant().filter(|&b| 0 < b).and_then(|b| {
                     let above = least.checked_sub(1)?.checked_mul(b)?.checked_add(1)?;
                     let lost = if c < 0 { 0 } else { b.checked_sub(1)? };
@@ -466,14 +467,14 @@ impl Size {
         })
     }
 
-    /// Whether it provably is not 0.
+    /// Returns whether the size provably is not 0.
     #[must_use]
     pub fn is_nonzero(&self) -> bool {
         let negative = || self.times(&Size::constant(-1));
         self.is_odd_one_out() || self.is_at_least(1) || negative().is_some_and(|n| n.is_at_least(1))
     }
 
-    /// Whether a number divides all terms but the one without names, as 2 does those of `2*(S//2)+1`.
+    /// Returns whether some number divides all terms except the constant one, as 2 does for `2*(S//2)+1`.
     fn is_odd_one_out(&self) -> bool {
         let named = self.terms.iter().filter(|(m, _)| !m.0.is_empty());
         let divisor = named.fold(0, |all, (_, &c)| divide::gcd(all, c));
@@ -481,7 +482,7 @@ impl Size {
         number.is_some_and(|(_, &c)| divisor != 0 && c.checked_rem(divisor) != Some(0))
     }
 
-    /// Its number for these sizes of names; `None` if one has no size, on a division by 0 and on
+    /// The value of the size for these values of the names; `None` if a name has no value, on a division by 0 and on
     /// overflow.
     #[must_use]
     pub fn eval(&self, size_of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
@@ -497,13 +498,13 @@ impl Size {
         Some(sum)
     }
 
-    /// This size where `name` is `number`.
+    /// The size with `name` replaced by `number`.
     #[must_use]
     pub fn with(&self, name: &str, number: u64) -> Option<Size> {
         self.substituted(&|own| (own == name).then(|| Size::from(number)))
     }
 
-    /// The bytes of so many elements of `bits`, rounded up.
+    /// The bytes of this many elements of `bits` bits each, rounded up.
     #[must_use]
     pub fn in_bytes(&self, bits: u32) -> Option<Size> {
         let number = |n: u32| Size::from(u64::from(n));
@@ -513,7 +514,7 @@ impl Size {
         }
     }
 
-    /// This size where each name is what `meant` says, and stays where it says nothing.
+    /// The size with each name replaced by the result of `meant`; a name for which that is `None` stays.
     #[must_use]
     pub fn substituted(&self, meant: &dyn Fn(&str) -> Option<Size>) -> Option<Size> {
         let mut sum = Size::default();
@@ -530,8 +531,8 @@ impl Size {
         Some(sum)
     }
 
-    /// The size that the only name without one has, for `self` to be `total`; `None` if that is
-    /// no whole number of at least 0, or `self` is not linear in one such name.
+    /// Solves for the only name without a value: `self` must equal `total`. `None` if the solution is no integer of at
+    /// least 0, or if `self` is not linear in exactly one such name.
     #[must_use]
     pub fn solve(
         &self,
@@ -553,8 +554,8 @@ impl Size {
         Some((name, size))
     }
 
-    /// The largest number, names and powers of names that divide every term, and what is left:
-    /// their product is `self`.
+    /// The largest number, names and powers of names that divide every term, and the remaining polynomial. Their
+    /// product is `self`.
     #[must_use]
     pub fn factors(&self) -> (i128, Vec<Size>) {
         let mut terms = self.terms.iter();
@@ -574,7 +575,7 @@ impl Size {
         match self.exact_quotient(&content) {
             Some(rest) if rest.as_constant() == Some(1) => {}
             Some(rest) => factors.push(rest),
-            // Not reached: the content divides every term.
+            // Unreachable: the content divides every term.
             None => return (1, vec![self.clone()]),
         }
         (number, factors)
@@ -585,7 +586,7 @@ impl Atom {
     fn is_at_least(&self, least: i128, steps: usize) -> bool {
         match self {
             Atom::Name(_) => least <= 1,
-            // `a//b` is at least `n` where `a` is at least `n*b`.
+            // `a//b` is at least `n` if `a` is at least `n*b`.
             Atom::Quotient(a, b) => {
                 let rest = b.times(&Size::constant(least)).and_then(|nb| a.minus(&nb));
                 b.reaches(1, steps) && rest.is_some_and(|rest| rest.reaches(0, steps))
@@ -618,7 +619,7 @@ impl Atom {
     }
 }
 
-/// Whether a name can stand in an expression without quotes.
+/// Returns whether a name can be written in an expression without backquotes.
 fn is_plain(name: &str) -> bool {
     let mut bytes = name.bytes();
     let first = bytes.next();
@@ -648,8 +649,8 @@ impl fmt::Display for Atom {
 }
 
 impl fmt::Display for Size {
-    /// `2*B*S+4`; with `{:#}` spaces around the signs between terms.  It reads back with
-    /// [`Size::parse`], and is Python but for names that are no identifiers.
+    /// `2*B*S+4`; with `{:#}` there are spaces around the signs between terms. [`Size::parse`] reads it back. It is
+    /// also a Python expression, except for names that are no Python identifiers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Atom::Quotient(..)) = self.as_atom() {
             let text = self.as_atom().map(Atom::to_string).unwrap_or_default();
@@ -681,17 +682,17 @@ impl fmt::Display for Size {
     }
 }
 
-/// The sizes that names have where costs are compared: those given, else a default, remembered.
+/// Values of names for comparing costs: the given values, else a default.
 #[derive(Clone, Debug, Default)]
 pub struct SizeTable {
     given: IndexMap<Arc<str>, u64>,
 }
 
-/// The size of a name that no binding gives where costs are compared.
+/// The value of a name that no binding gives, for comparing costs.
 pub const DEFAULT_BINDING: u64 = 128;
 
 impl SizeTable {
-    /// A table with these sizes.
+    /// A table with these values.
     #[must_use]
     pub fn new(given: &IndexMap<Arc<str>, u64>) -> SizeTable {
         SizeTable {
@@ -699,14 +700,14 @@ impl SizeTable {
         }
     }
 
-    /// The size of a name: as given, else [`DEFAULT_BINDING`].
+    /// The value of a name: the given one, else [`DEFAULT_BINDING`].
     #[must_use]
     pub fn get(&self, name: &str) -> u64 {
         self.given.get(name).copied().unwrap_or(DEFAULT_BINDING)
     }
 
-    /// The number that a polynomial is here; one below 0 counts as 0, one that cannot be computed or
-    /// is too large as the largest number.
+    /// The value of a polynomial. A negative one counts as 0; one that cannot be computed or is too large counts as the
+    /// largest number.
     #[must_use]
     pub fn value(&self, size: &Size) -> u64 {
         match size.eval(&|name| Some(self.get(name))) {

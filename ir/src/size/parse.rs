@@ -4,14 +4,14 @@ use super::{MAX_DEPTH, Remembered, Size, is_plain};
 use std::cell::RefCell;
 
 thread_local! {
-    /// The sizes of texts that were read: the same few are asked for again and again.
+    /// The sizes of texts read before; most texts recur many times.
     static KNOWN: RefCell<Remembered<Box<str>, Size>> = RefCell::default();
 }
 
 impl Size {
-    /// The size that an expression stands for; `None` if it is none.
+    /// The size that an expression denotes; `None` if the text is no expression.
     ///
-    /// `/` and `//` round down, `ceil(a/b)` rounds up, `%` is what is left. A name is a letter or `_`, then letters,
+    /// `/` and `//` round down, `ceil(a/b)` rounds up, `%` is the remainder. A name is a letter or `_`, then letters,
     /// digits, `_`, `.` and `$`; any other text is a name between backquotes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Size> {
@@ -25,8 +25,8 @@ impl Size {
         (reader.at == text.len()).then_some(size)
     }
 
-    /// The size that a name of a dimension stands for: an expression where it is one that is no
-    /// number, else the whole text as one name.
+    /// The size that the text of a dimension denotes. The text is read as an expression, if it is one and not a
+    /// constant; else the whole text is one name.
     #[must_use]
     pub fn of_text(text: &str) -> Size {
         let known = KNOWN.with_borrow(|known| known.get(text).cloned());
@@ -42,7 +42,7 @@ impl Size {
         expression.unwrap_or_else(|| Size::name(&text.replace('`', "'")))
     }
 
-    /// What [`Size::of_text`] reads as this size: the bare name where it is one.
+    /// The text that [`Size::of_text`] reads as this size: the bare name if the size is one name.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self.as_name() {
@@ -139,7 +139,7 @@ impl Reader<'_> {
         word
     }
 
-    /// `( what )`, one deeper.
+    /// `( what )`, one nesting level deeper.
     fn inside<T>(&mut self, what: fn(&mut Self) -> Option<T>) -> Option<T> {
         if !self.eat("(") || MAX_DEPTH <= self.depth {
             return None;
@@ -168,7 +168,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `a, b, …`, joined.
+    /// `a, b, …`, combined by `join`.
     fn listed(&mut self, join: fn(&Size, &Size) -> Option<Size>) -> Option<Size> {
         let mut all = self.sum()?;
         while self.eat(",") {

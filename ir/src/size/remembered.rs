@@ -1,13 +1,13 @@
-//! Results that a thread keeps.
+//! A cache of results.
 
 use indexmap::{Equivalent, IndexMap};
 use std::hash::Hash;
 
-/// Results that are kept.
+/// The largest number of results kept.
 const MOST_KEPT: usize = 1 << 12;
 
-/// The results of a computation by what they were computed of, the latest 4,096 or fewer: arithmetic of named sizes is asked for the
-/// same few again and again.
+/// A cache from the input of a computation to its result. Arithmetic on named sizes repeats the same few computations
+/// many times. The cache is cleared when it holds 4,096 results.
 #[derive(Debug)]
 pub struct Remembered<K, V>(IndexMap<K, V>);
 
@@ -18,13 +18,13 @@ impl<K, V> Default for Remembered<K, V> {
 }
 
 impl<K: Hash + Eq, V> Remembered<K, V> {
-    /// The result for a key, if it is kept.
+    /// The result for a key, if it is in the cache.
     #[must_use]
     pub fn get<Q: ?Sized + Hash + Equivalent<K>>(&self, key: &Q) -> Option<&V> {
         self.0.get(key)
     }
 
-    /// Keeps a result.
+    /// Adds a result.
     pub fn insert(&mut self, key: K, value: V) {
         if MOST_KEPT <= self.0.len() {
             self.0.clear();

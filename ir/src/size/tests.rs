@@ -50,7 +50,7 @@ fn text_that_is_no_expression_is_one_name() {
     assert!(Size::of_text(&deep).as_name().is_some());
 }
 
-/// Every expression over two names agrees with the same arithmetic on numbers.
+/// Arithmetic on expressions of two names agrees with the same arithmetic on numbers.
 #[test]
 fn arithmetic_agrees_with_numbers() {
     let (s, b) = (Size::name("S"), Size::name("B"));
@@ -205,7 +205,7 @@ fn bounds_stand_in_for_atoms() {
         ("((((S+1)//2)+1)//2+1)//2", 1),
     ] {
         assert!(at_least(text, least), "{text} is at least {least}");
-        // None is known to be larger than it is for some sizes.
+        // The proven lower bound of a size is never larger than its value for some names.
         let size = read(text);
         let smallest = (1..20).flat_map(|s| (1..20).map(move |t| (s, t)));
         let smallest = smallest.map(|(s, t)| size.eval(&|n| Some(if n == "S" { s } else { t })));

@@ -1,6 +1,7 @@
-//! Aliases: where a text defines them, and what they stand for where they are used.
+//! Aliases: their definitions, and their values at each use.
 //!
-//! They may stand behind their uses, so their places are found first and their values are read at the first use.
+//! A definition may follow its uses. So the positions of all definitions are found first, and a value is read at its
+//! first use.
 
 use super::lexer::line_end;
 use super::parser::{Alias, Fail, PResult, Parser};
@@ -10,11 +11,11 @@ use crate::module::Loc;
 use crate::types::Type;
 use std::sync::Arc;
 
-/// How many bytes of an alias's text count as one attribute or location.
+/// The number of bytes of an alias's text that count as one attribute or location.
 const BYTES_A_NODE: u64 = 8;
 
 impl<'s> Parser<'s> {
-    /// Finds `#a = …` and `!t = …` at the start of lines; they may stand after their uses.
+    /// Finds `#a = …` and `!t = …` at the start of lines; a definition may follow its uses.
     pub(super) fn find_aliases(&mut self) {
         let bytes = self.src.as_bytes();
         let mut at = 0;
@@ -42,7 +43,7 @@ impl<'s> Parser<'s> {
         self.pos = 0;
     }
 
-    /// Reads the value of an alias in its place and comes back.
+    /// Reads the value of an alias at its definition, then returns the cursor to the use.
     pub(super) fn visit<T>(
         &mut self,
         at: usize,
@@ -74,7 +75,7 @@ impl<'s> Parser<'s> {
         Ok(Some(attr))
     }
 
-    /// An attribute whose text counts too, since every use of its alias repeats it.
+    /// Reads an attribute and also counts its text, since every use of the alias repeats it.
     pub(super) fn attr_counted(&mut self) -> PResult<Attr> {
         let start = self.pos;
         let attr = self.attr()?;
@@ -125,7 +126,7 @@ impl<'s> Parser<'s> {
         Ok(Some(loc))
     }
 
-    /// The text that an alias stands for, its own aliases replaced.
+    /// The text of an alias's value, with other aliases in it replaced.
     pub(super) fn alias_text(&mut self, name: &str) -> PResult<Option<Arc<str>>> {
         let Some((index, _, alias)) = self.aliases.get_full(name) else {
             return Ok(None);
@@ -156,7 +157,7 @@ impl<'s> Parser<'s> {
             Ok(_) => return Ok(()),
             Err(fail) => fail,
         };
-        // A layout in the short form is no attribute.
+        // A layout in the short form is not an attribute.
         self.pos = start;
         if self.byte() == Some(b'{') && self.encoding_entries().is_ok() {
             return Ok(());

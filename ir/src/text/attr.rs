@@ -1,6 +1,6 @@
 //! The grammar of attributes.
 //!
-//! What the IR has no form for is kept as its text, so that attributes of other dialects survive.
+//! An attribute that the IR has no form for is kept as its text, so that attributes of other dialects survive.
 
 use super::lexer::hex_value;
 use super::number::{self, NumberText, all_equal};
@@ -13,7 +13,7 @@ use crate::types::{DType, Sign, Type};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The words that start an attribute kept as text although no bracket need follow.
+/// The words that start an attribute which is kept as text, even without a bracket after the word.
 const RAW_WORDS: [&str; 9] = [
     "affine_map",
     "affine_set",
@@ -164,7 +164,7 @@ impl<'s> Parser<'s> {
         self.raw_rest(start)
     }
 
-    /// Takes the brackets and the type that follow an opaque attribute.
+    /// Reads the brackets and the type that follow an opaque attribute.
     fn raw_rest(&mut self, start: usize) -> PResult<Attr> {
         while matches!(self.byte(), Some(b'<' | b'(' | b'[')) {
             self.group()?;
@@ -285,7 +285,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `array<i64: 1, 2>`: a list for the `hbir` dialect, else kept as it is.
+    /// `array<i64: 1, 2>`: a list for an operation of the `hbir` dialect, else kept as text.
     fn packed_array(&mut self, start: usize) -> PResult<Attr> {
         self.expect("<", "after `array`")?;
         self.skip();
@@ -506,7 +506,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// `"0x…"`: the bytes of all elements, or of one that all have. Bool comes as packed bits.
+    /// `"0x…"`: the bytes of all elements, or of one element that is repeated. Bool is packed into bits.
     fn dense_hex(&mut self, len: u64, dtype: DType, bytes: &mut Vec<u8>) -> PResult<bool> {
         let start = self.pos;
         let text = self.string_bytes()?;

@@ -1,4 +1,4 @@
-//! The grammar of functions, in their own form and in the generic one.
+//! The grammar of functions, in the custom form and in the generic one.
 
 use super::parser::{Fail, PResult, Parser};
 use super::print::print_type;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl<'s> Parser<'s> {
     /// `func.func [visibility] @name(args) -> results attributes {…} { … }`.
-    /// `None` if an error in it was reported that leaves the rest of the text readable.
+    /// `None` if an error was reported after which the rest of the text can still be read.
     pub(super) fn func(&mut self) -> PResult<Option<Func>> {
         let start = self.pos;
         self.word();
@@ -252,7 +252,7 @@ impl<'s> Parser<'s> {
         Ok(scope.func)
     }
 
-    /// Says of undefined values whether they are defined later.
+    /// Adds to each error about an undefined value whether it is defined later.
     pub(super) fn explain_undefined(&mut self, scope: &Scope<'s>) {
         for &(index, name) in &scope.undefined {
             let Some(diag) = self.diags.get_mut(index) else {

@@ -1,6 +1,6 @@
-//! Tokens: characters, words, numbers and strings; white space and comments are skipped.
+//! Lexing: characters, words, numbers and strings; white space and comments are skipped.
 //!
-//! There is no list of tokens: what a character starts depends on what the grammar expects there.
+//! There is no token list: the grammar decides at each point which tokens may follow.
 
 use super::number::NumberText;
 use super::parser::{Fail, PResult, Parser};
@@ -8,10 +8,10 @@ use crate::codes;
 use crate::span::Span;
 use std::borrow::Cow;
 
-/// How deep brackets, types and locations may nest.
+/// The largest nesting depth of brackets, types and locations.
 const MAX_DEPTH: u32 = 96;
 
-/// How many characters of a word a message shows.
+/// The number of characters of a word that a message shows.
 const SHOWN: usize = 24;
 
 pub(super) fn is_word_start(b: u8) -> bool {
@@ -26,7 +26,7 @@ fn is_value_punct(b: u8) -> bool {
     matches!(b, b'_' | b'$' | b'.' | b'-')
 }
 
-/// A name of a value without `%`, of a block or of a symbol: digits, or letters and `$._-`.
+/// The length of a name after its sigil (value, block or symbol): digits, or letters, digits and `$._-`.
 pub(super) fn value_name_len(bytes: &[u8]) -> usize {
     match bytes.first() {
         Some(b) if b.is_ascii_digit() => bytes.iter().take_while(|b| b.is_ascii_digit()).count(),
@@ -69,13 +69,13 @@ impl<'s> Parser<'s> {
         self.byte()
     }
 
-    /// Whether this text comes next.
+    /// Returns whether `text` follows.
     pub(super) fn at(&mut self, text: &str) -> bool {
         self.skip();
         self.rest().starts_with(text.as_bytes())
     }
 
-    /// Takes this text if it comes next.
+    /// Consumes `text` if it follows.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let found = self.at(text);
         if found {
@@ -84,7 +84,7 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Takes this word if it comes next and ends there.
+    /// Consumes `word` if it follows as a whole word.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.at_word(word);
         if found {
@@ -93,12 +93,12 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Whether this word comes next and ends there.
+    /// Returns whether `word` follows as a whole word.
     pub(super) fn at_word(&mut self, word: &str) -> bool {
         self.at(word) && !self.rest().get(word.len()).is_some_and(|&b| is_word(b))
     }
 
-    /// Takes this text, or says what was found in its place.
+    /// Consumes `text`, or fails with an error about what was found instead.
     pub(super) fn expect(&mut self, text: &str, place: &str) -> PResult<()> {
         if self.eat(text) {
             Ok(())
@@ -107,13 +107,13 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Takes a word: a letter or `_`, then letters, digits and `_$.`.
+    /// Consumes a word: a letter or `_`, then letters, digits and `_$.`.
     pub(super) fn word(&mut self) -> Option<&'s str> {
         self.skip();
         self.word_here()
     }
 
-    /// Takes a word that starts right at the cursor.
+    /// Consumes a word that starts exactly at the cursor.
     pub(super) fn word_here(&mut self) -> Option<&'s str> {
         let rest = self.rest();
         if !rest.first().is_some_and(|&b| is_word_start(b)) {
@@ -123,7 +123,7 @@ impl<'s> Parser<'s> {
         Some(self.take(n))
     }
 
-    /// Takes the name of a value, block or symbol after its sigil.
+    /// Consumes the name of a value, block or symbol after its sigil.
     pub(super) fn value_name(&mut self, place: &str) -> PResult<&'s str> {
         match value_name_len(self.rest()) {
             0 => Err(self.wanted("a name", place)),
@@ -131,14 +131,14 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Takes `n` bytes that are known to be ASCII.
+    /// Consumes `n` bytes that are known to be ASCII.
     pub(super) fn take(&mut self, n: usize) -> &'s str {
         let start = self.pos;
         self.pos += n;
         self.src.get(start..self.pos).unwrap_or_default()
     }
 
-    /// Takes digits, if there are any.
+    /// Consumes digits, if there are any.
     pub(super) fn digits(&mut self) -> &'s str {
         let n = self
             .rest()
@@ -148,7 +148,7 @@ impl<'s> Parser<'s> {
         self.take(n)
     }
 
-    /// Takes a number: decimal, `0x…`, with a fraction or an exponent.
+    /// Consumes a number: decimal, `0x…`, with a fraction or an exponent.
     pub(super) fn number(&mut self) -> Option<NumberText<'s>> {
         self.skip();
         let rest = self.rest();
@@ -173,7 +173,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// Takes a string in quotes: its bytes with the escapes resolved.
+    /// Consumes a string in quotes and returns its bytes, with escapes resolved.
     pub(super) fn string_bytes(&mut self) -> PResult<Cow<'s, [u8]>> {
         let start = self.pos;
         let bytes = self.src.as_bytes();
@@ -242,7 +242,7 @@ impl<'s> Parser<'s> {
         Ok(out)
     }
 
-    /// Takes a string in quotes that is valid UTF-8.
+    /// Consumes a string in quotes that is valid UTF-8.
     pub(super) fn string(&mut self, place: &str) -> PResult<Cow<'s, str>> {
         if self.peek() != Some(b'"') {
             return Err(self.wanted("a string", place));
@@ -263,7 +263,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// Takes `@name` or `@"name"` after the `@`.
+    /// Consumes `name` or `"name"` after an `@`.
     pub(super) fn symbol_name(&mut self) -> PResult<Cow<'s, str>> {
         if self.byte() == Some(b'"') {
             return self.string("after `@`");
@@ -271,7 +271,7 @@ impl<'s> Parser<'s> {
         self.value_name("after `@`").map(Cow::Borrowed)
     }
 
-    /// The place from `start` to `end`.
+    /// The span from `start` to `end`.
     #[expect(clippy::unused_self, reason = "reads as a question to the parser")]
     pub(super) fn span(&self, start: usize, end: usize) -> Span {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -281,7 +281,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The next word, number, string or sign as a message shows it, and how long it is.
+    /// The next word, number, string or sign in the form that a message shows, and its length.
     fn found(&mut self) -> (String, usize) {
         self.skip();
         let rest = self.rest();
@@ -313,7 +313,7 @@ impl<'s> Parser<'s> {
         )
     }
 
-    /// The error that something else than `what` was found at the cursor.
+    /// The error that `what` was expected at the cursor and something else was found.
     pub(super) fn wanted(&mut self, what: &str, place: &str) -> Fail {
         let (found, len) = self.found();
         let space = if place.is_empty() { "" } else { " " };
@@ -328,7 +328,7 @@ impl<'s> Parser<'s> {
         Fail::at(codes::SYNTAX, message, span, format!("wanted {what}"))
     }
 
-    /// Runs `f` one level deeper, or refuses when the text nests too deep.
+    /// Runs `f` one nesting level deeper, or fails if the text nests too deep.
     pub(super) fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> PResult<T>) -> PResult<T> {
         if self.depth >= MAX_DEPTH {
             let span = self.span(self.pos, self.pos + 1);
@@ -341,7 +341,7 @@ impl<'s> Parser<'s> {
         out
     }
 
-    /// Moves over one bracketed group, strings and nested groups included.
+    /// Skips one bracketed group, including strings and nested groups.
     pub(super) fn group(&mut self) -> PResult<()> {
         let start = self.pos;
         let mut stack: Vec<u8> = Vec::new();
@@ -380,8 +380,8 @@ impl<'s> Parser<'s> {
         ))
     }
 
-    /// The source from `start` to the cursor with runs of white space made one space, comments
-    /// dropped and aliases replaced by what they stand for.
+    /// The source from `start` to the cursor. Runs of white space become one space, comments are dropped, and aliases
+    /// are replaced by their values.
     pub(super) fn raw_since(&mut self, start: usize) -> PResult<String> {
         let end = self.pos;
         let mut out = String::new();
@@ -423,7 +423,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// Goes to the start of the next line that looks like an operation, a function or a brace.
+    /// Moves to the start of the next line that looks like an operation, a function or a brace.
     pub(super) fn recover(&mut self, op_start: usize) {
         self.pos = self.pos.max(op_start);
         let bytes = self.src.as_bytes();
@@ -443,14 +443,14 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Whether only white space stands before the cursor on its line.
+    /// Returns whether only white space precedes the cursor on its line.
     fn starts_line(&self) -> bool {
         let before = self.src.as_bytes().get(..self.pos).unwrap_or_default();
         let mut blank = before.iter().rev().take_while(|&&b| b != b'\n');
         blank.all(|b| b.is_ascii_whitespace())
     }
 
-    /// Whether an operation, a function or a closing brace may start at the cursor.
+    /// Returns whether an operation, a function or a closing brace may start at the cursor.
     fn starts_item(&mut self) -> bool {
         const WORDS: [&str; 4] = ["return", "func.return", "func.func", "module"];
         matches!(self.byte(), Some(b'%' | b'"' | b'}' | b'#' | b'!'))
@@ -480,7 +480,7 @@ fn hex_digits(body: &[u8]) -> usize {
     }
 }
 
-/// The length of a decimal number without sign, and whether it is a float.
+/// The length of an unsigned decimal number, and whether it is a float.
 fn decimal_len(body: &[u8]) -> (usize, bool) {
     let digits = |from: usize| {
         body.iter()

@@ -6,7 +6,7 @@ use crate::module::Loc;
 use std::sync::Arc;
 
 impl Parser<'_> {
-    /// `loc(…)` if it comes next.
+    /// `loc(…)` if it follows, else an unknown location.
     pub(super) fn trailing_loc(&mut self) -> PResult<Loc> {
         if self.at_word("loc") {
             self.loc()
@@ -122,7 +122,7 @@ impl Parser<'_> {
     }
 }
 
-/// A fused location of parts that are not all unknown.
+/// A fused location of the parts that are not unknown.
 pub(super) fn fused(mut parts: Vec<Loc>) -> Loc {
     parts.retain(|l| *l != Loc::Unknown);
     match parts.len() {

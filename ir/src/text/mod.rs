@@ -1,19 +1,19 @@
-//! The text form: MLIR's generic form, with sugar on input and one canonical form on output.
+//! The text form: MLIR's generic form, with shorthand on input and one canonical form on output.
 //!
-//! What [`print()`] writes, [`parse`] reads back, and printing that again gives the same text.
-//! `mlir-opt --allow-unregistered-dialect` accepts it, and what `mlir-opt` prints parses here.
+//! [`parse`] reads the output of [`print()`]; printing the result again gives the same text.
+//! `mlir-opt --allow-unregistered-dialect` accepts that output, and [`parse`] reads what `mlir-opt` prints.
 //!
-//! # Beyond the generic form, on input alone
+//! # Beyond the generic form, on input only
 //! - A layout without braces, `tensor<4x8xsi8, block = "2W2H", order = [1, 0]>`; with the word
 //!   `layout`, `tensor<4x8xsi8, layout = {block = 2W2H, order = [1, 0]}>`; blocks without quotes.
-//! - One operand type without parentheses.
-//! - A text of operations without a function is the function `@main`: values that nothing defines
-//!   are its arguments, in the order of their first use; values that nothing uses are its results.
+//! - A single operand type without parentheses.
+//! - A text of operations without a function is the function `@main`. Undefined values are its arguments, in the order
+//!   of their first use; unused values are its results.
 //!
 //! # Names
-//! Arguments keep their names, `%x`; results are numbered from `%0` in the order of the text. What
-//! an argument or result is called outside of the program ([`Func::arg_key`],
-//! [`Func::result_key`]) survives as the attribute `hbir.name` where the SSA name does not say it.
+//! Arguments keep their names, `%x`; results are numbered from `%0` in the order of the text. The external name of an
+//! argument or result ([`Func::arg_key`], [`Func::result_key`]) is kept as the attribute `hbir.name` where it differs
+//! from the SSA name.
 //!
 //! # Limits
 //! One block a function, no regions, no functions without a body.
@@ -40,10 +40,10 @@ pub(crate) use types::same_type;
 use crate::diag::{Diagnostic, Severity};
 use crate::module::Module;
 
-/// What could be read of a text, and what was wrong with it.
+/// A module read from a text with errors, and the errors.
 #[derive(Clone, Debug)]
 pub struct Parsed {
-    /// The functions that are well formed.
+    /// The well-formed functions.
     pub module: Module,
     /// Errors in the order of the text; at least one if something was left out.
     pub diags: Vec<Diagnostic>,
@@ -51,9 +51,8 @@ pub struct Parsed {
 
 /// Reads one module.
 ///
-/// # Errors
-/// The text does not follow the grammar, a value is undefined or used as another type, or a layout
-/// does not fit its shape. All errors found, in the order of the text.
+/// The text does not follow the grammar, a value is undefined or used with another type, or a layout does not fit its
+/// shape. All errors are returned, in the order of the text.
 pub fn parse(source: &str) -> Result<Module, Vec<Diagnostic>> {
     let parsed = parse_partial(source);
     if parsed.diags.iter().any(|d| d.severity == Severity::Error) {
@@ -62,15 +61,14 @@ pub fn parse(source: &str) -> Result<Module, Vec<Diagnostic>> {
     Ok(parsed.module)
 }
 
-/// Reads what can be read of one module; a function with an error in it is left out or lacks the
-/// operation.
+/// Reads the well-formed functions of a module. A function with an error is left out, or lacks the wrong operation.
 #[must_use]
 pub fn parse_partial(source: &str) -> Parsed {
     parser::Parser::new(source).run()
 }
 
-/// The modules of a file, separated by lines that start with `// -----`: each with the byte offset
-/// at which it starts. Always at least one.
+/// The modules of a file, separated by lines that start with `// -----`, each with its byte offset. There is always at
+/// least one.
 #[must_use]
 pub fn split(source: &str) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! The grammar of modules: functions, or bare operations that stand for one function.
+//! The grammar of modules: functions, or bare operations that form one function.
 
 use super::Parsed;
 use super::parser::{Fail, PResult, Parser};
@@ -10,7 +10,7 @@ use crate::module::{Module, Value};
 use crate::span::Span;
 use std::sync::Arc;
 
-/// The name of the function that a file of bare operations stands for.
+/// The name of the function that a file of bare operations forms.
 const IMPLICIT_FUNC: &str = "main";
 
 impl<'s> Parser<'s> {
@@ -115,7 +115,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// Functions or bare operations up to the `}` that closes the module.
+    /// Functions or bare operations, up to the `}` that closes the module.
     fn module_items(&mut self, module: &mut Module) -> PResult<()> {
         let mut bare = None;
         while !matches!(self.peek(), Some(b'}') | None) {
@@ -158,7 +158,7 @@ impl<'s> Parser<'s> {
         self.op(scope)
     }
 
-    /// Makes the function of a bare file: what nothing uses is its result.
+    /// Makes the function of a bare file; unused values become its results.
     fn finish_bare(&mut self, bare: Option<Scope<'s>>, module: &mut Module) {
         let Some(mut scope) = bare else { return };
         if scope.returned.is_none() {

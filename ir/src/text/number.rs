@@ -1,22 +1,22 @@
-//! Numbers between text, bits and values.
+//! Conversions of numbers between text, bits and values.
 
 use crate::tensor::{round_float, wrap_int};
 use crate::types::{DType, Sign};
 use half::{bf16, f16};
 use std::fmt::Write;
 
-/// A number as it is written.
+/// A number in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberText<'s> {
     /// The text with its sign.
     pub(super) text: &'s str,
-    /// Whether it has a fraction or an exponent.
+    /// True if the number has a fraction or an exponent.
     pub(super) float: bool,
-    /// Whether it starts with `0x`.
+    /// True if the number starts with `0x`.
     pub(super) hex: bool,
 }
 
-/// The integer of this type, wrapped to how an `i64` holds it; `None` out of range or for a float.
+/// An integer of this type, as the `i64` that represents it; `None` if it is out of range or a float.
 pub(super) fn integer(number: NumberText<'_>, dtype: DType) -> Option<i64> {
     let DType::Int { bits, sign } = dtype else {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn integer(number: NumberText<'_>, dtype: DType) -> Option<i64> {
         Sign::Signed => (1i128 << (bits - 1)) - 1,
         Sign::Unsigned | Sign::Signless => (1i128 << bits) - 1,
     };
-    // A signless i64 beyond the signed range has no spelling that means the same everywhere.
+    // There is no spelling of a signless i64 beyond the signed range that means the same everywhere.
     let high = if bits == 64 && sign == Sign::Signless && !number.hex {
         i128::from(i64::MAX)
     } else {
@@ -44,7 +44,7 @@ pub(super) fn integer(number: NumberText<'_>, dtype: DType) -> Option<i64> {
     Some(wrap_int(wrapped, dtype))
 }
 
-/// The low 64 bits.
+/// The low 64 bits of a value.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "keeping the low bits is the purpose"
@@ -53,7 +53,7 @@ fn truncate(value: i128) -> i64 {
     value as i64
 }
 
-/// The number from 0 to 2^64 - 1.
+/// A number from 0 to 2^64 - 1.
 pub(super) fn unsigned(number: NumberText<'_>) -> Option<u64> {
     u64::try_from(whole(number)?).ok()
 }
@@ -73,7 +73,7 @@ fn whole(number: NumberText<'_>) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// The bits of a float of this type; `0x…` gives them directly. `None` if they do not fit.
+/// The bits of a float of this type; `0x…` gives them directly. `None` if they do not fit the width.
 pub(super) fn float_bits(number: NumberText<'_>, dtype: DType) -> Option<u64> {
     if number.hex {
         let bits = unsigned(number)?;
@@ -83,7 +83,7 @@ pub(super) fn float_bits(number: NumberText<'_>, dtype: DType) -> Option<u64> {
     number.text.parse::<f64>().ok().map(|x| bits_of(x, dtype))
 }
 
-/// The bits of `x` rounded to this float type.
+/// The bits of `x`, rounded to this float type.
 pub(super) fn bits_of(x: f64, dtype: DType) -> u64 {
     match dtype {
         DType::F16 => u64::from(f16::from_f64(x).to_bits()),
@@ -94,7 +94,7 @@ pub(super) fn bits_of(x: f64, dtype: DType) -> u64 {
     }
 }
 
-/// The value of these bits of a float type.
+/// The value of the bits of a float of this type.
 pub(super) fn float_from_bits(bits: u64, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => f16::from_bits(low16(bits)).to_f64(),
@@ -131,7 +131,7 @@ fn low32(bits: u64) -> u32 {
     bits as u32
 }
 
-/// Writes the shortest decimal that reads back as these bits, or the bits in hex.
+/// Writes the shortest decimal that reads back as the same bits, or else the bits in hex.
 pub(super) fn write_float(out: &mut String, bits: u64, dtype: DType) {
     let start = out.len();
     let value = float_from_bits(bits, dtype);
@@ -147,7 +147,7 @@ pub(super) fn write_float(out: &mut String, bits: u64, dtype: DType) {
     let _ = write!(out, "0x{bits:0digits$X}");
 }
 
-/// Writes a finite value so that it has a point, as MLIR wants of a float.
+/// Writes a finite value with a decimal point, which MLIR requires of a float.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the value is one of the narrow type"
@@ -184,7 +184,7 @@ fn write_decimal(out: &mut String, value: f64, dtype: DType) {
     let _ = write!(out, "e{sign}{digits:0>2}");
 }
 
-/// Appends one element of a hex string; what is below 8 bits is wrapped into the range of its type.
+/// Appends one element of a hex string; an integer of fewer than 8 bits is wrapped into the range of its type.
 pub(super) fn push_wrapped(chunk: &[u8], dtype: DType, out: &mut Vec<u8>) {
     match (dtype, chunk) {
         (DType::Int { bits: ..8, .. }, &[byte]) => {
@@ -195,8 +195,8 @@ pub(super) fn push_wrapped(chunk: &[u8], dtype: DType, out: &mut Vec<u8>) {
     }
 }
 
-/// Unpacks truth values, eight a byte, lowest bit first; true when one byte stands for all.
-/// `None` if the number of bytes is wrong.
+/// Unpacks booleans, eight to a byte, lowest bit first. Returns true if one byte stands for all of them, and `None` if
+/// the number of bytes is wrong.
 pub(super) fn unpack_bits(data: &[u8], len: u64, out: &mut Vec<u8>) -> Option<bool> {
     if (len > 8 || len == 1)
         && let [byte @ (0x00 | 0xFF)] = data
@@ -214,18 +214,18 @@ pub(super) fn unpack_bits(data: &[u8], len: u64, out: &mut Vec<u8>) -> Option<bo
     Some(false)
 }
 
-/// The integer in these little-endian bytes, as its type reads it.
+/// The integer encoded by little-endian bytes, interpreted by its type.
 pub(super) fn read_int(chunk: &[u8], dtype: DType) -> i64 {
     let bits = read_bits(chunk);
     wrap_int(bits.cast_signed(), dtype)
 }
 
-/// The bits in these little-endian bytes.
+/// The bits in little-endian bytes.
 pub(super) fn read_bits(chunk: &[u8]) -> u64 {
     chunk.iter().rev().fold(0, |a, &b| (a << 8) | u64::from(b))
 }
 
-/// Whether all elements of `width` bytes are the same; false for none.
+/// Returns whether all elements of `width` bytes are equal; false if there are none.
 pub(super) fn all_equal(bytes: &[u8], width: usize) -> bool {
     let mut chunks = bytes.chunks_exact(width);
     chunks

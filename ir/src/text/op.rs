@@ -1,4 +1,4 @@
-//! The grammar of operations, and the values that they name.
+//! The grammar of operations and of the values in them.
 
 use super::parser::{Fail, PResult, Parser};
 use super::print::print_type;
@@ -20,7 +20,7 @@ pub(super) struct Use<'s> {
     pub(super) span: Span,
 }
 
-/// An operation that was read and is not yet in its function.
+/// A parsed operation that is not yet in its function.
 pub(super) struct Built {
     pub(super) name: Arc<str>,
     pub(super) operands: Vec<Value>,
@@ -221,7 +221,7 @@ impl<'s> Parser<'s> {
         self.push_op(scope, built, names)
     }
 
-    /// `<{…}>`, then regions and successors, which are refused, then `{…}`.
+    /// `<{…}>`, then regions and successors (which are refused), then `{…}`.
     pub(super) fn op_attrs(&mut self) -> PResult<(AttrDict, AttrDict)> {
         let mut props = AttrDict::new();
         if self.at("[") {
@@ -264,7 +264,7 @@ impl<'s> Parser<'s> {
         Ok((operands, results))
     }
 
-    /// The values that the operands name; their types must be those written.
+    /// The values of the operands; their types must equal the written ones.
     pub(super) fn operands(
         &mut self,
         scope: &mut Scope<'s>,
@@ -298,9 +298,9 @@ impl<'s> Parser<'s> {
             .collect()
     }
 
-    /// The value that a use names. Text may name a value before its operation, and a bare list of operations has
-    /// arguments that nothing declares, so an unknown name is only noted here; the end of the function reports it.
-    /// A name whose definition was refused is silent: one mistake is one message.
+    /// The value of a use. A text may use a value before its definition, and a bare list of operations has undeclared
+    /// arguments. So an unknown name is only recorded here, and reported at the end of the function. A name whose
+    /// definition was refused gives no further error.
     pub(super) fn resolve(
         &mut self,
         scope: &mut Scope<'s>,

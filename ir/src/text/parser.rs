@@ -1,4 +1,4 @@
-//! A parser's state: the text and the cursor in it, aliases, errors. The grammar is in the files beside.
+//! The state of the parser: the text, the cursor, aliases and errors. The grammar is in the other files.
 
 use crate::attr::Attr;
 use crate::codes;
@@ -9,19 +9,19 @@ use crate::types::Type;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-/// How many errors one parse reports.
+/// The largest number of errors that one parse reports.
 const MAX_ERRORS: usize = 50;
 
-/// How much aliases may expand to in all, beside a multiple of the text: attributes, locations and
-/// bytes of text.
+/// The largest total expansion of aliases, in addition to a multiple of the text's length. Attributes, locations and
+/// bytes of text count.
 const MAX_EXPANSION: u64 = 1 << 20;
 
-/// Why reading stops here.
+/// A failure to read on.
 #[derive(Debug)]
 pub(super) enum Fail {
-    /// With an error.
+    /// A failure with an error to report.
     Diag(Box<Diagnostic>),
-    /// Because of an error that is already told.
+    /// A failure because of an error that was already reported.
     Silent,
 }
 
@@ -36,7 +36,7 @@ impl Fail {
         Fail::Diag(Box::new(Diagnostic::error(code, message).at(span, label)))
     }
 
-    /// The same with a hint.
+    /// The same failure with a hint.
     pub(super) fn hint(self, hint: impl std::fmt::Display) -> Fail {
         match self {
             Fail::Diag(d) => Fail::Diag(Box::new(d.hint(hint))),
@@ -62,22 +62,22 @@ impl Fail {
 
 pub(super) type PResult<T> = Result<T, Fail>;
 
-/// Reads one program.
+/// The parser of one program.
 #[derive(Debug)]
 pub(super) struct Parser<'s> {
     pub(super) src: &'s str,
     pub(super) pos: usize,
     pub(super) depth: u32,
-    /// Attributes and locations read so far, those of aliases counted at every use.
+    /// The number of attributes and locations read so far; those of an alias count at every use.
     pub(super) nodes: u64,
-    /// Whether the operation being read is of another dialect.
+    /// True if the current operation is of another dialect.
     pub(super) foreign: bool,
     pub(super) types: IndexMap<&'s str, Type>,
     pub(super) aliases: IndexMap<&'s str, Alias>,
     names: IndexMap<&'s str, Arc<str>>,
     expanded: u64,
     pub(super) diags: Vec<Diagnostic>,
-    /// Whether the last error leaves no place to go on from.
+    /// True if there is no place to continue after the last error.
     pub(super) fatal: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'s> Parser<'s> {
     }
 
     pub(super) fn report(&mut self, fail: Fail) {
-        // An error in an alias comes again at every use.
+        // An error in an alias repeats at every use.
         if let Fail::Diag(d) = fail
             && !self.diags.contains(&d)
         {
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Reports an error and goes on at the next operation, unless there were too many.
+    /// Reports an error and continues at the next operation, unless there were too many.
     pub(super) fn report_and_recover(&mut self, fail: Fail, start: usize) -> PResult<()> {
         self.report(fail);
         if self.fatal || self.diags.len() >= MAX_ERRORS {
@@ -118,7 +118,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// Counts what an alias expands to.
+    /// Counts the expansion of an alias.
     pub(super) fn spend(&mut self, amount: u64) -> PResult<()> {
         self.expanded = self.expanded.saturating_add(amount);
         if self.expanded <= MAX_EXPANSION.saturating_add(16 * self.src.len() as u64) {
@@ -142,7 +142,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// An alias: where its value stands, and what it was when it was first used.
+/// An alias: the position of its value, and the value after its first use.
 #[derive(Debug)]
 pub(super) struct Alias {
     pub(super) at: usize,

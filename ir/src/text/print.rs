@@ -12,7 +12,7 @@ use optc_layout::{Field, Notation};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Constants of more elements than this are written as one string of hex digits.
+/// The largest number of elements of a constant that is written as a list; larger ones are one string of hex digits.
 const LONGEST_LIST: u64 = 64;
 
 /// The canonical text of a module.
@@ -47,7 +47,7 @@ pub fn print_attr(attr: &Attr) -> String {
     printer.out
 }
 
-/// The canonical text of a location, `loc(…)`; nothing for an unknown one.
+/// The canonical text of a location, `loc(…)`; empty for an unknown one.
 #[must_use]
 pub fn print_loc(loc: &Loc) -> String {
     let mut printer = Printer::default();
@@ -55,10 +55,10 @@ pub fn print_loc(loc: &Loc) -> String {
     printer.out
 }
 
-/// The words that may stand before the name of a function.
+/// The words that may precede the name of a function.
 const VISIBILITIES: [&str; 3] = ["private", "public", "nested"];
 
-/// What the text calls the arguments and results of a function, without `%`, in the order of the text.
+/// The names of arguments and results in the text of a function, without `%`, in text order.
 #[must_use]
 pub fn value_names(func: &Func) -> IndexMap<Value, String> {
     let mut printer = Printer::default();
@@ -72,16 +72,16 @@ pub fn value_names(func: &Func) -> IndexMap<Value, String> {
     found
 }
 
-/// How a value is written after `%`.
+/// The name of a value after `%`.
 #[derive(Clone, Copy, Debug)]
 enum Name {
-    /// The argument of this number.
+    /// The argument with this number.
     Arg(u32),
     /// The only result of an operation.
     Single(u32),
-    /// A result of an operation with several.
+    /// One of several results of an operation.
     Part(u32, u32),
-    /// Defined nowhere in the body.
+    /// The value is defined nowhere in the body.
     Nowhere,
 }
 
@@ -89,9 +89,9 @@ enum Name {
 struct Printer {
     out: String,
     indent: &'static str,
-    /// The text of types by the address of what they share.
+    /// The text of types, by the address of the shared type.
     types: IndexMap<usize, (Arc<TensorType>, String)>,
-    /// The names of the arguments of the function being written.
+    /// The argument names of the current function.
     args: Vec<String>,
 }
 
@@ -177,7 +177,7 @@ impl Printer {
         self.put("\n");
     }
 
-    /// Numbers the results in the order of the text and finds a name for each argument.
+    /// Numbers the results in text order and finds a name for each argument.
     fn name_values(&mut self, func: &Func) -> SideTable<Value, Name> {
         let mut names = SideTable::new(Name::Nowhere);
         self.args = arg_names(func);
@@ -223,7 +223,7 @@ impl Printer {
             [] => {}
             [only] if !func.result_ports.first().is_some_and(shown) => {
                 self.put(" -> ");
-                // A function type in this place needs parentheses.
+                // A single result that is a function type needs parentheses.
                 let ty = func.ty(*only);
                 let parens = is_function(ty);
                 self.put(if parens { "(" } else { "" });
@@ -244,7 +244,7 @@ impl Printer {
         }
     }
 
-    /// The attributes of a port, with its name where the SSA name does not say it.
+    /// The attributes of a port, with its name if that differs from the SSA name.
     fn port_attrs(&mut self, port: Option<&Port>, ssa: Option<&str>) {
         let Some(port) = port else { return };
         let said = port.attrs.get("hbir.name").is_some();
@@ -516,7 +516,7 @@ impl Printer {
             Some(dtype) if dtype.computes() => {
                 let _ = write!(self.out, "{} : {dtype}", crate::tensor::wrap_int(n, dtype));
             }
-            // No attribute of these types is read, so that one can only come from a program.
+            // The parser reads no attribute of these types, so only a program can have made one.
             Some(_) => self.number(n),
         }
     }
@@ -537,7 +537,7 @@ impl Printer {
         };
         let width = storage_bytes(tensor.dtype);
         let shape = tensor.shape().unwrap_or_default();
-        // A dense attribute of MLIR has elements of MLIR's own types alone.
+        // MLIR's dense attribute has elements of MLIR's own types only.
         let foreign = matches!(tensor.dtype, DType::Mini(float) if float.text() != float.name());
         if foreign {
             self.put("#hbir.dense<");
@@ -561,7 +561,7 @@ impl Printer {
         self.ty(&dense.ty);
     }
 
-    /// A list a dimension; nothing at all for a tensor without elements.
+    /// Nested lists of elements, one level for each dimension; empty for a tensor without elements.
     fn elements(&mut self, bytes: &[u8], shape: &[u64], dtype: DType) {
         let width = storage_bytes(dtype);
         if bytes.is_empty() {
@@ -606,7 +606,7 @@ impl Printer {
         }
     }
 
-    /// The bytes of all elements; truth values packed eight a byte, lowest bit first.
+    /// The bytes of all elements; booleans are packed eight to a byte, lowest bit first.
     fn hex(&mut self, bytes: &[u8], dtype: DType) {
         self.put("\"0x");
         self.out.reserve(2 * bytes.len() + 1);
@@ -695,12 +695,12 @@ impl Printer {
     }
 }
 
-/// Whether this is a function type, which needs parentheses as a result.
+/// Returns whether this is a function type, which needs parentheses as a single result.
 pub(super) fn is_function(ty: &Type) -> bool {
     matches!(ty, Type::Other(text) if text.starts_with('('))
 }
 
-/// Whether nothing is known, also in parts.
+/// Returns whether the location and all of its parts are unknown.
 fn is_unknown(loc: &Loc) -> bool {
     match loc {
         Loc::Unknown => true,
@@ -709,7 +709,7 @@ fn is_unknown(loc: &Loc) -> bool {
     }
 }
 
-/// A different name for each argument: its own where that can be written, else one made of it.
+/// Distinct names for the arguments: the own name if it can be written, else one derived from it.
 fn arg_names(func: &Func) -> Vec<String> {
     let mut taken: IndexSet<String> = IndexSet::new();
     for (i, &value) in func.args.iter().enumerate() {
@@ -724,7 +724,7 @@ fn arg_names(func: &Func) -> Vec<String> {
     taken.into_iter().collect()
 }
 
-/// The name with what an SSA name cannot hold replaced; `None` if nothing speaks in it.
+/// The name with characters that an SSA name cannot have replaced; `None` if it consists of digits only.
 fn writable(name: &str) -> Option<String> {
     if name.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -1,22 +1,22 @@
-//! The function being read: what its names stand for so far.
+//! The current function and the values of the names in it.
 
 use crate::module::{Func, Value, ValueDef};
 use crate::span::Span;
 use indexmap::{IndexMap, IndexSet};
 use std::sync::Arc;
 
-/// The function being read.
+/// The function that is being read.
 #[derive(Debug)]
 pub(super) struct Scope<'s> {
     pub(super) func: Func,
     pub(super) slots: IndexMap<&'s str, Slot>,
-    /// Per value: whether something uses it. Kept for bare files alone.
+    /// For each value, true if something uses it. Kept for bare files only.
     pub(super) used: Vec<bool>,
-    /// The `return`, once it was read.
+    /// The span of the `return`, after it was read.
     pub(super) returned: Option<Span>,
-    /// Whether the `return` was refused.
+    /// True if the `return` was refused.
     pub(super) return_refused: bool,
-    /// Uses of names that were not defined before: the error's number and the name.
+    /// Uses of names before their definition: the number of the error, and the name.
     pub(super) undefined: Vec<(usize, &'s str)>,
 }
 
@@ -41,16 +41,17 @@ impl<'s> Scope<'s> {
     }
 }
 
-/// What a name of the text stands for.
+/// The meaning of a name in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
-    /// The values from this one on, `count` of them.
+    /// `count` values, from `first` on.
     Values { first: Value, count: u32 },
-    /// Its definition or first use was refused.
+    /// A name whose definition or first use was refused.
     Refused,
 }
 
-/// Gives results that have no name the name of their value, if the text gave it one in words.
+/// Names the results of the function after their values, if the text names these with more than digits. Results that
+/// have a name keep it.
 pub(super) fn name_results(func: &mut Func) {
     let mut taken: IndexSet<Arc<str>> = func
         .result_ports

@@ -10,7 +10,7 @@ use optc_layout::{Field, Layout, LayoutError, Notation};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// One `key = value` of an encoding, with the place of its value.
+/// One `key = value` of an encoding, with the span of the value.
 #[derive(Debug)]
 pub(super) struct Entry {
     key: String,
@@ -22,7 +22,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum Value {
     Field(Field),
-    /// A list with names of dimensions in it.
+    /// A list that contains names of dimensions.
     Names(Vec<DimName>),
 }
 
@@ -67,8 +67,8 @@ impl<'s> Parser<'s> {
         Err(self.wanted("a type", ""))
     }
 
-    /// Takes the name of an element type, if one is at the cursor: a word, `complex<…>` of one, or a
-    /// type of the dialect.
+    /// Consumes the name of an element type if it is at the cursor: a word, `complex<…>` of one, or a type of the
+    /// dialect.
     fn element_type(&mut self) -> Option<DType> {
         self.skip();
         let start = self.pos;
@@ -89,7 +89,7 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Whether a type starts at the cursor.
+    /// Returns whether a type starts at the cursor.
     pub(super) fn type_follows(&mut self) -> bool {
         let start = self.pos;
         let Some(word) = self.word() else {
@@ -130,7 +130,7 @@ impl<'s> Parser<'s> {
         self.other_since(start)
     }
 
-    /// `(a, b) -> c`, kept as its text in one spelling.
+    /// `(a, b) -> c`, kept as text in one spelling.
     fn function_type(&mut self) -> PResult<Type> {
         let operands = self.type_list()?;
         self.expect("->", "in a function type")?;
@@ -166,7 +166,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A tensor type after the word `tensor`; the same text gives the same shared type.
+    /// A tensor type after the word `tensor`; equal texts share one type.
     fn tensor_cached(&mut self, start: usize) -> PResult<Type> {
         let Some(end) = closing(self.src.as_bytes(), self.pos) else {
             return self.tensor(start);
@@ -217,8 +217,7 @@ impl<'s> Parser<'s> {
             .hint(hint))
     }
 
-    /// A tensor of unknown rank or of elements that have no [`DType`], from its element type on:
-    /// kept as text.
+    /// A tensor of unknown rank, or of elements that have no [`DType`], from its element type on. It is kept as text.
     fn foreign_tensor(&mut self, start: usize) -> PResult<Type> {
         if !self.type_follows() {
             return Err(self.wanted("a dimension or an element type", "in a tensor type"));
@@ -269,7 +268,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// What follows the comma of a tensor type: `{…}`, an alias of it, or fields without braces.
+    /// The encoding after the comma of a tensor type: `{…}`, an alias of it, or fields without braces.
     fn encoding(&mut self, ty: &mut TensorType) -> PResult<()> {
         self.skip();
         let start = self.pos;
@@ -326,7 +325,7 @@ impl<'s> Parser<'s> {
         entries
     }
 
-    /// Fields up to the closing byte, which is left; `layout = {…}` opens into its fields.
+    /// Fields up to the closing byte, which is not consumed; the fields of `layout = {…}` are added too.
     fn fields(&mut self, entries: &mut Vec<Entry>, close: u8) -> PResult<()> {
         if self.peek() == Some(close) {
             return Ok(());
@@ -434,7 +433,7 @@ impl<'s> Parser<'s> {
         Ok(Value::Field(Field::Str(text.to_owned())))
     }
 
-    /// An integer, with `: i64` as `mlir-opt` writes it.
+    /// An integer, optionally followed by `: i64`, as `mlir-opt` writes it.
     fn field_int(&mut self) -> PResult<i64> {
         self.skip();
         let start = self.pos;
@@ -563,7 +562,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// The error of the layout crate, pointing at the field that it names.
+/// The error of the layout crate, with the span of the field that it names.
 fn layout_refused(error: &LayoutError, places: &[(String, Span)], span: Span) -> Fail {
     let text = error.to_string();
     let place = |key: &str| {
@@ -648,13 +647,13 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
     Ok(())
 }
 
-/// Floating-point types of MLIR that are no [`DType`].
+/// Floating-point types of MLIR that have no [`DType`].
 const OTHER_FLOATS: [&str; 5] = ["f128", "f6E2M3FN", "f6E3M2FN", "f80", "tf32"];
 
 /// The widest integer type of MLIR.
 const WIDEST_INT: u32 = (1 << 24) - 1;
 
-/// Built-in types that are one word and no [`DType`].
+/// Built-in types that are one word and have no [`DType`].
 fn is_plain_type(word: &str) -> bool {
     let int = || {
         let digits = ["si", "ui", "i"]
@@ -673,7 +672,7 @@ fn is_bracket_type(word: &str) -> bool {
     matches!(word, "tensor" | "memref" | "vector" | "complex" | "tuple")
 }
 
-/// One past the `>` that closes the `<` at `open`.
+/// The position after the `>` that closes the `<` at `open`.
 fn closing(bytes: &[u8], open: usize) -> Option<usize> {
     let mut depth = 0usize;
     let mut i = open;
@@ -702,7 +701,7 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
     }
 }
 
-/// Whether both are the same type: equal, or equal but for two notations of one layout.
+/// Returns whether both are the same type: equal, or different only in the notation of one layout.
 pub(crate) fn same_type(a: &Type, b: &Type) -> bool {
     if let (Type::Tensor(x), Type::Tensor(y)) = (a, b) {
         if Arc::ptr_eq(x, y) {
