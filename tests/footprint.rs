@@ -141,7 +141,7 @@ fn bytes_of(
     (extents.iter().product::<u64>() * u64::from(bits)).div_ceil(8)
 }
 
-/// Whether the block is another one in some program than in the one before it that shares a chip with it.
+/// Returns whether the block is another one in some program than in the one before it that shares a chip with it.
 fn moves(tile: &Tile, group: &Group, target: &Target, programs: &[Vec<i64>]) -> bool {
     let apart = |index: &Vec<i64>| -> Vec<i64> {
         let axes = group.axes.iter().zip(index);

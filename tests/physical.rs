@@ -80,7 +80,7 @@ fn poisoned(generic: bool) -> ExecOptions {
     }
 }
 
-/// Whether the program, as the passes leave it, gives the numbers of the original: exactly without kernels, within
+/// Returns whether the program, as the passes leave it, gives the numbers of the original: exactly without kernels, within
 /// rounding with them.
 fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
     let registry = optc_ops::registry();

@@ -131,7 +131,7 @@ fn check_with<E: std::fmt::Display>(
     steps
 }
 
-/// Whether products read bytes: nothing makes integers of 32 bits of them.
+/// Returns whether products read bytes: nothing makes integers of 32 bits of them.
 fn reads_bytes(steps: &[StepProfile]) -> bool {
     let made = |step: &StepProfile| {
         step.op != "hbir.cast" && step.op != "hbir.sub" || step.kernel == "bytes"

@@ -449,7 +449,7 @@ fn reduced(op: &OpSchedule, program: &[i64]) -> Vec<std::ops::Range<u64>> {
     spans.map(|(span, &n)| span.clipped(program, n)).collect()
 }
 
-/// Whether each operation is complete in each program: with what is added up one program after the other,
+/// Returns whether each operation is complete in each program: with what is added up one program after the other,
 /// from the first part on until every element was there.
 fn completion(
     group: &GroupSchedule,

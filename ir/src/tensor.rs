@@ -468,8 +468,8 @@ impl Tensor {
     /// # Errors
     /// The tensors hold different kinds of data.
     ///
+    /// # Panics
     /// An element's number is out of bounds.
-    /// A number of an element is out of bounds.
     pub fn overwritten(
         &self,
         updates: &Tensor,

@@ -77,7 +77,7 @@ fn changed(tensor: &Tensor, change: impl Fn(usize) -> bool) -> Tensor {
     Tensor::from_i64(tensor.dtype, tensor.shape.clone(), values)
 }
 
-/// Whether element `i` of a shape lies in the tile of a program.
+/// Returns whether element `i` of a shape lies in the tile of a program.
 fn inside(tile: &Tile, shape: &[usize], program: &[i64], i: usize) -> bool {
     let mut rest = i;
     tile.0.iter().zip(shape).rev().all(|(span, &n)| {

@@ -98,7 +98,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Whether its results are parts of its operand.
+    /// Returns whether its results are parts of its operand.
     pub(crate) fn cuts(&self) -> bool {
         self.pieces
             .first()
@@ -574,7 +574,7 @@ fn innermost(order: &Order, shape: &[usize]) -> Option<usize> {
     (0..shape.len()).find(|&d| first[d] != second[d])
 }
 
-/// Whether the elements of each run along these dimensions follow one another, first to last.
+/// Returns whether the elements of each run along these dimensions follow one another, first to last.
 fn goes_along(order: &Order, shape: &[usize], along: &[usize]) -> bool {
     let n: usize = along.iter().map(|&d| shape[d]).product();
     order.chunks(n.max(1)).all(|run| {

@@ -31,9 +31,9 @@ pub(crate) struct Instance {
     at: Vec<i64>,
     pub(crate) writer: Writer,
     pub(crate) readers: Vec<Reader>,
-    /// Whether a conversion reads it.
+    /// True if a conversion reads it.
     pub(crate) is_converted: bool,
-    /// Whether the caller gets it.
+    /// True if the caller gets it.
     pub(crate) whole: bool,
 }
 
@@ -79,7 +79,7 @@ struct Places<'p, 'a> {
 struct Refused;
 
 impl Plan<'_> {
-    /// Whether these parts may lie in place together.
+    /// Returns whether these parts may lie in place together.
     pub(crate) fn takes(&self, listed: &IndexSet<(usize, Port)>) -> bool {
         let mut places = Places {
             plan: self,
@@ -124,14 +124,14 @@ impl Plan<'_> {
         self.steps[step].cuts().then(|| self.read_by(step, 0))
     }
 
-    /// Whether the elements of a value lie evenly in the digits of its dimensions, given where those of its buffer do.
+    /// Returns whether the elements of a value lie evenly in the digits of its dimensions, given where those of its buffer do.
     fn is_even(&self, value: Value, at: &[i64]) -> bool {
         let map = &self.stored[&value].map;
         let own: Vec<i64> = map.iter().map(|&i| at[i]).collect();
         lies_evenly(&shape(self.func, value), &own)
     }
 
-    /// Whether a step reads or writes a value that lies so.
+    /// Returns whether a step reads or writes a value that lies so.
     fn step_takes(&self, step: usize, value: Value, key: Key, at: &[i64]) -> bool {
         let compact = &self.instances[&key].at;
         let dense = || {
@@ -264,7 +264,7 @@ impl Places<'_, '_> {
         Ok(())
     }
 
-    /// Whether everyone who reads a buffer in another one takes it so.
+    /// Returns whether everyone who reads a buffer in another one takes it so.
     fn readers(&self, key: Key) -> Result<(), Refused> {
         let (plan, instance) = (self.plan, &self.plan.instances[&key]);
         let at = self.at[&key].as_ref();
@@ -285,7 +285,7 @@ impl Places<'_, '_> {
         Ok(())
     }
 
-    /// Whether a buffer may be written in pieces: it is cut into parts that all lie in one place.
+    /// Returns whether a buffer may be written in pieces: it is cut into parts that all lie in one place.
     fn in_pieces(&self, key: Key) -> Result<(), Refused> {
         let (plan, instance) = (self.plan, &self.plan.instances[&key]);
         let writes = match instance.writer {
@@ -326,7 +326,7 @@ impl Places<'_, '_> {
     }
 }
 
-/// Whether the position of each element is a sum of what the digits of its index give, each evenly.
+/// Returns whether the position of each element is a sum of what the digits of its index give, each evenly.
 fn lies_evenly(shape: &[usize], at: &[i64]) -> bool {
     let Some(&first) = at.first() else {
         return true;
@@ -345,7 +345,7 @@ fn lies_evenly(shape: &[usize], at: &[i64]) -> bool {
     lines.iter().all(|line| is_even_line(line)) && (0..at.len()).all(|i| at[i] - first == sum(i))
 }
 
-/// Whether a line that begins with 0 is cut into digits that each have one stride.
+/// Returns whether a line that begins with 0 is cut into digits that each have one stride.
 fn is_even_line(line: &[i64]) -> bool {
     let n = line.len();
     if n <= 2 {

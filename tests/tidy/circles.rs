@@ -235,7 +235,7 @@ fn path(tokens: &[Token], mut at: usize) -> (Vec<String>, usize) {
     (path, at)
 }
 
-/// Whether `pub` or `pub(…)` stands at the end.
+/// Returns whether `pub` or `pub(…)` stands at the end.
 fn is_public(before: &[Token]) -> bool {
     let before = match before.last() {
         Some(Token::Sign(')')) => {

@@ -42,7 +42,7 @@ pub(crate) struct Case {
     pub(crate) table: Vec<u64>,
     /// Buffer size in elements.
     pub(crate) positions: u64,
-    /// Whether the notation is strided.
+    /// True if the notation is strided.
     pub(crate) strided: bool,
     /// Bits of an element.
     pub(crate) bits: u64,

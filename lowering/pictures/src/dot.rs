@@ -143,7 +143,7 @@ impl Dot {
     }
 }
 
-/// Whether a layer or one in it has a node; names nest no deeper than `scope::DEEPEST`.
+/// Returns whether a layer or one in it has a node; names nest no deeper than `scope::DEEPEST`.
 fn holds(scope: usize, inside: &[Vec<usize>], children: &[Vec<usize>]) -> bool {
     !inside[scope].is_empty() || children[scope].iter().any(|&c| holds(c, inside, children))
 }

@@ -46,7 +46,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether this is an operation, and no argument or result.
+    /// Returns whether this is an operation, and no argument or result.
     pub(crate) fn is_op(&self) -> bool {
         self.tone != Tone::Port
     }

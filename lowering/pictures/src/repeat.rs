@@ -113,7 +113,7 @@ impl Stretch {
         self.period * self.count
     }
 
-    /// Whether a run of matches of this period, which ends here, is this stretch, further on.
+    /// Returns whether a run of matches of this period, which ends here, is this stretch, further on.
     fn grows(&self, period: usize, end: usize, run: usize) -> bool {
         self.period == period && self.start == end - run
     }

@@ -14,7 +14,7 @@ fn checked(name: &str, target: &str, text: &str) {
     assert!(said.errors.contains("the same numbers"), "{}", said.errors);
 }
 
-/// Whether `optc verify` finds two programs equivalent.
+/// Returns whether `optc verify` finds two programs equivalent.
 fn verified(name: &str, a: &str, b: &str) -> Result<(), String> {
     let folder = Folder::new(name);
     let (a, b) = (folder.write("a.ir", a), folder.write("b.ir", b));

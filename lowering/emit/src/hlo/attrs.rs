@@ -1,6 +1,6 @@
-//! Attributes of instructions, which are text.
+//! Attributes of instructions, in text form.
 
-/// The text of an attribute in `, key=value, …`.
+/// The value of an attribute in the text `, key=value, …`.
 pub(crate) fn attr<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut rest = text;
     loop {

@@ -1,4 +1,4 @@
-//! Constants: every element that the program has, in its own text or in a file, is written.
+//! Constants: every element is written, from the program's own text or from a file.
 
 use super::files::{elements, place};
 use super::func::{Outcome, Writer};
@@ -9,7 +9,7 @@ use crate::codes;
 use optc_ir::{Attr, Diagnostic, OpData, Tensor, TensorType};
 use optc_ops::dense_tensor;
 
-/// A constant with all its elements; one number in all of them is a broadcast.
+/// A constant with all its elements. One number that is repeated becomes a broadcast.
 pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Outcome<String> {
     let refuse = |problem: &str| {
         let message = format!("a constant cannot be written in HLO text: {problem}");

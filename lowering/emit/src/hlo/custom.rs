@@ -1,4 +1,4 @@
-//! Operations without instructions of their own: custom calls.
+//! Custom calls, for operations without HLO instructions.
 
 use super::func::{Outcome, Writer, escaped};
 use super::shape::shape_text;
@@ -7,7 +7,7 @@ use optc_ir::op::Effect;
 use optc_ir::{Op, OpData};
 use optc_ops::Opaque;
 
-/// The shape of the results of an operation, put together.
+/// The combined shape of the results of an operation.
 pub(super) fn result_shape(w: &Writer<'_>, data: &OpData, tree: &Tree) -> Outcome<String> {
     let mut shapes = Vec::with_capacity(data.results.len());
     for &value in &data.results {
@@ -16,8 +16,8 @@ pub(super) fn result_shape(w: &Writer<'_>, data: &OpData, tree: &Tree) -> Outcom
     Ok(tree.shape(&mut shapes.into_iter()))
 }
 
-/// What an operation says in HLO text besides what it computes: a custom call whose effect is not none
-/// may not be removed.
+/// The attribute that marks a custom call as having a side effect, so that it is not removed; empty for a pure
+/// operation.
 fn side_effect(w: &Writer<'_>, data: &OpData) -> &'static str {
     match w.shared.registry.effect(&w.op_ref(data)) {
         Effect::Pure => "",
@@ -25,7 +25,7 @@ fn side_effect(w: &Writer<'_>, data: &OpData) -> &'static str {
     }
 }
 
-/// An operation without instructions: a custom call that names it.
+/// Writes an operation without instructions as a custom call with its name.
 pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
     let mut names = Vec::with_capacity(data.operands.len());

@@ -7,19 +7,19 @@ use optc_ir::op::{OpRef, Operation};
 use optc_ir::{Attr, DType, Diagnostic, Func, Module, OpData};
 use optc_ops::Constant;
 
-/// Reads `length` bytes of a file from `offset` on, elements of a type: those that
-/// `#hbir.external<"file", offset, length>` refers to. What it says of a failure names the file.
+/// A reader of constant data: file, offset and length in bytes, and element type, as in
+/// `#hbir.external<"file", offset, length>`. The text of a failure names the file.
 pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
 /// A file, an offset and a length.
 pub(super) type Place = (String, u64, u64);
 
-/// The bytes of the files that constants refer to, by place.
+/// The bytes of the files that constants refer to, by file, offset and length.
 #[derive(Default)]
 pub(super) struct Files(pub(super) IndexMap<Place, Vec<u8>>);
 
 impl Files {
-    /// What the constants of these functions refer to, if anything reads them.
+    /// Reads the data that live constants of these functions refer to.
     pub(super) fn read(
         module: &Module,
         funcs: &[usize],
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-/// The elements of an operation, or where they lie.
+/// The elements of a constant, or their location.
 pub(super) fn elements(made: &OpData) -> Option<Constant> {
     let op = OpRef {
         name: &made.name,
@@ -70,7 +70,7 @@ pub(super) fn elements(made: &OpData) -> Option<Constant> {
     Constant::of(&op).ok()
 }
 
-/// Where the elements of a constant lie, if that is a file.
+/// The location of the elements of a constant, if it is a file.
 pub(super) fn place(made: &Constant) -> Option<Place> {
     match &made.data {
         Some(Attr::External {

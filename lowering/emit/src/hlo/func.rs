@@ -1,4 +1,4 @@
-//! One function as a computation.
+//! The writer of one function as a computation.
 
 use super::line::{Inside, Line, Written};
 use super::shape::{dtype_name, shape_text, tensor_text};
@@ -12,39 +12,39 @@ use std::fmt::Write;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
-/// Writes one operation and names its results.
+/// A function that writes one operation and names its results.
 pub(super) type WriteOp = fn(&mut Writer<'_>, Op) -> Outcome<()>;
 
-/// A computation that is being written.
+/// The state of a computation that is being written.
 pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     pub(super) shared: &'a mut Shared,
     entry: bool,
     lines: Vec<Line>,
-    /// What each value is called, once it is written.
+    /// The names of the values written so far.
     names: SideTable<Value, Option<String>>,
-    /// Values that are written where they are first used.
+    /// Values that are written at their first use.
     later: IndexMap<Value, Later>,
-    /// The tuple that an operation's results were taken from.
+    /// For each operation, the tuple instruction from which its results were extracted.
     tuples: IndexMap<Op, (Tree, String)>,
     taken: IndexSet<String>,
-    /// Sizes that are not known, as they are written.
+    /// Unknown sizes that are already written, with their names.
     pub(super) sizes: IndexMap<Size, String>,
-    /// The attributes of the operation that is being written; its last instruction gets them.
+    /// The current operation; its last instruction gets the operation's attributes.
     op: Option<Op>,
-    /// Writes an operation, also one that waited until its result was asked for.
+    /// Writes an operation, now or later, when its result is first used.
     write_op: WriteOp,
 }
 
 enum Later {
-    /// A view or a constant: written only if something needs it; how many that wait it stands on,
-    /// itself included.
+    /// A view or a constant, which is written only if something uses it. The number is the length of the chain of
+    /// unwritten operations that ends here, itself included.
     Op(Op, u32),
-    /// The end of an asynchronous instruction.
+    /// The done instruction of an asynchronous instruction.
     Done(Line),
 }
 
-/// How many views may wait for each other.
+/// The largest length of a chain of unwritten views.
 const MAX_RUN: u32 = 64;
 
 impl<'a> Writer<'a> {
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The text of the computation.
+    /// Writes the computation.
     pub(super) fn text(mut self) -> Outcome<Written> {
         let params = self.parameters()?;
         for &op in &self.func.body {
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes the parameters; their names and shapes for the signature.
+    /// Writes the parameters and returns their names and shapes for the signature.
     fn parameters(&mut self) -> Outcome<Vec<(String, String)>> {
         let (shapes, _) = boundary(self.func)?;
         let mut signature = Vec::with_capacity(shapes.len());
@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
         Ok(signature)
     }
 
-    /// Names the parts of a tuple.
+    /// Extracts the parts of a tuple and names them.
     fn unpack(&mut self, tree: &Tree, name: &str, values: &[Value]) -> Outcome<()> {
         let parts = match tree {
             Tree::Leaf => {
@@ -168,7 +168,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Puts values together; the name and the shape of the whole.
+    /// Combines values into a tuple; returns its name and shape.
     pub(super) fn packed(
         &mut self,
         tree: &Tree,
@@ -194,7 +194,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The name of a tuple of these values: the one they were taken from, if they are all of it.
+    /// The name of a tuple of these values. If they are all results of one operation, that operation's own tuple is
+    /// reused.
     pub(super) fn tuple(&mut self, tree: &Tree, values: &[Value]) -> Outcome<String> {
         if let Some(op) = values.first().and_then(|&v| self.func.def_op(v))
             && self.func.ops[op].results == values
@@ -214,7 +215,7 @@ impl<'a> Writer<'a> {
             .0)
     }
 
-    /// Names the results of an operation that gave one instruction of this structure.
+    /// Names the results of an operation that became one instruction with this tuple structure.
     pub(super) fn results(&mut self, op: Op, tree: Tree, name: &str) -> Outcome<()> {
         let results = self.func.ops[op].results.clone();
         if tree != Tree::Leaf {
@@ -232,8 +233,8 @@ impl<'a> Writer<'a> {
         self.write(op)
     }
 
-    /// Whether nothing is lost where an operation is written only if something needs it: it gives elements
-    /// that are known, or those of its operand in their order.
+    /// Returns whether an operation may be written later, only if something uses it. It must be a constant, or keep the
+    /// order of its operand's elements.
     fn may_wait(&self, data: &OpData) -> bool {
         match self.structure(data) {
             Structure::View | Structure::Constant => true,
@@ -242,8 +243,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Leaves an operation until its result is used. What waits stands on what is written, but for
-    /// a short run of views that only the views after them can write.
+    /// Leaves an operation unwritten until its result is used. Its operand is written first, except in a short chain of
+    /// views whose layouts only a later view makes expressible.
     fn postpone(&mut self, op: Op) -> Outcome<()> {
         let data = &self.func.ops[op];
         let mut run = 0;
@@ -273,19 +274,18 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a value is a view, or another rearrangement, that is not written yet.
+    /// Returns whether a value is an unwritten view or other rearrangement.
     fn waits(&self, value: Value) -> bool {
         let constant = |op: Op| self.structure(&self.func.ops[op]) == Structure::Constant;
         matches!(self.later.get(&value), Some(Later::Op(op, _)) if !constant(*op))
     }
 
-    /// Whether HLO text can write the layout of a value.
+    /// Returns whether the layout of a value can be expressed in HLO text.
     pub(super) fn expressible(&self, value: Value) -> bool {
         shape_text(self.func.ty(value)).is_ok()
     }
 
-    /// The value that a view sees the bytes of: itself, or through views whose layouts HLO text
-    /// cannot write.
+    /// The value whose bytes a view has. Views whose layouts HLO text cannot express are looked through.
     pub(super) fn root(&self, mut value: Value) -> Value {
         while !self.expressible(value)
             && let Some(data) = self.defining(value)
@@ -306,7 +306,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes an operation's attributes to its last instruction.
+    /// Adds an operation's attributes to its last instruction.
     fn mark(&mut self, before: usize, op: Op) {
         let data = &self.func.ops[op];
         let mut at = self.lines.len();
@@ -331,7 +331,7 @@ impl<'a> Writer<'a> {
         self.lines[at - 1].attrs.push_str(&attrs);
     }
 
-    /// What a value is called; it is written now if it waited.
+    /// The name of a value; writes it first if it is unwritten.
     pub(super) fn name(&mut self, value: Value) -> Outcome<String> {
         match self.later.swap_remove(&value) {
             Some(Later::Op(op, _)) => self.write(op)?,
@@ -343,24 +343,24 @@ impl<'a> Writer<'a> {
             .unwrap_or_else(|| "undefined".to_owned()))
     }
 
-    /// Whether a value has been written.
+    /// Returns whether a value has been written.
     pub(super) fn is_written(&self, value: Value) -> bool {
         self.names[value].is_some()
     }
 
-    /// The operation that a value waits for.
+    /// The operation that defines a value.
     pub(super) fn defining(&self, value: Value) -> Option<&'a OpData> {
         let func = self.func;
         func.def_op(value).map(|op| &func.ops[op])
     }
 
-    /// Whether a value has one element.
+    /// Returns whether a value has one element.
     pub(super) fn is_one(&self, value: Value) -> bool {
         let ty = self.tensor(value);
         ty.is_ok_and(|ty| ty.dims.iter().all(Dim::is_one))
     }
 
-    /// An operation with the types of its operands and results.
+    /// An operation as an [`OpRef`], with the types of its operands and results.
     pub(super) fn op_ref<'b>(&self, data: &'b OpData) -> OpRef<'b>
     where
         'a: 'b,
@@ -374,39 +374,39 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The attributes of an operation; none where it is another one, or they are not what it wants.
+    /// The typed attributes of an operation; `None` if it is another operation or its attributes are invalid.
     pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
         T::of(&self.op_ref(data)).ok()
     }
 
-    /// What the compiler makes of an operation.
+    /// The structure of an operation.
     pub(super) fn structure(&self, data: &OpData) -> Structure {
         self.shared.registry.structure(&data.name)
     }
 
-    /// An operation as the view that does the same.
+    /// The view that is equivalent to an operation.
     pub(super) fn rearrangement(&self, data: &OpData) -> Option<ViewDims> {
         let view = self.shared.registry.rearrangement(&self.op_ref(data));
         view.ok()
     }
 
-    /// Whether views are written as the rearrangements that they are.
+    /// Returns whether a view is written as a reshape and a transpose rather than as a bitcast.
     pub(super) fn is_logical(&self) -> bool {
         self.shared.logical
     }
 
-    /// Whether the elements stay in their order.
+    /// Returns whether an operation keeps the order of its elements.
     fn is_reshape(&self, data: &OpData) -> bool {
         let view = self.rearrangement(data);
         view.is_some_and(|view| view.is_reshape())
     }
 
-    /// Gives a value its name.
+    /// Sets the name of a value.
     pub(super) fn called(&mut self, value: Value, name: String) {
         self.names[value] = Some(name);
     }
 
-    /// An asynchronous instruction: it starts here and is done where its result is first used.
+    /// An asynchronous instruction: the start is written here, the done instruction at the first use of the result.
     pub(super) fn started(&mut self, value: Value, start: String, base: &str, shape: &str) {
         let name = self.fresh(&format!("{base}-done"));
         let line = Line {
@@ -420,7 +420,7 @@ impl<'a> Writer<'a> {
         self.later.insert(value, Later::Done(line));
     }
 
-    /// A name that nothing has.
+    /// An unused name.
     fn fresh(&mut self, wanted: &str) -> String {
         let base = sanitized(wanted);
         if self.taken.insert(base.clone()) {
@@ -440,7 +440,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes an instruction; its name.
+    /// Writes an instruction and returns its name.
     pub(super) fn raw(
         &mut self,
         shape: &str,
@@ -451,7 +451,7 @@ impl<'a> Writer<'a> {
         self.line(shape, opcode, Inside::Operands(operands.to_vec()), attrs)
     }
 
-    /// Writes an instruction with something else than operands between its parentheses.
+    /// Writes an instruction with a text instead of operands between its parentheses.
     pub(super) fn payload(
         &mut self,
         shape: &str,
@@ -462,7 +462,7 @@ impl<'a> Writer<'a> {
         self.line(shape, opcode, Inside::Payload(payload.to_owned()), attrs)
     }
 
-    /// Writes an instruction with this between its parentheses.
+    /// Writes an instruction with `inside` between its parentheses.
     pub(super) fn line(
         &mut self,
         shape: &str,
@@ -473,7 +473,7 @@ impl<'a> Writer<'a> {
         self.named(opcode, shape, opcode, inside, attrs)
     }
 
-    /// As [`Writer::line`]; the instruction is called so, where nothing else is.
+    /// As [`Writer::line`], with the name `wanted` if it is unused.
     pub(super) fn named(
         &mut self,
         wanted: &str,
@@ -511,7 +511,7 @@ impl<'a> Writer<'a> {
         Ok(self.raw(&shape, opcode, operands, attrs))
     }
 
-    /// One instruction of one operand.
+    /// Writes an instruction with one operand.
     pub(super) fn one(
         &mut self,
         opcode: &str,
@@ -528,7 +528,7 @@ impl<'a> Writer<'a> {
         self.payload(&format!("{}[]", dtype_name(dtype)), "constant", text, "")
     }
 
-    /// A number in every element of a type.
+    /// A tensor of this type in which every element is the number.
     pub(super) fn filled(&mut self, text: &str, ty: &TensorType) -> Outcome<String> {
         let scalar = self.scalar(text, ty.dtype);
         self.put(ty, "broadcast", &[scalar], ", dimensions={}")
@@ -546,7 +546,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A value as numpy broadcasts it to the extents of `to`, in the value's element type.
+    /// A value broadcast by numpy's rule to the extents of `to`, in the value's own element type.
     pub(super) fn spread(&mut self, value: Value, to: &TensorType) -> Outcome<String> {
         let from = self.tensor(value)?;
         let to = TensorType {
@@ -565,8 +565,8 @@ impl<'a> Writer<'a> {
         self.put(&to, "broadcast", &[name], &attrs)
     }
 
-    /// A value of the dimensions `kept` alone, the others having one element; a view that only
-    /// inserted those is looked through.
+    /// A value reduced to the dimensions `kept`; the other dimensions have extent 1. A view that only inserted these is
+    /// looked through.
     fn without_units(&mut self, value: Value, kept: &[usize]) -> Outcome<String> {
         let from = self.tensor(value)?;
         if kept.len() == from.rank() {
@@ -584,7 +584,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The attributes of HLO text that an operation keeps, as far as the opcode has them.
+/// The HLO attributes of an operation that the opcode supports.
 fn kept(attrs: &AttrDict, opcode: &str, operands: usize) -> String {
     let mut out = String::new();
     let order = [
@@ -620,7 +620,7 @@ fn first_name(loc: &Loc) -> Option<&str> {
     }
 }
 
-/// Text between quotes.
+/// A text with the escapes that a quoted string needs.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

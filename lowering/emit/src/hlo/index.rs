@@ -1,4 +1,4 @@
-//! Parts, padding, and reading by index.
+//! Parts, padding, and reads by index.
 
 use super::custom::custom_call;
 use super::func::{Outcome, Writer, list};
@@ -11,7 +11,7 @@ use optc_ops::{
     Subview, Tile,
 };
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
         Slice::NAME => slice(w, data, ty),
@@ -45,14 +45,13 @@ fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option
     }
 }
 
-/// The range of one dimension as HLO text has it, and whether it is walked backward; none where its ends
-/// are not known.
+/// The range of one dimension in HLO text, and whether the dimension is reversed; `None` if its ends are unknown.
 fn range(part: &SlicePart) -> Option<(String, bool)> {
     let start = i64::try_from(part.start.as_constant()?).ok()?;
     let count = i64::try_from(part.size.fixed()?).ok()?;
     let step = part.stride.abs();
     let reach = (count - 1).max(0) * step;
-    // Backward, the part starts where the walk ends.
+    // A reversed part begins at the last element that it reads.
     let first = if part.stride < 0 {
         start - reach
     } else {
@@ -67,7 +66,7 @@ fn range(part: &SlicePart) -> Option<(String, bool)> {
     Some((format!("[{first}:{limit}{colon}]"), backward))
 }
 
-/// A slice, then a reversal of the dimensions that are walked backward.
+/// A slice, then a reversal of the dimensions with a negative stride.
 fn part(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -97,7 +96,7 @@ fn part(
     w.put(ty, "reverse", &[name], &attrs).map(Some)
 }
 
-/// As [`part`], of sizes that are not known: the operation of StableHLO that is handed them.
+/// As [`part`] for unknown sizes: an operation of StableHLO that takes the sizes as operands.
 fn sized_part(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -112,7 +111,7 @@ fn sized_part(
         let ends = || {
             let reach = part.size.size()?.minus(&one)?.times(&stride)?;
             let last = part.start.plus(&reach)?;
-            // Backward, the part starts where the walk ends.
+            // A reversed part begins at the last element that it reads.
             let (first, last) = match part.stride < 0 {
                 true => (last, part.start.clone()),
                 false => (part.start.clone(), last),
@@ -149,7 +148,7 @@ fn sized_part(
     Ok(Some(name))
 }
 
-/// HLO wants starts of one element type.
+/// The starts are converted to one element type, which HLO requires.
 fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let mut names = Vec::with_capacity(data.operands.len());
     let mut starts: Option<DType> = None;
@@ -224,7 +223,7 @@ fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     w.put(ty, "reshape", &[y], "").map(Some)
 }
 
-/// Whether indices are known to lie above 0: then none counts from the end.
+/// Returns whether indices are known to be at least 0, so that none of them counts from the end.
 pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     let Some(data) = w.defining(indices) else {
         return false;
@@ -233,7 +232,7 @@ pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
         return min.is_some_and(|min| 0.0 <= min);
     }
     if w.typed::<Max>(data).is_some() {
-        // One of the two is a number, and no other maximum.
+        // One of the two operands is a number, the other is not itself a maximum.
         let plain = |one: &Value| {
             w.defining(*one)
                 .is_some_and(|d| w.typed::<Max>(d).is_none())

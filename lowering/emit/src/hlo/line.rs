@@ -1,18 +1,18 @@
-//! Instructions and computations as they are written, before they are text of one syntax or another.
+//! Instructions and computations in a form that is independent of the text syntax.
 
 use optc_ir::Tensor;
 use optc_layout::XlaShape;
 use std::fmt;
 
-/// What stands between the parentheses of an instruction.
+/// The contents of the parentheses of an instruction.
 pub(crate) enum Inside {
     /// The names of operands.
     Operands(Vec<String>),
-    /// The number of a parameter, the literal of a constant.
+    /// The number of a parameter, or the literal of a constant.
     Payload(String),
-    /// The elements of a constant, for a syntax that writes them by itself.
+    /// The elements of a constant, for a syntax that has its own form of literals.
     Elements(Tensor),
-    /// The text of an operation that is kept as it is: its operands, and the computations that it names.
+    /// The text of an operation that is kept unchanged, its operands, and the computations that it names.
     Verbatim {
         text: String,
         operands: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) enum Inside {
     },
 }
 
-/// A shape that is text.
+/// Parses the text of a shape.
 pub(crate) fn parsed(text: &str) -> XlaShape {
     XlaShape::parse(text).unwrap_or(XlaShape::Opaque)
 }
@@ -45,7 +45,7 @@ pub(crate) struct Written {
     pub(crate) lines: Vec<Line>,
     /// The name of the result.
     pub(crate) root: String,
-    /// The thread that runs it.
+    /// The execution thread.
     pub(crate) thread: Option<String>,
 }
 

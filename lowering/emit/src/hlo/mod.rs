@@ -1,15 +1,18 @@
-//! HLO text with layouts, as XLA's own parser reads it.
+//! HLO text with layouts, in the syntax of XLA's own parser.
 //!
-//! - Every value has its layout; one that XLA cannot write refuses the program (`hlo-layout-inexpressible`).
-//! - A `view` is a `bitcast`; for a target without tiles, where XLA is to assign the layouts of its instructions yet, the
-//!   `reshape` and `transpose` that it is, in layouts in which they move nothing. A `layout_convert` is a `copy`;
-//!   `hbir.call` is a fusion where it was one.
-//! - What reads a `subview` is a call of the slice and itself.
-//! - What the HLO front end kept comes back: header attributes, `hlo.*` attributes, tuples, loops.
-//! - Constants are written with all their elements; one whose elements the program does not have, as
-//!   HLO text elides them, stays elided with a warning (`hlo-constant-elided`).
-//! - An operation without instructions of its own becomes a few (a softmax, a norm), or, where that
-//!   is not written yet, a `custom-call` of its name with its attributes as the configuration.
+//! Example: an `hbir.neg` of a column-major `tensor<2x3xf32>` is written as `neg = f32[2,3]{0,1} negate(x)`.
+//!
+//! - Every value has its layout. A layout that XLA's notation cannot express refuses the program
+//!   (`hlo-layout-inexpressible`).
+//! - A `view` is a `bitcast`. If XLA is still to assign layouts (a target without tiles), it is an equivalent `reshape`
+//!   and `transpose`, in layouts in which they move nothing.
+//! - A `layout_convert` is a `copy`. `hbir.call` is a fusion if it was one on import.
+//! - An operation that reads a `subview` becomes a call of a computation with the slice and the operation.
+//! - Everything that the HLO front end kept is written again: header attributes, `hlo.*` attributes, tuples, loops.
+//! - Constants are written with all their elements. If the program does not have the elements, since the HLO text
+//!   elided them, they stay elided, with a warning (`hlo-constant-elided`).
+//! - An operation without an HLO instruction becomes several (a softmax, a norm). If that is not implemented, it
+//!   becomes a `custom-call` with its name, and its attributes as the configuration.
 
 mod attrs;
 mod compose;
@@ -48,21 +51,20 @@ use optc_target::Target;
 use shared::{Shared, sanitized};
 use std::fmt::Write;
 
-/// HLO text, and what is to be known about it.
+/// HLO text, and warnings about it.
 #[derive(Clone, Debug)]
 pub struct Emitted {
     /// The module.
     pub text: String,
-    /// A warning for each constant whose elements nobody has.
+    /// A warning for each constant whose elements are missing.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The module as HLO text, for a program whose constants lie in no files; the entry is `@main`, else the
-/// first function.
+/// The module as HLO text, for a program without constants in files. The entry is `@main`, else the first function.
 ///
 /// # Errors
-/// A layout that XLA's notation does not have, a constant in a file, no function, or functions that
-/// call each other in a circle.
+/// A layout that XLA's notation cannot express, a constant in a file, no function, or functions that call each other in
+/// a cycle.
 pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
     let none = |file: &str, _: u64, _: u64, _: DType| {
         Err(format!("there are no files to look for `{file}` in"))
@@ -72,10 +74,10 @@ pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
     emit_with(module, target.as_ref(), &none).map(|emitted| emitted.text)
 }
 
-/// As [`emit`]; `target` is what the layouts are for, and `data` reads the files of constants.
+/// As [`emit`]. `target` is the target that the layouts are for; `data` reads the files of constants.
 ///
 /// # Errors
-/// As [`emit`], and the data of a constant cannot be read.
+/// As [`emit`]. Also: the data of a constant cannot be read.
 pub fn emit_with(
     module: &Module,
     target: Option<&Target>,
@@ -93,18 +95,18 @@ pub fn emit_with(
     })
 }
 
-/// The computations of a module before they are text.
+/// The computations of a module, before they become text.
 pub(crate) struct Computations {
-    /// The module that was written, where it is not the one that was given.
+    /// The module that was written, if it differs from the given one.
     pub(crate) module: Option<Module>,
     /// Callees first.
     pub(crate) computations: Vec<Written>,
-    /// The computation that each function became.
+    /// The name of the computation for each function.
     pub(crate) names: IndexMap<String, String>,
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// The functions that the entry needs, written; with `mlir` for text of MLIR.
+/// Writes the functions that the entry needs; with `mlir` for text of MLIR.
 pub(crate) fn computations(
     module: &Module,
     target: Option<&Target>,
@@ -150,7 +152,7 @@ pub(crate) fn computations(
     })
 }
 
-/// Whether XLA has assigned the layouts of a module: it is scheduled only after that.
+/// Returns whether a module is scheduled. XLA schedules only after layout assignment.
 fn is_scheduled(module: &Module) -> bool {
     match module.attrs.get("hlo.attributes") {
         Some(Attr::Dict(attrs)) => attrs.str("is_scheduled") == Some("true"),
@@ -158,7 +160,7 @@ fn is_scheduled(module: &Module) -> bool {
     }
 }
 
-/// Names of computations: those of the HLO they came from, unique.
+/// Unique names of the computations, from the HLO text that they came from.
 fn names(module: &Module) -> IndexMap<String, String> {
     let mut taken = IndexSet::new();
     let mut names = IndexMap::new();
@@ -186,7 +188,7 @@ fn order(module: &Module, entry: usize) -> Result<Vec<usize>, Box<Diagnostic>> {
         .collect();
     let mut done = IndexSet::new();
     let mut open = IndexSet::new();
-    // A function and whether its callees are done.
+    // A function, and whether its callees are done.
     let mut stack = vec![(entry, false)];
     while let Some((at, ready)) = stack.pop() {
         if ready {
@@ -224,7 +226,7 @@ fn order(module: &Module, entry: usize) -> Result<Vec<usize>, Box<Diagnostic>> {
     Ok(done.into_iter().collect())
 }
 
-/// The functions that the attributes of a function's operations name.
+/// The functions named by attributes of a function's operations.
 fn callees(func: &Func) -> IndexSet<String> {
     let mut found = IndexSet::new();
     for &op in &func.body {

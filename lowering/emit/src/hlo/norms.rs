@@ -1,4 +1,4 @@
-//! Norms, softmax, and what rotates pairs: full-size work around a reduction or a table.
+//! Norms, softmax, rotary embeddings: full-size work around a reduction or a table.
 
 use super::compose::{Elementwise, reduced};
 use super::func::{Outcome, Writer, list};
@@ -9,7 +9,7 @@ use optc_ops::{
     BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, RmsNorm, RotaryEmbedding, Softmax,
 };
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
         Softmax::NAME => {
@@ -40,7 +40,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
     }
 }
 
-/// The type in which narrow floats are summed: singles, in the layout of `ty` where that is all the same.
+/// The accumulator type for sums of narrow floats: f32, in the layout of `ty` if `ty` is wide enough already.
 pub(super) fn wide(ty: &TensorType) -> TensorType {
     match ty.dtype {
         DType::F32 | DType::F64 => ty.clone(),
@@ -82,12 +82,12 @@ fn softmax(
     w.put(ty, "divide", &[powers, sum], "").map(Some)
 }
 
-/// What a norm over the last dimensions says of itself.
+/// The parameters of a norm over the last dimensions.
 struct Norm {
-    /// The first of the dimensions.
+    /// The first normalized dimension.
     axis: usize,
     epsilon: f64,
-    /// Whether the mean is taken off first.
+    /// True if the mean is subtracted first.
     center: bool,
 }
 
@@ -110,8 +110,8 @@ impl Norm {
     }
 }
 
-/// A value without its mean along `axes`, over the root of what is left of its squares; `others` are the
-/// dimensions that are not `axes`.
+/// A value minus its mean along `axes` (if it is centred), divided by the root of the mean of its squares. `others` are
+/// the dimensions that are not in `axes`.
 fn normalized(
     w: &mut Writer<'_>,
     mut x: String,
@@ -177,7 +177,7 @@ fn norm(
     Ok(Some(y))
 }
 
-/// A vector of one number a channel as singles at least, before it is broadcast.
+/// A vector with one number for each channel, converted to at least f32, before it is broadcast.
 fn channel_numbers(w: &mut Writer<'_>, value: Value) -> Outcome<(String, TensorType)> {
     let own = w.tensor(value)?.clone();
     let ty = TensorType {
@@ -187,7 +187,7 @@ fn channel_numbers(w: &mut Writer<'_>, value: Value) -> Outcome<(String, TensorT
     Ok((w.one("convert", value, &ty, "")?, ty))
 }
 
-/// One number a channel in every element of `ty`.
+/// A vector with one number for each channel, broadcast to `ty`.
 fn by_channel(w: &mut Writer<'_>, x: String, ty: &TensorType) -> Outcome<String> {
     w.put(ty, "broadcast", &[x], ", dimensions={1}")
 }
@@ -211,7 +211,7 @@ fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
     scaled(w, y, [factor, bias], &wide, ty).map(Some)
 }
 
-/// `y * factor + bias`, both one number a channel, in the type of the result.
+/// `y * factor + bias`, both with one number for each channel, in the type of the result.
 fn scaled(
     w: &mut Writer<'_>,
     y: String,
@@ -226,7 +226,7 @@ fn scaled(
     w.put(ty, "convert", &[y], "")
 }
 
-/// A norm over groups of channels; without their number over each channel by itself.
+/// A norm over groups of channels. Without `groups`, each channel is its own group.
 fn grouped(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -242,7 +242,7 @@ fn grouped(
     let groups = groups.unwrap_or(channels);
     let x = w.one("convert", x, &wide, "")?;
     let y = if groups == channels {
-        // Nothing is put together: the spatial dimensions stay where they are.
+        // No reshape is needed: the spatial dimensions stay in place.
         let axes: Vec<usize> = (2..shape.len()).collect();
         normalized(w, x, &wide, (&axes, &[0, 1]), (epsilon, true))?
     } else {
@@ -266,7 +266,7 @@ fn grouped(
     scaled(w, y, [scale, bias], &wide, ty).map(Some)
 }
 
-/// Cosines or sines for every pair of elements: `[batch, sequence, pairs]`, the batch perhaps 1.
+/// Cosines or sines for every pair of elements: `[batch, sequence, pairs]`; the batch may be 1.
 fn angles(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -308,7 +308,7 @@ fn angles(
     w.put(pairs, "broadcast", &[name], &attrs).map(Some)
 }
 
-/// The first elements of the last dimension rotated, each with its partner; the others as they are.
+/// The first elements of the last dimension are rotated in pairs; the others are unchanged.
 fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let (Some(about), Some(shape)) = (w.typed::<RotaryEmbedding>(data), sizes(ty)) else {
         return Ok(None);
@@ -398,7 +398,7 @@ fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
     w.put(ty, "convert", &[whole], "").map(Some)
 }
 
-/// The attribute of a slice of the last dimension, the others whole.
+/// The attribute of a slice in the last dimension, with the other dimensions whole.
 fn run(others: &[u64], start: u64, limit: u64) -> String {
     let mut parts: Vec<String> = others.iter().map(|n| format!("[0:{n}]")).collect();
     parts.push(format!("[{start}:{limit}]"));

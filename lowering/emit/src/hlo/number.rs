@@ -1,8 +1,8 @@
-//! Numbers as HLO text writes them.
+//! Numbers in HLO text.
 
 use optc_ir::{DType, Data, Sign, Tensor};
 
-/// One element as HLO text writes it, exactly.
+/// One element in HLO text, exactly.
 pub(super) fn element_text(tensor: &Tensor, i: usize) -> String {
     match (tensor.dtype, &tensor.data) {
         (d, _) if d.is_bool() => (tensor.i64_at(i) != 0).to_string(),
@@ -14,7 +14,7 @@ pub(super) fn element_text(tensor: &Tensor, i: usize) -> String {
     }
 }
 
-/// A complex number as HLO text writes it.
+/// A complex number in HLO text.
 #[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
 fn complex_text(bits: u128, dtype: DType) -> String {
     let (real, imaginary, part) = if dtype == DType::Complex64 {
@@ -31,7 +31,7 @@ fn complex_text(bits: u128, dtype: DType) -> String {
     )
 }
 
-/// A number as HLO text writes it in this element type.
+/// A number of this element type in HLO text.
 pub(super) fn number_text(x: f64, dtype: DType) -> String {
     match dtype {
         d if d.is_bool() => (x != 0.0).to_string(),
@@ -44,7 +44,7 @@ pub(super) fn number_text(x: f64, dtype: DType) -> String {
     }
 }
 
-/// A number that reads back as the same number.
+/// The text of a float that reads back as the same number.
 pub(crate) fn float_text(x: f64, dtype: DType) -> String {
     if x.is_nan() {
         return if x.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
@@ -64,7 +64,7 @@ pub(crate) fn float_text(x: f64, dtype: DType) -> String {
     text.strip_suffix("e0").map_or(text.clone(), str::to_owned)
 }
 
-/// The least and the greatest number of an element type, as text.
+/// The least and the greatest number of an element type, in text form.
 pub(super) fn limits(dtype: DType) -> (String, String) {
     match dtype {
         DType::Int {
@@ -80,12 +80,12 @@ pub(super) fn limits(dtype: DType) -> (String, String) {
             ((-half).to_string(), (half - 1).to_string())
         }
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => ("-inf".into(), "inf".into()),
-        // Nothing computes with them, so that nothing asks.
+        // Unused: no operation computes with these types.
         DType::Mini(_) | DType::Complex64 | DType::Complex128 => ("-inf".into(), "inf".into()),
     }
 }
 
-/// Elements as HLO text writes them.
+/// The literal of a tensor in HLO text.
 pub(super) fn literal(tensor: &Tensor) -> String {
     let mut text = String::new();
     nested(tensor, &tensor.shape, &mut 0, &mut text);

@@ -1,13 +1,16 @@
-//! Dimension numbers instead of transposes: a product or a convolution reads its operands as they lie, and a convolution writes
-//! its result as it is read.
+//! Dimension numbers instead of transposes: a product or convolution reads a transposed operand directly, and a
+//! convolution writes its result in the order of its user.
+//!
+//! Example: `dot(transpose(x), y)` that contracts dimension 1 of the transpose becomes `dot(x, y)` that contracts
+//! dimension 0 of `x`.
 
 use super::attrs::{attr, ints};
 use super::line::{Inside, Line, Written, parsed};
 use indexmap::IndexMap;
 use optc_layout::XlaShape;
 
-/// Takes transposes of operands into the products and convolutions of a computation, and those of results into convolutions.
-/// What nothing reads any more goes.
+/// Folds transposes of operands into the products and convolutions of a computation, and transposes of results into
+/// convolutions. Dead transposes and reshapes are removed.
 pub(super) fn absorb(made: &mut Written) {
     let places: IndexMap<String, usize> = (made.lines.iter().enumerate())
         .map(|(at, line)| (line.name.clone(), at))
@@ -61,7 +64,8 @@ fn transpose(line: &Line) -> Option<(Vec<usize>, String)> {
     Some((perm, operands(line).first()?.clone()))
 }
 
-/// An operand that is transposed is read as it is, also where dimensions of one element stand between.
+/// Replaces a transposed operand by the operand of the transpose. A reshape between them that only adds or drops
+/// dimensions of extent 1 is looked through.
 fn operand(
     made: &mut Written,
     places: &IndexMap<String, usize>,
@@ -96,8 +100,8 @@ fn operand(
     }
 }
 
-/// A reshape that drops and adds dimensions of one element alone, of a transpose: the reshape of what is transposed, and the
-/// permutation that would still make the value of it.
+/// For a reshape of a transpose that only drops and adds dimensions of extent 1: the same reshape of the transpose's
+/// operand, and the permutation from it to the original value.
 fn seen_through(
     made: &Written,
     places: &IndexMap<String, usize>,
@@ -150,7 +154,8 @@ fn seen_through(
     Some((back, line))
 }
 
-/// The attributes of a product that reads the operand of a transpose; none where its free dimensions would change places.
+/// The attributes of a product that reads the operand of a transpose. `None` if the order of its free dimensions would
+/// change.
 fn dot(line: &Line, perm: &[usize], side: usize) -> Option<String> {
     let prefix = ["lhs", "rhs"][side];
     let mut attrs = line.attrs.clone();
@@ -183,7 +188,8 @@ fn dot(line: &Line, perm: &[usize], side: usize) -> Option<String> {
     free.is_sorted().then_some(attrs)
 }
 
-/// The attributes of a convolution, the labels of one side in another order: `inverse` where that side is what a transpose reads.
+/// The attributes of a convolution with the labels of one side permuted. `inverse` is set if that side is the operand
+/// of the transpose.
 fn labels(line: &Line, side: usize, perm: &[usize], inverse: bool) -> Option<String> {
     let text = attr(&line.attrs, "dim_labels")?;
     let (inputs, out) = text.split_once("->")?;
@@ -194,7 +200,7 @@ fn labels(line: &Line, side: usize, perm: &[usize], inverse: bool) -> Option<Str
         return None;
     }
     for (to, &from) in perm.iter().enumerate() {
-        // Dimension `to` of a transpose is dimension `from` of its operand.
+        // Dimension `to` of a transpose's result is dimension `from` of its operand.
         let (to, from) = if inverse { (from, to) } else { (to, from) };
         *sides[side].get_mut(from)? = *old.get(to)?;
     }
@@ -203,7 +209,7 @@ fn labels(line: &Line, side: usize, perm: &[usize], inverse: bool) -> Option<Str
     Some(line.attrs.replace(&format!(" dim_labels={text}"), &new))
 }
 
-/// A convolution whose result only one transpose reads writes it so.
+/// If the only user of a convolution's result is a transpose, the convolution writes the transposed result itself.
 fn result(made: &mut Written, uses: &IndexMap<String, Vec<usize>>, at: usize) {
     let Some(&[reader]) = uses.get(&made.lines[at].name).map(Vec::as_slice) else {
         return;
@@ -237,7 +243,7 @@ fn result(made: &mut Written, uses: &IndexMap<String, Vec<usize>>, at: usize) {
     }
 }
 
-/// Transposes and reshapes that nothing reads go.
+/// Removes dead transposes and reshapes.
 fn drop_unread(made: &mut Written) {
     let mut read: IndexMap<String, ()> = IndexMap::new();
     read.insert(made.root.clone(), ());

@@ -1,4 +1,4 @@
-//! What each operation becomes.
+//! The instructions for each operation.
 
 use super::compose;
 use super::constant::constant;
@@ -22,7 +22,7 @@ use optc_ops::{
 };
 use std::fmt::Write;
 
-/// Operations that are one instruction of the same operands.
+/// Operations that map to one instruction with the same operands.
 const DIRECT: &[(&str, &str)] = &[
     (Abs::NAME, "abs"),
     (Acos::NAME, "acos"),
@@ -81,7 +81,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
             .all(|&v| w.func.ty(v).as_tensor().is_some())
         && let Some(name) = tensor_op(w, data)?
     {
-        // An asynchronous instruction has been named where it was started.
+        // An asynchronous instruction was named when it was started.
         if !name.is_empty() {
             w.called(data.results[0], name);
         }
@@ -102,7 +102,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
 }
 
-/// The name of the result of an operation on tensors; none where it has no instructions here.
+/// The name of the result of an operation on tensors; `None` if this file has no instructions for it.
 fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let ty = w.tensor(data.results[0])?.clone();
     let args = &data.operands;
@@ -176,8 +176,8 @@ fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     w.put(ty, "iota", &[], &attrs).map(Some)
 }
 
-/// A bitcast, or before layout assignment the rearrangement; where HLO text cannot write the layout, the rearrangement by
-/// itself, row-major.
+/// A bitcast; before layout assignment the equivalent reshape and transpose. If HLO text cannot express the layout, the
+/// row-major rearrangement.
 fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     if tensor_text(ty).is_ok() {
         if w.is_logical() {
@@ -189,14 +189,14 @@ fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     rearranged(w, data, &ty.without_layout(), false)
 }
 
-/// A copy; of a view that HLO text cannot write, the rearrangement into the new layout.
+/// A copy. For a view whose layout HLO text cannot express, the rearrangement straight into the new layout.
 fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     let operand = data.operands[0];
     match w.defining(operand) {
         Some(seen) if !w.expressible(operand) && w.structure(seen) == Structure::View => {
             rearranged(w, seen, ty, false)
         }
-        // One element everywhere is written in any layout at once.
+        // A broadcast scalar is written in the new layout directly.
         Some(made) if &*made.name == Broadcast::NAME && w.is_one(made.operands[0]) => {
             w.spread(made.operands[0], ty)
         }
@@ -204,8 +204,8 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
     }
 }
 
-/// The reshape, transpose and reshape of a rearrangement, the last one into `ty`: `in_place` in layouts in which none of
-/// them moves anything, else row-major.
+/// The reshape, transpose and reshape of a rearrangement; the last one gives `ty`. With `in_place` they have layouts in
+/// which none of them moves anything, else row-major ones.
 fn rearranged(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -234,7 +234,8 @@ fn rearranged(
     w.put(ty, "reshape", &[at], "")
 }
 
-/// The type of a value reshaped or transposed where it lies; row-major where HLO text cannot write that.
+/// The type of a value after a reshape or transpose that moves nothing; row-major if HLO text cannot express its
+/// layout, or without `in_place`.
 fn seen(from: &TensorType, dims: &[Dim], perm: Option<&[usize]>, in_place: bool) -> TensorType {
     let to = TensorType::new(dims.to_vec(), from.dtype);
     let there = || {
@@ -253,7 +254,7 @@ fn seen(from: &TensorType, dims: &[Dim], perm: Option<&[usize]>, in_place: bool)
     there().unwrap_or(to)
 }
 
-/// An element-wise instruction: HLO wants operands of one shape.
+/// An element-wise instruction; operands are broadcast first, since HLO requires equal shapes.
 fn direct(w: &mut Writer<'_>, opcode: &str, args: &[Value], ty: &TensorType) -> Outcome<String> {
     let mut names = Vec::with_capacity(args.len());
     for &arg in args {
@@ -262,7 +263,7 @@ fn direct(w: &mut Writer<'_>, opcode: &str, args: &[Value], ty: &TensorType) -> 
     w.put(ty, opcode, &names, "")
 }
 
-/// The same numbers; in another memory space without a copy: a bitcast, as XLA writes it.
+/// The same elements. A change of memory space without a copy is a bitcast, as XLA writes it.
 fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     let from = w.tensor(x)?;
     let layout = |ty: &TensorType| {
@@ -339,7 +340,7 @@ fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Str
     Ok(String::new())
 }
 
-/// A call, or the fusion that it was.
+/// A call, or a fusion if it was one on import.
 fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
     let callee = w.typed::<CallOp>(data).map(|call| call.callee);
@@ -370,7 +371,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     w.results(op, tree, &name)
 }
 
-/// How the operands are put together; apart where nothing else is stated.
+/// The tuple structure of each operand; no tuples if nothing is stated.
 fn operand_trees(data: &OpData, stated: Option<&Attr>) -> Vec<Tree> {
     let trees: Option<Vec<Tree>> = stated.and_then(Attr::as_array).and_then(|list| {
         list.iter()
@@ -382,7 +383,7 @@ fn operand_trees(data: &OpData, stated: Option<&Attr>) -> Vec<Tree> {
         .unwrap_or_else(|| vec![Tree::Leaf; data.operands.len()])
 }
 
-/// An instruction of HLO text that was kept as it is.
+/// An instruction of HLO text that was kept unchanged.
 fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     let data = &w.func.ops[op];
     let mut names = Vec::new();
@@ -426,7 +427,7 @@ fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     w.results(op, tree, &name)
 }
 
-/// An operation of MLIR that was kept as it is.
+/// An operation of MLIR that was kept unchanged.
 fn verbatim(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     let data = &w.func.ops[op];
     let mut operands = Vec::with_capacity(data.operands.len());
@@ -452,7 +453,7 @@ fn verbatim(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     w.results(op, tree, &name)
 }
 
-/// Warns of a constant whose elements the program does not have.
+/// Warns about a constant whose elements the program does not have.
 fn elided(w: &mut Writer<'_>, data: &OpData, name: &str, shape: &str) {
     let message = format!(
         "the elements of the constant `{name}` of {shape} were left out of the program's text, and stay out"

@@ -1,7 +1,9 @@
-//! Parts of live values: what reads one is a call of the slice and the operation together.
+//! Parts of live values: an operation that reads a part becomes a call of a computation with the slice and the
+//! operation.
 //!
-//! HLO text has no instruction for a part that stays where it is: a `slice` of its own is a copy. XLA:TPU's modules have it
-//! in the fusion of what reads it. A call says the same, and XLA's CPU backend, which takes no fusion of a product, inlines it. A conversion of a part is a fusion.
+//! HLO text has no instruction for a part that stays in place: a `slice` on its own is a copy. In XLA:TPU's modules the
+//! slice is in the fusion of its user. A call has the same effect, and XLA's CPU backend, which has no fusion of a
+//! product, inlines it. A conversion of a part becomes a fusion.
 
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
@@ -9,7 +11,7 @@ use optc_ir::{Attr, AttrDict, Func, Module, Op, Operation, Registry, Structure, 
 use optc_ops::{CallOp, LayoutConvert, Split, Subview};
 use std::sync::Arc;
 
-/// The module with a function for each operation that reads parts of live values; nothing where there is none.
+/// The module with a function for each operation that reads parts of live values; `None` if there is no such operation.
 pub(super) fn called(module: &Module, registry: &Registry) -> Option<Module> {
     let has_parts = |func: &Func| func.body.iter().any(|&op| is_part(func, op));
     let own = |func: &Func| !is_fusion(module, &func.name);
@@ -40,7 +42,7 @@ fn is_part(func: &Func, op: Op) -> bool {
     &*func.ops[op].name == Subview::NAME
 }
 
-/// Whether some operation of the module is a fusion of this function.
+/// Returns whether some operation of the module is a fusion of this function.
 fn is_fusion(module: &Module, name: &str) -> bool {
     module.funcs.iter().any(|func| {
         let fusion = |&op: &Op| {
@@ -50,8 +52,8 @@ fn is_fusion(module: &Module, name: &str) -> bool {
     })
 }
 
-/// The views and parts that give a value, the last one first, and the value that they are of; nothing where there is no
-/// part among them.
+/// The chain of views and parts that defines a value, last one first, and the value that the chain begins with; `None`
+/// if the chain has no part.
 fn chain(func: &Func, value: Value, registry: &Registry) -> Option<(Vec<Op>, Value)> {
     let (mut ops, mut at) = (Vec::new(), value);
     while let Some(op) = func.def_op(at) {
@@ -65,7 +67,8 @@ fn chain(func: &Func, value: Value, registry: &Registry) -> Option<(Vec<Op>, Val
     ops.iter().any(|&op| is_part(func, op)).then_some((ops, at))
 }
 
-/// An operation that reads parts as a function of what they are parts of, and these values.
+/// Outlines an operation that reads parts into a function; its arguments are the values that the parts are of, and the
+/// other operands.
 fn outlined(
     func: &Func,
     op: Op,
@@ -114,7 +117,7 @@ fn outlined(
     Some((body, roots))
 }
 
-/// An operation once more in another function, unless it is there.
+/// Copies an operation into another function, unless it is there already.
 fn copy(func: &Func, op: Op, body: &mut Func, inside: &mut IndexMap<Value, Value>) {
     let data = &func.ops[op];
     if data.results.iter().all(|r| inside.contains_key(r)) {
@@ -136,13 +139,13 @@ fn copy(func: &Func, op: Op, body: &mut Func, inside: &mut IndexMap<Value, Value
     inside.extend(data.results.iter().copied().zip(results));
 }
 
-/// Puts a call in the place of an operation.
+/// Replaces an operation by a call.
 fn call(func: &mut Func, op: Op, callee: &Func, roots: Vec<Value>) {
     let mut props = AttrDict::new();
     props.set("callee", Attr::Symbol(callee.name.clone()));
     let mut attrs = AttrDict::new();
     let data = &mut func.ops[op];
-    // What only moves is one instruction that moves.
+    // A conversion only moves elements, so the call is one fusion.
     if &*data.name == LayoutConvert::NAME {
         attrs.set("hlo.fusion", Attr::str("kLoop"));
     }
@@ -152,7 +155,7 @@ fn call(func: &mut Func, op: Op, callee: &Func, roots: Vec<Value>) {
     data.attrs = attrs;
 }
 
-/// Views and parts that nothing reads any more go.
+/// Removes dead views and parts.
 fn drop_unread(func: &mut Func, registry: &Registry) {
     let mut read: SideTable<Value, bool> = SideTable::new(false);
     for &result in &func.results {

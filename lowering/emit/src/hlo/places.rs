@@ -1,4 +1,5 @@
-//! Where elements lie: gathers and scatters by coordinates, extremes and their places, marks, sorting.
+//! Operations on positions of elements: gathers and scatters by coordinates, arg-min and arg-max, one-hot, triangular
+//! masks, sorting.
 
 use super::compose::{Elementwise, reduced};
 use super::custom::custom_call;
@@ -13,7 +14,7 @@ use optc_ops::{
     TopK, Trilu,
 };
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
         ArgMax::NAME => {
@@ -42,7 +43,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
     }
 }
 
-/// The integers that indices are computed in: their own where these have 32 bits or more.
+/// The integer type for arithmetic on indices: their own type if it has at least 32 bits.
 fn index_type(dtype: DType) -> DType {
     match dtype {
         DType::Int { bits, .. } if 32 <= bits => dtype,
@@ -60,8 +61,8 @@ fn is_unsigned(dtype: DType) -> bool {
     )
 }
 
-/// Indices in the type that they are computed in, those below 0 counted from the end of a dimension: the
-/// extents are one for all, or one for each element of the last dimension.
+/// Indices, converted to the type for index arithmetic, with the extent added to negative ones. `extents` has one
+/// extent for all, or one for each element of the last dimension.
 fn from_the_start(
     w: &mut Writer<'_>,
     value: Value,
@@ -102,7 +103,7 @@ fn numbers(list: &[u64]) -> String {
     texts.join(", ")
 }
 
-/// Coordinates put together along a last dimension of one element each.
+/// Concatenates coordinates along a new last dimension.
 fn coordinates(
     w: &mut Writer<'_>,
     parts: &[String],
@@ -117,7 +118,8 @@ fn coordinates(
     Ok(only.clone())
 }
 
-/// For indices of this shape the whole coordinate of each: its own place, and the index along `axis`.
+/// The full coordinates for a tensor of indices along `axis`: the position of the index itself, with the coordinate
+/// along `axis` replaced by the index.
 fn element_places(
     w: &mut Writer<'_>,
     indices: Value,
@@ -218,7 +220,7 @@ fn gather_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opti
     w.put(ty, "gather", &[name, places], &attrs).map(Some)
 }
 
-/// The computation of a scatter: what becomes of an element and an update of it.
+/// The computation of a scatter, which combines an element with an update.
 fn update(w: &mut Writer<'_>, reduction: ScatterReduction, dtype: DType) -> String {
     let dtype = dtype_name(dtype);
     match reduction {
@@ -278,7 +280,7 @@ fn scatter_nd(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
     w.put(ty, "scatter", &operands, &attrs).map(Some)
 }
 
-/// The least number of the places that hold the extreme element, or the greatest; NaN is extreme.
+/// The smallest or the largest position of the extreme element along an axis; NaN counts as extreme.
 fn arg(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -378,7 +380,7 @@ fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<S
     let &[.., rows, columns] = &shape[..] else {
         return Ok(None);
     };
-    // Beyond these all elements are on one side.
+    // Clamped: for offsets beyond these bounds all elements are on one side of the diagonal.
     let (Ok(rows), Ok(columns)) = (i64::try_from(rows), i64::try_from(columns)) else {
         return Ok(None);
     };
@@ -402,7 +404,7 @@ fn trilu(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<S
     w.put(ty, "select", &[stays, x, zero], "").map(Some)
 }
 
-/// The first elements of a sorted run and where they were; equal ones stay in their order.
+/// The first elements of a sorted line, and their positions; the sort is stable.
 pub(super) fn top_k(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
     let typed = w.typed::<TopK>(data);

@@ -1,4 +1,4 @@
-//! Scaled integers, interpolation, and sums over named indices.
+//! Quantized values, interpolation, and Einstein sums.
 
 use super::func::{Outcome, Writer, list};
 use super::norms::wide;
@@ -8,7 +8,7 @@ use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Dequantize, Einsum, Equation, Index, Interpolation, Quantize, Resize};
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
         Dequantize::NAME => {
@@ -34,7 +34,7 @@ fn bits(dtype: DType) -> u32 {
     }
 }
 
-/// A scale or zero point in every element of `to`, in its element type: one number, or one for each place
+/// A scale or zero point, broadcast to `to` and converted to its element type. It has one number, or one for each index
 /// along `axis`.
 fn parameter(
     w: &mut Writer<'_>,
@@ -62,7 +62,7 @@ fn parameter(
     w.put(to, "broadcast", &[name], &attrs)
 }
 
-/// A type like this one, row-major unless it has this element type already.
+/// The type with element type `dtype`; row-major unless that is its own element type.
 fn of_type(ty: &TensorType, dtype: DType) -> TensorType {
     if ty.dtype == dtype {
         return ty.clone();
@@ -92,7 +92,7 @@ fn quantize(
     let x = w.one("convert", data.operands[0], &own, "")?;
     let scale = parameter(w, data.operands[1], axis, &own)?;
     let mut y = w.put(&own, "divide", &[x, scale], "")?;
-    // Singles hold the ends of 16 bits exactly.
+    // f32 represents the limits of 16-bit integers exactly.
     let exact = if bits(ty.dtype) <= 16 {
         singles
     } else {
@@ -125,7 +125,7 @@ fn dequantize(
         return Ok(None);
     };
     let zero = data.operands.get(2).copied();
-    // The difference of long integers is no single.
+    // The difference of integers of more than 16 bits may not fit f32 exactly.
     let doubles = ty.dtype == DType::F64 || (16 < bits(from.dtype) && zero.is_some());
     let own = of_type(ty, if doubles { DType::F64 } else { DType::F32 });
     let mut y = w.one("convert", data.operands[0], &own, "")?;
@@ -141,7 +141,7 @@ fn dequantize(
     Ok(Some(y))
 }
 
-/// The most elements that a place of an interpolation reads.
+/// The largest number of elements that one position of an interpolation reads.
 const MAX_TAPS: usize = 32;
 
 fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -183,7 +183,8 @@ fn resize(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     w.put(ty, "copy", &[x], "").map(Some)
 }
 
-/// One dimension read at other places: as many gathers as a place reads elements, each times its weights.
+/// Interpolates along one dimension: one gather for each element that a position reads, multiplied by its weights and
+/// summed.
 fn interpolated(
     w: &mut Writer<'_>,
     x: String,
@@ -232,18 +233,18 @@ fn interpolated(
     Ok(sum.unwrap_or(x))
 }
 
-/// The places of indices that have a role in a product.
+/// The positions of the indices with each role in a product.
 #[derive(Default)]
 struct Sides {
     batch: [Vec<usize>; 2],
     contract: [Vec<usize>; 2],
-    /// The indices of the product, in the order of a dot's result.
+    /// The indices of the result, in the order of a dot's result dimensions.
     order: Vec<Index>,
 }
 
 impl Sides {
-    /// Nothing where an index comes twice in an operand, belongs to one alone and is summed over, or an extent
-    /// is 1 where another operand's is not.
+    /// `None` if an index occurs twice in one operand, if it is summed over but occurs in one operand only, or if its
+    /// extent is 1 in one operand and larger in the other.
     fn of(equation: &Equation, extents: [&[Dim]; 2]) -> Option<Sides> {
         let [a, b] = &equation.operands[..] else {
             return None;
@@ -285,7 +286,7 @@ impl Sides {
     }
 }
 
-/// One operand that is permuted, or the product of two and its transpose.
+/// The transpose of one operand, or a dot of two operands and a transpose.
 fn einsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let typed = w.typed::<Einsum>(data);
     let Some(equation) = typed.and_then(|e| e.equation(&w.op_ref(data)).ok()) else {

@@ -1,10 +1,10 @@
-//! Types of the IR as shapes of HLO text.
+//! Types of the IR as HLO shapes.
 
 use crate::codes;
 use optc_ir::{DType, Diagnostic, Dim, Sign, TensorType, Type};
 use optc_layout::{Notation, NotationKind};
 
-/// The element type as XLA writes it.
+/// The element type in XLA's spelling.
 pub(super) fn dtype_name(dtype: DType) -> String {
     match dtype {
         DType::F64 => "f64".to_owned(),
@@ -26,7 +26,7 @@ pub(super) fn dtype_name(dtype: DType) -> String {
     }
 }
 
-/// Whether a word is an element type, and so no name.
+/// Returns whether a word is an element type, and therefore no name.
 pub(super) fn is_dtype(word: &str) -> bool {
     let digits = |text: &str| {
         let number = text
@@ -49,8 +49,7 @@ pub(super) fn dims_text(dims: &[Dim]) -> String {
 
 /// The shape of a type.
 ///
-/// # Errors
-/// Its layout cannot be written in XLA's notation.
+/// XLA's notation cannot express its layout.
 pub(super) fn shape_text(ty: &Type) -> Result<String, Box<Diagnostic>> {
     match ty {
         Type::Tensor(ty) => tensor_text(ty),
@@ -108,7 +107,7 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
             }
         }
     };
-    // Elements lie in whole bytes unless `E` says otherwise, also those of less than a byte.
+    // Elements take whole bytes unless `E` says otherwise, including those of less than 8 bits.
     let bits = ty.notation.element_bits(ty.dtype.bits());
     let usual = ty.dtype.bits().next_multiple_of(8) == bits;
     let stated = text.find("E(");
@@ -131,12 +130,12 @@ fn refuse(ty: &TensorType, why: &str) -> Box<Diagnostic> {
     Box::new(diag.hint("a target that lays values out in XLA's tiles, or --pass= (none)"))
 }
 
-/// The extents that are numbers.
+/// The extents, if all are known.
 pub(super) fn sizes(ty: &TensorType) -> Option<Vec<u64>> {
     ty.shape()
 }
 
-/// A type of the same element type with these extents, row-major.
+/// A row-major type with the same element type and these extents.
 pub(super) fn shaped(ty: &TensorType, shape: &[u64]) -> TensorType {
     TensorType::new(shape.iter().map(|&n| Dim::Fixed(n)).collect(), ty.dtype)
 }

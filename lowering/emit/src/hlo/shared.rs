@@ -1,4 +1,4 @@
-//! What the functions of a module share.
+//! State shared by the functions of a module.
 
 use super::files::Files;
 use super::line::{Inside, Line, Written};
@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use optc_ir::{Attr, DType, Diagnostic, Registry};
 
 impl Written {
-    /// Adds an instruction on these operands.
+    /// Adds an instruction with these operands.
     fn put(&mut self, name: &str, shape: &str, opcode: &str, operands: &[&str], attrs: &str) {
         let operands = operands.iter().map(|&o| o.to_owned()).collect();
         self.push(name, shape, opcode, Inside::Operands(operands), attrs);
@@ -24,17 +24,17 @@ impl Written {
     }
 }
 
-/// What all functions share.
+/// State shared by all functions.
 pub(super) struct Shared {
     pub(super) registry: Registry,
-    /// Whether XLA is to assign the layouts of instructions: before that it takes no bitcasts.
+    /// True if XLA is still to assign layouts. It accepts no bitcasts before that.
     pub(super) logical: bool,
-    /// The computation that each function becomes.
+    /// The name of the computation for each function.
     pub(super) names: IndexMap<String, String>,
     /// Reducers by name.
     pub(super) reducers: IndexMap<String, Written>,
-    /// Whether what is written becomes text of MLIR: its constants keep their elements, and operations of CHLO and
-    /// those with a text of their own are written.
+    /// True if the output becomes MLIR text. Constants then keep their elements, and CHLO operations and operations
+    /// kept as text may be written.
     pub(super) mlir: bool,
     /// The data of constants.
     pub(super) files: Files,
@@ -42,7 +42,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The name of the computation that combines two numbers of an element type.
+    /// The name of the computation that combines two numbers of an element type with `opcode`.
     pub(super) fn reducer(&mut self, opcode: &str, dtype: &str) -> String {
         let scalar = format!("{dtype}[]");
         self.computation(
@@ -55,7 +55,7 @@ impl Shared {
         )
     }
 
-    /// The name of the computation that takes the second of two numbers.
+    /// The name of the computation that returns the second of two numbers.
     pub(super) fn second(&mut self, dtype: &str) -> String {
         let scalar = format!("{dtype}[]");
         self.computation(
@@ -66,8 +66,8 @@ impl Shared {
         )
     }
 
-    /// The name of the computation that says whether a number, which comes with its place, is sorted before
-    /// another: greater ones where `greatest`, else less ones. NaN is greater than any.
+    /// The name of the comparator that decides whether one number, which comes with its position, is sorted before
+    /// another. `greatest` sorts in descending order. NaN is greater than any number.
     pub(super) fn before(&mut self, dtype: DType, places: DType, greatest: bool) -> String {
         let (kind, places) = (dtype_name(dtype), dtype_name(places));
         let (word, direction) = if greatest {
@@ -85,7 +85,7 @@ impl Shared {
             };
             compare("order", "a", "b", direction);
             if dtype.is_float() {
-                // The one that goes first where exactly one is NaN.
+                // True if exactly one of the two is NaN and it is sorted first.
                 let (nan, number) = if greatest { ("a", "b") } else { ("b", "a") };
                 compare("odd", nan, nan, "NE");
                 compare("plain", number, number, "EQ");
@@ -95,7 +95,7 @@ impl Shared {
         })
     }
 
-    /// The name of a computation of these parameters; its last instruction is its result.
+    /// The name of a computation with these parameters; its last instruction is its result.
     fn computation(
         &mut self,
         name: &str,
@@ -128,7 +128,7 @@ impl Shared {
         name.to_owned()
     }
 
-    /// The symbols an attribute names, as computations.
+    /// The symbols that an attribute names, as names of computations.
     pub(super) fn computations(&self, attr: &Attr) -> Option<String> {
         let name = |attr: &Attr| match attr {
             Attr::Symbol(name) => self.names.get(&**name).map(|n| format!("%{n}")),
@@ -144,7 +144,7 @@ impl Shared {
     }
 }
 
-/// A name of HLO text.
+/// A valid name of HLO text.
 pub(super) fn sanitized(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let mut out: String = name

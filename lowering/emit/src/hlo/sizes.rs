@@ -1,4 +1,5 @@
-//! Sizes that are not known, as instructions: what MLIR's text hands to an operation whose result has them.
+//! Unknown sizes as instructions that compute them. MLIR text needs these as operands of operations whose results have
+//! such sizes.
 
 use super::func::{Outcome, Writer};
 use super::shape::dtype_name;
@@ -7,14 +8,15 @@ use optc_ir::size::Factor;
 use optc_ir::{DType, Diagnostic, Dim, Size, TensorType, Type, Value};
 use std::sync::Arc;
 
-/// The attribute of a port that says which size is handed over as a number.
+/// The attribute of a port that names the size which the argument passes as a number.
 const HANDED: &str = "hlo.size";
 
-/// The shape of a number that is a size.
+/// The shape of a size.
 const SCALAR: &str = "s32[]";
 
 impl Writer<'_> {
-    /// The sizes of a type as a value; none where all are known, or where the text has no use for it.
+    /// The extents of a type as one value; `None` if all are known, or if the output is HLO text, which has no use for
+    /// it.
     pub(super) fn extents(&mut self, ty: &TensorType) -> Outcome<Option<String>> {
         if !self.shared.mlir || ty.shape().is_some() {
             return Ok(None);
@@ -26,7 +28,7 @@ impl Writer<'_> {
         self.size_list(&sizes).map(Some)
     }
 
-    /// Sizes as one value.
+    /// A list of sizes as one value.
     pub(super) fn size_list(&mut self, sizes: &[Size]) -> Outcome<String> {
         let known: Option<Vec<String>> = sizes
             .iter()
@@ -48,7 +50,7 @@ impl Writer<'_> {
         Ok(self.raw(&shape, "concatenate", &parts, ", dimensions={0}"))
     }
 
-    /// A size in every element of a type of integers.
+    /// A tensor of an integer type in which every element is the size.
     pub(super) fn filled_with(&mut self, size: &Size, ty: &TensorType) -> Outcome<String> {
         if let Some(number) = size.as_constant() {
             return self.filled(&number.to_string(), ty);
@@ -61,7 +63,7 @@ impl Writer<'_> {
         self.put(ty, "broadcast", &[one], ", dimensions={}")
     }
 
-    /// The number that a size is when the program runs.
+    /// The run-time value of a size.
     fn size(&mut self, size: &Size) -> Outcome<String> {
         if let Some(known) = self.sizes.get(size) {
             return Ok(known.clone());
@@ -114,7 +116,7 @@ impl Writer<'_> {
                 if a.is_at_least(0) {
                     return Ok(towards_zero);
                 }
-                // One less where something negative is left over.
+                // Rounds down: subtracts 1 if the remainder is negative.
                 let rest = self.number("remainder", &both);
                 let zero = self.integer(0);
                 let below = self.raw("pred[]", "compare", &[rest, zero], ", direction=LT");
@@ -124,7 +126,8 @@ impl Writer<'_> {
         })
     }
 
-    /// The size of this name, read from a value that has it: an argument, else what is written before.
+    /// The value of a named size, read from a dimension that contains it: of an argument, else of a value written
+    /// before.
     fn named_size(&mut self, name: &Arc<str>) -> Outcome<String> {
         let func = self.func;
         let has = |value: Value| {
@@ -160,7 +163,7 @@ impl Writer<'_> {
         Ok(made)
     }
 
-    /// What was multiplied by `factor` before `rest` was added.
+    /// Solves `made = x * factor + rest` for `x`.
     fn solved(&mut self, mut made: String, factor: i128, rest: i128) -> String {
         if rest != 0 {
             let rest = self.integer(rest);
@@ -173,7 +176,7 @@ impl Writer<'_> {
         made
     }
 
-    /// The size of this name from an argument that is it, as its port says.
+    /// The value of a named size, from an argument whose port says that it is passed as a number.
     fn handed(&mut self, name: &Arc<str>) -> Outcome<Option<String>> {
         let func = self.func;
         for (&value, port) in func.args.iter().zip(&func.arg_ports) {

@@ -1,9 +1,9 @@
-//! Tuples: where HLO has one, the IR has its parts.
+//! Tuples: an HLO tuple is several values in the IR.
 
 use super::shape::shape_text;
 use optc_ir::{Attr, Diagnostic, Func, Type};
 
-/// How a shape is put together.
+/// The tuple structure of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tree {
     Leaf,
@@ -19,7 +19,7 @@ impl Tree {
         }
     }
 
-    /// The nesting in the text of a shape; nothing beyond `depth` levels.
+    /// Parses the tuple structure from the text of a shape; `None` if it nests too deep.
     pub(super) fn parse(text: &str) -> Option<Tree> {
         let mut rest = text.trim();
         let tree = Self::read(&mut rest, 0)?;
@@ -73,7 +73,7 @@ impl Tree {
         }
     }
 
-    /// The shape of leaves of these shapes.
+    /// The shape with this structure and these leaf shapes.
     pub(super) fn shape(&self, leaves: &mut impl Iterator<Item = String>) -> String {
         match self {
             Tree::Leaf => leaves.next().unwrap_or_else(|| "opaque[]".to_owned()),
@@ -98,8 +98,8 @@ fn skip(rest: &mut &str) {
     }
 }
 
-/// How the parameters of a function are put together; flat where nothing says otherwise or what is
-/// said does not fit.
+/// The tuple structure of each parameter of a function; flat if nothing is stated, or if the stated structure does not
+/// fit.
 pub(super) fn parameters(func: &Func) -> Vec<Tree> {
     let stated = func
         .attrs
@@ -115,7 +115,7 @@ pub(super) fn parameters(func: &Func) -> Vec<Tree> {
         .unwrap_or_else(|| vec![Tree::Leaf; func.args.len()])
 }
 
-/// How the result of a function is put together.
+/// The tuple structure of the result of a function.
 pub(super) fn result(func: &Func) -> Tree {
     let stated = func.attrs.str("hlo.result_shape").and_then(Tree::parse);
     let fits = |tree: &Tree| tree.leaves() == func.results.len();
@@ -124,7 +124,7 @@ pub(super) fn result(func: &Func) -> Tree {
         .unwrap_or_else(|| Tree::flat(func.results.len()))
 }
 
-/// The shapes of a function's parameters and of its result.
+/// The shapes of a function's parameters and its result.
 pub(super) fn boundary(func: &Func) -> Result<(Vec<String>, String), Box<Diagnostic>> {
     let texts = |types: Vec<&Type>| -> Result<Vec<String>, Box<Diagnostic>> {
         types.into_iter().map(shape_text).collect()

@@ -1,4 +1,4 @@
-//! Convolution, pooling and running sums.
+//! Convolution, pooling and cumulative sums.
 
 use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};
@@ -7,7 +7,7 @@ use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Size, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
         Conv::NAME => conv(w, data, ty),
@@ -23,13 +23,13 @@ fn times<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// `bf01`-like names of the dimensions.
+/// The labels of the dimensions, such as `bf01`.
 fn labels(first: &str, rank: usize) -> String {
     let spatial: String = (0..rank.saturating_sub(2)).map(|d| d.to_string()).collect();
     format!("{first}{spatial}")
 }
 
-/// A number of every window, as the text of a window has it; nothing where all are 1.
+/// One field of a window's text, with a number for each window dimension; empty if all are 1.
 fn stated(key: &str, slides: &[Slide], of: impl Fn(&Slide) -> usize) -> String {
     let all: Vec<usize> = slides.iter().map(of).collect();
     if all.iter().all(|&n| n == 1) {
@@ -38,8 +38,8 @@ fn stated(key: &str, slides: &[Slide], of: impl Fn(&Slide) -> usize) -> String {
     format!(" {key}={}", times(&all))
 }
 
-/// The padding of each dimension, as much after the elements as the last window reaches: its end is
-/// that of the result of `m` windows, or transposed of `m` elements.
+/// The padding of one spatial dimension. The padding at the end is as large as the last window needs: that of the
+/// `m`-th window, or of the `m`-th element of a transposed convolution.
 fn conv_padding(slide: &Slide, transposed: bool, n: u64, m: u64) -> String {
     let (span, low, stride) = (int(slide.span()), int(slide.low), int(slide.stride));
     let (n, m) = (n.cast_signed(), m.cast_signed());
@@ -56,9 +56,11 @@ fn int(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The extents of an operand and of the result of windows. One that is not known and stays what it is counts as 1, and one
-/// of as many windows as fit as one in which the last of some windows ends at the end: what windows reach over is the
-/// same then.
+/// The extents of the operand and the result of windows. If the extents are unknown, equivalent known ones are used,
+/// with the same padding:
+/// - an unknown extent that does not change becomes 1;
+/// - if the number of windows is the largest that fits, an extent is chosen for which the last window ends exactly at
+///   the end.
 fn extents(
     x: &TensorType,
     y: &TensorType,
@@ -91,7 +93,7 @@ fn extents(
     Some(both)
 }
 
-/// The window of a convolution from operands of `xs` to results of `ys`.
+/// The window of a convolution from operands of extents `xs` to results of extents `ys`.
 fn conv_window(slides: &[Slide], transposed: bool, xs: &[u64], ys: &[u64]) -> String {
     let padding = slides.iter().zip(xs.iter().zip(ys).skip(2));
     let padding: Vec<String> = padding
@@ -150,12 +152,12 @@ fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     w.put(ty, "add", &[y, bias], "").map(Some)
 }
 
-/// The windows of a pooling from operands of `xs` to results of `ys`.
+/// The window of a pooling.
 struct PoolWindow {
     text: String,
-    /// Whether there is padding, or elements that no window has.
+    /// True if there is padding, or if some elements are in no window.
     padded: bool,
-    /// Whether a last window reaches over the padding that is stated.
+    /// True if a last window reaches beyond the stated padding.
     beyond: bool,
 }
 
@@ -271,16 +273,16 @@ fn cumprod(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option
     running(w, data, ty, run, ("multiply", "1"))
 }
 
-/// How something runs along a dimension.
+/// The parameters of a cumulative operation along a dimension.
 struct Run {
     axis: usize,
-    /// Whether a result leaves out its own element.
+    /// True if a result excludes its own element.
     exclusive: bool,
-    /// Whether it starts at the end.
+    /// True if it runs from the end to the start.
     reverse: bool,
 }
 
-/// A window over all elements so far, joined by `opcode` from `init` on.
+/// A window over all elements so far, combined by `opcode` from `init` on.
 fn running(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -307,7 +309,7 @@ fn running(
     pads[2 * axis + usize::from(back)] = before;
     let mut name = w.name(data.operands[0])?;
     if run.exclusive {
-        // All elements one further, the last one out.
+        // Shifts all elements by one; the last one drops out.
         let mut moved = vec!["0_0"; rank];
         moved[axis] = if back { "-1_1" } else { "1_-1" };
         let fill = w.scalar(init, ty.dtype);
@@ -325,7 +327,7 @@ fn running(
     windowed(w, &name, (opcode, init), &window, ty).map(Some)
 }
 
-/// A reduction over windows that is handed their sizes and the padding, two numbers a dimension.
+/// A reduction over windows with their sizes and padding as operands, two numbers of padding for each dimension.
 fn windowed_by_size(
     w: &mut Writer<'_>,
     x: &str,

@@ -1,4 +1,4 @@
-//! Constants: small ones in the text, large ones behind it as resources.
+//! Constants: small ones inline, large ones as resources at the end of the module.
 
 use super::digits::{row_major, volume};
 use super::mem::{Mem, Outcome};
@@ -9,13 +9,13 @@ use optc_ir::{Attr, DType, OpData, Value};
 use optc_layout::Digit;
 use optc_ops::Constant;
 
-/// Elements up to this many bytes are written where the constant stands.
+/// The largest size in bytes of an inline constant.
 const INLINE: usize = 64;
 
-/// A constant is written with its padding where that makes of each element at most so many.
+/// A constant is written with its padding if that multiplies its size by at most this factor.
 const MOST_PADDING: u64 = 2;
 
-/// Truth values, eight a byte.
+/// Booleans, packed eight to a byte.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let pack = |chunk: &[u8]| {
         let bits = chunk.iter().enumerate();
@@ -24,7 +24,8 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(8).map(pack).collect()
 }
 
-/// A constant in the order of its memory; one whose elements would have to be unpacked waits for who reads it.
+/// Writes a constant in the order of its memory. A constant with ragged dimensions, whose elements would have to be
+/// unpacked, is deferred until something reads it.
 pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> {
     let result = data.results[0];
     let stored = w.stored(result)?;
@@ -42,7 +43,7 @@ pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> 
         w.set(result, mem);
         return Ok(());
     }
-    // Text that is mostly padding is written without it.
+    // A constant that would be mostly padding is written without it.
     let digits = stored.digits();
     let mem = elements(w, data, source, &Stored::exact(&stored.shape, &digits))?;
     w.settle(result, &mem, &digits)
@@ -66,7 +67,7 @@ fn source(w: &Writer<'_>, data: &OpData) -> Outcome<Source> {
     }
 }
 
-/// The elements of a constant as this memory has them.
+/// The elements of a constant, in the order of a memory layout.
 fn elements(w: &mut Writer<'_>, data: &OpData, source: Source, stored: &Stored) -> Outcome<Mem> {
     let resource = Resource {
         order: Order::of(stored),
@@ -78,7 +79,7 @@ fn elements(w: &mut Writer<'_>, data: &OpData, source: Source, stored: &Stored) 
 }
 
 impl Writer<'_> {
-    /// Writes the memory of a constant that waits for it.
+    /// Writes the memory of a deferred constant.
     pub(super) fn place_constant(&mut self, value: Value) -> Outcome<()> {
         let (Some(data), None) = (self.waiting[value], &self.mems[value]) else {
             return Ok(());
@@ -94,7 +95,7 @@ impl Writer<'_> {
         self.settle(value, &mem, &row_major(&stored.shape))
     }
 
-    /// Writes the elements of a constant that waits for it, in row-major order.
+    /// Writes the elements of a deferred constant in row-major order.
     pub(super) fn see_constant(&mut self, value: Value) -> Outcome<()> {
         let (Some(data), None) = (self.waiting[value], &self.seen[value]) else {
             return Ok(());
@@ -108,7 +109,7 @@ impl Writer<'_> {
     }
 }
 
-/// The constant in the text, or its name there.
+/// Writes a constant inline, or as a reference to its resource.
 fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem> {
     let dtype = resource.dtype;
     let ty = w.sizes.tensor(shape, dtype);
@@ -121,7 +122,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
         return Ok(w.put(&format!("arith.constant dense<> : {ty}"), shape, dtype));
     }
     if let Source::Dense(dense) = &resource.source {
-        // Of truth values one byte that is all bits is all of them.
+        // A single byte with all bits set stands for any number of booleans.
         let splat = |bytes: &[u8]| match dtype.is_bool() {
             true => vec![if bytes.iter().any(|b| *b != 0) {
                 0xff
@@ -159,7 +160,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
     ))
 }
 
-/// Truth values of a file, a byte each there.
+/// Booleans from a file, where each takes a byte.
 fn truths(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Mem {
     let bytes = DType::UI8;
     let resource = Resource {
@@ -173,7 +174,7 @@ fn truths(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Mem {
     w.narrowed(&mem, DType::BOOL)
 }
 
-/// Numbers that are known while the program is written, as a tensor of one dimension.
+/// Numbers known at compile time, as a tensor of one dimension.
 pub(super) fn numbers(w: &mut Writer<'_>, values: &[f64], dtype: DType) -> Mem {
     let n = values.len() as u64;
     let texts: Vec<String> = values
@@ -185,7 +186,7 @@ pub(super) fn numbers(w: &mut Writer<'_>, values: &[f64], dtype: DType) -> Mem {
     w.put(&text, &[n], dtype)
 }
 
-/// The row-major digits of one dimension.
+/// The row-major digit of a single dimension of extent `n`.
 pub(super) fn line_digits(of: usize, n: u64) -> Vec<Digit> {
     let mut digits = row_major(&[n]);
     digits.iter_mut().for_each(|d| d.of = of);

@@ -1,4 +1,4 @@
-//! The digits of values in memory: the dimensions that a tensor of the text has.
+//! Digits of values in memory: these are the dimensions of tensors in the MLIR text.
 
 use optc_layout::Digit;
 
@@ -12,20 +12,20 @@ pub(super) fn volume(extents: &[u64]) -> u64 {
     extents.iter().fold(1, |a, &n| a.saturating_mul(n))
 }
 
-/// The digits of a tensor in row-major order: its dimensions, but for those of one element.
+/// The row-major digits of a tensor: its dimensions, except those of extent 1.
 pub(super) fn row_major(shape: &[u64]) -> Vec<Digit> {
     let all = shape.iter().enumerate().filter(|(_, n)| **n != 1);
     all.map(|(d, &n)| Digit::new(d, 1, n)).collect()
 }
 
-/// Digits by the loops that dimensions run over; nothing where a dimension of more than one element has none.
+/// The digits in terms of loops; `None` if a dimension has no loop.
 pub(super) fn labelled(digits: &[Digit], labels: &[Option<usize>]) -> Option<Vec<Digit>> {
     let digit = |d: &Digit| Some(Digit::new((*labels.get(d.of)?)?, d.div, d.extent));
     digits.iter().map(digit).collect()
 }
 
-/// How the dimensions of two shapes of as many elements run together: for each group those of the one, and those of
-/// the other.
+/// Groups the dimensions of two shapes of equal volume such that each group has equal volume on both sides. Example:
+/// (6, 5) and (2, 3, 5) give (6) with (2, 3), and (5) with (5).
 pub(super) fn groups(a: &[u64], b: &[u64]) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut out: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -48,7 +48,7 @@ pub(super) fn groups(a: &[u64], b: &[u64]) -> Vec<(Vec<usize>, Vec<usize>)> {
         }
         out.push((own, other));
     }
-    // What is left has one element.
+    // The remaining dimensions have extent 1.
     match out.last_mut() {
         Some((own, other)) => {
             own.extend(i..a.len());

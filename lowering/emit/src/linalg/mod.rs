@@ -1,26 +1,32 @@
 //! MLIR text in upstream's dialects: `linalg`, `tensor`, `arith`, `math`, `scf`, `func`.
 //!
-//! - A value is a tensor of its digits in the order of its memory: the dimensions of one element are left out, one that
-//!   its layout cuts in two is two. A row-major argument or result of a function has its declared type.
-//! - Memory with padding is a tensor of all its positions (`stored.rs`). Elements that fill the first positions of each of its
-//!   dimensions are read by `tensor.extract_slice` and written by `tensor.insert_slice`, which are strided memory once they
-//!   are buffers. A dimension that is cut in two and ends within a part is *ragged*: element-wise operations, sums and
-//!   products run over its padding too, and combine only what lies at an index of the value; what else reads it by an index
-//!   addresses it, and all others unpack it. What padding holds is never said.
-//! - A `view` is nothing: the same tensor, or `expand_shape` and `collapse_shape`. A `layout_convert` is one
-//!   `linalg.transpose` of the digits, one `tensor.pack` or `tensor.unpack` where tiles are made of whole dimensions or these
-//!   of tiles, or one slice where only padding comes or goes. Layouts that are no order of digits are made in the steps of
+//! Example: a `tensor<2x3xf32>` in column-major order is a `tensor<3x2xf32>` in the text. Its transpose to row-major
+//! order by `layout_convert` is a `linalg.transpose`, and a `view` that reinterprets the same bytes as a row-major
+//! `tensor<3x2xf32>` emits nothing.
+//!
+//! - A value is a tensor of its digits in the order of its memory. Dimensions of extent 1 are left out; a dimension
+//!   that the layout cuts in two becomes two. A row-major argument or result of a function has its declared type.
+//! - Memory with padding is a tensor of all its positions (`stored.rs`). Elements that fill the first positions of each
+//!   dimension are read by `tensor.extract_slice` and written by `tensor.insert_slice`. These become strided memory
+//!   after bufferization.
+//! - A dimension that is cut in two and ends within a part is *ragged*. Element-wise operations, sums and products run
+//!   over its padding too, and combine only the elements at valid indices. Other operations that read by index address
+//!   the elements in place, and all remaining operations unpack the value first. The contents of padding are
+//!   unspecified.
+//! - A `view` emits nothing, or `expand_shape` and `collapse_shape`. A `layout_convert` is one `linalg.transpose` of
+//!   the digits; or one `tensor.pack` or `tensor.unpack`, if tiles consist of whole dimensions or the reverse; or one
+//!   slice, if only padding changes. Layouts that are no order of digits are made in the steps of
 //!   [`optc_layout::explain`].
-//! - An operation is a `linalg.generic` whose indexing maps address the digits where they lie, or an operation of that
-//!   name where the digits lie as it wants them (`linalg.matmul`, `linalg.conv_2d_nchw_fchw`, …). Digits that are cut in
-//!   ways which do not divide one another are read element by element.
-//! - Narrow floats are computed in `f32` and rounded where they are stored.
-//! - Constants of more than 64 bytes stand behind the program, as `dense_resource`, in the order of their memory.
-//! - What is written for an operation has its location.
-//! - Integers lose their sign, which is in the operations.
-//! - A size that is not known is `?` in types, and an index that the head of the function computes from dimensions of
-//!   its arguments. Inside, a number of its own stands for it (`StandIns`), so that shapes are cut and joined as known
-//!   ones are.
+//! - An operation is a `linalg.generic` whose indexing maps address the digits in place. It is a named operation if the
+//!   digits are in the order that this requires (`linalg.matmul`, `linalg.conv_2d_nchw_fchw`, …). Digits whose cuts do
+//!   not divide one another are read element by element.
+//! - Narrow floats are computed in `f32` and rounded on each store.
+//! - Constants of more than 64 bytes are `dense_resource` at the end of the module, in the order of their memory.
+//! - Every emitted statement has the location of its operation.
+//! - Integer types are signless; the sign is in the operations.
+//! - An unknown size is `?` in types. Its value is an index, which the head of the function computes from dimensions of
+//!   the arguments. In this crate a stand-in number represents it (`StandIns`), so that shapes are cut and joined like
+//!   known ones.
 
 mod body;
 mod constant;
@@ -53,12 +59,11 @@ use optc_ir::{Diagnostic, Func, Module, Registry};
 use resources::Resources;
 use writer::Writer;
 
-/// The module as MLIR text; `data` reads the files of constants.
+/// The module as MLIR text. `data` reads the files of constants.
 ///
 /// # Errors
-/// A size that no argument gives, a layout whose elements share offsets, run backwards or interleave, or that cuts a size
-/// that is not known, an operation without a form, a constant whose file
-/// cannot be read, or no function.
+/// A size that no argument determines; a layout whose elements share offsets, are reversed or interleave; a layout that
+/// cuts an unknown size; an operation without a form; a constant whose file cannot be read; or no function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnostic>> {
     crate::entry(module)?;
     let registry = optc_ops::registry();
@@ -76,7 +81,7 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnost
     Ok(out)
 }
 
-/// A name as a symbol is written.
+/// A name in the syntax of a symbol.
 fn symbol(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
     let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -93,7 +98,7 @@ fn axis(op: &OpRef<'_>, axis: i64) -> Option<usize> {
     usize::try_from(at).ok().filter(|_| at < rank)
 }
 
-/// Statements with a location behind each; what stands in their regions has none of its own.
+/// Statements with a location after each; those in regions get no location.
 fn located(statements: &str, loc: &str) -> String {
     if loc.is_empty() {
         return statements.to_owned();

@@ -1,26 +1,26 @@
-//! The loops of an operation: the digits of its dimensions, cut alike at all its ports.
+//! The loop nest of an operation: the digits of its dimensions, with the same cuts at all ports.
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::volume;
 use optc_layout::{Cuts, Digit};
 
-/// Loops, each a digit of what its dimensions run over.
+/// Loops; each is a digit of one dimension of the iteration space.
 #[derive(Clone, Debug)]
 pub(super) struct Nest {
     pub(super) loops: Vec<Digit>,
     cuts: Cuts,
-    /// Dimensions whose loops count further than they do, with their extents.
+    /// Dimensions whose loops run beyond the extent, with these extents.
     pub(super) limits: Vec<(usize, u64)>,
 }
 
 impl Nest {
-    /// The loops of ports, in the order in which these have them; nothing where cuts do not divide one another or
+    /// The loops for these ports, in the order of their first occurrence. `None` if cuts do not divide one another or
     /// extents differ.
     pub(super) fn of(ports: &[&[Digit]]) -> Option<Nest> {
         Nest::cut(ports, Cuts::of(ports))
     }
 
-    /// As [`Nest::of`], cut further.
+    /// As [`Nest::of`], with additional cuts.
     pub(super) fn cut(ports: &[&[Digit]], cuts: Cuts) -> Option<Nest> {
         let mut loops: Vec<Digit> = Vec::new();
         for digits in ports {
@@ -39,7 +39,7 @@ impl Nest {
         })
     }
 
-    /// The loops of one port alone.
+    /// The loops for a single port.
     pub(super) fn plain(digits: &[Digit]) -> Nest {
         Nest {
             loops: digits.to_vec(),
@@ -48,18 +48,18 @@ impl Nest {
         }
     }
 
-    /// The same loops, where those of some dimensions count further than these do.
+    /// The same loops, with the extents of dimensions whose loops run beyond them.
     pub(super) fn within(self, limits: &[(usize, u64)]) -> Nest {
         let limits = limits.to_vec();
         Nest { limits, ..self }
     }
 
-    /// Whether a result of these refined digits is combined over padding.
+    /// Returns whether the reduction to a result with these refined digits runs over padding.
     pub(super) fn sums_padding(&self, out: &[Digit]) -> bool {
         self.summed(out).next().is_some()
     }
 
-    /// The limits of the dimensions that a result of these refined digits is combined over.
+    /// The limits of the dimensions that are reduced for a result with these refined digits.
     fn summed<'a>(&'a self, out: &'a [Digit]) -> impl Iterator<Item = (usize, u64)> + 'a {
         let whole = |of: usize| {
             let mut own = self.loops.iter().filter(|l| l.of == of);
@@ -68,7 +68,7 @@ impl Nest {
         self.limits.iter().copied().filter(move |l| !whole(l.0))
     }
 
-    /// How many elements one element of these refined digits is combined of.
+    /// The number of elements that are combined into one element of these refined digits.
     pub(super) fn combined(&self, out: &[Digit]) -> u64 {
         let limited = |of: usize| self.limits.iter().any(|l| l.0 == of);
         let loops = self.loops.iter().filter(|l| !limited(l.of));
@@ -77,7 +77,8 @@ impl Nest {
         volume(&extents.collect::<Vec<_>>())
     }
 
-    /// What a result of these refined digits has after an element: `made`, or what it had where that was padding.
+    /// Guards a reduction step against padding: selects `made` inside of the limits, else the previous value of the
+    /// result.
     pub(super) fn without_padding(
         &self,
         b: &mut Body,
@@ -95,18 +96,18 @@ impl Nest {
         made
     }
 
-    /// The digits of a port as the loops have them.
+    /// The digits of a port, cut like the loops.
     pub(super) fn refined(&self, digits: &[Digit]) -> Vec<Digit> {
-        // Ports that do not fit have made no loops.
+        // No nest is made of ports that do not fit.
         self.cuts.refine(digits).unwrap_or_else(|| digits.to_vec())
     }
 
-    /// The loop of a digit.
+    /// The number of the loop for a digit.
     pub(super) fn place(&self, digit: &Digit) -> Option<usize> {
         self.loops.iter().position(|l| l.key() == digit.key())
     }
 
-    /// The loops that refined digits run over.
+    /// The numbers of the loops for refined digits.
     pub(super) fn places(&self, digits: &[Digit]) -> Vec<usize> {
         digits.iter().filter_map(|d| self.place(d)).collect()
     }
@@ -121,7 +122,7 @@ impl Nest {
         map_text(self.loops.len(), &at)
     }
 
-    /// What each loop does where the result has these refined digits.
+    /// The iterator type of each loop for a result with these refined digits.
     pub(super) fn kinds(&self, out: &[Digit]) -> Vec<&'static str> {
         let kept = self.places(out);
         let kind = |i| match kept.contains(&i) {
@@ -131,7 +132,7 @@ impl Nest {
         (0..self.loops.len()).map(kind).collect()
     }
 
-    /// The index that the loops of a dimension have reached.
+    /// The current index along a dimension, from its loops.
     pub(super) fn index(&self, b: &mut Body, of: usize) -> Idx {
         let mut sum = Idx::Const(0);
         for (id, digit) in self.loops.iter().enumerate() {
@@ -145,7 +146,7 @@ impl Nest {
     }
 }
 
-/// An affine map of so many loops.
+/// An affine map with this number of loops.
 pub(super) fn map_text(loops: usize, at: &[String]) -> String {
     let dims: Vec<String> = (0..loops).map(|i| format!("d{i}")).collect();
     format!("affine_map<({}) -> ({})>", dims.join(", "), at.join(", "))

@@ -1,4 +1,4 @@
-//! What each operation becomes.
+//! The form of each operation.
 
 use super::constant::constant;
 use super::digits::row_major;
@@ -13,7 +13,7 @@ use optc_ir::{Op, OpData, Value};
 use optc_layout::{Digit, Layout, Mode, ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
 
-/// Families of operations, each with what it writes: whether it has written the operation.
+/// Writers of families of operations. Each returns whether it has written the operation.
 const FAMILIES: &[fn(&mut Writer<'_>, &OpData) -> Outcome<bool>] = &[
     elementwise,
     reduce::write,
@@ -64,7 +64,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Err(w.refuse("it has no form"))
 }
 
-/// A view that has been verified: the same memory.
+/// A verified view: the same memory under another name.
 fn renamed(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let (x, y) = (data.operands[0], data.results[0]);
     let mem = w.storage(x)?;
@@ -103,7 +103,7 @@ fn seen(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<(Mem, Vec<Digit>)>>
     Ok(Some((w.mem(x)?, digits)))
 }
 
-/// A reshape or transpose that nothing has folded: nothing where the memory is right, else one transpose.
+/// A reshape or transpose that was not folded: nothing if the memory is in the right order already, else one transpose.
 fn rearranged(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let (x, y) = (data.operands[0], data.results[0]);
     let to = w.shape(y)?;
@@ -127,7 +127,7 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
         w.set(y, mem);
         return Ok(());
     }
-    // In row-major order a reshape is nothing.
+    // A row-major reshape moves nothing.
     let mem = w.logical(x)?;
     let before = row_major(&shape);
     let order = view
@@ -184,7 +184,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Ok(())
 }
 
-/// The extents of an argument or result of a function: as declared where it is row-major, else those of its memory.
+/// The extents of an argument or result of a function: the declared ones if it is row-major, else those of its memory.
 pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
     let (stored, shape) = (w.stored(value)?, w.shape(value)?);
     let plain = Stored::exact(&shape, &row_major(&shape));
@@ -194,7 +194,7 @@ pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
     })
 }
 
-/// Operations of each element by itself, operands broadcast.
+/// Element-wise operations with broadcast operands.
 fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (op, &[result]) = (w.op_ref(data), data.results.as_slice()) else {
         return Ok(false);
@@ -213,7 +213,7 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         all.extend(ins.iter().map(|p| &*p.digits));
         let Some(nest) = Nest::of(&all) else { continue };
         let mem = w.generic(&nest, ins, (out, dtype), Init::Empty, |b, _, xs, _| {
-            // What `knows` is so for all numbers.
+            // `knows` holds for all element types here.
             let made = scalars::apply(&op, b, xs, dtype);
             made.unwrap_or_else(|| xs[0].clone())
         });

@@ -1,4 +1,4 @@
-//! Between the memory of values with padding and their elements: slices, packs and unpacks.
+//! Conversions between memory with padding and dense tensors: slices, packs and unpacks.
 
 use super::digits::{extents, row_major};
 use super::mem::Mem;
@@ -9,14 +9,14 @@ use optc_ir::DType;
 use optc_layout::{Cuts, Digit};
 
 impl Writer<'_> {
-    /// The digits that memory holds, as a part of it: nothing moves.
+    /// The part of the memory that holds digits, as a slice: nothing moves.
     pub(super) fn held(&mut self, mem: &Mem, stored: &Stored) -> Mem {
         let mem = self.reshape(mem, &stored.extents());
         let kept = extents(&stored.digits());
         self.part(&mem, None, &stored.counts(), &kept)
     }
 
-    /// The digits of `read` that memory holds, or a copy of it with room for those that it does not.
+    /// The memory as `read` describes it: a slice if all positions exist, else a copy with room for more.
     pub(super) fn roomy(&mut self, mem: &Mem, own: &Stored, read: &Stored) -> Mem {
         let (counts, wanted) = (own.counts(), read.counts());
         let held = self.held(mem, own);
@@ -27,8 +27,8 @@ impl Writer<'_> {
         self.reshape(&made, &extents(&read.digits()))
     }
 
-    /// So many elements of each dimension, from some on, as a tensor of other dimensions of one; parts of one tensor are
-    /// written once.
+    /// A slice with these offsets (0 if `None`) and sizes, as a tensor with extents `kept`. Equal slices of a tensor
+    /// are written once.
     fn part(&mut self, mem: &Mem, low: Option<&[u64]>, sizes: &[u64], kept: &[u64]) -> Mem {
         if mem.shape == sizes {
             return self.reshape(mem, kept);
@@ -52,7 +52,8 @@ impl Writer<'_> {
         made
     }
 
-    /// A tensor as so many elements of each dimension of memory, from some on, whose others are anything.
+    /// Inserts a tensor into memory of extents `shape` at these offsets (0 if `None`). All other positions are
+    /// unspecified.
     fn within(&mut self, mem: &Mem, low: Option<&[u64]>, sizes: &[u64], shape: &[u64]) -> Mem {
         if sizes == shape {
             return self.reshape(mem, shape);
@@ -73,7 +74,7 @@ impl Writer<'_> {
         self.put(&text, shape, mem.dtype)
     }
 
-    /// The elements of memory with padding, in the order of [`Stored::dense`].
+    /// The elements of memory with padding, without it, in the order of [`Stored::dense`].
     pub(super) fn dense(&mut self, mem: &Mem, stored: &Stored) -> Mem {
         match stored.is_ragged() {
             true => self.unpacked(mem, stored, &row_major(&stored.shape)),
@@ -81,7 +82,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The memory of elements in the order of some digits, of the value's own shape or of that which its memory holds.
+    /// Puts elements in the order `digits` into memory. The digits are of the value's own shape, or of the shape that
+    /// the memory fills.
     pub(super) fn placed(&mut self, mem: &Mem, digits: &[Digit], stored: &Stored) -> Mem {
         if !stored.is_ragged() || stored.holds(digits) {
             let mem = self.arrange(mem, digits, &stored.digits());
@@ -90,8 +92,8 @@ impl Writer<'_> {
         self.packed(mem, digits, stored)
     }
 
-    /// The memory of elements in the order of some digits of the value's shape: one pack where it is in tiles of that, else
-    /// padding and one transpose.
+    /// Puts elements whose digits are of the value's own shape into memory: one pack if the memory is in tiles of that
+    /// order, else padding and one transpose.
     fn packed(&mut self, mem: &Mem, digits: &[Digit], stored: &Stored) -> Mem {
         if let Some(tiles) = stored.tiles(digits) {
             return self.pack(mem, digits, stored, &tiles);
@@ -107,8 +109,8 @@ impl Writer<'_> {
         self.within(&mem, None, &stored.counts(), &stored.extents())
     }
 
-    /// The elements of memory with padding in the order of some digits of the value's shape: one unpack where the memory is in
-    /// tiles of that, else one transpose and a part of it.
+    /// The elements of memory with padding, in the order `to`, whose digits are of the value's own shape: one unpack if
+    /// the memory is in tiles of that order, else one transpose and a slice.
     fn unpacked(&mut self, mem: &Mem, stored: &Stored, to: &[Digit]) -> Mem {
         let key = (mem.name.clone(), stored.clone());
         let plain = to == row_major(&stored.shape);
@@ -137,7 +139,7 @@ impl Writer<'_> {
         made
     }
 
-    /// The steps from a row-major tensor to memory.
+    /// Applies the steps from a row-major tensor to memory.
     fn stepped(&mut self, mem: &Mem, stored: &Stored) -> Mem {
         let mut from = stored.shape.clone();
         let mut mem = mem.clone();
@@ -157,7 +159,7 @@ impl Writer<'_> {
         mem
     }
 
-    /// The steps from memory back to a row-major tensor.
+    /// Applies the inverse steps, from memory to a row-major tensor.
     fn stepped_back(&mut self, mem: &Mem, stored: &Stored) -> Mem {
         let mut mem = mem.clone();
         for (i, step) in stored.steps.iter().enumerate().rev() {
@@ -204,7 +206,7 @@ impl Writer<'_> {
         );
         let made = self.put(&text, &tiles.shape, mem.dtype);
         let made = self.reshape(&made, &stored.extents());
-        // What was packed need not be unpacked again.
+        // Remembers the source of the pack, so that it need not be unpacked.
         if digits == row_major(&stored.shape) {
             self.unpacked
                 .insert((made.name.clone(), stored.clone()), mem);
@@ -226,7 +228,7 @@ impl Writer<'_> {
         self.put(&text, &into.shape, mem.dtype)
     }
 
-    /// The name of a zero.
+    /// Writes a zero and returns its name.
     fn zero(&mut self, dtype: DType) -> String {
         let name = self.fresh();
         let number = number_text(0.0, dtype);
@@ -238,8 +240,8 @@ impl Writer<'_> {
         name
     }
 
-    /// Memory in another layout: nothing where both are the same bytes, else one operation that moves elements where there
-    /// is one.
+    /// Converts memory to another layout: nothing if both have the same bytes, else one operation that moves elements,
+    /// if there is one.
     pub(super) fn converted(&mut self, mem: &Mem, from: &Stored, to: &Stored) -> Mem {
         if from.is_exact() && to.is_exact() {
             return self.arrange(mem, &from.digits(), &to.digits());
@@ -247,7 +249,7 @@ impl Writer<'_> {
         if (&from.places, &from.steps) == (&to.places, &to.steps) {
             return mem.clone();
         }
-        // Both hold the same positions, padding among them.
+        // Both have the same positions, including padding.
         if from.filled == to.filled && from.is_digital() && to.is_digital() {
             let turned = !follows(&from.digits(), &to.digits());
             if let (true, true, Some(tiles)) = (turned, from.is_exact(), to.tiles(&from.digits())) {
@@ -268,7 +270,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether digits of one shape are in the same order.
+/// Returns whether the digits of one shape are in the same order.
 fn follows(a: &[Digit], b: &[Digit]) -> bool {
     let cuts = Cuts::of(&[a, b]);
     cuts.refine(a)

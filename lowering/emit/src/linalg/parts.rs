@@ -1,5 +1,4 @@
-//! Parts and what is put together of them: slices, splits, concatenations and padding, along the digit that a dimension
-//! begins with.
+//! Parts and combinations of parts: slices, splits, concatenations and padding, along the first digit of a dimension.
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::extents;
@@ -12,12 +11,12 @@ use optc_ir::{OpData, Size, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{Concat, Pad, PadMode, PadValue, Slice, SlicePart, Split, Subview};
 
-/// Whether an operation is a part of its operand, and no repetition.
+/// Returns whether an operation is a subview that does not repeat elements.
 pub(super) fn is_part(op: &OpRef<'_>) -> bool {
     Subview::of(op).is_ok_and(|part| !part.broadcast)
 }
 
-/// Whether the operation is one of these and has been written.
+/// Writes the operation if it is one of these; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     match &*data.name {
@@ -39,7 +38,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
 }
 
-/// The part of a dimension: its first element, their number and the step to the next.
+/// The range of one dimension: its first element, the number of elements and the stride.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     start: u64,
@@ -56,7 +55,7 @@ fn ranges(w: &Writer<'_>, x: Value, parts: &[SlicePart]) -> Outcome<Vec<Range>> 
         let steps = i128::from(part.stride) * (i128::from(size.max(1)) - 1);
         let last = i128::from(start) + steps;
         let inside = size == 0 || (start < n && 0 <= last && last < i128::from(n));
-        // The shape rule has looked at what is not known.
+        // The shape rule has checked unknown sizes.
         let open = [start, size, n].iter().any(|&n| w.sizes.stands(n));
         let stride = part.stride;
         match inside || open {
@@ -71,7 +70,7 @@ fn ranges(w: &Writer<'_>, x: Value, parts: &[SlicePart]) -> Outcome<Vec<Range>> 
     parts.iter().zip(&shape).map(range).collect()
 }
 
-/// A part of a value: a slice of its digits where these hold it, else its elements one by one.
+/// A part of a value: a slice of its digits if they contain it, else element by element.
 fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()> {
     let (from, to) = (w.digits(x)?, w.digits(y)?);
     let shape = w.shape(x)?;
@@ -119,10 +118,10 @@ fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()>
     w.settle(y, &made, &to)
 }
 
-/// Digits, and the offset, size and stride of each.
+/// Digits, with the offset, size and stride of each.
 type Sliced = (Vec<Digit>, Vec<u64>, Vec<u64>, Vec<u64>);
 
-/// The slice of digits that is a part of a tensor; nothing where digits do not hold it.
+/// The part of a tensor as a slice of digits; `None` if it is not one.
 fn sliced(from: &[Digit], to: &[Digit], shape: &[u64], ranges: &[Range]) -> Option<Sliced> {
     if ranges.iter().any(|r| r.size == 0) {
         return None;
@@ -134,7 +133,7 @@ fn sliced(from: &[Digit], to: &[Digit], shape: &[u64], ranges: &[Range]) -> Opti
         if range.size == shape[dim] && range.stride == 1 {
             continue;
         }
-        // The digit that the dimension begins with holds the part.
+        // The part is a range of the dimension's first digit.
         let first = (0..digits.len())
             .filter(|&i| digits[i].of == dim)
             .max_by_key(|&i| digits[i].div)?;
@@ -192,7 +191,7 @@ fn concat(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Parts inserted one after the other, each in the order of the result's digits.
+/// Inserts the parts one after the other, each in the order of the result's digits.
 fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcome<bool> {
     let result = data.results[0];
     let (out, dtype) = (w.wanted(result, plain)?, w.tensor(result)?.dtype);
@@ -207,7 +206,7 @@ fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcom
     };
     let along = digits.iter().enumerate().filter(|(_, d)| d.of == axis);
     let Some(first) = along.max_by_key(|(_, d)| d.div).map(|(i, _)| i) else {
-        // One element in all: the only operand that has one.
+        // The result has one element: take it from the only operand that has one.
         let one = ins.iter().find(|(_, n)| *n == 1);
         return match one {
             Some((port, _)) if !extents(&digits).contains(&0) => {
@@ -317,7 +316,8 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The element that a place of a padded dimension has, and whether there is one.
+/// The source index for a position of a padded dimension, and a condition that is true inside (`None` if every position
+/// has a source).
 fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scalar>) {
     let extent = b.extent(n);
     let last = match &extent {
@@ -335,7 +335,7 @@ fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scala
         }
         PadMode::Edge => (b.clamped(from, 0, &last), None),
         PadMode::Reflect => {
-            // Below 0 the distance from it, behind the end that from the last element.
+            // A negative index is reflected at 0, one beyond the end at the last element.
             let below = b.minus(&Idx::Const(0), from);
             let low = b.index_compare("slt", from, &Idx::Const(0));
             let from = b.index_select(&low, &below, from);
@@ -358,7 +358,7 @@ fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scala
     }
 }
 
-/// A tensor padded in its digits; nothing where these do not hold the padding.
+/// Pads a tensor in its digits; `None` if the padding cannot be expressed in them.
 fn around(
     w: &mut Writer<'_>,
     result: Value,
@@ -370,7 +370,7 @@ fn around(
 ) -> Outcome<Option<(Mem, Vec<Digit>)>> {
     let out = w.digits(result)?;
     let mut own = x.digits.clone();
-    // A dimension of one element is padded where the result has it, or first.
+    // A dimension of extent 1 that is padded gets a digit where the result has it, or first.
     for dim in 0..low.len() {
         let padded = (low[dim], high[dim]) != (0, 0);
         if padded && !own.iter().any(|d| d.of == dim) {

@@ -1,4 +1,5 @@
-//! Elements at places that are computed: each is read, or written one after the other, where its index says.
+//! Reads and writes at computed positions: gathers, scatters one element after the other, counting, cumulative
+//! operations, sorting.
 
 use super::body::{Body, Idx, Rel, Scalar};
 use super::digits::{extents, row_major};
@@ -13,7 +14,7 @@ use optc_ops::{
     RotaryEmbedding, ScatterElements, ScatterNd, ScatterReduction, Tile, TopK, Trilu,
 };
 
-/// Whether the operation is one of these and has been written.
+/// Writes the operation if it is one of these; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     match &*data.name {
         Gather::NAME | GatherElements::NAME | GatherNd::NAME => gather(w, data),
@@ -26,7 +27,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
 }
 
-/// Each element of a result by its index.
+/// A result whose elements are functions of their index.
 fn elements(
     w: &mut Writer<'_>,
     result: Value,
@@ -42,7 +43,7 @@ fn elements(
     w.settle(result, &made, &to)
 }
 
-/// An index that an operand holds, within a dimension of so many elements.
+/// An index read from an operand; negative ones count from the end of a dimension of extent `n`.
 fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
     let found = b.read(&indices.mem, &indices.digits, at);
     let found = b.as_index(&found);
@@ -90,7 +91,7 @@ fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Elements that follow from where they are.
+/// Operations whose elements depend on their position only, or on the element at a computed position.
 fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let result = data.results[0];
@@ -159,14 +160,14 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
 }
 
 impl Writer<'_> {
-    /// Loops that write one element after the other into a tensor: `step` gives what, and where.
+    /// Loops that write one element after the other into a tensor. `step` gives the element and its position.
     fn sequential(
         &mut self,
         init: &Mem,
         extents: &[u64],
         step: impl FnOnce(&mut Body, &[Idx], &Mem) -> (Scalar, Vec<Idx>),
     ) -> Mem {
-        // A tensor without dimensions is one step too.
+        // A tensor of rank 0 takes one step.
         let extents = match extents {
             [] => &[1],
             all => all,
@@ -238,7 +239,7 @@ fn reduction(b: &mut Body, how: ScatterReduction, old: &Scalar, new: &Scalar) ->
     }
 }
 
-/// A copy of the first operand into which updates are written, in row-major order.
+/// A copy of the first operand, into which updates are written in row-major order.
 fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let result = data.results[0];
@@ -303,7 +304,7 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The element of a tensor at the places of its digits.
+/// The element of a tensor at these positions of its digits.
 fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
     let names: Vec<String> = places.iter().map(|i| b.index(i)).collect();
     let text = format!(
@@ -316,7 +317,7 @@ fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
     b.widened(&raw, mem.dtype)
 }
 
-/// A box written where starts say, moved so that it does not stick out.
+/// Writes a box at the given starts, clamped such that it does not exceed the tensor.
 fn boxed(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -347,7 +348,8 @@ fn boxed(
     Ok(true)
 }
 
-/// Running sums and products: each element is the one before it with its own, or with the one before its own.
+/// Cumulative sums and products: each element combines the previous result with its own operand, or, if exclusive, with
+/// the previous operand.
 fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let (axis, exclusive, reverse, sum) = if let Some(run) = w.typed::<Cumsum>(data) {
@@ -367,7 +369,7 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (shape, to) = (w.shape(result)?, w.digits(result)?);
     let x = w.indexed(data.operands[0])?;
     let dtype = x.mem.dtype;
-    // Sums of narrow floats are kept wide until the end.
+    // Sums of narrow floats stay wide until the end.
     let sums = super::types::wide(dtype);
     if shape.contains(&0) {
         let none = w.empty(&extents(&to), dtype);
@@ -411,7 +413,7 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Each element with its pair, by the cosine and the sine of its position.
+/// Rotates each pair of elements by the cosine and sine of its position.
 fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let Some(about) = w.typed::<RotaryEmbedding>(data) else {
@@ -436,7 +438,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (half, end) = (size / 2, i64::try_from(size).unwrap_or(i64::MAX));
     elements(w, data.results[0], |b, at| {
         let own = &at[3];
-        // What is not rotated reads the last pair, and keeps its own.
+        // Elements beyond the rotated ones read the last pair, but keep their own value.
         let kept = b.index_compare("sge", own, &Idx::Const(end));
         let near = match size == last {
             true => own.clone(),
@@ -481,8 +483,8 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The best elements along an axis: the rank of each first, which is how many are before it, then the place of each
-/// rank.
+/// The first elements along an axis in sorted order. The rank of each element is the number of elements before it; then
+/// the position with each rank is found.
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let Some(about) = w.typed::<TopK>(data) else {
@@ -502,7 +504,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         mem: w.reshape(&x.mem, &extents(&whole)),
         ..x
     };
-    // The axis once more, by a loop of its own.
+    // The axis a second time, with a loop of its own.
     let rivals = |digits: &[Digit]| -> Vec<Digit> {
         let own = |d: &Digit| {
             if d.of == axis {
@@ -576,7 +578,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Whether one number comes before another: NaN is the greatest.
+/// Returns whether one number is sorted before another: NaN is the greatest.
 fn before(b: &mut Body, x: &Scalar, y: &Scalar, largest: bool) -> Scalar {
     let (high, low) = if largest { (x, y) } else { (y, x) };
     let above = b.compare(Rel::Gt, high, low);

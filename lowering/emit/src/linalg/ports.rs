@@ -1,4 +1,4 @@
-//! The operands and results of an operation, by the loops that its dimensions run over.
+//! The operands and results of an operation, in terms of its loops.
 
 use super::digits::labelled;
 use super::mem::{Mem, Outcome, Port};
@@ -9,26 +9,26 @@ use optc_ir::op::Freedom;
 use optc_ir::{OpData, Value};
 use optc_layout::Digit;
 
-/// How the dimensions of operands and results of an operation run together.
+/// The layout freedom of an operation, which relates the dimensions of its operands and results.
 pub(super) fn freedom(w: &Writer<'_>, data: &OpData) -> Outcome<Freedom> {
     let found = w.registry.get(&data.name);
     let decl = found.ok_or_else(|| w.refuse("nobody declared it"))?;
     Ok(decl.freedom(&w.op_ref(data)))
 }
 
-/// The operands and the result of an operation by loops.
+/// The operands and the result of an operation, in terms of loops.
 pub(super) struct Ports {
     pub(super) ins: Vec<Port>,
     /// The digits of the first result.
     pub(super) out: Vec<Digit>,
-    /// Loops whose digits count further than they do, with their extents.
+    /// Loops whose digits run beyond the extent, with these extents.
     pub(super) limits: Vec<(usize, u64)>,
-    /// The result, the digits in which it is made and the memory that it is to be in.
+    /// The result, the digits in which it is computed, and the memory that it must have.
     result: (Value, Vec<Digit>, Stored),
 }
 
 impl Ports {
-    /// Puts a result where it belongs.
+    /// Puts a result into its memory.
     pub(super) fn settle(&self, w: &mut Writer<'_>, mem: &Mem) {
         let (value, digits, stored) = &self.result;
         let mem = w.placed(mem, digits, stored);
@@ -36,8 +36,8 @@ impl Ports {
     }
 }
 
-/// The operands of an operation by the loops of its freedom, and the digits of its first result; nothing where a dimension
-/// has no loop, or no padding would be read that [`How::Lies`] does not read.
+/// The operands of an operation in terms of the loops of its freedom, and the digits of its first result. `None` if a
+/// dimension has no loop; with [`How::Padded`], also if no loop runs over padding.
 pub(super) fn ports(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -81,13 +81,13 @@ pub(super) fn ports(
                             *read = read.stretched(dim, filled).unwrap_or(read.clone());
                         }
                         None if at == operands => {}
-                        // A copy of an operand has the room that its memory has not.
+                        // The operand is copied into memory with more room.
                         None => *read = read.with_room(dim, filled).unwrap_or(read.clone()),
                     }
                 }
             }
         }
-        // Nothing is written of operands that do not fit.
+        // Checked before anything is written for the operands.
         let digits = ports.iter().zip(&stored);
         let digits: Option<Vec<_>> = digits
             .map(|((_, labels), (_, read))| labelled(&read.digits(), labels))
@@ -136,8 +136,8 @@ pub(super) fn ports(
     }))
 }
 
-/// The loops of which some memory holds more indices than there are, with their extents and how far they are to count;
-/// nothing where there is none, or loops differ.
+/// The loops for which some memory has more indices than the extent: `(loop, extent, number of indices)`. `None` if
+/// there is none, or if two ports disagree.
 fn ragged(ports: &[(&[Option<usize>], &Stored)]) -> Option<Vec<(usize, u64, u64)>> {
     let mut found: Vec<(usize, u64, u64)> = Vec::new();
     for (labels, stored) in ports {

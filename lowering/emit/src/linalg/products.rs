@@ -1,5 +1,5 @@
-//! Contractions: a named operation where matrices lie as it wants them, else loops whose indexing maps address
-//! the digits where they lie.
+//! Contractions: a named operation if the matrices are in the order that it requires, else a `linalg.generic` whose
+//! indexing maps address the digits in place.
 
 use super::body::{Body, Scalar};
 use super::digits::volume;
@@ -13,7 +13,7 @@ use optc_ir::{DType, OpData};
 use optc_layout::Digit;
 use optc_ops::{DotGeneral, Einsum, Linear, Matmul};
 
-/// Whether a contraction has been written.
+/// Writes the operation if it is a contraction; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let known = matches!(
         &*data.name,
@@ -45,7 +45,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(false)
 }
 
-/// What sums begin with: a bias, or 0.
+/// The initial values of the sums: a bias, or 0.
 pub(super) fn start(
     w: &mut Writer<'_>,
     nest: &Nest,
@@ -98,7 +98,7 @@ pub(super) fn contracted(
         refined(&ins[1].digits),
     ];
     let mut extents: Vec<u64> = nest.loops.iter().map(|l| l.extent).collect();
-    // Memory with padding in it is not joined.
+    // Dimensions of memory with padding are not merged.
     if !ins.iter().any(|port| w.has_gaps(&port.mem)) {
         merge(&mut at, &mut extents);
     }
@@ -124,7 +124,7 @@ pub(super) fn contracted(
         );
         return w.put(&text, &into.shape, into.dtype);
     }
-    // The loops of the result, then the sums.
+    // The loops of the result, then the reduction loops.
     let mut loops = at[0].clone();
     for id in at[1].iter().chain(&at[2]) {
         if !loops.contains(id) {
@@ -150,7 +150,7 @@ pub(super) fn contracted(
     })
 }
 
-/// Makes one loop of two that follow one another wherever either is.
+/// Merges two loops that are adjacent at every port that has either of them.
 fn merge(at: &mut [Vec<usize>; 3], extents: &mut [u64]) {
     let pair = |at: &[Vec<usize>; 3]| {
         let pairs = at.iter().flat_map(|ids| ids.windows(2));
@@ -177,7 +177,7 @@ fn merge(at: &mut [Vec<usize>; 3], extents: &mut [u64]) {
     }
 }
 
-/// The named product of these loops of result, left and right operand, and whether the operands change places.
+/// The named product for these loops of result, left and right operand, and whether the operands are swapped.
 fn named(at: &[Vec<usize>; 3]) -> Option<(&'static str, bool)> {
     let [y, a, b] = at;
     let batch = usize::from(y.len() == 3);

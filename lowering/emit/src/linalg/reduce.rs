@@ -1,4 +1,4 @@
-//! Reductions, and what stands around them: softmax and normalizations.
+//! Reductions, softmax and normalizations.
 
 use super::body::{Body, Rel, Scalar};
 use super::mem::{Mem, Outcome, Port};
@@ -14,7 +14,7 @@ use optc_ops::{
     Softmax,
 };
 
-/// Whether the operation is one of these and has been written.
+/// Writes the operation if it is one of these; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let forms = |w: &mut Writer<'_>, how| -> Outcome<bool> {
         match &*data.name {
@@ -35,14 +35,14 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Loops over the digits of an operand, some of which a result keeps.
+/// Loops over the digits of an operand, and the digits that the result keeps.
 struct Kept<'n> {
     nest: &'n Nest,
     kept: Vec<Digit>,
 }
 
 impl Kept<'_> {
-    /// One number for all elements of an operand that share the kept digits: `of` an element, combined from `init` on.
+    /// Reduces all dimensions but the kept digits: `of` an element, combined from `init` on.
     fn reduced(
         &self,
         w: &mut Writer<'_>,
@@ -70,7 +70,7 @@ impl Kept<'_> {
         })
     }
 
-    /// The greatest, or the least.
+    /// The maximum, or the minimum.
     fn extreme(&self, w: &mut Writer<'_>, x: &Port, greatest: bool) -> Port {
         let dtype = Writer::sum_type(x.mem.dtype);
         let init = (limit_text(dtype, !greatest), dtype);
@@ -151,7 +151,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Every element of a result by itself.
+/// An element-wise function of a tensor.
 fn finished(w: &mut Writer<'_>, port: &Port, of: impl FnOnce(&mut Body, &Scalar) -> Scalar) -> Mem {
     let nest = Nest::plain(&port.digits);
     let (ins, dtype) = (std::slice::from_ref(port), port.mem.dtype);
@@ -164,7 +164,7 @@ fn finished(w: &mut Writer<'_>, port: &Port, of: impl FnOnce(&mut Body, &Scalar)
     )
 }
 
-/// The logarithm of the sum of powers, none of which is larger than 1.
+/// The logarithm of a sum of exponentials. The maximum is subtracted first, so that no exponential exceeds 1.
 fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Port {
     let most = kept.extreme(w, x, true);
     let most = Port {
@@ -245,12 +245,12 @@ fn softmax(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     Ok(true)
 }
 
-/// What a normalization says of itself.
+/// The parameters of a normalization.
 struct Norm {
     epsilon: f64,
-    /// Whether the mean is taken off first.
+    /// True if the mean is subtracted first.
     centred: bool,
-    /// The channels of a group, where channels are in groups.
+    /// The number of channels in a group, if channels are grouped.
     group: Option<u64>,
 }
 
@@ -287,7 +287,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
         return Ok(false);
     };
     let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
-    // The elements of a group are not those of a dimension.
+    // The elements of a group are not those of a whole dimension, so limits along channels do not apply.
     if about.group.is_some() && limits.iter().any(|l| l.0 == 1) {
         return Ok(false);
     }
@@ -357,7 +357,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Where the extreme element lies: the extreme first, then the first or last place that has it.
+/// The position of the extreme element: first the extreme is reduced, then the first or last position that has it.
 fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let greatest = w.typed::<ArgMax>(data);
     let last = match (&greatest, w.typed::<ArgMin>(data)) {

@@ -1,4 +1,4 @@
-//! The elements of constants behind the program.
+//! Resources: the elements of constants, at the end of the module.
 
 use super::mem::Outcome;
 use super::stored::{Place, Stored};
@@ -11,7 +11,7 @@ use optc_layout::Digit;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Where the elements of a resource are.
+/// The location of the elements of a resource.
 pub(super) enum Source {
     /// In the program.
     Dense(Arc<Dense>),
@@ -27,7 +27,7 @@ pub(super) struct Resource {
     pub(super) span: Span,
 }
 
-/// In which order memory has the elements of a source, which are in row-major order.
+/// The order of elements in memory, relative to their row-major source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     places: Vec<Position>,
@@ -39,7 +39,7 @@ pub(super) struct Order {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Position {
     place: Place,
-    /// The distance, in elements, between neighbours in the source.
+    /// The distance, in elements, between adjacent positions in the source.
     step: u64,
 }
 
@@ -68,7 +68,7 @@ impl Order {
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// Whether the elements lie in the source as they do in memory.
+    /// Returns whether memory has the same order as the source.
     fn is_plain(&self) -> bool {
         let mut stride = 1;
         self.places.iter().rev().all(|p| {
@@ -78,8 +78,8 @@ impl Order {
         })
     }
 
-    /// Writes the positions of these dimensions of the memory and all below, of the element `at` on, whose index is `dims`
-    /// so far; elements have so many bytes, and padding is zeros.
+    /// Writes the positions of the dimensions `places` of the memory, recursively. `at` is the number of the first
+    /// element in the source, and `dims` the index so far. An element has `width` bytes; padding is zeros.
     fn write(
         places: &[Position],
         (at, dims): (u64, &mut [u64]),
@@ -96,7 +96,7 @@ impl Order {
             };
         };
         let Digit { of, div, extent } = position.place.digit;
-        // The values of the digit that the dimension has, after those of the digits above.
+        // The number of values of this digit that are inside of the dimension, given the digits above.
         let room = shape[of].saturating_sub(dims[of]).div_ceil(div);
         let held = extent.min(room);
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -119,19 +119,19 @@ impl Order {
     }
 }
 
-/// A part of a file, its offset and length, and the order in which it is read.
+/// A range of a file, by offset and length, and the order in which it is read.
 type Part = (String, u64, u64, Order);
 
 /// The elements of constants, written behind the program.
 #[derive(Default)]
 pub(super) struct Resources {
     all: IndexMap<String, Resource>,
-    /// The resource of a part of a file in an order.
+    /// The resource for a range of a file in an order.
     known: IndexMap<Part, String>,
 }
 
 impl Resources {
-    /// The name of a resource; one part of a file in one order is one resource.
+    /// The name of a resource; equal ranges of a file in the same order share one resource.
     pub(super) fn named(&mut self, resource: Resource) -> String {
         let fresh = format!("c{}", self.all.len());
         if let Source::File(file, offset, length) = &resource.source {
@@ -145,17 +145,17 @@ impl Resources {
         fresh
     }
 
-    /// The section of all resources; elements of files are read one constant after the other.
+    /// Writes the section of all resources; files are read one constant at a time.
     pub(super) fn write(&self, out: &mut String, data: &ReadData<'_>) -> Outcome<()> {
         if self.all.is_empty() {
             return Ok(());
         }
-        // Text of this size is not to be moved while it grows.
+        // Reserved in advance, so that the large text is not moved while it grows.
         let bytes = self.all.values().map(Resource::len);
         let text = bytes.fold(64usize, |sum, n| {
             sum.saturating_add(n.saturating_mul(2)).saturating_add(64)
         });
-        // Where that much cannot be had, neither can the elements, which are asked for below.
+        // A failure is ignored here: the allocations of the elements below fail in the same way and report it.
         let _ = out.try_reserve_exact(text);
         out.push_str("\n{-#\n  dialect_resources: {\n    builtin: {\n");
         for (i, (name, resource)) in self.all.iter().enumerate() {
@@ -192,7 +192,7 @@ impl Resource {
         }
     }
 
-    /// Elements in the order of the memory, zeros where that is padding.
+    /// Elements in the order of the memory, with zeros for padding.
     pub(super) fn ordered(&self, bytes: &[u8]) -> Vec<u8> {
         if self.order.is_plain() {
             return bytes.to_vec();
@@ -220,7 +220,7 @@ fn width(dtype: DType) -> usize {
     optc_ir::tensor::storage_bytes(dtype)
 }
 
-/// Bytes as two digits each.
+/// Bytes as two hex digits each.
 pub(super) fn hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in bytes {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use optc_layout::notation::parse_tensor;
 
-    /// The bytes 1, 2, … in the order of a layout.
+    /// Checks the order of the bytes 1, 2, … in a layout.
     #[track_caller]
     fn check(text: &str, wanted: &[u8]) {
         let layout = parse_tensor(text).expect("a layout").layout;

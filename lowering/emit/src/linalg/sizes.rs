@@ -1,5 +1,5 @@
-//! Sizes that are not known: numbers that stand for them while shapes are cut and joined, and the indices that the text
-//! has of them, each computed at the head of the function from dimensions of its arguments.
+//! Unknown sizes: stand-in numbers for them while shapes are cut and joined, and the indices in the text that hold
+//! their values. Each index is computed at the head of the function from dimensions of its arguments.
 
 use super::mem::Mem;
 use super::types::tensor_text;
@@ -11,27 +11,27 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The sizes of one function; none where all are known.
+/// The unknown sizes of one function.
 #[derive(Clone, Default)]
 pub(super) struct Sizes(Rc<RefCell<Table>>);
 
 #[derive(Default)]
 struct Table {
-    /// Nothing where all sizes are known.
+    /// `None` if all sizes are known.
     numbers: Option<StandIns>,
-    /// Whether the arguments are written.
+    /// True after the arguments are written.
     ready: bool,
-    /// The dimension of an argument that says what a name is.
+    /// The dimension of an argument that determines each name.
     given: IndexMap<Arc<str>, Source>,
-    /// The indices that are written.
+    /// The indices written so far.
     written: IndexMap<Size, String>,
-    /// What computes them.
+    /// The text that computes them.
     head: String,
-    /// The names of arguments and indices.
+    /// Used names: those of arguments and indices.
     taken: IndexSet<String>,
 }
 
-/// A dimension of an argument, which is a name times `by`, and `rest`.
+/// A dimension of an argument, which equals a name times `by` plus `rest`.
 #[derive(Clone)]
 struct Source {
     of: Mem,
@@ -41,7 +41,7 @@ struct Source {
 }
 
 impl Sizes {
-    /// Sizes for which these numbers stand.
+    /// Sizes with these stand-in numbers.
     pub(super) fn new(numbers: Option<StandIns>) -> Sizes {
         let table = Table {
             numbers,
@@ -50,20 +50,20 @@ impl Sizes {
         Sizes(Rc::new(RefCell::new(table)))
     }
 
-    /// Whether a number stands for a size that is not known.
+    /// Returns whether a number stands for an unknown size.
     pub(super) fn stands(&self, n: u64) -> bool {
         let table = self.0.borrow();
         table.numbers.as_ref().is_some_and(|s| s.stands(n))
     }
 
-    /// The size that a number is.
+    /// The size that a number stands for.
     pub(super) fn size(&self, n: u64) -> Size {
         let table = self.0.borrow();
         let found = table.numbers.as_ref().and_then(|s| s.size(n));
         found.unwrap_or_else(|| Size::from(n))
     }
 
-    /// The number of a dimension; nothing where it is too large.
+    /// The number for a dimension; `None` if it is too large.
     pub(super) fn number(&self, dim: &Dim) -> Option<u64> {
         match (dim, &mut self.0.borrow_mut().numbers) {
             (Dim::Fixed(n), _) => Some(*n),
@@ -72,7 +72,7 @@ impl Sizes {
         }
     }
 
-    /// The numbers of `dims`, which has as many elements as the numbers `like`.
+    /// The numbers of `dims`, which has the same number of elements as the numbers `like`.
     pub(super) fn complete(&self, dims: &[Dim], like: &[u64]) -> Option<Vec<u64>> {
         match &mut self.0.borrow_mut().numbers {
             Some(numbers) => numbers.complete(dims, like),
@@ -80,11 +80,11 @@ impl Sizes {
         }
     }
 
-    /// The number of a size that is a number and some more.
+    /// The number for the sum of the size of `n` and `more`.
     pub(super) fn plus(&self, n: u64, more: &Size) -> Option<u64> {
         let sum = self.size(n).plus(more)?;
         let made = self.number(&Dim::of_size(&sum))?;
-        // What is known stands for nothing.
+        // A known sum must not be taken for a stand-in.
         (self.stands(made) == sum.as_constant().is_none()).then_some(made)
     }
 
@@ -94,39 +94,39 @@ impl Sizes {
         tensor_text(shape.iter().map(dim), dtype)
     }
 
-    /// The type of a tensor of the text.
+    /// The type of a tensor in the text.
     pub(super) fn ty(&self, mem: &Mem) -> String {
         self.tensor(&mem.shape, mem.dtype)
     }
 
-    /// The index that a number stands for; nothing where it is known.
+    /// The index for a stand-in number; `None` for a known size.
     pub(super) fn index(&self, n: u64) -> Option<String> {
         let stands = self.stands(n);
         stands.then(|| self.written(&self.size(n)))
     }
 
-    /// A number, or the index that it stands for.
+    /// A known number, or the index for a stand-in.
     pub(super) fn text(&self, n: u64) -> String {
         self.index(n).unwrap_or_else(|| n.to_string())
     }
 
-    /// A list of these, as reshapes and slices have them.
+    /// A list of sizes in the syntax of reshapes and slices.
     pub(super) fn list(&self, all: &[u64]) -> String {
         let texts: Vec<String> = all.iter().map(|&n| self.text(n)).collect();
         format!("[{}]", texts.join(", "))
     }
 
-    /// The indices that the open ones of these extents stand for.
+    /// The indices for the unknown ones of these extents.
     pub(super) fn open(&self, shape: &[u64]) -> Vec<String> {
         shape.iter().filter_map(|&n| self.index(n)).collect()
     }
 
-    /// What computes the indices, to stand before what reads them.
+    /// The text that computes the indices; it precedes their uses.
     pub(super) fn head(&self) -> String {
         self.0.borrow().head.clone()
     }
 
-    /// A name like this one that nothing in the function has.
+    /// A name similar to `wanted` that is unused in the function.
     pub(super) fn name(&self, wanted: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let mut base: String = wanted.chars().map(plain).collect();
@@ -143,7 +143,7 @@ impl Sizes {
         format!("%{name}")
     }
 
-    /// Looks for the names of sizes in arguments, those that are a dimension of their own first.
+    /// Finds the names of sizes in dimensions of arguments; dimensions that are a single name come first.
     pub(super) fn give(&self, args: &[Mem]) {
         let places = || {
             let each = |mem: &Mem| 0..mem.shape.len();
@@ -167,7 +167,7 @@ impl Sizes {
             let mut table = self.0.borrow_mut();
             table.given.entry(name).or_insert(source);
         }
-        // One name in an expression whose other names are known.
+        // Solves expressions with a single unknown name.
         loop {
             let more = places().find_map(|(of, at)| {
                 let size = self.size(of.shape[at]);
@@ -192,7 +192,7 @@ impl Sizes {
         self.0.borrow().given.contains_key(name)
     }
 
-    /// The name in a size that no argument gives, once arguments are written.
+    /// A name in a size that no argument determines; checked only after the arguments are written.
     pub(super) fn missing(&self, size: &Size) -> Option<Arc<str>> {
         if !self.0.borrow().ready {
             return None;
@@ -200,7 +200,7 @@ impl Sizes {
         size.names().into_iter().find(|name| !self.knows(name))
     }
 
-    /// The index that a size is when the program runs; all its names are given.
+    /// Writes the index that holds the value of a size, whose names must all be determined.
     pub(super) fn written(&self, size: &Size) -> String {
         if let Some(known) = self.0.borrow().written.get(size) {
             return known.clone();
@@ -254,10 +254,10 @@ impl Sizes {
         self.put(opcode, &a, &b)
     }
 
-    /// The size of this name, from the argument that has it.
+    /// The value of a named size, from the argument that determines it.
     fn dimension(&self, name: &str) -> String {
         let found = self.0.borrow().given.get(name).cloned();
-        // Whoever asks for a size has looked whether it is given.
+        // Callers have checked that the size is determined.
         let Some(source) = found else {
             return "%unknown".to_owned();
         };

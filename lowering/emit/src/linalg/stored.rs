@@ -1,11 +1,14 @@
-//! Values in memory with padding: the places of a buffer, and the digits that these hold.
+//! Values in memory with padding: the places of a buffer, and the digits that they hold.
 //!
-//! A place is a dimension of the tensor that a value is in the text. It holds a digit, and may have more positions than the
-//! digit has values: behind 5 of 8 lie 3 that no element has. Where a dimension is cut in two, digits together may count
-//! further than the dimension does: 7 elements in blocks of 4 are two blocks, and the last position of the second is
-//! padding. The dimension is *ragged* then, and the digits fill a shape that is larger than the value's own.
+//! A place is one dimension of a value's tensor in the text. It holds a digit, and may have more positions than the
+//! digit has values. Example: a digit of 5 values in a place of 8 positions leaves 3 positions of padding at the end.
 //!
-//! What is no order of digits is written by the steps that make it of the row-major tensor: pads, reshapes and transposes.
+//! If a dimension is cut in two, its digits together may count beyond its extent. Example: 7 elements in blocks of 4
+//! are two blocks, and the last position of the second block is padding. Such a dimension is *ragged*; its digits fill
+//! a shape that is larger than the value's own.
+//!
+//! A layout that is no order of digits is described by the steps that make it from the row-major tensor: pads, crops,
+//! reshapes and transposes.
 
 use super::digits::{extents, row_major, volume};
 use optc_layout::{Digit, Layout, Mode, Rearrangement, explain};
@@ -14,38 +17,38 @@ use optc_layout::{Digit, Layout, Mode, Rearrangement, explain};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) digit: Digit,
-    /// How many positions it has, at least as many as the digit has values.
+    /// The number of positions; at least the number of the digit's values.
     pub(super) extent: u64,
 }
 
-/// How a value of some shape lies in memory.
+/// The memory of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stored {
     /// The extents of the value.
     pub(super) shape: Vec<u64>,
-    /// The extents that its digits count to.
+    /// The extents that the digits count to.
     pub(super) filled: Vec<u64>,
-    /// The dimensions of the memory, major to minor, but for those of one position.
+    /// The dimensions of the memory, major to minor, except those of one position.
     pub(super) places: Vec<Place>,
-    /// What makes the memory of the row-major tensor, where it is no order of digits: one place then.
+    /// The steps from the row-major tensor, if the memory is no order of digits. There is one place then.
     pub(super) steps: Vec<Step>,
 }
 
 /// A step from a row-major tensor to memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// The tensor in the middle of a larger one, from these positions on.
+    /// Pads the tensor to `shape`; its elements begin at the positions `low`.
     Pad { low: Vec<u64>, shape: Vec<u64> },
-    /// The first positions of a line.
+    /// Keeps the first positions of a line.
     Crop { shape: Vec<u64> },
-    /// The same positions in another shape.
+    /// Reshapes the positions.
     Reshape { shape: Vec<u64> },
-    /// Dimensions in another order.
+    /// Permutes the dimensions.
     Transpose { perm: Vec<usize>, shape: Vec<u64> },
 }
 
 impl Step {
-    /// The extents after it.
+    /// The extents after the step.
     pub(super) fn shape(&self) -> &[u64] {
         match self {
             Step::Pad { shape, .. }
@@ -55,7 +58,7 @@ impl Step {
         }
     }
 
-    /// The step that a rearrangement of a tensor of these extents is.
+    /// The step for a rearrangement of a tensor with these extents.
     fn of(rearrangement: Rearrangement, from: &[u64]) -> Option<Step> {
         Some(match rearrangement {
             Rearrangement::Pad { low, high } => {
@@ -82,20 +85,20 @@ impl Step {
     }
 }
 
-/// A tensor in tiles, as `tensor.pack` makes one of a tensor of whole dimensions.
+/// A tensor in tiles, as `tensor.pack` makes it from a tensor of whole dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tiles {
-    /// The dimension of the tensor that each outer one is.
+    /// For each outer dimension, the dimension of the tensor.
     pub(super) outer: Vec<usize>,
-    /// The dimension of the tensor that each tile cuts, and the extent of the tile.
+    /// For each tile dimension, the dimension of the tensor and the tile's extent.
     pub(super) inner: Vec<(usize, u64)>,
     /// The extents of the result.
     pub(super) shape: Vec<u64>,
 }
 
 impl Stored {
-    /// The memory of a layout; nothing where it has elements at one offset, runs backwards or interleaves, or cuts or pads a
-    /// size that is not known.
+    /// The memory of a layout. `None` if elements share an offset, are reversed or interleave, or if the layout cuts or
+    /// pads an unknown size.
     pub(super) fn of(shape: &[u64], layout: &Layout, open: impl Fn(u64) -> bool) -> Option<Stored> {
         if shape.contains(&0) {
             return Some(Stored::exact(shape, &row_major(shape)));
@@ -112,7 +115,7 @@ impl Stored {
         }
     }
 
-    /// Memory that is made in steps.
+    /// Memory that is described by steps.
     fn stepwise(shape: &[u64], layout: &Layout) -> Option<Stored> {
         let explained = explain(layout).ok()?;
         let mut steps: Vec<Step> = Vec::with_capacity(explained.steps.len());
@@ -133,7 +136,7 @@ impl Stored {
         })
     }
 
-    /// Memory that is an order of digits, padding behind and between them.
+    /// Memory that is an order of digits, with padding after and between them.
     fn digital(shape: &[u64], layout: &Layout, open: impl Fn(u64) -> bool) -> Option<Stored> {
         let modes = layout.modes()?;
         let mut filled = Vec::with_capacity(shape.len());
@@ -181,24 +184,24 @@ impl Stored {
         }
     }
 
-    /// The digits of the memory, of a shape that they fill.
+    /// The digits of the memory; they fill the shape `filled`.
     pub(super) fn digits(&self) -> Vec<Digit> {
         let digits = self.places.iter().map(|p| p.digit);
         digits.filter(|d| d.extent != 1).collect()
     }
 
-    /// The positions of each dimension of the memory.
+    /// The number of positions of each dimension of the memory.
     pub(super) fn extents(&self) -> Vec<u64> {
         self.places.iter().map(|p| p.extent).collect()
     }
 
-    /// How many positions of each dimension of the memory hold a digit.
+    /// The number of positions of each dimension of the memory that hold a digit's value.
     pub(super) fn counts(&self) -> Vec<u64> {
         self.places.iter().map(|p| p.digit.extent).collect()
     }
 
-    /// Memory that holds `count` indices of a dimension of one place, which this one has no positions for; nothing where the
-    /// dimension has not one place.
+    /// The memory with enough positions for `count` indices of a dimension that is in one place. `None` if the
+    /// dimension is not in one place.
     pub(super) fn with_room(&self, dim: usize, count: u64) -> Option<Stored> {
         let mut wider = self.clone();
         let mut own = wider
@@ -212,8 +215,8 @@ impl Stored {
         wider.stretched(dim, count)
     }
 
-    /// The same memory, seen to hold `count` indices of a dimension that one place holds; nothing where it is none, or has
-    /// too few positions.
+    /// The same memory with `count` indices of a dimension that is in one place, some of them in its padding. `None` if
+    /// the dimension is not in one place, or if the place has too few positions.
     pub(super) fn stretched(&self, dim: usize, count: u64) -> Option<Stored> {
         let own: Vec<usize> = (0..self.places.len())
             .filter(|&i| self.places[i].digit.of == dim && self.places[i].digit.extent != 1)
@@ -228,27 +231,27 @@ impl Stored {
         Some(wider)
     }
 
-    /// Whether every position of the memory holds an element.
+    /// Returns whether every position of the memory holds an element.
     pub(super) fn is_exact(&self) -> bool {
         !self.is_ragged() && self.is_full()
     }
 
-    /// Whether every position of each dimension holds a digit.
+    /// Returns whether every position of each place holds a value of its digit.
     fn is_full(&self) -> bool {
         self.places.iter().all(|p| p.extent == p.digit.extent)
     }
 
-    /// Whether digits count further than a dimension does, or there are none.
+    /// Returns whether some dimension is ragged, or the memory is no order of digits.
     pub(super) fn is_ragged(&self) -> bool {
         self.filled != self.shape || !self.is_digital()
     }
 
-    /// Whether the memory is an order of digits.
+    /// Returns whether the memory is an order of digits.
     pub(super) fn is_digital(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Digits of a dense tensor of this value.
+    /// The digits of the value as a dense tensor.
     pub(super) fn dense(&self) -> Vec<Digit> {
         match self.is_ragged() {
             true => row_major(&self.shape),
@@ -256,12 +259,12 @@ impl Stored {
         }
     }
 
-    /// Whether these digits, in some order, are those of the memory rather than of the value.
+    /// Returns whether these digits, in any order, fill the shape of the memory rather than the value's own shape.
     pub(super) fn holds(&self, digits: &[Digit]) -> bool {
         self.is_digital() && self.is_ragged() && volume(&extents(digits)) == volume(&self.filled)
     }
 
-    /// The tiles that this memory has of a tensor of whole dimensions; nothing where it is no such tiling.
+    /// The tiles that the memory consists of, if it is a tiling of a tensor of whole dimensions.
     pub(super) fn tiles(&self, from: &[Digit]) -> Option<Tiles> {
         let of = |dim: usize| from.iter().position(|d| d.of == dim);
         let whole = |d: &Digit| d.div == 1 && self.shape.get(d.of) == Some(&d.extent);
@@ -286,7 +289,7 @@ impl Stored {
                 _ => return None,
             };
             match is_outer {
-                // Tiles lie inside of all that they are of.
+                // Tiles are inside of all outer dimensions.
                 true if !inner.is_empty() => return None,
                 true => {
                     outer.push(at);
@@ -295,7 +298,7 @@ impl Stored {
                 false => inner.push((at, place.extent)),
             }
         }
-        // A dimension within one tile is cut in one.
+        // A dimension within a single tile has one outer position.
         for at in 0..from.len() {
             if !outer.contains(&at) {
                 outer.push(at);
@@ -356,7 +359,7 @@ mod tests {
         let lies = stored("tensor<2x9x13xf32, {block = \"4C4W\"}>").expect("digits");
         let tiles = lies.tiles(&row_major(&[2, 9, 13]));
         assert_eq!(tiles.map(|t| t.inner), Some(vec![(2, 16), (1, 4)]));
-        // Two tiles of one dimension are two packs.
+        // Two levels of tiles of one dimension need two packs.
         let lies = stored("tensor<14x200xbf16, {xla = \"1,0:T(8,128)(2,1)\"}>").expect("digits");
         assert_eq!(lies.tiles(&row_major(&[14, 200])), None);
     }

@@ -1,8 +1,8 @@
-//! Types and numbers as MLIR writes them.
+//! Types and numbers in MLIR's syntax.
 
 use optc_ir::{DType, Sign};
 
-/// The element type; nothing of one that upstream MLIR does not have.
+/// The element type; `None` if upstream MLIR does not have it.
 pub(super) fn dtype_name(dtype: DType) -> Option<String> {
     Some(match dtype {
         DType::Int { bits, .. } => format!("i{bits}"),
@@ -11,7 +11,7 @@ pub(super) fn dtype_name(dtype: DType) -> Option<String> {
     })
 }
 
-/// The type of a tensor; nothing for an extent that is not known.
+/// The type of a tensor; `None` stands for an unknown extent.
 pub(super) fn tensor_text(shape: impl Iterator<Item = Option<u64>>, dtype: DType) -> String {
     let mut text = "tensor<".to_owned();
     for n in shape {
@@ -26,7 +26,7 @@ pub(super) fn tensor_text(shape: impl Iterator<Item = Option<u64>>, dtype: DType
     text
 }
 
-/// The type in which numbers of a type are computed: narrow floats as `f32`.
+/// The type in which numbers of a type are computed: `f32` for narrow floats.
 pub(super) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -34,7 +34,7 @@ pub(super) fn wide(dtype: DType) -> DType {
     }
 }
 
-/// Whether an integer type has no sign.
+/// Returns whether a type is an unsigned integer type.
 pub(super) fn is_unsigned(dtype: DType) -> bool {
     matches!(
         dtype,
@@ -45,7 +45,7 @@ pub(super) fn is_unsigned(dtype: DType) -> bool {
     ) || dtype.is_bool()
 }
 
-/// A float as MLIR writes one of this type.
+/// A float of this type in MLIR's syntax.
 pub(super) fn float_text(x: f64, dtype: DType) -> String {
     if x.is_finite() {
         let text = format!("{x:e}");
@@ -70,7 +70,7 @@ fn sign(x: f64, at: u32) -> u64 {
     u64::from(x.is_infinite() && x < 0.0) << at
 }
 
-/// A number as MLIR writes one of this type; what lies outside of an integer type is the nearest there is.
+/// A number of this type in MLIR's syntax; a number outside of an integer type's range is clamped.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "an integer's fraction is cut off"
@@ -89,7 +89,7 @@ pub(super) fn number_text(x: f64, dtype: DType) -> String {
     }
 }
 
-/// The least or, with `greatest`, the greatest number of a type.
+/// The minimum of a type or, with `greatest`, its maximum.
 pub(super) fn limit_text(dtype: DType, greatest: bool) -> String {
     match dtype {
         d if d.is_bool() => greatest.to_string(),

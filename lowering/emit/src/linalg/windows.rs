@@ -14,22 +14,22 @@ use optc_layout::{Cuts, Digit};
 use optc_ops::{AvgPool, Conv, MaxPool, Resize, Slide};
 use std::fmt::Write as _;
 
-/// What the loops of a window are called.
+/// The numbers of a window's loops.
 const BATCH: usize = 0;
 const GROUP: usize = 1;
 const OUT: usize = 2;
 const IN: usize = 3;
-/// The first of the positions of the result, one a spatial dimension.
+/// The first of the positions in the result, one for each spatial dimension.
 const AT: usize = 4;
-/// The first of the positions of the kernel.
+/// The first of the positions in the kernel.
 const TAP: usize = 8;
-/// The first of the spatial dimensions of the operand, which are no loops.
+/// The first of the spatial dimensions of the operand; these are not loops.
 const FROM: usize = 12;
 
-/// The most windows along a dimension that are counted one by one.
+/// The largest number of windows along a dimension for which the elements of each window are counted.
 const MAX_TABLE: u64 = 1 << 24;
 
-/// Whether a convolution, pool or resize has been written.
+/// Writes the operation if it is a convolution, pool or resize; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let form = match &*data.name {
         Conv::NAME => conv,
@@ -40,7 +40,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(form(w, data, false)? || form(w, data, true)?)
 }
 
-/// Digits by their loops: of each dimension one, or two where it is cut in groups of so many elements.
+/// Digits in terms of loops: one loop for each dimension, or two if it is cut into groups of `at` elements.
 fn by_loops(digits: &[Digit], loops: &[(usize, Option<(usize, u64)>)]) -> Option<Vec<Digit>> {
     let mut cuts = Cuts::of(&[digits]);
     for (dim, (_, outer)) in loops.iter().enumerate() {
@@ -60,7 +60,7 @@ fn by_loops(digits: &[Digit], loops: &[(usize, Option<(usize, u64)>)]) -> Option
     cuts.refine(digits)?.iter().map(of).collect()
 }
 
-/// The operand of a window: its digits, those of spatial dimensions in one piece; nothing where they are cut.
+/// The operand of a window, with each spatial dimension as one digit; `None` if one is cut.
 fn operand(
     port: Port,
     rank: usize,
@@ -81,7 +81,7 @@ fn operand(
             continue;
         }
         match digits.iter().filter(|d| d.of == FROM + s).count() {
-            // One element, which may be padded.
+            // A dimension of extent 1, which may be padded.
             0 => digits.push(Digit::new(FROM + s, 1, 1)),
             1 => {}
             _ => return None,
@@ -91,8 +91,8 @@ fn operand(
     Some(Port { mem, digits })
 }
 
-/// How many elements a window reads beyond the operand and its padding before it; where `ceil`, the last window may
-/// reach beyond the padding too.
+/// The number of elements that the windows read beyond the operand and the padding before it. With `ceil`, the last
+/// window may also reach beyond the padding at the end.
 fn after(w: &Writer<'_>, slide: &Slide, n: u64, count: u64, ceil: bool) -> Outcome<u64> {
     if !w.sizes.stands(n) && !w.sizes.stands(count) {
         let steps = (count.max(1) - 1).saturating_mul(slide.stride as u64);
@@ -113,7 +113,7 @@ fn after(w: &Writer<'_>, slide: &Slide, n: u64, count: u64, ceil: bool) -> Outco
 }
 
 impl Writer<'_> {
-    /// A tensor with elements of this number around it.
+    /// Pads a tensor with a number.
     pub(super) fn padded(
         &mut self,
         mem: &Mem,
@@ -168,7 +168,7 @@ impl Writer<'_> {
     }
 }
 
-/// The operand with what windows read around it.
+/// The operand, with the padding that windows read.
 fn surrounded(
     w: &mut Writer<'_>,
     x: &Port,
@@ -192,13 +192,13 @@ fn surrounded(
     Ok(Port { mem, digits })
 }
 
-/// Whether positions of windows are cut by a size that is not known, of which no indexing map can be made.
+/// Returns whether window positions are cut by an unknown size, for which there is no indexing map.
 fn uneven(w: &Writer<'_>, nest: &Nest) -> bool {
     let moves = nest.loops.iter().filter(|l| (AT..FROM).contains(&l.of));
     moves.into_iter().any(|l| w.sizes.stands(l.div))
 }
 
-/// The indexing map of an operand of windows.
+/// The indexing map of the operand of windows.
 fn window_map(nest: &Nest, digits: &[Digit], slides: &[Slide]) -> String {
     let at = digits.iter().map(|digit| {
         let Some(s) = digit.of.checked_sub(FROM) else {
@@ -296,7 +296,7 @@ fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     Ok(true)
 }
 
-/// A convolution as loops.
+/// A convolution as a `linalg.generic`.
 fn slid(
     w: &mut Writer<'_>,
     nest: &Nest,
@@ -324,7 +324,7 @@ fn slid(
     })
 }
 
-/// How the dimensions of a convolution that MLIR has by name lie: operand, weights and result.
+/// MLIR's named convolutions, with the order of loops of operand, weights and result.
 const NAMED: &[(&str, [&[usize]; 3])] = &[
     (
         "conv_2d_nchw_fchw",
@@ -368,7 +368,7 @@ const NAMED: &[(&str, [&[usize]; 3])] = &[
     ),
 ];
 
-/// A convolution that MLIR has by name.
+/// A named convolution of MLIR.
 fn named(
     w: &mut Writer<'_>,
     nest: &Nest,
@@ -412,7 +412,8 @@ fn named(
     Some(w.put(&text, &into.shape, into.dtype))
 }
 
-/// The extents of digits in the order of these loops, 1 where there is no digit; nothing where they lie otherwise.
+/// The extents of digits in the order of these loops, 1 if there is no digit; `None` if the digits are in another
+/// order.
 fn full(digits: &[Digit], order: &[usize]) -> Option<Vec<u64>> {
     let mut rest = digits.iter().peekable();
     let of = |loop_: &usize| {
@@ -423,8 +424,8 @@ fn full(digits: &[Digit], order: &[usize]) -> Option<Vec<u64>> {
     rest.peek().is_none().then_some(shape)
 }
 
-/// What each element of the result of a transposed convolution adds up: of every position of the kernel the element
-/// that it comes from, if there is one.
+/// A transposed convolution. Each element of the result is a sum over the positions of the kernel of the input element
+/// that contributes through it, if there is one.
 fn transposed_conv(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -508,7 +509,8 @@ fn transposed_conv(
     Ok(true)
 }
 
-/// The element that a position of the result gets through a position of the kernel, and whether there is one.
+/// The input element that contributes to a position of the result through a position of the kernel, and a condition
+/// that is true if it exists.
 fn source(b: &mut Body, at: &Idx, tap: &Idx, slide: &Slide, n: u64) -> (Idx, Scalar) {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let moved = b.plus(at, &Idx::Const(number(slide.low)));
@@ -606,7 +608,7 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Sums of windows by the number of elements that count, which is a product of one number a spatial dimension.
+/// Divides window sums by the number of elements that count. That number is a product over the spatial dimensions.
 fn divided(
     w: &mut Writer<'_>,
     mem: Mem,
@@ -662,7 +664,8 @@ fn divided(
     Ok(mem)
 }
 
-/// Interpolation, one dimension after the other: each place adds up the elements that it reads times their weights.
+/// Interpolation, one dimension after the other: each position sums the elements that it reads, multiplied by their
+/// weights.
 fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let dtype = w.tensor(data.results[0])?.dtype;
     let of = |&v: &Value| Ok(Type::tensor(&w.shape(v)?, w.tensor(v)?.dtype));

@@ -1,4 +1,4 @@
-//! One function that is being written: its values as tensors in the shape of their memory.
+//! The writer of one function: its values as tensors in the shape of their memory.
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::{extents, groups, row_major, volume};
@@ -16,24 +16,24 @@ use optc_ir::{DType, Diagnostic, Dim, Func, OpData, Registry, Size, StandIns, Te
 use optc_layout::{Cuts, Digit, Layout, runs};
 use std::fmt::Write as _;
 
-/// What a result holds before the loops run.
+/// The initial contents of a result.
 pub(super) enum Init {
-    /// Anything: every element is written once.
+    /// Unspecified: every element is written once.
     Empty,
-    /// A number, as text.
+    /// A number in every element, in text form.
     Fill(String),
-    /// The elements of a tensor of the result's digits.
+    /// A tensor with the digits of the result.
     Tensor(Mem),
 }
 
-/// How the operands and results of an operation are read and made.
+/// The memory in which the operands and results of an operation are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// By all digits of their memory, which may count further than ragged dimensions do.
+    /// All digits of the memory, including those beyond the extent of ragged dimensions.
     Padded,
-    /// As they lie, ragged ones in row-major order.
+    /// The order of the memory; values with ragged dimensions in row-major order.
     Lies,
-    /// In row-major order.
+    /// Row-major order.
     Plain,
 }
 
@@ -41,30 +41,30 @@ impl How {
     pub(super) const ALL: [How; 3] = [How::Padded, How::Lies, How::Plain];
 }
 
-/// A function that is being written.
+/// The state of a function that is being written.
 pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     pub(super) registry: &'a Registry,
     pub(super) shared: &'a mut Resources,
     pub(super) text: String,
-    /// The operation that is being written.
+    /// The current operation.
     pub(super) now: Option<&'a OpData>,
     pub(super) sizes: Sizes,
-    /// The extents of values that have some that are not known.
+    /// The extents of values with unknown sizes.
     shapes: SideTable<Value, Option<Vec<u64>>>,
     pub(super) mems: SideTable<Value, Option<Mem>>,
-    /// Constants that are written when somebody reads them.
+    /// Deferred constants, which are written when something reads them.
     pub(super) waiting: SideTable<Value, Option<&'a OpData>>,
-    /// The elements and digits of views whose own memory is no order of digits, and of constants that have waited.
+    /// The elements and digits of views whose own memory is no order of digits, and of deferred constants.
     pub(super) seen: SideTable<Value, Option<(Mem, Vec<Digit>)>>,
-    /// What a tensor was reshaped from.
+    /// The tensor that a tensor was reshaped from.
     sources: IndexMap<String, Mem>,
     reshaped: IndexMap<(String, Vec<u64>), Mem>,
-    /// Parts of tensors, by the tensor's name and which part.
+    /// Slices of tensors, by the tensor's name and the slice.
     pub(super) opened: IndexMap<(String, Vec<u64>), Mem>,
-    /// The elements of memory in tiles, in row-major order, by its name.
+    /// The row-major elements of memory in tiles, by its name.
     pub(super) unpacked: IndexMap<(String, Stored), Mem>,
-    /// Tensors that are parts of memory with padding.
+    /// Tensors that are slices of memory with padding.
     pub(super) gaps: IndexSet<String>,
     next: usize,
 }
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The refusal of the operation that is being written.
+    /// The error that refuses the current operation.
     pub(super) fn refuse(&self, problem: &str) -> Box<Diagnostic> {
         let name = self.now.map_or("a function", |op| &*op.name);
         let message = format!("{name} cannot be written as linalg: {problem}");
@@ -105,7 +105,7 @@ impl<'a> Writer<'a> {
         Box::new(diag.at(span, "here"))
     }
 
-    /// The attributes of an operation, if it is of this kind.
+    /// The typed attributes of an operation, if it is of this kind.
     pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
         T::of(&self.op_ref(data)).ok()
     }
@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The type of a value that is a tensor of sizes that are known or given.
+    /// The type of a value, which must be a tensor whose sizes are known or determined by arguments.
     pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
         let ty = self.func.ty(value).as_tensor();
         let ty = ty.ok_or_else(|| self.refuse("a value is no tensor"))?;
@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
         Ok(ty)
     }
 
-    /// A size of a type is known, or follows from the dimensions of the arguments.
+    /// Checks that a size of a type is known or determined by the dimensions of the arguments.
     fn given(&self, dim: &Dim, ty: &TensorType) -> Outcome<()> {
         let Some(size) = dim.size() else {
             return Err(self.unsized_("a size that is not known", ty));
@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         Box::new(diag.at(span, "here"))
     }
 
-    /// The number of a size; a refusal where it does not follow from the dimensions of the arguments.
+    /// The number for a size; an error if the dimensions of the arguments do not determine it.
     pub(super) fn number(&self, size: &Size) -> Outcome<u64> {
         if let Some(name) = self.sizes.missing(size) {
             return Err(self.refuse(&format!("no argument gives the size `{name}`")));
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
         Ok(Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok())
     }
 
-    /// How a value lies in memory.
+    /// The memory of a value.
     pub(super) fn stored(&self, value: Value) -> Outcome<Stored> {
         let (ty, shape) = (self.tensor(value)?, self.shape(value)?);
         let layout = self.layout(value)?;
@@ -199,7 +199,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The digits of a value as it is read: in memory, or in row-major order where a dimension is ragged.
+    /// The digits of a value for reading: those of its memory, or row-major ones if a dimension is ragged.
     pub(super) fn digits(&self, value: Value) -> Outcome<Vec<Digit>> {
         match &self.seen[value] {
             Some((_, digits)) => Ok(digits.clone()),
@@ -207,7 +207,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Gives a value its memory, padding included.
+    /// Sets the memory of a value, padding included.
     pub(super) fn set(&mut self, value: Value, mem: Mem) {
         self.mems[value] = Some(mem);
     }
@@ -232,13 +232,13 @@ impl<'a> Writer<'a> {
         Ok(self.dense(&mem, &stored))
     }
 
-    /// Whether a tensor is, in some shape, a part of memory with padding.
+    /// Returns whether a tensor is a slice, perhaps reshaped, of memory with padding.
     pub(super) fn has_gaps(&self, mem: &Mem) -> bool {
         let source = self.sources.get(&mem.name).unwrap_or(mem);
         self.gaps.contains(&source.name)
     }
 
-    /// A name that no value has.
+    /// An unused name.
     pub(super) fn fresh(&mut self) -> String {
         let name = format!("%{}", self.next);
         self.next += 1;
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
         let _ = writeln!(self.text, "    {text}");
     }
 
-    /// A line that names a tensor.
+    /// Writes a line that defines a tensor.
     pub(super) fn put(&mut self, text: &str, shape: &[u64], dtype: DType) -> Mem {
         let name = self.fresh();
         self.line(&format!("{name} = {text}"));
@@ -260,7 +260,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A tensor that holds nothing yet.
+    /// An uninitialized tensor.
     pub(super) fn empty(&mut self, shape: &[u64], dtype: DType) -> Mem {
         let ty = self.sizes.tensor(shape, dtype);
         let open = self.sizes.open(shape).join(", ");
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
         self.put(&text, shape, dtype)
     }
 
-    /// A number in every element.
+    /// A tensor in which every element is the number.
     pub(super) fn filled(&mut self, number: &str, shape: &[u64], dtype: DType) -> Mem {
         let name = self.fresh();
         let typed = match dtype.is_bool() {
@@ -359,7 +359,8 @@ impl<'a> Writer<'a> {
         self.put(&text, shape, mem.dtype)
     }
 
-    /// A shape in which one dimension becomes several of sizes that are not known: MLIR's `expand_shape` infers but one.
+    /// A reshape that expands one dimension into several unknown ones, by `tensor.reshape`: MLIR's `expand_shape`
+    /// infers only one.
     fn restated(&mut self, mem: &Mem, shape: &[u64]) -> Mem {
         let of = |&n: &u64| self.sizes.written(&self.sizes.size(n));
         let extents: Vec<String> = shape.iter().map(of).collect();
@@ -377,8 +378,8 @@ impl<'a> Writer<'a> {
         self.put(&text, shape, mem.dtype)
     }
 
-    /// The elements of a tensor, whose digits lie as `from`, in the order `to`: nothing where the order is the same,
-    /// one transpose where digits are cut alike, else a copy that reads each element where it lies.
+    /// Reorders the elements of a tensor from digits `from` to digits `to`: nothing if the order is the same, one
+    /// transpose if the digits have the same cuts, else a copy element by element.
     pub(super) fn arrange(&mut self, mem: &Mem, from: &[Digit], to: &[Digit]) -> Mem {
         let cuts = Cuts::of(&[from, to]);
         let (Some(own), Some(wanted)) = (cuts.refine(from), cuts.refine(to)) else {
@@ -392,7 +393,7 @@ impl<'a> Writer<'a> {
         let Some(places) = places else {
             return self.copied(mem, from, to);
         };
-        // Memory with padding in it is not joined.
+        // Dimensions of memory with padding are not merged.
         let runs = match self.has_gaps(mem) {
             true => (0..places.len()).map(|i| i..i + 1).collect(),
             false => runs(&places),
@@ -407,7 +408,7 @@ impl<'a> Writer<'a> {
         self.transposed(&split, &perm)
     }
 
-    /// The dimensions of a tensor in another order.
+    /// Permutes the dimensions of a tensor.
     pub(super) fn transposed(&mut self, mem: &Mem, perm: &[usize]) -> Mem {
         let target: Vec<u64> = perm.iter().map(|&i| mem.shape[i]).collect();
         let out = self.empty(&target, mem.dtype);
@@ -439,7 +440,8 @@ impl<'a> Writer<'a> {
         Ok(self.arrange(&mem, &digits, &wanted))
     }
 
-    /// The elements of a value to be read at indices: of ragged dimensions where they lie, as no index is of padding.
+    /// The elements of a value for reading by index. Ragged dimensions are read in place, since no valid index refers
+    /// to padding.
     pub(super) fn indexed(&mut self, value: Value) -> Outcome<Port> {
         let stored = self.stored(value)?;
         let lies = stored.is_ragged() && stored.is_digital() && self.waiting[value].is_none();
@@ -456,7 +458,7 @@ impl<'a> Writer<'a> {
         Ok(Port { mem, ..port })
     }
 
-    /// The elements and digits of an operand: as it lies, or in row-major order.
+    /// The elements and digits of an operand: in the order of its memory, or row-major.
     pub(super) fn operand(&mut self, value: Value, plain: bool) -> Outcome<Port> {
         match plain {
             true => Ok(Port {
@@ -470,7 +472,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The digits that a result is computed in: as it lies, or in row-major order.
+    /// The digits in which a result is computed: those of its memory, or row-major ones.
     pub(super) fn wanted(&self, value: Value, plain: bool) -> Outcome<Vec<Digit>> {
         match plain {
             true => Ok(row_major(&self.shape(value)?)),
@@ -478,7 +480,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A result that was computed in the order of some digits, of the value's own shape or of that which its memory holds.
+    /// Puts a result that was computed in the order `digits` into its memory. The digits are of the value's own shape,
+    /// or of the shape that its memory fills.
     pub(super) fn settle(&mut self, value: Value, mem: &Mem, digits: &[Digit]) -> Outcome<()> {
         let stored = self.stored(value)?;
         let mem = self.placed(mem, digits, &stored);
@@ -486,8 +489,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Loops that give a result of these digits, an element a step of those that it has; over all others `body` combines
-    /// with what is there.
+    /// A `linalg.generic` with a result of digits `out`. Loops over these digits are parallel; over all others `body`
+    /// combines each element with the previous value of the result.
     pub(super) fn generic(
         &mut self,
         nest: &Nest,
@@ -576,7 +579,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Wide sums as the narrower floats of a result.
+    /// Rounds wide sums to the narrower floats of a result.
     pub(super) fn narrowed(&mut self, mem: &Mem, dtype: DType) -> Mem {
         if mem.dtype == dtype {
             return mem.clone();
@@ -598,13 +601,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The type in which sums of this type are kept.
+    /// The accumulator type for sums of this type.
     pub(super) fn sum_type(dtype: DType) -> DType {
         wide(dtype)
     }
 }
 
-/// Numbers for the sizes of a function, and the extents of the values that have some that are not known.
+/// Stand-in numbers for the sizes of a function, and the extents of its values with unknown sizes.
 fn numbered(func: &Func, registry: &Registry) -> (Sizes, SideTable<Value, Option<Vec<u64>>>) {
     let mut shapes = SideTable::new(None);
     let open = |&v: &Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
@@ -621,7 +624,7 @@ fn numbered(func: &Func, registry: &Registry) -> (Sizes, SideTable<Value, Option
     (sizes, shapes)
 }
 
-/// Lists of dimensions, as reshapes have them.
+/// Lists of dimensions in the syntax of reshapes.
 fn lists(parts: &[Vec<usize>]) -> String {
     let texts: Vec<String> = parts.iter().map(|p| format!("{p:?}")).collect();
     format!("[{}]", texts.join(", "))

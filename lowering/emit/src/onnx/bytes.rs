@@ -1,21 +1,21 @@
-//! Integers of 32 bits that are bytes less a zero point: what the operators of integers read.
+//! Integers of 32 bits that are bytes minus a zero point: the operands of ONNX's integer operators.
 
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Tensor, Value};
 use optc_ops::{Broadcast, Cast, Flatten, Reshape, Slice, Squeeze, Sub, Transpose, Unsqueeze};
 
-/// How many operations are looked through at most.
+/// The largest number of operations that are looked through.
 const MOST_STEPS: usize = 16;
 
-/// Bytes, and what is taken off each; nothing is 0.
+/// Bytes, and their zero point; `None` means 0.
 pub(super) struct Bytes {
     pub(super) name: String,
     pub(super) zero: Option<String>,
     pub(super) dtype: DType,
 }
 
-/// The bytes that a value of integers is made of; nothing where it is not known to be.
+/// The bytes from which a value of integers was made; `None` if it is not known to be made of bytes.
 pub(super) fn bytes(w: &mut Writer<'_>, value: Value) -> Outcome<Option<Bytes>> {
     if let Some(elements) = w.elements(value)? {
         return of_constant(w, &elements);
@@ -40,7 +40,7 @@ pub(super) fn bytes(w: &mut Writer<'_>, value: Value) -> Outcome<Option<Bytes>> 
     Ok(Some(Bytes { name, zero, dtype }))
 }
 
-/// The type of bytes that numbers in this range are once so much is added to them.
+/// The type of bytes that holds numbers in this range, and the zero point that must be added to them first.
 fn fitting((least, most): (i64, i64)) -> Option<(DType, i64)> {
     match (least, most) {
         (0.., ..=255) => Some((DType::UI8, 0)),
@@ -70,7 +70,7 @@ fn of_constant(w: &mut Writer<'_>, elements: &Tensor) -> Outcome<Option<Bytes>> 
     Ok(Some(Bytes { name, zero, dtype }))
 }
 
-/// Bytes that were made wide, and one zero point taken off.
+/// Matches bytes that were widened, with at most one zero point subtracted.
 fn less_zero(w: &mut Writer<'_>, value: Value) -> Outcome<Option<Bytes>> {
     if let Some(source) = widened(w, value)? {
         let dtype = w.tensor(source)?.dtype;
@@ -86,7 +86,7 @@ fn less_zero(w: &mut Writer<'_>, value: Value) -> Outcome<Option<Bytes>> {
         return Ok(None);
     };
     let one = |ty: &optc_ir::TensorType| ty.dims.iter().all(optc_ir::Dim::is_one);
-    // The zero point is one number, and does not make the bytes more.
+    // The zero point is one number, and broadcasting it adds no dimensions to the bytes.
     let (bytes, less) = (w.tensor(source)?, w.tensor(b)?);
     if !one(less) || bytes.rank() < less.rank() {
         return Ok(None);
@@ -127,7 +127,7 @@ fn made_by<'a>(w: &Writer<'a>, value: Value) -> Option<&'a OpData> {
     func.def_op(value).map(|op| &func.ops[op])
 }
 
-/// The bytes that a value has as they are, in a wider type.
+/// Matches bytes that were only converted to a wider type.
 fn widened(w: &Writer<'_>, value: Value) -> Outcome<Option<Value>> {
     let Some(data) = made_by(w, value).filter(|data| &*data.name == Cast::NAME) else {
         return Ok(None);
@@ -137,7 +137,7 @@ fn widened(w: &Writer<'_>, value: Value) -> Outcome<Option<Value>> {
     Ok(is_byte.then_some(source))
 }
 
-/// The least and the greatest number that a value may have; nothing where that is not known.
+/// The range of a value, `(minimum, maximum)`; `None` if it is not known.
 fn range(w: &Writer<'_>, value: Value, steps: usize) -> Outcome<Option<(i64, i64)>> {
     if MOST_STEPS < steps {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Elements as tensors of the file.
+//! Elements as ONNX tensors.
 
 use optc_ir::{DType, Dim, TensorType};
 use optc_onnx_proto::prost::bytes::Bytes;
@@ -7,8 +7,8 @@ use optc_onnx_proto::{
     TensorTypeProto, TypeProto, ValueInfoProto, code, per_byte,
 };
 
-/// A tensor of these elements, row-major and little-endian, those below 8 bits a byte each; nothing where ONNX has no
-/// such elements.
+/// A tensor of these elements, row-major and little-endian; those below 8 bits take a byte each. `None` if ONNX has no
+/// such element type.
 pub(super) fn tensor_proto(
     name: &str,
     dims: &[u64],
@@ -25,7 +25,7 @@ pub(super) fn tensor_proto(
     })
 }
 
-/// A tensor whose elements lie in another file.
+/// A tensor whose elements are in another file.
 pub(super) fn external(
     name: &str,
     dims: &[u64],
@@ -57,7 +57,7 @@ fn described(name: &str, dims: &[u64], dtype: DType) -> Option<TensorProto> {
     })
 }
 
-/// So many elements a byte, the first in the low bits.
+/// Packs `per_byte` elements into each byte, the first one in the low bits.
 fn packed(bytes: &[u8], per_byte: usize) -> Vec<u8> {
     let bits = 8 / per_byte;
     let mask = (1u16 << bits) - 1;
@@ -71,7 +71,7 @@ fn packed(bytes: &[u8], per_byte: usize) -> Vec<u8> {
     bytes.chunks(per_byte).map(pack).collect()
 }
 
-/// The type of an input or result; nothing where ONNX has no such elements.
+/// The type of an input or result; `None` if ONNX has no such element type.
 pub(super) fn value_info(name: &str, ty: &TensorType) -> Option<ValueInfoProto> {
     let dim = |dim: &Dim| match dim {
         Dim::Fixed(n) => DimensionProto {
@@ -99,7 +99,7 @@ pub(super) fn value_info(name: &str, ty: &TensorType) -> Option<ValueInfoProto> 
     })
 }
 
-/// The elements of a tensor in another order of dimensions; `width` bytes each.
+/// The elements of a tensor with permuted dimensions; each has `width` bytes.
 pub(super) fn transposed(bytes: &[u8], dims: &[u64], perm: &[usize], width: usize) -> Vec<u8> {
     let sizes: Vec<usize> = dims
         .iter()
@@ -109,7 +109,7 @@ pub(super) fn transposed(bytes: &[u8], dims: &[u64], perm: &[usize], width: usiz
     for d in (1..sizes.len()).rev() {
         strides[d - 1] = strides[d] * sizes[d];
     }
-    // Innermost dimensions that stay are one run of bytes.
+    // Innermost dimensions that keep their position are one run of bytes.
     let mut run = width;
     let mut outer = perm.len();
     while 0 < outer && perm[outer - 1] == outer - 1 {

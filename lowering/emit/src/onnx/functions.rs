@@ -1,4 +1,4 @@
-//! The functions of the model that the program came from, as far as operators call them still.
+//! The functions of the original model that some operator still calls.
 
 use super::writer::{MAX_GRAPHS, Outcome, Writer};
 use indexmap::{IndexMap, IndexSet};
@@ -50,7 +50,7 @@ pub(super) fn used(module: &Module, w: &Writer<'_>) -> Outcome<Vec<Bytes>> {
     Ok(kept.map(|(_, (bytes, _))| bytes).collect())
 }
 
-/// The operators of nodes and of the graphs inside of them.
+/// Collects the operators of nodes and of the graphs inside of them.
 fn calls(nodes: &[NodeProto], depth: usize, found: &mut IndexSet<Key>) {
     if MAX_GRAPHS <= depth {
         return;

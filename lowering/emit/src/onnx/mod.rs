@@ -1,15 +1,15 @@
 //! ONNX models.
 //!
-//! - Values are row-major: a program that was laid out goes through `normalize-layouts` first; a value that is not
-//!   refuses it (`onnx-layout`).
-//! - The version of the operators is the model's that the program came from, but at least 7, and 21 where it came from
-//!   none. An operation
-//!   without an operator in that version becomes a few; one that ONNX cannot express refuses the program.
-//! - Constants that lie in the model are written into the new one; those of other files stay there. Constants that are
-//!   rearranged before something uses them are written so.
-//! - Operators that the program keeps as they are go out as they came in, graphs inside of them included.
-//! - Functions of the model that an operator still calls go out as they came in.
-//! - Names of inputs, outputs and nodes are kept, metadata too; an input that has a value for where it is not given keeps it.
+//! - All values are row-major: `normalize-layouts` must run first on a program with layouts. Another layout refuses the
+//!   program (`onnx-layout`).
+//! - The operator version (opset) is that of the original model, but at least 7; it is 21 if there is no original
+//!   model. An operation that has no operator in that version becomes several; one that ONNX cannot express refuses the
+//!   program.
+//! - Constants in the original model are written into the new one; those in other files stay there. A constant that is
+//!   rearranged before its use is written in the rearranged form.
+//! - Operators that the program keeps as opaque are written unchanged, including graphs inside of them.
+//! - Functions of the model are written unchanged if an operator still calls them.
+//! - Names of inputs, outputs and nodes are kept, and so is metadata. An input with a default value keeps it.
 
 mod attrs;
 mod bytes;
@@ -49,24 +49,24 @@ pub use valid::files_of;
 use writer::{MAX_GRAPHS, Outcome, Writer};
 pub use writer::{Options, ReadData, unread};
 
-/// The version of the operators of a program that does not come from a model.
+/// The opset of a program that does not come from a model.
 const OPSET: i64 = 21;
 
-/// The least version that is written; what operators were before runtimes do not know.
+/// The oldest opset that is written; runtimes do not support operators of older ones.
 pub(crate) const LEAST_OPSET: i64 = 7;
 
-/// The version of the format that goes with [`OPSET`].
+/// The version of the file format that belongs to [`OPSET`].
 const IR_VERSION: i64 = 10;
 
-/// The version from which on initializers are no inputs too.
+/// The first version of the file format in which initializers need not be inputs too.
 const LEAST_IR_VERSION: i64 = 4;
 
-/// A model, and what is to be known about it.
+/// A model, and the files that it refers to.
 #[derive(Clone, Debug)]
 pub struct Emitted {
     /// The bytes of the file.
     pub bytes: Vec<u8>,
-    /// The files that hold elements of constants still, relative to the model's folder, sorted.
+    /// The files that still hold elements of constants, relative to the model's folder, sorted.
     pub files: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
     emit_for(module, Options::default(), data)
 }
 
-/// The same, with a choice of operators.
+/// As [`emit`], with a choice of operators.
 ///
 /// # Errors
 /// As for [`emit`].
@@ -135,8 +135,8 @@ pub fn emit_for(
     })
 }
 
-/// The graph of a function whose arguments have names, without nodes and constants: these are in the writer. The first arguments
-/// are inputs, the rest is around it.
+/// The graph of a function whose arguments have names, without nodes and constants, which are in the writer. The first
+/// arguments are inputs; the others are captured from the surrounding graph.
 fn graph(
     w: &mut Writer<'_>,
     wanted: Vec<String>,
@@ -168,7 +168,7 @@ fn graph(
     })
 }
 
-/// The graphs of an operator that runs functions, by the attributes that name these.
+/// The graphs of an operator that runs functions, by the attributes that name these functions.
 fn bodies<'d>(
     w: &mut Writer<'_>,
     data: &'d OpData,
@@ -217,7 +217,7 @@ fn bodies<'d>(
     Ok(graphs)
 }
 
-/// A function as a graph inside of a node, which uses values around it by their names.
+/// A function as a graph inside of a node. It refers to captured values by their outer names.
 fn body<'a>(
     w: &mut Writer<'a>,
     func: &'a Func,
@@ -253,7 +253,7 @@ fn body<'a>(
     Ok(graph.encode_to_vec().into())
 }
 
-/// The types of what nodes give, as far as the program has them under these names.
+/// The types of the nodes' results, for those names that are values of the program.
 fn types_of_values(w: &Writer<'_>, results: &[String]) -> Vec<ValueInfoProto> {
     let mut types: IndexMap<&str, &TensorType> = IndexMap::new();
     for value in w.func.values.ids() {
@@ -298,7 +298,7 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     digits.as_bytes().chunks(2).map(pair).collect()
 }
 
-/// What the model that the program came from said of itself.
+/// The metadata of the original model.
 fn kept(module: &Module) -> AttrDict {
     match module.attrs.get("hbir.onnx_model") {
         Some(Attr::Dict(dict)) => dict.clone(),
@@ -321,7 +321,7 @@ fn pairs<'a>(kept: &'a AttrDict, key: &str) -> Vec<(&'a str, &'a Attr)> {
     all.iter().filter_map(pair).collect()
 }
 
-/// What the model says of itself, without its graph.
+/// The model with its metadata, without its graph.
 fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: i64) -> ModelProto {
     let kept = kept(module);
     let text = |key: &str| kept.str(key).map(str::to_owned);
@@ -371,7 +371,7 @@ fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: 
     }
 }
 
-/// Gives the values of the results the names of the outputs.
+/// Renames the values of the results to the names of the outputs.
 fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
     let func = w.func;
     let mut renamed: IndexMap<String, String> = IndexMap::new();
@@ -382,7 +382,7 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
         if name == *wanted {
             continue;
         }
-        // An input, a constant or a value that is another output already is given again.
+        // An input, a constant or a value that is another output already needs an `Identity`.
         let made = outputs.contains(&name) && !w.is_lazy(value);
         if made && !renamed.contains_key(&name) && !all[..i].contains(&name) {
             renamed.insert(name, wanted.clone());
@@ -392,7 +392,8 @@ fn results(w: &mut Writer<'_>, all: &[String]) -> Outcome<()> {
         let made = w.node("Identity", &[&from], vec![]);
         renamed.insert(made, wanted.clone());
     }
-    // A value that kept graphs capture has the name that they use, where that is free: the graphs stay as they are.
+    // A value that kept graphs capture gets the name that these use, if the name is free. The graphs then stay
+    // unchanged.
     let captured: Vec<(String, Value)> = w.captures.iter().flat_map(|c| c.names.clone()).collect();
     for (inside, value) in captured {
         let outside = w.name(value)?;
@@ -485,7 +486,7 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     if names.len() != data.results.len() {
         return Err(w.refused(format!("{} has another number of results", data.name)));
     }
-    // What the program keeps as it came is the model's own.
+    // Operators that are kept unchanged are not checked: they are the model's own.
     if registry.structure(&data.name) != Structure::Opaque {
         taken(w, data, &names, before)?;
     }
@@ -495,8 +496,8 @@ fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
     Ok(())
 }
 
-/// Refuses what the model's version does not have, among the nodes that an operation became: operators, attributes,
-/// inputs, and element types of operands and of the results, which have these names.
+/// Refuses nodes of an operation that the model's opset does not support: operators, attributes, inputs, and element
+/// types of operands and of the results, which have the names `names`.
 fn taken(w: &Writer<'_>, data: &OpData, names: &[String], before: usize) -> Outcome<()> {
     for node in w.nodes.iter().skip(before).filter(|n| n.domain.is_empty()) {
         let kind = &node.op_type;
@@ -515,7 +516,7 @@ fn taken(w: &Writer<'_>, data: &OpData, names: &[String], before: usize) -> Outc
         for (at, name) in node.input.iter().enumerate() {
             let mut operands = data.operands.iter();
             let of = operands.find(|&&v| w.known(v) == Some(name));
-            // A sequence is of no element type.
+            // A sequence has no element type.
             let ty = of.and_then(|&of| w.func.ty(of).as_tensor());
             if let Some(ty) = ty.filter(|ty| !schema.takes(at, ty.dtype)) {
                 let why = format!("{kind} of {} is no operator", ty.dtype);
@@ -538,13 +539,13 @@ fn taken(w: &Writer<'_>, data: &OpData, names: &[String], before: usize) -> Outc
 }
 
 enum Rearranged {
-    /// It is written when something uses it.
+    /// The operation is written at its first use.
     Later,
     Now(String),
     No,
 }
 
-/// Rearrangements of constants wait; a view is the reshape and transpose that it is.
+/// A rearrangement of a constant is deferred. A view becomes the equivalent reshape and transpose.
 fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome<Rearranged> {
     let view = registry.structure(&data.name) == Structure::View;
     let Some(&x) = data.operands.first() else {
@@ -596,7 +597,7 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome
     Ok(Rearranged::Now(name))
 }
 
-/// An operation by its operators.
+/// The operators for an operation.
 fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     if &*data.name == Reshape::NAME
         && w.options.pixel_shuffles

@@ -1,4 +1,4 @@
-//! Operators that the program keeps as they came.
+//! Operators that the program keeps unchanged.
 
 use super::attrs;
 use super::valid::graphs;
@@ -12,7 +12,7 @@ use optc_onnx_proto::{
 };
 use optc_ops::Opaque;
 
-/// Writes an operator as it came, with the graphs that its functions became; the names of its results.
+/// Writes an operator unchanged, with the graphs made from its functions; returns the names of its results.
 pub(super) fn write(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -93,7 +93,7 @@ pub(super) fn write(
     let optional = operator.on_rows();
     let results = w.keep(node, made, data.results.len());
     if optional {
-        // Statistics that nothing reads are not asked for.
+        // Unused optional results, such as statistics, are left out.
         for (i, &value) in data.results.iter().enumerate().skip(1) {
             if w.uses(value) == 0
                 && let Some(name) = w.nodes[at].output.get_mut(i)
@@ -114,7 +114,7 @@ pub(super) fn write(
     Ok(results)
 }
 
-/// The values that the graphs of an operator use from around it, with the names they have inside.
+/// The values that the graphs of an operator capture, with their inner names.
 fn named(w: &mut Writer<'_>, data: &OpData, own: usize) -> Outcome<Vec<(String, Value)>> {
     let values = &data.operands[own..];
     let stated = data.props.get("capture_names").and_then(Attr::as_array);
@@ -132,7 +132,7 @@ fn named(w: &mut Writer<'_>, data: &OpData, own: usize) -> Outcome<Vec<(String, 
     Ok(names)
 }
 
-/// The kind of an attribute, where its value does not tell it.
+/// The kind of an attribute, if its value does not determine it.
 fn stated_kind(data: &OpData, name: &str) -> Option<i32> {
     let all = data.props.get("attribute_kinds").and_then(Attr::as_array)?;
     let named = all.iter().find_map(|pair| match pair.as_array()? {
@@ -148,7 +148,7 @@ fn unfit(w: &Writer<'_>, name: &str) -> Box<Diagnostic> {
     ))
 }
 
-/// An attribute that holds messages: tensors, graphs, types, by where they lie.
+/// An attribute that holds messages (tensors, graphs, types), by their location in the model file.
 fn messages(w: &Writer<'_>, name: &str, kind: i32, attr: &Attr) -> Outcome<AttributeProto> {
     let wire = |attr: &Attr| message(w, name, attr);
     let (mut one, mut all) = (None, Vec::new());
@@ -222,8 +222,8 @@ fn attribute_of(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<AttributePro
     })
 }
 
-/// Gives names that kept graphs define others where values around them have these: a name that is defined again hides
-/// the outer one.
+/// Renames values defined in kept graphs whose names equal those of outer values that the graph captures: an inner
+/// definition would hide the outer one.
 fn keep_apart(
     w: &mut Writer<'_>,
     attributes: Vec<&mut AttributeProto>,
@@ -248,14 +248,14 @@ fn keep_apart(
     }
 }
 
-/// Makes other graphs of those of an attribute.
+/// Replaces each graph of an attribute by `rename` of it.
 pub(super) fn rename_in(attr: &mut AttributeProto, rename: &dyn Fn(&Bytes) -> Bytes) {
     for graph in attr.g.iter_mut().chain(&mut attr.graphs) {
         *graph = rename(graph);
     }
 }
 
-/// The names that a graph defines, and the graphs inside of it.
+/// Collects the names that a graph defines, including graphs inside of it.
 fn definitions(bytes: &Bytes, depth: usize, found: &mut IndexSet<String>) {
     let Ok(graph) = GraphProto::decode(bytes.clone()) else {
         return;
@@ -281,16 +281,16 @@ fn own(graph: &GraphProto) -> IndexSet<String> {
     own
 }
 
-/// Which names of a graph are given others.
+/// The names of a graph that are replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Those of values around it.
+    /// Only names of outer values.
     Outer,
-    /// Those that it defines too.
+    /// Also names that the graph defines.
     All,
 }
 
-/// A graph inside a node with other names of values.
+/// A graph inside of a node, with values renamed.
 pub(super) fn renamed(
     bytes: &Bytes,
     names: &IndexMap<String, String>,
@@ -300,7 +300,7 @@ pub(super) fn renamed(
     let Ok(mut graph) = GraphProto::decode(bytes.clone()) else {
         return bytes.clone();
     };
-    // A name that the graph defines hides the one around it.
+    // An inner definition hides the outer value of the same name.
     let own = own(&graph);
     let meant = |inside: &String| scope == Scope::All || !own.contains(inside);
     let names: IndexMap<String, String> = names
@@ -344,7 +344,7 @@ pub(super) fn renamed(
     graph.encode_to_vec().into()
 }
 
-/// A tensor with another name.
+/// A tensor, renamed.
 fn tensor_named(wire: &Bytes, rename: &dyn Fn(&mut String)) -> Bytes {
     let Ok(mut tensor) = TensorProto::decode(wire.clone()) else {
         return wire.clone();

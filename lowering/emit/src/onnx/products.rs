@@ -15,7 +15,7 @@ use optc_ops::{
 };
 use std::sync::Arc;
 
-/// The names of the results; nothing where the operation is none of these.
+/// Writes one of these operations and returns the names of the results; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
     let name = match &*data.name {
         Matmul::NAME => matmul(w, data)?,
@@ -92,7 +92,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
     Ok(Some(vec![name]))
 }
 
-/// Whether a product of narrow integers is in integers of 32 bits.
+/// Returns whether a product of narrow integers has a 32-bit result.
 fn widens(w: &Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (from, to) = (
         w.tensor(data.operands[0])?.dtype,
@@ -101,7 +101,7 @@ fn widens(w: &Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(from != to && from.bits() == 8 && to == DType::SI32)
 }
 
-/// Refuses a result of another element type than ONNX gives.
+/// Refuses a result whose element type differs from that of ONNX's operator.
 fn same_type(w: &Writer<'_>, data: &OpData) -> Outcome<()> {
     let (from, to) = (
         w.tensor(data.operands[0])?.dtype,
@@ -125,14 +125,15 @@ fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     same_type(w, data)?;
     let ty = w.tensor(data.operands[0])?;
     let matrices = ty.rank() == 2 && w.tensor(data.operands[1])?.rank() == 2;
-    // From version 7 on a sum is broadcast without being told to.
+    // Only from version 7 on is the sum broadcast implicitly.
     if matrices && ty.dtype.is_float() && w.takes("Gemm", ty.dtype) && 7 <= w.opset {
         w.matmuls.insert(data.results[0], w.nodes.len());
     }
     Ok(w.node("MatMul", &given, vec![]))
 }
 
-/// Of two dimensions a `Gemm`; else a product with the weights transposed, which constants are when they are written.
+/// A `Gemm` for rank 2; else a `MatMul` with the weights transposed. The transpose of constant weights is folded when
+/// they are written.
 fn linear(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let (x_ty, w_ty) = (w.tensor(data.operands[0])?, w.tensor(data.operands[1])?);
     let floats = x_ty.dtype.is_float();
@@ -174,7 +175,7 @@ fn linear(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     }
 }
 
-/// A product where the dimensions are those of one already, else an `Einsum`.
+/// A `MatMul` if the dimensions are in its order already, else an `Einsum`.
 fn dot_general(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<DotGeneral>(data)?;
     let (a, b) = (
@@ -239,7 +240,7 @@ fn einsum(w: &mut Writer<'_>, data: &OpData, equation: &str) -> Outcome<String> 
     Ok(w.node("Einsum", &given, vec![text("equation", equation)]))
 }
 
-/// A product of two matrices, either of which may be transposed: a `Gemm` does that itself.
+/// A product of two matrices as a `Gemm`, which can transpose either operand itself.
 fn gemm(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -265,7 +266,7 @@ fn gemm(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<Optio
         (first, last) if last == k && first == column => true,
         _ => return Ok(None),
     };
-    // An index of extent 1 on one side alone would be broadcast.
+    // An index of extent 1 on one side only would be broadcast.
     let fits = |operand: usize, value: Value| -> Outcome<bool> {
         let dims = &w.tensor(value)?.dims;
         let pairs = equation.operands[operand].iter().zip(dims);
@@ -294,7 +295,7 @@ fn gemm(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<Optio
     Ok(Some(made))
 }
 
-/// A sum of products of two operands by `MatMul`, around which dimensions are merged and put in order.
+/// A contraction of two operands by `MatMul`, with transposes and reshapes around it.
 fn contraction(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcome<String> {
     let no = "there is no Einsum";
     let &[a, b] = &data.operands[..] else {
@@ -337,7 +338,7 @@ fn contraction(w: &mut Writer<'_>, data: &OpData, equation: &Equation) -> Outcom
     for (value, side, [batch, first, last]) in sides {
         let mut name = w.name(value)?;
         let wanted: Vec<Index> = [&batch[..], first, last].concat();
-        // What stands on one side alone, and not in the result, is summed before.
+        // An index of one side that is not in the result is summed first.
         let alone = (0i64..).zip(side).filter(|(_, i)| !wanted.contains(i));
         let alone: Vec<i64> = alone.map(|(at, _)| at).collect();
         if !alone.is_empty() {
@@ -371,14 +372,14 @@ fn dims_of(equation: &Equation, indices: &[Index]) -> Vec<Dim> {
     indices.iter().map(|&i| equation.extent(i)).collect()
 }
 
-/// The number of elements of dimensions that become one.
+/// The product of the extents of dimensions that are merged.
 fn product(equation: &Equation, indices: &[Index]) -> Dim {
     let sizes: Option<Vec<Size>> = indices.iter().map(|&i| equation.extent(i).size()).collect();
     let product = sizes.and_then(|sizes| Size::product(&sizes));
     product.map_or(Dim::Unknown, |size| Dim::of_size(&size))
 }
 
-/// A value whose dimensions are these indices, with the same ones in another order.
+/// A transpose of a value from the order of indices `from` to the order `to`.
 fn ordered(w: &mut Writer<'_>, name: &str, from: &[Index], to: &[Index]) -> String {
     if from == to {
         return name.to_owned();
@@ -438,7 +439,7 @@ fn conv(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     }
 }
 
-/// A convolution of integers of 32 bits that are bytes less a zero point: ONNX has no other ones of integers.
+/// A convolution of 32-bit integers that are bytes minus a zero point; ONNX has no other integer convolution.
 fn of_bytes(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -468,14 +469,14 @@ fn of_bytes(
     Ok(w.node("ConvInteger", &given, attrs))
 }
 
-/// What an operation says of its windows.
+/// The parameters of an operation's windows.
 struct Stated<'a> {
     kernel: &'a [i64],
     strides: Option<&'a [i64]>,
     dilations: Option<&'a [i64]>,
     pads: Option<&'a [i64]>,
     ceil: bool,
-    /// Whether padding counts among the elements of a window.
+    /// True if padding counts as elements of a window.
     counts_padding: bool,
 }
 
@@ -496,8 +497,8 @@ fn window(w: &Writer<'_>, data: &OpData, stated: Stated<'_>) -> Outcome<Vec<Attr
     Ok(attrs)
 }
 
-/// The pads, and whether extents are still rounded up, where windows that would begin in the padding at the end are left
-/// out: importers of older versions count these. Nothing where no window is left out.
+/// The pads without trailing windows that would begin in the padding at the end, and whether `ceil_mode` is still
+/// needed. Importers of older versions do count such windows. `None` if there is no such window.
 fn without_last(
     w: &Writer<'_>,
     data: &OpData,
@@ -530,7 +531,7 @@ fn without_last(
     if !stated.ceil || !drops {
         return Ok(None);
     }
-    // More padding at the end changes a mean that counts it.
+    // Larger padding at the end would change a mean that counts padding.
     let keeps = reaches_over && stated.counts_padding;
     for (pad, high) in pads[rank..].iter_mut().zip(needed) {
         if !keeps || high < *pad {
@@ -559,18 +560,18 @@ fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     }
     let x = w.name(data.operands[0])?;
     let names = w.several("MaxPool", &[&x], attrs, 2);
-    // The operation gives the indices; what the operator gives besides is not used.
+    // The operation may give the indices only; the operator's other result is then unused.
     Ok(names
         .into_iter()
         .skip(2 - data.results.len().min(2))
         .collect())
 }
 
-/// A resize in the words of the model's version, else by what each position of the result reads.
+/// A `Resize` if the model's opset has this one, else an explicit interpolation.
 fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Resize>(data)?;
     let since = match made.coordinate_transformation_mode {
-        // Given up with version 13.
+        // This mode was removed in version 13.
         Coordinates::TfHalfPixelForNn if 13 <= w.opset => i64::MAX,
         Coordinates::HalfPixelSymmetric => 19,
         _ => 11,
@@ -582,7 +583,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         let by = match (scales, &made.scales, &made.sizes) {
             (Some(scales), Some(_), _) => Some(By::Scales(scales)),
             (None, Some(_), Some(_)) => common(w, data, &made)?,
-            // Scales that no float of 32 bits is are those of the sizes.
+            // Scales that `f32` cannot represent are replaced by sizes.
             (None, Some(scales), None) => ratios(w, data, scales)?.then_some(By::Sizes),
             (_, None, _) => Some(By::Sizes),
         };
@@ -600,7 +601,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         && floors
         && made.coordinate_transformation_mode == Coordinates::Asymmetric
         && let Some(scales) = scales
-        // What makes fewer elements of more read them otherwise in version 10, and was not allowed before.
+        // Downsampling has another meaning in version 10, and was not allowed before.
         && scales.iter().all(|&s| 1.0 <= s)
     {
         let x = w.name(data.operands[0])?;
@@ -618,7 +619,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     interpolated(w, data, &made)
 }
 
-/// A resize one dimension after the other: a `Gather` of the nearest elements, else a product with the weights.
+/// A resize one dimension after the other: a `Gather` of the nearest elements, else a product with a matrix of weights.
 fn interpolated(w: &mut Writer<'_>, data: &OpData, made: &Resize) -> Outcome<String> {
     let no = "its mode came with a later version or was given up";
     let dtype = w.tensor(data.operands[0])?.dtype;
@@ -671,7 +672,7 @@ fn floats_of(w: &mut Writer<'_>, list: &[f64]) -> Outcome<String> {
     ))
 }
 
-/// The factor of each dimension, where floats of 32 bits, as ONNX has them, give the result's extents.
+/// The scale of each dimension, if scales in `f32`, as in ONNX, give the extents of the result.
 fn scales(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<Vec<f64>>> {
     let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
     let sizes = from.dims.iter().zip(&to.dims);
@@ -691,15 +692,15 @@ fn scales(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<Vec<f6
     Ok(scales.filter(|scales| scales.iter().zip(sizes).all(holds)))
 }
 
-/// What a resize is written with.
+/// The input that a `Resize` is written with.
 enum By {
     Scales(Vec<f64>),
     Sizes,
-    /// Axes, and sizes of which the one that grows least gives all their scale.
+    /// Axes and sizes with `keep_aspect_ratio_policy`: the axis that grows least determines the common scale.
     Common(Vec<i64>, Vec<i64>),
 }
 
-/// Whether scales are those that the extents have.
+/// Returns whether the scales equal the ratios of the extents.
 fn ratios(w: &Writer<'_>, data: &OpData, scales: &[f64]) -> Outcome<bool> {
     let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
     let is_ratio = |(scale, (n, m)): (&f64, (&Dim, &Dim))| match (n.fixed(), m.fixed()) {
@@ -710,7 +711,7 @@ fn ratios(w: &Writer<'_>, data: &OpData, scales: &[f64]) -> Outcome<bool> {
     Ok(scales.iter().zip(sizes).all(is_ratio))
 }
 
-/// Sizes that keep the aspect ratio and give the scale that some axes have in common; nothing where there are none.
+/// Sizes that keep the aspect ratio and give the common scale of some axes; `None` if there are none.
 fn common(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<By>> {
     let from = w.tensor(data.operands[0])?;
     let (Some(scales), Some(dims)) = (&made.scales, from.shape()) else {
@@ -720,7 +721,7 @@ fn common(w: &Writer<'_>, data: &OpData, made: &Resize) -> Outcome<Option<By>> {
     let axes: Vec<(usize, &f64)> = scales.iter().enumerate().filter(scaled).collect();
     let one = axes.first().map_or(1.0, |(_, scale)| **scale);
     let wanted = |(axis, _): &(usize, &f64)| dims[*axis] as f64 * one;
-    // A size that is no multiple is the next one up, so that it grows more.
+    // A fractional size is rounded up, so that its axis grows more than the common scale.
     let up = |size: f64| {
         if (size - size.round()).abs() < 1e-6 {
             size.round()

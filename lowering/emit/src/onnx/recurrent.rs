@@ -7,7 +7,7 @@ use optc_ir::{DType, OpData, Operation};
 use optc_onnx_proto::NodeProto;
 use optc_ops::{Cell, Recurrent};
 
-/// The names of the results; nothing where the operation is none of these.
+/// Writes the operation if it is one of these and returns the names of the results; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
     if &*data.name != Recurrent::NAME {
         return Ok(None);
@@ -26,7 +26,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let name = input.pop().unwrap_or_default();
             cast(w, &name, w.tensor(last)?.dtype, DType::SI32)?
         }
-        // All sequences are as long as the longest.
+        // Without lengths, all sequences have the full length.
         None => String::new(),
     };
     if made.lengths || 4 < input.len() {

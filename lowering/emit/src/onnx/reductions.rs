@@ -10,7 +10,7 @@ use optc_ops::{
     Reduce, ReduceKind, RmsNorm, Softmax,
 };
 
-/// The name of the result; nothing where the operation is none of these.
+/// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     Ok(Some(match &*data.name {
         Softmax::NAME => {
@@ -95,7 +95,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
     }))
 }
 
-/// Before version 13 all dimensions from the axis on were one.
+/// A softmax. Before version 13 the operator merges all dimensions from the axis on.
 fn softmax(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -106,7 +106,7 @@ fn softmax(
     let x = w.name(data.operands[0])?;
     let dims = &w.tensor(data.operands[0])?.dims;
     let (rank, inner) = (dims.len(), &dims[at + 1..]);
-    // The version tells what the axis means, which the table does not say.
+    // The meaning of the axis depends on the version; the operator table does not say so.
     if 13 <= w.opset || inner.iter().all(Dim::is_one) {
         return Ok(w.node(op_type, &[&x], vec![int("axis", axis)]));
     }
@@ -150,7 +150,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         ReduceKind::LogSumExp => "ReduceLogSumExp",
     };
     let mut x = w.name(data.operands[0])?;
-    // Of truth values greatest and least came with version 20.
+    // Maximum and minimum of booleans need version 20.
     let through_ints = dtype.is_bool() && !w.takes(op_type, dtype);
     if through_ints {
         x = w.node("Cast", &[&x], vec![int("to", 6)]);
@@ -168,7 +168,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     }
 }
 
-/// What a reduction of no dimension makes of each element.
+/// A reduction over no dimensions, which is element-wise.
 fn of_each(w: &mut Writer<'_>, kind: ReduceKind, x: &str) -> String {
     match kind {
         ReduceKind::L1 | ReduceKind::L2 => w.node("Abs", &[x], vec![]),
@@ -185,7 +185,7 @@ fn of_each(w: &mut Writer<'_>, kind: ReduceKind, x: &str) -> String {
     }
 }
 
-/// The operator of a mean or greatest over all dimensions behind the channels, which runtimes have in the layouts of
+/// The pooling operator for a mean or maximum over all spatial dimensions. Runtimes implement it in the layouts of
 /// convolutions.
 fn global_pool(w: &Writer<'_>, data: &OpData, made: &Reduce) -> Outcome<Option<&'static str>> {
     let ty = w.tensor(data.operands[0])?;
@@ -201,7 +201,7 @@ fn global_pool(w: &Writer<'_>, data: &OpData, made: &Reduce) -> Outcome<Option<&
     Ok((spatial && made.keepdims && ty.dtype.is_float()).then_some(op_type))
 }
 
-/// A reduction; axes are an attribute or, in later versions, an input.
+/// A reduction. The axes are an attribute or, in later versions, an input.
 pub(super) fn reduced(
     w: &mut Writer<'_>,
     op_type: &str,
@@ -262,7 +262,7 @@ fn trailing(w: &Writer<'_>, data: &OpData, first: usize) -> Outcome<Vec<i64>> {
     Ok(axes.filter_map(Result::ok).collect())
 }
 
-/// A value over the root of the mean of its squares, scaled and shifted by the other operands.
+/// A value divided by the root of the mean of its squares, then scaled and shifted by the other operands.
 fn normalized(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -288,7 +288,8 @@ fn normalized(
     Ok(name)
 }
 
-/// In version 21 an operator (version 18 scales groups); before, each group as a channel, then scaled and shifted.
+/// One operator from version 21 on (version 18 scales groups, not channels). Before, each group is normalized as one
+/// channel, then scaled and shifted.
 fn group_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<GroupNorm>(data)?;
     let epsilon = float("epsilon", made.epsilon);

@@ -1,4 +1,4 @@
-//! Shapes, parts and places: what moves elements, or names where they lie.
+//! Operations that move elements or work with positions: reshapes, parts, gathers and the like.
 
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};
@@ -10,7 +10,7 @@ use optc_ops::{
     SpaceToDepth, Split, Squeeze, Subview, Tile, TopK, Transpose, Unsqueeze,
 };
 
-/// The names of the results; nothing where the operation is none of these.
+/// Writes one of these operations and returns the names of the results; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
     let one = |name: String| Ok(Some(vec![name]));
     match &*data.name {
@@ -110,7 +110,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         TopK::NAME => top_k(w, data).map(Some),
         OneHot::NAME => one_hot(w, data).map(|name| Some(vec![name])),
-        // A size as data is the last index of a range that is one longer.
+        // A size used as data is the last index of a range that is one longer.
         Iota::NAME if is_of_sizes(w, data.results[0]) => one(String::new()),
         Iota::NAME => iota(w, data).map(|name| Some(vec![name])),
         DepthToSpace::NAME => {
@@ -143,7 +143,7 @@ pub(super) fn reshape(w: &mut Writer<'_>, data: &OpData, x: &str) -> Outcome<Str
     reshaped(w, x, &from, &to)
 }
 
-/// Elements of a value of dimensions `from` in the dimensions `to`.
+/// A reshape from dimensions `from` to dimensions `to`.
 pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) -> Outcome<String> {
     let unknown = |d: &&Dim| d.fixed().is_none();
     let empty = to.iter().any(|d| d.fixed() == Some(0));
@@ -151,7 +151,7 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
     if empty && !flag {
         return emptied(w, x, to);
     }
-    // What stays where it is needs no number: 0 is the operand's own extent.
+    // A dimension that keeps its extent needs no number: 0 means the operand's own extent.
     let stays = |at: usize| from.get(at).is_some_and(|d| d.same(&to[at]));
     let open = (0..to.len())
         .filter(|&i| to[i].fixed().is_none() && !stays(i))
@@ -181,7 +181,8 @@ pub(super) fn reshaped(w: &mut Writer<'_>, x: &str, from: &[Dim], to: &[Dim]) ->
     Ok(w.node("Reshape", &[x, &shape], attrs))
 }
 
-/// True if a reshape that is told all sizes but the ones that are left has the dimensions `to`; so it is where a size has no name.
+/// Returns whether a reshape in which the dimensions `left` are left open infers the dimensions `to`. Always true if a
+/// size has no name.
 fn leaves(from: &[Dim], to: &[Dim], left: impl Fn(usize) -> bool) -> bool {
     let size = |(at, dim): (usize, &Dim)| if left(at) { Dim::Unknown } else { dim.clone() };
     let told: Vec<Dim> = to.iter().enumerate().map(size).collect();
@@ -198,7 +199,7 @@ fn leaves(from: &[Dim], to: &[Dim], left: impl Fn(usize) -> bool) -> bool {
     nameless || made.is_ok_and(|made| made.iter().all(|made| made.dims == to))
 }
 
-/// A tensor of all sizes; nothing where the inputs do not tell one.
+/// A tensor with all sizes; `None` if the inputs do not determine one of them.
 fn computed(w: &mut Writer<'_>, dims: &[Dim]) -> Option<String> {
     let at = w.nodes.len();
     let shape = w.shape(dims, false);
@@ -208,9 +209,10 @@ fn computed(w: &mut Writer<'_>, dims: &[Dim]) -> Option<String> {
     shape.ok()
 }
 
-/// A value without elements in the dimensions `to`, in versions where a 0 in a shape means the operand's own extent.
+/// A value without elements of dimensions `to`, for versions in which a 0 in a shape means the operand's own extent.
 fn emptied(w: &mut Writer<'_>, x: &str, to: &[Dim]) -> Outcome<String> {
-    // No element in one dimension, then one more dimension at a time: each 0 stands where the operand has one.
+    // Made as a line of 0 elements, then a column in the first empty dimension, then repeated along all other
+    // dimensions.
     let mut name = {
         let shape = w.list(&[-1])?;
         w.node("Reshape", &[x, &shape], vec![])
@@ -236,7 +238,7 @@ fn emptied(w: &mut Writer<'_>, x: &str, to: &[Dim]) -> Outcome<String> {
     Ok(w.node("Tile", &[&name, &repeats], vec![]))
 }
 
-/// A value of dimensions `from` repeated to the dimensions `to`.
+/// A value of dimensions `from`, broadcast to the dimensions `to`.
 pub(super) fn expanded(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -265,7 +267,7 @@ pub(super) fn expanded(
     Ok(w.node("Tile", &[&name, &repeats], vec![]))
 }
 
-/// An axis counted from the front: before version 11 there were no others.
+/// An axis counted from the front: negative axes need version 11.
 fn counted(axis: i64, rank: usize) -> i64 {
     match axis < 0 {
         true => axis + i64::try_from(rank).unwrap_or(0),
@@ -273,7 +275,7 @@ fn counted(axis: i64, rank: usize) -> i64 {
     }
 }
 
-/// An operator of axes, which came to be an input in version 13.
+/// An operator with axes, which are an attribute before version 13 and an input from then on.
 fn axes_of(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -310,7 +312,7 @@ fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     Ok(w.several("Split", &[&x, &sizes], attrs, results))
 }
 
-/// A part; dimensions that are whole are not named.
+/// A slice; whole dimensions are left out.
 fn slice(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -337,7 +339,7 @@ fn slice(
     if parts.is_empty() {
         return Ok(w.node("Identity", &[x], vec![]));
     }
-    // A limit of -1 of what goes down is before the first element: in ONNX that is far below it.
+    // A limit of -1 with a negative step means before the first element; ONNX writes a large negative number for it.
     let number = |bound: &Bound, is_limit: bool, step: i64| match bound {
         Bound::End if step < 0 && !is_limit => Some(i64::MAX),
         Bound::End => Some(i64::MAX),
@@ -396,7 +398,7 @@ fn slice(
     Ok(w.node("Slice", &[x, &starts, &limits, &axes, &steps], vec![]))
 }
 
-/// A part or repetition that the program leaves where it is: ONNX copies it.
+/// A part or repetition that the program reads in place; ONNX copies it.
 fn subview(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Subview>(data)?;
     let x = w.name(data.operands[0])?;
@@ -451,7 +453,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     Ok(w.node("Pad", &[&x, &pads, &value], vec![mode]))
 }
 
-/// An operator whose indices are integers of 32 or 64 bits.
+/// An operator whose indices must be integers of 32 or 64 bits.
 fn indexed(
     w: &mut Writer<'_>,
     data: &OpData,

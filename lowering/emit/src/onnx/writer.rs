@@ -217,24 +217,24 @@ impl<'a> Writer<'a> {
         schema("", op_type, self.opset)
     }
 
-    /// Whether the model has a standard operator.
+    /// Returns whether the model has a standard operator.
     pub(super) fn has(&self, op_type: &str) -> bool {
         self.schema(op_type).is_some()
     }
 
-    /// Whether the model has a standard operator with an attribute.
+    /// Returns whether the model has a standard operator with an attribute.
     pub(super) fn has_attribute(&self, op_type: &str, name: &str) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.has_attribute(name))
     }
 
-    /// Whether the model has a standard operator for which so many inputs are enough.
+    /// Returns whether the model has a standard operator for which so many inputs are enough.
     pub(super) fn needs_no_more(&self, op_type: &str, count: usize) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.inputs.0 <= count)
     }
 
-    /// Whether the model has a standard operator whose first input is of this element type.
+    /// Returns whether the model has a standard operator whose first input is of this element type.
     pub(super) fn takes(&self, op_type: &str, dtype: DType) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.takes(0, dtype))
@@ -408,7 +408,7 @@ impl<'a> Writer<'a> {
         self.lazy.insert(value, Lazy { constant, steps });
     }
 
-    /// Whether a value is a constant that can still take another form.
+    /// Returns whether a value is a constant that can still take another form.
     pub(super) fn is_lazy(&self, value: Value) -> bool {
         self.lazy.contains_key(&value)
     }
@@ -1045,13 +1045,13 @@ fn moved(bytes: &[u8], dtype: DType, steps: &[Step]) -> Vec<u8> {
     out
 }
 
-/// Whether a path stays below the folder that it is relative to.
+/// Returns whether a path stays below the folder that it is relative to.
 fn stays_inside(file: &str) -> bool {
     let mut parts = std::path::Path::new(file).components();
     parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// Whether a file is a model, whose tensors lie within it.
+/// Returns whether a file is a model, whose tensors lie within it.
 pub(super) fn is_model(file: &str) -> bool {
     std::path::Path::new(file)
         .extension()

@@ -13,7 +13,7 @@ pub(super) struct Site<'a> {
     pub(super) operands: Vec<Vec<u64>>,
     /// The extents of each result as it is here.
     pub(super) results: Vec<Vec<u64>>,
-    /// Whether these are tiles.
+    /// True if these are tiles.
     pub(super) tile: bool,
     /// The padding of windows that is not in the operands yet, begin and end a spatial dimension;
     /// that of the attributes when absent.

@@ -307,7 +307,7 @@ fn fill_of(op: &OpRef<'_>, combine: Option<Partial>) -> Option<&'static str> {
     }
 }
 
-/// Whether what lies outside along a dimension would count: a cut reduction runs over it, or a
+/// Returns whether what lies outside along a dimension would count: a cut reduction runs over it, or a
 /// window.
 fn counts(
     domain: &IterationDomain,

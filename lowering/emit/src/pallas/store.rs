@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// The most programs whose blocks are followed one by one.
 const MAX_PROGRAMS: u64 = 1 << 16;
 
-/// Whether every block of an output is written by programs directly after one another alone.
+/// Returns whether every block of an output is written by programs directly after one another alone.
 pub(super) fn written_once(group: &GroupSchedule, tile: &Tile) -> Result<(), Reason> {
     if MAX_PROGRAMS < group.programs() {
         return Ok(());

@@ -40,7 +40,7 @@ pub(super) struct Writer<'a> {
     pub(super) scratch: Vec<(String, String)>,
     pub(super) online: BTreeMap<Value, Online>,
     pub(super) helpers: BTreeSet<&'static str>,
-    /// Whether an index of the program is used in the kernel.
+    /// True if an index of the program is used in the kernel.
     pub(super) programs: BTreeSet<usize>,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Stretch {
     pub(crate) from: (f64, f64),
     pub(crate) cross: (f64, f64),
     pub(crate) to: (f64, f64),
-    /// Whether it ends at a box.
+    /// True if it ends at a box.
     pub(crate) arrow: bool,
 }
 

@@ -448,7 +448,7 @@ impl Shown {
         }
     }
 
-    /// Whether some tile has several lines.
+    /// Returns whether some tile has several lines.
     fn tiled(&self) -> bool {
         self.strips
             .windows(2)

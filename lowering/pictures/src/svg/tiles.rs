@@ -116,13 +116,13 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     Some(format!("{document}\n"))
 }
 
-/// Whether a module has a plan that is not drawn, since its sizes are not known.
+/// Returns whether a module has a plan that is not drawn, since its sizes are not known.
 pub(crate) fn leaves_out(module: &Module) -> bool {
     let planned = |func: &Func| func.attrs.get(GROUPS).is_some();
     module.funcs.iter().any(planned) && !has_sizes(module)
 }
 
-/// Whether the sizes of all values are known.
+/// Returns whether the sizes of all values are known.
 fn has_sizes(module: &Module) -> bool {
     module.funcs.iter().all(|func| {
         let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
