@@ -1,4 +1,4 @@
-//! From a function to its graph.
+//! Conversion of a function to its graph.
 
 use crate::graph::{Graph, Node, Tone, Wire};
 use crate::picture::{Charge, ChargeKind, Charges};
@@ -12,8 +12,8 @@ use optc_ir::text::print_type;
 use optc_ir::{FreedomClass, Func, Op, Registry, Value};
 
 impl Graph {
-    /// The graph of a function; operations that no result depends on are left out, and constants
-    /// are words in the boxes that read them. Layouts are written in the notation of the picture.
+    /// The graph of a function. Dead operations are left out, and constants are words in the boxes that read them.
+    /// Layouts are written in the notation of the picture.
     pub(crate) fn of(
         func: &Func,
         registry: &Registry,
@@ -59,7 +59,7 @@ const FREE: Charge = Charge {
     bytes: 0,
 };
 
-/// Sources that only operations read: they are drawn inside their readers.
+/// Constants that only operations read; they are drawn inside of their readers.
 fn folded_constants(func: &Func, registry: &Registry) -> SideTable<Op, bool> {
     let mut folded = SideTable::new(false);
     for &op in &func.body {
@@ -135,7 +135,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The last box makes this value.
+    /// Adds a wire for a value that the last box makes.
     fn wire(&mut self, value: Value) {
         let ty = self.func.ty(value);
         let mut tag = vec![words::shape(ty)];
@@ -149,7 +149,7 @@ impl Builder<'_> {
         });
     }
 
-    /// The last box reads this value.
+    /// Connects the last box to the wire of a value that it reads.
     fn read(&mut self, value: Value) {
         let node = self.graph.nodes.len() - 1;
         let Some(wire) = self.wire_of[value] else {

@@ -1,7 +1,7 @@
 //! Programs as graphs for graphviz: `dot -Tsvg`.
 //!
-//! Every operation is one node, every use of a value one edge; layers, functions and the panels of
-//! a picture are clusters. The text depends on the programs alone.
+//! Every operation is one node, every use of a value one edge; layers, functions and the panels of a picture are
+//! clusters. The text depends only on the programs.
 
 use crate::graph::{Graph, Node, Tone};
 use crate::picture::Picture;
@@ -85,7 +85,7 @@ impl Dot {
         self.edges(prefix, graph);
     }
 
-    /// The nodes of a layer and, as clusters, the layers in it that hold any.
+    /// Writes the nodes of a layer and, as clusters, the non-empty layers inside of it.
     fn scope(
         &mut self,
         prefix: &str,
@@ -143,12 +143,12 @@ impl Dot {
     }
 }
 
-/// Returns whether a layer or one in it has a node; names nest no deeper than `scope::DEEPEST`.
+/// Returns whether a layer or a layer inside of it has a node. The recursion is bounded by `scope::DEEPEST`.
 fn holds(scope: usize, inside: &[Vec<usize>], children: &[Vec<usize>]) -> bool {
     !inside[scope].is_empty() || children[scope].iter().any(|&c| holds(c, inside, children))
 }
 
-/// A string of the language; line breaks are `\n`, other control characters are left out.
+/// A string in DOT's syntax; line breaks are `\n`, other control characters are dropped.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -165,7 +165,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Tone {
-    /// Fill, outline and text; the text is dark on a light fill.
+    /// The colours of fill, outline and text; the text is dark on a light fill.
     pub(crate) fn colours(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Tone::Port => ("#ffffff", "#546e7a", "#263238"),

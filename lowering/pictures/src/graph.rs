@@ -1,17 +1,17 @@
-//! A function as boxes and wires, before anything is placed.
+//! A function as boxes and wires, without coordinates.
 
 use crate::picture::{Charge, ChargeKind};
 use crate::scope::Scopes;
 use crate::words;
 
-/// How a box looks: what it costs, or what it is.
+/// The style of a box, from the cost or kind of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// An argument or a result.
     Port,
     /// Computes.
     Compute,
-    /// Renames elements for nothing.
+    /// Renames elements at no cost.
     View,
     /// Moves the whole value.
     Movement,
@@ -19,7 +19,7 @@ pub(crate) enum Tone {
     Copy,
     /// Repeats elements.
     Expand,
-    /// Works on constants alone, at compile time.
+    /// Works on constants only, at compile time.
     Constant,
 }
 
@@ -31,42 +31,42 @@ pub(crate) struct Node {
     pub(crate) title: String,
     /// Further lines.
     pub(crate) lines: Vec<String>,
-    /// Everything about it.
+    /// All details, for the tooltip.
     pub(crate) tip: String,
-    /// The layer it belongs to.
+    /// The layer of the box.
     pub(crate) scope: usize,
-    /// The wires it reads, each once, in the order of its operands.
+    /// The wires that the box reads, each once, in the order of the operands.
     pub(crate) reads: Vec<usize>,
-    /// Bytes it moves.
+    /// The bytes that the operation moves.
     pub(crate) charge: Charge,
-    /// The name of a constant that it reads, where that is drawn in it.
+    /// The name of a constant that the operation reads, if the constant is drawn inside of the box.
     pub(crate) constant: Option<String>,
-    /// Equal for operations that do the same to values of the same types.
+    /// A key that is equal for operations with the same effect on values of the same types.
     pub(crate) alike: String,
 }
 
 impl Node {
-    /// Returns whether this is an operation, and no argument or result.
+    /// Returns whether this is an operation rather than an argument or result.
     pub(crate) fn is_op(&self) -> bool {
         self.tone != Tone::Port
     }
 }
 
-/// One value, from the box that makes it to those that read it.
+/// One value, from the box that makes it to the boxes that read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
-    /// The box that makes it.
+    /// The box that makes the value.
     pub(crate) from: usize,
-    /// Its shape and element type, then its layout where that is not row-major.
+    /// The shape and element type, then the layout if it is not row-major.
     pub(crate) tag: Vec<String>,
-    /// Its whole type.
+    /// The full type, for the tooltip.
     pub(crate) tip: String,
-    /// The boxes that read it, one entry a use, in the order of the program.
+    /// The boxes that read the value, one entry for each use, in program order.
     pub(crate) to: Vec<usize>,
 }
 
-/// The boxes and wires of one function. Boxes stand in the order of the program: arguments,
-/// operations, results; a wire leads from a lower number to higher ones.
+/// The boxes and wires of one function. Boxes are in program order: arguments, operations, results. A wire leads from a
+/// lower number to higher ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -75,7 +75,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// How many operations there are, and what they move in each class that has a price.
+    /// The number of operations, and the bytes that they move in each class with a cost.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for node in self.nodes.iter().filter(|n| n.is_op()) {
@@ -85,7 +85,7 @@ impl Graph {
     }
 }
 
-/// Operations, and operations and bytes of each class that has a price.
+/// The number of operations, and for each class with a cost its operations and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) ops: usize,
@@ -107,7 +107,7 @@ impl Totals {
         class.1 = class.1.saturating_add(charge.bytes);
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn plus(mut self, other: Totals) -> Totals {
         self.ops += other.ops;
         for (a, b) in [
@@ -129,7 +129,7 @@ impl Totals {
         totals
     }
 
-    /// The classes that have a price, in words, with operations and bytes.
+    /// The classes with a cost: word, operations and bytes.
     pub(crate) fn classes(&self) -> [(&'static str, (usize, u64)); 3] {
         [
             ("moved", self.movement),
@@ -138,7 +138,7 @@ impl Totals {
         ]
     }
 
-    /// `768.0 kB moved by 3 ops`, one entry a class that has any.
+    /// `768.0 kB moved by 3 ops`: one entry for each class that has operations.
     pub(crate) fn words(&self) -> Vec<String> {
         let there = self.classes().into_iter().filter(|(_, (ops, _))| *ops > 0);
         there
@@ -149,7 +149,7 @@ impl Totals {
             .collect()
     }
 
-    /// All of it in one line.
+    /// All totals in one line.
     pub(crate) fn line(&self) -> String {
         let mut words = vec![format!("{} operations", self.ops)];
         words.extend(self.words());

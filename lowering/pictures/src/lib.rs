@@ -1,11 +1,14 @@
 //! Pictures of programs: boxes and wires as Graphviz's DOT or as SVG, layouts tile by tile, memory over time.
 //!
-//! A [`Picture`](picture::Picture) is a function with what its operations cost, which the caller's statistics decide. For a program of one
-//! transpose between two sums, [`svg::emit`] draws three boxes below one another, the second one red with its bytes.
+//! A [`Picture`](picture::Picture) is a function and the costs of its operations, which the caller supplies. For a
+//! program of one transpose between two sums, [`svg::emit`] draws three boxes below one another, the second one red
+//! with its bytes.
 //!
 //! # Files
-//! - `graph.rs` is the graph of boxes and wires, `build.rs` makes it of a function: `repeat.rs` finds equal layers, `scope.rs` the scopes of names.
-//! - `dot.rs` writes it. `svg` nests boxes (`nest.rs`), places each layer (`layered.rs`, `frame.rs`, `align.rs`) and draws (`draw.rs`).
+//! - `graph.rs` is the graph of boxes and wires, `build.rs` makes it from a function. `repeat.rs` finds equal layers,
+//!   `scope.rs` the scopes of names.
+//! - `dot.rs` writes the graph as DOT. `svg` nests boxes (`nest.rs`), places each layer (`layered.rs`, `frame.rs`,
+//!   `align.rs`) and draws (`draw.rs`).
 //! - `svg/layouts.rs` draws values tile by tile, `svg/tiles.rs` the tiles of a group, `svg/arena.rs` memory over time.
 
 mod build;

@@ -1,10 +1,10 @@
-//! What a picture of programs is made from, whichever format it is written in.
+//! The input of a picture of programs, independent of its format.
 
 use optc_ir::entity::SideTable;
 use optc_ir::{Func, Module, Op, Registry};
 use std::fmt;
 
-/// What executing one operation costs, as the caller's statistics class it.
+/// The cost of executing one operation, in the classes of the caller's statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The class.
@@ -16,30 +16,30 @@ pub struct Charge {
 /// The classes of [`Charge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargeKind {
-    /// Computes, or costs nothing.
+    /// The operation computes, or costs nothing.
     Free,
-    /// Only rearranges, and is no view.
+    /// The operation only rearranges, and is no view.
     Movement,
-    /// Copies a part, or into a part.
+    /// The operation copies a part, or into a part.
     Copy,
-    /// Repeats elements.
+    /// The operation repeats elements.
     Expand,
-    /// Rearranges constants at compile time.
+    /// The operation rearranges constants at compile time.
     Constant,
 }
 
-/// The charge of each operation of a function; operations without one are dead and are not drawn.
+/// The charge of each operation of a function. An operation without a charge is dead and is not drawn.
 pub type Charges = SideTable<Op, Option<Charge>>;
 
-/// One program of a picture: a state that it was in.
+/// One program of a picture, in some state of its compilation.
 pub struct Panel<'a> {
-    /// What stands above it, such as `before`.
+    /// The title above the panel, such as `before`.
     pub title: String,
     /// The program.
     pub module: &'a Module,
-    /// What the operations are.
+    /// The registry of its operations.
     pub registry: &'a Registry,
-    /// What each operation of each function costs, in the order of the functions.
+    /// The charges of each function's operations, in the order of the functions.
     pub charges: Vec<Charges>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// The programs of a picture, drawn side by side, and what it is called.
+/// The programs of a picture, drawn side by side, and its title.
 #[derive(Debug)]
 pub struct Picture<'a> {
     /// The name of the input.

@@ -1,23 +1,26 @@
-//! Layers of programs whose names tell none: stretches of operations that repeat.
+//! Detection of layers in programs whose names give none: ranges of operations that repeat.
 //!
-//! The operations of a layer, or of the whole function, are read as a text; the stretch that some
-//! period repeats over the most operations becomes one layer a period, and so on left and right of
-//! it. The repetitions start where the fewest values cross, and are called after the constants in
-//! them where those have names in common.
+//! The operations of a layer, or of the whole function, are treated as a string. The range with the most operations
+//! that repeats with some period becomes one layer per repetition, and the operations to its left and right are
+//! searched in the same way. Example: `a b c b c b c d` becomes `a`, three layers `b c`, and `d`. (The real limits are
+//! larger.)
+//!
+//! The repetitions begin where the fewest values cross. They are named after the common part of the names of their
+//! constants.
 
 use crate::graph::Graph;
 use indexmap::{IndexMap, IndexSet};
 
-/// Fewer operations than this in one layer need no further layers.
+/// A layer with fewer operations than this is not split further.
 const FEWEST: usize = 90;
-/// Shorter and longer periods are not looked for.
+/// The shortest and the longest period that is searched for.
 const PERIODS: (usize, usize) = (5, 1500);
-/// Stretches of fewer operations than this are chance.
+/// A range of fewer operations than this is considered coincidence.
 const SHORTEST: usize = 24;
-/// How many stretches are looked for in one layer.
+/// The largest number of ranges that are searched for in one layer.
 const MOST_STRETCHES: usize = 24;
 
-/// Puts operations that repeat into layers of their own, where a layer holds very many.
+/// Moves repeating operations into layers of their own, in layers that have very many operations.
 pub(crate) fn find_layers(graph: &mut Graph) {
     let mut inside: IndexMap<usize, Vec<usize>> = IndexMap::new();
     for (i, node) in graph.nodes.iter().enumerate().filter(|(_, n)| n.is_op()) {
@@ -70,17 +73,17 @@ fn divide(graph: &mut Graph, scope: usize, nodes: &[usize]) {
     }
 }
 
-/// A stretch that some period repeats.
+/// A range of operations that repeats with some period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     start: usize,
     period: usize,
     count: usize,
-    /// It could start up to this much later and repeat as often.
+    /// The number of operations by which it could start later and still repeat as often.
     spare: usize,
 }
 
-/// The stretch with the most entries; a longer period must cover a sixteenth more.
+/// The range with the most operations; a longer period must cover a sixteenth more.
 fn longest(text: &[usize]) -> Option<Stretch> {
     let mut best: Option<Stretch> = None;
     let most = PERIODS.1.min(text.len() / 2);
@@ -113,13 +116,13 @@ impl Stretch {
         self.period * self.count
     }
 
-    /// Returns whether a run of matches of this period, which ends here, is this stretch, further on.
+    /// Returns whether a run of matches with this period, which ends at `end`, extends this range.
     fn grows(&self, period: usize, end: usize, run: usize) -> bool {
         self.period == period && self.start == end - run
     }
 }
 
-/// For each place between operations, how many values are made before it and read after it.
+/// For each position between operations, the number of values that are made before it and read after it.
 fn crossing(graph: &Graph, nodes: &[usize]) -> Vec<usize> {
     let place = |node: usize| nodes.partition_point(|&n| n < node);
     let mut change = vec![0isize; nodes.len() + 2];
@@ -140,7 +143,7 @@ fn crossing(graph: &Graph, nodes: &[usize]) -> Vec<usize> {
     counts.collect()
 }
 
-/// What the names of the constants that these operations read start with, up to a point.
+/// The common prefix of the names of the constants that these operations read, up to a separator.
 fn common_name(graph: &Graph, nodes: &[usize]) -> Option<String> {
     let names = nodes
         .iter()

@@ -1,17 +1,17 @@
-//! Which layer of a model each operation belongs to, as far as names tell.
+//! The layer of a model that each operation belongs to, as far as names tell.
 
 use indexmap::IndexMap;
 use optc_ir::{Func, Loc, Op, Value, entity::SideTable};
 
-/// Layers inside layers deeper than this are not told apart.
+/// The largest nesting depth of layers that are distinguished.
 const DEEPEST: usize = 8;
 
-/// A layer: the operations whose names start alike.
+/// A layer: operations whose names have a common prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// The layer it is part of; the root is its own parent.
+    /// The layer that contains it; the root is its own parent.
     pub(crate) parent: usize,
-    /// The last part of its name.
+    /// The last component of its name.
     pub(crate) name: String,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Scopes {
 }
 
 impl Scopes {
-    /// No layer but the whole function.
+    /// Only the root, which is the whole function.
     pub(crate) fn new() -> Scopes {
         Scopes {
             scopes: vec![Scope {
@@ -34,23 +34,23 @@ impl Scopes {
         }
     }
 
-    /// The layer of this number.
+    /// The layer with this number.
     pub(crate) fn get(&self, scope: usize) -> &Scope {
         &self.scopes[scope]
     }
 
-    /// How many layers there are, the root included.
+    /// The number of layers, including the root.
     pub(crate) fn len(&self) -> usize {
         self.scopes.len()
     }
 
-    /// The layer of this path, made where it is new.
+    /// The layer with this path, created if it is new.
     pub(crate) fn enter<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> usize {
         let path = path.into_iter().take(DEEPEST);
         path.fold(0, |at, part| self.child(at, part))
     }
 
-    /// The layer of this name in a layer, made where it is new.
+    /// The layer with this name inside of a layer, created if it is new.
     pub(crate) fn child(&mut self, parent: usize, name: &str) -> usize {
         let next = self.scopes.len();
         let entry = self.children.entry((parent, name.to_owned()));
@@ -75,7 +75,7 @@ impl Scopes {
         path
     }
 
-    /// The innermost layer that holds both.
+    /// The innermost layer that contains both.
     pub(crate) fn common(&self, a: usize, b: usize) -> usize {
         let (a, b) = (self.path(a), self.path(b));
         let both = a.iter().zip(&b).take_while(|(x, y)| x == y).last();
@@ -98,7 +98,7 @@ pub(crate) fn scopes_of(func: &Func) -> (Scopes, SideTable<Op, usize>) {
     (scopes, of)
 }
 
-/// The layer that a location's name tells, the common one of several; `None` without any name.
+/// The layer from a location's name, or the common layer of several names; `None` without any name.
 fn named(scopes: &mut Scopes, loc: &Loc) -> Option<usize> {
     match loc {
         Loc::Unknown | Loc::File(..) => None,
@@ -115,14 +115,13 @@ fn named(scopes: &mut Scopes, loc: &Loc) -> Option<usize> {
     }
 }
 
-/// `/encoder/layer.3/attention/MatMul` lies in `encoder`, `layer.3`, `attention`.
+/// The layers of a name: `/encoder/layer.3/attention/MatMul` gives `encoder`, `layer.3`, `attention`.
 fn path_of(name: &str) -> impl Iterator<Item = &str> {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
     folder.split('/').filter(|part| !part.is_empty())
 }
 
-/// Operations without a name, such as conversions that a pass put in, stand with what they read
-/// and are read by.
+/// Assigns operations without a name, such as conversions that a pass added, to the layer of their operands and users.
 fn inherited(
     func: &Func,
     scopes: &Scopes,

@@ -1,17 +1,17 @@
-//! One notation for all layouts of a picture, so that two of them can be compared by eye.
+//! One notation for all layouts of a picture, so that they can be compared by eye.
 
 use crate::picture::Picture;
 use indexmap::IndexSet;
 use optc_ir::{TensorType, Type};
 use optc_layout::{Notation, NotationKind};
 
-/// The notation in which a picture writes its layouts; none where each stands as its program has it.
+/// The notation of the layouts in a picture; `None` if each layout keeps the notation of its program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spelling(Option<NotationKind>);
 
 impl Spelling {
-    /// The first notation of the programs that can write all layouts which are drawn, or else any that
-    /// can. Where one notation is all there is, and where none writes them all, nothing is rewritten.
+    /// The first notation of the programs that can write all drawn layouts, or else any notation that can. Nothing is
+    /// rewritten if the programs use a single notation, or if none can write all layouts.
     pub(crate) fn of(picture: &Picture<'_>) -> Spelling {
         let mut types: IndexSet<&TensorType> = IndexSet::new();
         let funcs = picture.panels.iter().flat_map(|panel| panel.funcs());
@@ -34,7 +34,7 @@ impl Spelling {
         Spelling(own.iter().chain(others).find(writes_all).copied())
     }
 
-    /// The layout of a type in this notation; none of what has no layout.
+    /// The layout of a type in this notation; `None` if the type has no layout.
     pub(crate) fn notation(self, ty: &Type) -> Option<Notation> {
         let tensor = ty.as_tensor()?;
         let kind = self.0.filter(|_| tensor.notation.kind().is_some());
@@ -43,7 +43,7 @@ impl Spelling {
     }
 }
 
-/// The layout of a tensor in a notation, where that can write it and the sizes are known.
+/// The layout of a tensor in a notation, if the notation can write it and the sizes are known.
 fn written(tensor: &TensorType, kind: NotationKind) -> Option<Notation> {
     if tensor.notation.kind() == Some(kind) {
         return Some(tensor.notation.clone());

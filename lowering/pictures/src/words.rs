@@ -1,13 +1,13 @@
-//! The words of pictures: short forms of types, layouts, attributes and sizes.
+//! Words in pictures: short forms of types, layouts, attributes and sizes.
 
 use crate::spelling::Spelling;
 use optc_ir::text::{print_attr, print_loc, print_type};
 use optc_ir::{Attr, AttrDict, Func, Loc, Op, TensorType, Type, Value};
 use optc_layout::{Field, Notation};
 
-/// More characters than this of an attribute or a layout are left to the tooltip.
+/// The largest length in characters of an attribute or layout in a box; longer ones are in the tooltip only.
 const LONGEST_WORD: usize = 30;
-/// More characters than this of an attribute are left out of the tooltip also.
+/// The largest length in characters of an attribute in a tooltip.
 const LONGEST_TIP: usize = 400;
 
 /// `4×50×96 f32`: the extents and the element type, without the layout.
@@ -26,7 +26,7 @@ fn tensor_shape(tensor: &TensorType) -> String {
     format!("{dims}{gap}{}", tensor.dtype)
 }
 
-/// The layout in few words, in the notation of its picture; `None` for row-major without an encoding.
+/// The layout in short form, in the notation of the picture; `None` for row-major without an encoding.
 pub(crate) fn layout(ty: &Type, spelling: Spelling) -> Option<String> {
     let notation = spelling.notation(ty)?;
     if notation == Notation::RowMajor {
@@ -41,8 +41,8 @@ pub(crate) fn layout(ty: &Type, spelling: Spelling) -> Option<String> {
     Some(cut(&words.join(", "), LONGEST_WORD))
 }
 
-/// One field: what a block and a tile are is seen without their keys, and beside a block the
-/// order of nothing special is not said.
+/// One field of a layout. Blocks and tiles are written without their keys. The natural order beside a block is left
+/// out.
 fn word(key: &str, field: &Field, blocked: bool) -> Option<String> {
     match field {
         Field::Str(text) if matches!(key, "block" | "xla" | "digits") => Some(text.clone()),
@@ -66,12 +66,12 @@ fn numbers(list: &[i64]) -> String {
     list.join(" ")
 }
 
-/// The name of an operation without its dialect, where that is optc's own.
+/// The name of an operation, without the dialect if that is optc's own.
 pub(crate) fn op_name(name: &str) -> &str {
     name.strip_prefix("hbir.").unwrap_or(name)
 }
 
-/// The inherent attributes in few words, those that are data left out.
+/// The inherent attributes in short form, without those that are data.
 pub(crate) fn attributes(props: &AttrDict) -> Vec<String> {
     let small = props.iter().filter(|(_, attr)| !is_data(attr));
     small
@@ -91,7 +91,7 @@ fn is_data(attr: &Attr) -> bool {
     matches!(attr, Attr::Dense(_) | Attr::External { .. })
 }
 
-/// A constant that is drawn inside its reader: its number, or its name and shape.
+/// A constant that is drawn inside of its reader: its number, or its name and shape.
 pub(crate) fn constant(func: &Func, op: Op, spelling: Spelling) -> String {
     let data = &func.ops[op];
     let Some(ty) = data.results.first().map(|&v| func.ty(v)) else {
@@ -108,7 +108,7 @@ pub(crate) fn constant(func: &Func, op: Op, spelling: Spelling) -> String {
     format!("{} {}{layout}", cut_front(&name, 22), shape(ty))
 }
 
-/// The text of a constant of one number.
+/// The text of a constant with one element.
 fn number(attr: &Attr) -> Option<String> {
     let Attr::Dense(dense) = attr else {
         return None;
@@ -129,7 +129,7 @@ fn number(attr: &Attr) -> Option<String> {
     short.then(|| format!("{inner}{count}"))
 }
 
-/// The name something had where it came from, the last one where it is made of several.
+/// The name in a location; the last one of several.
 pub(crate) fn last_name(loc: &Loc) -> Option<String> {
     match loc {
         Loc::Name(name) => Some(name.to_string()),
@@ -138,7 +138,7 @@ pub(crate) fn last_name(loc: &Loc) -> Option<String> {
     }
 }
 
-/// Bytes in decimal units, one digit after the point.
+/// Bytes in decimal units, with one digit after the point.
 pub(crate) fn bytes(n: u64) -> String {
     let units = [
         (1_000_000_000_000, "TB"),
@@ -155,7 +155,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// Everything about an operation, for a tooltip.
+/// The tooltip of an operation.
 pub(crate) fn op_tip(func: &Func, op: Op) -> String {
     let data = &func.ops[op];
     let types = |values: &[Value]| {
@@ -175,7 +175,7 @@ pub(crate) fn op_tip(func: &Func, op: Op) -> String {
     format!("{}{attrs}\n({from})\n→ {to}{loc}", data.name)
 }
 
-/// The text, or its beginning and an ellipsis.
+/// The text, or its beginning followed by an ellipsis.
 pub(crate) fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
@@ -186,7 +186,7 @@ pub(crate) fn cut(text: &str, longest: usize) -> String {
     }
 }
 
-/// The text, or an ellipsis and its end.
+/// The text, or its end preceded by an ellipsis.
 pub(crate) fn cut_front(text: &str, longest: usize) -> String {
     let count = text.chars().count();
     if count <= longest {

@@ -468,7 +468,7 @@ fn indexed(
     Ok(Some(vec![w.node(op_type, &given, attrs)]))
 }
 
-/// Indices in a type that operators take.
+/// Indices, converted to a type that operators accept: 64 bits, or 32 unless `only_64`.
 fn wide(w: &mut Writer<'_>, value: Value, name: &str, only_64: bool) -> Outcome<String> {
     let bits = w.tensor(value)?.dtype.bits();
     if bits == 64 || (bits == 32 && !only_64) {
@@ -487,14 +487,14 @@ fn reduction(
         ScatterReduction::Add | ScatterReduction::Mul => 16,
         ScatterReduction::Max | ScatterReduction::Min => 18,
     };
-    // The words of an attribute are not in the table.
+    // The operator table does not list the values of an attribute.
     if w.opset < since {
         return Err(w.without_form(data, &format!("this reduction came with version {since}")));
     }
     Ok(vec![text("reduction", kind.word())])
 }
 
-/// How many of the elements along its dimension an operation gives.
+/// The number of elements along its dimension that an operation returns.
 fn greatest(w: &mut Writer<'_>, data: &OpData, made: &TopK) -> Outcome<String> {
     if made.k != TopK::ALL {
         return w.list(&[made.k]);
@@ -512,7 +512,8 @@ fn greatest(w: &mut Writer<'_>, data: &OpData, made: &TopK) -> Outcome<String> {
     w.shape(all.as_slice(), false)
 }
 
-/// The greatest elements along a dimension; the least ones, in versions without them, of what is negated.
+/// The greatest elements along a dimension. The least ones are the greatest of the negated operand in versions without
+/// the attribute.
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     let made = w.typed::<TopK>(data)?;
     let mut x = w.name(data.operands[0])?;
@@ -550,8 +551,8 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-/// A type that holds all numbers of an element type which an operator does not take, and which it takes; nothing where
-/// it takes them itself, or no such type.
+/// A type that the operator accepts and that represents all numbers of `dtype`, which the operator does not accept.
+/// `None` if the operator accepts `dtype` itself, or if there is no such type.
 pub(super) fn exact(w: &Writer<'_>, op_type: &str, dtype: DType) -> Option<DType> {
     let whole = dtype.is_int() || dtype.is_bool();
     let wider = [DType::SI32, DType::SI64, DType::F32, DType::F64];
@@ -570,7 +571,7 @@ pub(super) fn exact(w: &Writer<'_>, op_type: &str, dtype: DType) -> Option<DType
         .find(|to| holds(to) && w.takes(op_type, *to))
 }
 
-/// Elements at places of their own along a dimension: a `Gather` by their numbers in all of the operand.
+/// Reads an element for each index along a dimension, by a `Gather` from the flattened operand.
 fn gather_each(w: &mut Writer<'_>, data: &OpData, axis: i64) -> Outcome<String> {
     let (x_ty, at_ty) = (
         w.tensor(data.operands[0])?.clone(),
@@ -585,7 +586,7 @@ fn gather_each(w: &mut Writer<'_>, data: &OpData, axis: i64) -> Outcome<String> 
     let along = usize::try_from(at).ok().filter(|&at| at < rank);
     let along = along.ok_or_else(|| w.without_form(data, no))?;
     let stride = |d: usize| dims[d + 1..].iter().product::<u64>();
-    // The number of the first element that each place may read.
+    // The flat index of the first element that each position may read.
     let count = shape.iter().product::<u64>();
     let start = |mut n: u64| {
         let mut sum = 0;
@@ -623,12 +624,12 @@ fn gather_each(w: &mut Writer<'_>, data: &OpData, axis: i64) -> Outcome<String> 
     Ok(w.node("Gather", &[&flat, &places], vec![int("axis", 0)]))
 }
 
-/// Places of 64 bits among `n`, those below 0 counted from the end.
+/// 64-bit indices into a dimension of extent `n`, with `n` added to negative ones.
 fn from_front(w: &mut Writer<'_>, places: &str, n: u64) -> Outcome<String> {
     let number = |n: i64| Tensor::from_i64(DType::SI64, vec![], [n]);
     let zero = w.literal(&number(0))?;
     let n = w.literal(&number(i64::try_from(n).unwrap_or(i64::MAX)))?;
-    // Before version 9 only floats were compared: places are far below 2^53.
+    // Before version 9 only floats can be compared; indices are far below 2^53.
     let below = match w.takes("Less", DType::SI64) {
         true => w.node("Less", &[places, &zero], vec![]),
         false => {
@@ -642,7 +643,7 @@ fn from_front(w: &mut Writer<'_>, places: &str, n: u64) -> Outcome<String> {
     Ok(w.node("Add", &[places, &more], vec![]))
 }
 
-/// A comparison, in a type that holds all numbers where the version compares none of these.
+/// A comparison, in a type that represents all numbers of the operands if the version cannot compare these.
 pub(super) fn compared(
     w: &mut Writer<'_>,
     op_type: &str,
@@ -655,7 +656,7 @@ pub(super) fn compared(
     Ok(w.node(op_type, &[&a, &b], vec![]))
 }
 
-/// A value in another element type.
+/// A cast to another element type.
 pub(super) fn cast(w: &mut Writer<'_>, name: &str, from: DType, to: DType) -> Outcome<String> {
     let (Some(from), Some(number)) = (optc_onnx_proto::code(from), optc_onnx_proto::code(to))
     else {
@@ -687,7 +688,7 @@ fn one_hot(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     ))
 }
 
-/// One of two values for each place along a new dimension: the second one where the place is the index.
+/// One of two values for each position along a new dimension: the second one if the position equals the index.
 fn marked(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -713,7 +714,7 @@ fn marked(
     Ok(w.node("Gather", &[values, &found], vec![int("axis", 0)]))
 }
 
-/// True if all readers of a value take a size from it.
+/// True if all readers of a value only take a size from it.
 fn is_of_sizes(w: &Writer<'_>, value: Value) -> bool {
     let func = w.func;
     let mut readers = func.body.iter().map(|&op| &func.ops[op]);
@@ -722,7 +723,7 @@ fn is_of_sizes(w: &Writer<'_>, value: Value) -> bool {
     !other && !func.results.contains(&value)
 }
 
-/// The size that a part of a range is, of one element at the index that it names.
+/// The size that a slice of a range is: a slice of one element, at the index that the size names.
 fn size_of(w: &Writer<'_>, data: &OpData) -> Option<Size> {
     let &[of] = &data.operands[..] else {
         return None;
@@ -738,7 +739,7 @@ fn size_of(w: &Writer<'_>, data: &OpData) -> Option<Size> {
     (named && part.stride == 1 && part.size.is_one()).then(|| part.start.clone())
 }
 
-/// The index along an axis: a constant along it, expanded.
+/// The index along an axis: a range along it, expanded to the other dimensions.
 fn iota(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Iota>(data)?;
     let ty: TensorType = w.tensor(data.results[0])?.clone();
@@ -763,7 +764,7 @@ fn iota(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     expanded(w, data, &name, &column, &ty.dims)
 }
 
-/// `0, 1, …` of 64 bits.
+/// A 64-bit range `0, 1, …`.
 fn range(w: &mut Writer<'_>, data: &OpData, length: &Dim) -> Outcome<String> {
     let number = |n: u64| {
         let n = i64::try_from(n).unwrap_or(i64::MAX);
@@ -786,7 +787,7 @@ fn range(w: &mut Writer<'_>, data: &OpData, length: &Dim) -> Outcome<String> {
     if !w.has("NonZero") {
         return Err(w.without_form(data, "Range came with version 11"));
     }
-    // The places of what is not zero among ones.
+    // The positions of the nonzero elements of a vector of ones.
     let shape = w.shape(std::slice::from_ref(length), false)?;
     let one = super::attrs::tensor("value", &Tensor::from_i64(DType::SI64, vec![1], [1]));
     let ones = w.node("ConstantOfShape", &[&shape], one.into_iter().collect());

@@ -1,4 +1,4 @@
-//! Products that read transposed operands as they lie: `Gemm`, and `FusedMatMul` where the model is for onnxruntime.
+//! Products that read transposed operands directly: `Gemm`, and `FusedMatMul` if the model is for onnxruntime.
 
 use super::attrs::{int, text};
 use super::shapes::reshaped;
@@ -8,30 +8,31 @@ use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Matmul, Reshape, Transpose};
 use std::iter::repeat_n;
 
-/// Extents that stay together under a transpose, each with its place in the result.
+/// Groups of dimensions that stay adjacent under a transpose: the extent of each, and its position in the result.
 type Groups = Vec<(u64, usize)>;
 
-/// The matrices of an operand as they lie in the value that it is made of. Extents are numbers that stand for those without.
+/// The matrices of an operand in terms of the value that the operand is a transpose of. Unknown extents are stand-in
+/// numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     value: Value,
-    /// The dimensions of the batch.
+    /// The extents of the batch.
     lead: Vec<u64>,
     rows: u64,
     columns: u64,
-    /// Columns before rows.
+    /// True if the matrices are stored transposed, with columns before rows.
     turned: bool,
-    /// The first dimension of a matrix before the batch.
+    /// True if the first dimension of a matrix precedes the batch.
     batch_inside: bool,
 }
 
 impl Source {
-    /// The number of its matrices.
+    /// The number of matrices.
     fn batch(&self) -> u64 {
         volume(&self.lead)
     }
 
-    /// Its extents as it lies, its batch in so many dimensions.
+    /// The extents of the stored value, with the batch in `dims` dimensions.
     fn extents(&self, dims: usize) -> Vec<u64> {
         let [first, last] = match self.turned {
             true => [self.columns, self.rows],
@@ -50,7 +51,7 @@ fn volume(extents: &[u64]) -> u64 {
     extents.iter().copied().fold(1, u64::saturating_mul)
 }
 
-/// The batch of a product of operands with these.
+/// The batch of a product of operands with these batches.
 fn broadcast(left: &[u64], right: &[u64]) -> Vec<u64> {
     let dims = left.len().max(right.len());
     let at = |batch: &[u64], i: usize| (i + batch.len()).checked_sub(dims).map_or(1, |i| batch[i]);
@@ -58,7 +59,7 @@ fn broadcast(left: &[u64], right: &[u64]) -> Vec<u64> {
     both.map(|[a, b]| if a == 1 { b } else { a }).collect()
 }
 
-/// A product one of whose operands is a transpose that the operator does itself; nothing where there is none.
+/// A product whose operator does the transpose of an operand itself; `None` if there is none.
 pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let dtype = w.tensor(data.operands[0])?.dtype;
     let result = w.tensor(data.results[0])?.clone();
@@ -68,7 +69,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     let Some(mut right) = source(w, data.operands[1], false)? else {
         return Ok(None);
     };
-    // With one matrix on the right, all that the left has before K are rows, if they lie so.
+    // If there is a single matrix on the right, all dimensions of the left operand before K count as rows, provided
+    // that it is stored transposed.
     let mut left = source(w, data.operands[0], right.batch() == 1)?;
     if left.as_ref().is_some_and(|s| !s.turned) {
         left = source(w, data.operands[0], false)?;
@@ -76,7 +78,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     let Some(mut left) = left else {
         return Ok(None);
     };
-    // onnxruntime transposes a left matrix again for each strip of columns: it is read as it was transposed before.
+    // onnxruntime repeats the transpose of a left matrix for each strip of columns, so the transposed value is read
+    // instead.
     if w.options.fused && left.turned {
         let Some(read) = itself(w, data.operands[0], false)? else {
             return Ok(None);
@@ -95,7 +98,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if one {
         (left.lead, right.lead) = (Vec::new(), Vec::new());
     }
-    // Operands of which one has its batch inside have as many dimensions.
+    // If one operand has its batch inside, both operands must have the same rank.
     let inside = left.batch_inside || right.batch_inside;
     let dims = if inside {
         left.lead.len().max(right.lead.len())
@@ -149,8 +152,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     }
 }
 
-/// A product of two matrices and the sum of it with a constant over its columns, both of which one `Gemm` was when it was
-/// read: it is one again.  The name of the product, which then is the sum; nothing where it is no such sum.
+/// Restores a `Gemm` that was split on import into a product of two matrices and a sum with a constant over its
+/// columns. Returns the name of the product, which then is the sum; `None` if the operation is no such sum.
 pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -174,8 +177,8 @@ pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
     Ok(None)
 }
 
-/// A sum of a `Gemm` that has none yet, and a constant over its rows or columns: the operator adds it. The name of the
-/// product, which then is the sum; nothing where it is no such sum.
+/// Adds a constant over rows or columns to a `Gemm` that has no bias yet. Returns the name of the product, which then
+/// is the sum; `None` if the operation is no such sum.
 pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -216,8 +219,8 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     Ok(None)
 }
 
-/// A sum of a product in another shape and a constant over its columns: the sum comes first, as runtimes make one operator
-/// of a product and its bias. Nothing where it is no such sum.
+/// Swaps a reshape of a product with the sum of it and a constant over its columns: the sum comes first, since runtimes
+/// fuse a product with its bias. `None` if the operation is no such sum.
 pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -238,7 +241,7 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
         let Some(lead) = dims.len().checked_sub(own.len()) else {
             continue;
         };
-        // The last dimensions that are the columns, all of which the constant has.
+        // The last dimensions that form the columns; the constant must have all of them.
         let cut = (0..dims.len()).rfind(|&d| dims[d..].iter().product::<u64>() == columns);
         let has = |d: usize| dims[d] == 1 || (lead <= d && own[d - lead] != 1);
         let whole = cut.is_some_and(|cut| (cut..dims.len()).all(has));
@@ -256,7 +259,7 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
     Ok(None)
 }
 
-/// The product that a value is a shape of, if nothing else reads either.
+/// The product that a value is a reshape of, if nothing else reads either.
 fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
     loop {
         if w.uses(value) != 1 {
@@ -271,7 +274,7 @@ fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
     }
 }
 
-/// The node of a value that is a `Gemm` without a sum, in another shape perhaps, and read nowhere else.
+/// The node of a `Gemm` without a bias, if the value is this `Gemm` or a reshape of it, and nothing else reads either.
 fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
     loop {
         if w.uses(value) != 1 {
@@ -288,7 +291,7 @@ fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
     }
 }
 
-/// The matrices of an operand in itself; one matrix of all rows with `flat`.
+/// The matrices of an operand as it is. With `flat`, all its rows form one matrix.
 fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(shape) = w.extents(operand)? else {
         return Ok(None);
@@ -311,7 +314,8 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     }))
 }
 
-/// The matrices of an operand, in itself or in the value that it is a transpose of; one matrix of all rows with `flat`.
+/// The matrices of an operand, read from the value that it is a transpose of, if there is one. With `flat`, all its
+/// rows form one matrix.
 fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);
@@ -324,7 +328,7 @@ fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     let Some(groups) = cut(&groups, &wanted) else {
         return Ok(Some(itself));
     };
-    // The extents of what stays together, as it lies; and the order in which the operand has them.
+    // The groups in the order of the stored value, each with its position in the operand.
     let found = match &groups[..] {
         [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (rows, columns) => Some((true, false)),
         [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (rows, columns) => {
@@ -349,11 +353,11 @@ fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     }))
 }
 
-/// The same groups cut where the extents that are wanted of the operand are; nothing where these do not fit.
+/// Cuts the groups at the extents `wanted` of the operand; `None` if these do not fit.
 fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by_key(|&i| groups[i].1);
-    // Per group, its parts as the operand has them, each with its place there.
+    // The parts of each group in the order of the operand, each with its position there.
     let mut parts: Vec<Vec<(u64, usize)>> = vec![Vec::new(); groups.len()];
     let mut place = 0;
     let mut wanted = wanted.iter().copied().filter(|&n| n != 1);
@@ -375,8 +379,8 @@ fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
     Some(parts.concat())
 }
 
-/// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the
-/// operand; nothing where it is none.
+/// The value that an operand is a transpose of, apart from reshapes, and the groups of the transpose; `None` if it is
+/// no transpose.
 fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let mut value = operand;
     let made = loop {
@@ -392,7 +396,7 @@ fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>
     };
     let perm = w.typed::<Transpose>(made)?.perm;
     let source = made.operands[0];
-    // Constants are written as they are read.
+    // The transpose of a constant is folded when the constant is written.
     if w.is_lazy(source) {
         return Ok(None);
     }
@@ -406,8 +410,8 @@ fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>
     Ok(grouped(&dims, &perm).map(|groups| (source, groups)))
 }
 
-/// The extents that stay together under a permutation, as they lie, each with its place in the result; dimensions of one
-/// element are left out.
+/// The groups of dimensions that stay adjacent under a permutation, in the order of the operand, each with its position
+/// in the result. Dimensions of extent 1 are left out.
 fn grouped(dims: &[u64], perm: &[usize]) -> Option<Groups> {
     let perm: Vec<usize> = perm
         .iter()
@@ -431,7 +435,7 @@ fn grouped(dims: &[u64], perm: &[usize]) -> Option<Groups> {
     Some(groups.collect())
 }
 
-/// A transpose between two reshapes that is a pixel shuffle: runtimes have an operator for it. Nothing where it is none.
+/// A pixel shuffle, if a transpose between two reshapes is one: runtimes have an operator for it. `None` otherwise.
 pub(super) fn shuffled(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let Some((mut source, found)) = groups(w, data.operands[0])? else {
         return Ok(None);

@@ -1,9 +1,10 @@
-//! The invariants of every model that is written.
+//! A check of the invariants of every written model.
 //!
-//! 1. A graph defines each name once, and before a node uses it; a graph inside of a node sees what is defined around it
-//!    before that node, and defines no such name again.
-//! 2. The nodes that the writer made are operators of the model's version, with attributes that it has, as many inputs
-//!    and outputs as it takes, and inputs of its element types. Operators that came in so go out so.
+//! 1. A graph defines each name once, before its uses. A graph inside of a node sees the names that are defined around
+//!    it before that node, and does not define these again.
+//! 2. The nodes that the writer made are operators of the model's opset, with attributes, numbers of inputs and
+//!    outputs, and element types of inputs that the opset allows. Operators that were kept from the original model are
+//!    not checked.
 
 use super::writer::{MAX_GRAPHS, Outcome, Written};
 use crate::codes;
@@ -17,7 +18,7 @@ use optc_onnx_proto::{
 };
 use std::collections::BTreeSet;
 
-/// Checks a model; `nodes` are those that the writer made.
+/// Checks a model; `nodes` are the nodes that the writer made.
 pub(super) fn check(
     model: &ModelProto,
     opset: i64,
@@ -37,7 +38,8 @@ pub(super) fn check(
 struct Check<'a> {
     opset: i64,
     nodes: &'a IndexMap<String, Written>,
-    /// The names of each graph around what is looked at, the outermost first, and their element types where they are known.
+    /// The names defined in the current graph and in all graphs around it, outermost first, with their element types if
+    /// known.
     scopes: Vec<IndexMap<String, Option<i32>>>,
 }
 
@@ -57,7 +59,7 @@ impl Check<'_> {
             let dtype = element(input).map(|(_, dtype)| dtype);
             self.define(&input.name, dtype, around)?;
         }
-        // An initializer with the name of an input is what that is where it is not given.
+        // An initializer with the name of an input is the default value of that input.
         let input = |name: &str| graph.input.iter().any(|i| i.name == name);
         let values = |wire: &Bytes| SparseTensorProto::decode(wire.clone()).ok()?.values;
         let sparse = graph.sparse_initializer.iter().filter_map(values);
@@ -128,7 +130,7 @@ impl Check<'_> {
         self.scopes.iter().any(|scope| scope.contains_key(name))
     }
 
-    /// Compares a node of the standard with what its operator takes.
+    /// Checks a standard node against the schema of its operator.
     fn operator(&self, node: &NodeProto) -> Result<(), String> {
         let opset = self.opset;
         let schema = schema("", &node.op_type, opset);
@@ -178,7 +180,8 @@ fn element(info: &ValueInfoProto) -> Option<(&str, i32)> {
     Some((&*info.name, tensor.elem_type))
 }
 
-/// The files beside a model that hold elements of its tensors, relative to its folder, sorted; none of what is no model.
+/// The files beside a model that hold elements of its tensors, relative to its folder, sorted; empty if the bytes are
+/// no model.
 #[must_use]
 pub fn files_of(bytes: &[u8]) -> Vec<String> {
     let mut files = BTreeSet::new();
@@ -239,7 +242,7 @@ mod tests {
         }
     }
 
-    /// The verdict on a graph with an input `x`, of a version, whose nodes the writer made.
+    /// The result of the check of a graph with an input `x`, whose nodes the writer made.
     fn said(opset: i64, nodes: Vec<NodeProto>, output: &str) -> String {
         let made = nodes.iter().map(|node| {
             let graphs = node.attribute.iter().map(|a| a.name.clone());
@@ -290,7 +293,7 @@ mod tests {
             ];
             said(17, vec![relu(), branch.clone()], "z")
         };
-        // Graphs of one node see what is around it, not one another.
+        // Graphs of one node see the graph around them, but not one another.
         assert_eq!(with(inner("y", "a"), inner("x", "a")), "");
         assert_eq!(
             with(inner("y", "a"), inner("a", "b")),

@@ -1,4 +1,4 @@
-//! A graph that is being written.
+//! The writer of one graph.
 
 use super::attrs;
 use super::dense::{external, tensor_proto, transposed};
@@ -22,80 +22,81 @@ use std::sync::Arc;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
-/// Which operators may stand in a model.
+/// The operators that a model may use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Those of onnxruntime alone.
+    /// True if operators of onnxruntime's own domain may be used.
     pub fused: bool,
-    /// `DepthToSpace` where rearrangements amount to one.
+    /// True if a rearrangement that amounts to a `DepthToSpace` is written as one.
     pub pixel_shuffles: bool,
 }
 
-/// Reads `length` bytes of a file from `offset` on, elements of a type.
+/// A reader of constant data: file, offset and length in bytes, and element type.
 pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
-/// Elements up to which one number in all of them is written as such a tensor.
+/// A splat constant of at most this many elements is written as a tensor with all of them.
 const MOST_SPLAT: u64 = 1 << 14;
 
-/// Elements up to which one number in all of them is looked at as such a tensor.
+/// A splat constant of at most this many elements is expanded when its elements are inspected.
 const MOST_REPEATED: usize = 1 << 24;
 
-/// How deep graphs lie inside one another at most.
+/// The largest nesting depth of graphs.
 pub(super) const MAX_GRAPHS: usize = 16;
 
-/// What happens to a constant before something uses it.
+/// A rearrangement that is folded into a constant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Step {
     Reshape,
-    /// The dimensions that are transposed, and the permutation.
+    /// The dimensions before the transpose, and the permutation.
     Transpose(Vec<u64>, Vec<usize>),
 }
 
-/// A constant that nothing has used yet, in another form.
+/// A constant that is not written yet, with the rearrangements folded into it.
 #[derive(Clone, Debug)]
 struct Lazy {
     constant: Value,
     steps: Vec<Step>,
 }
 
-/// Names that the subgraphs of a node use for values around them.
+/// Names by which the subgraphs of a node refer to outer values.
 pub(super) struct Captures {
     pub(super) node: usize,
     pub(super) names: Vec<(String, Value)>,
 }
 
-/// What the graphs of a model share: a graph inside of a node sees all around it, so that constants stand in the outermost one.
+/// State shared by all graphs of a model. A graph inside of a node sees all graphs around it, so constants are in the
+/// outermost one.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) initializers: Vec<Bytes>,
-    /// Domains beside the standard one.
+    /// Domains in use, except the standard one.
     pub(super) domains: IndexSet<String>,
-    /// Files that hold the elements of constants still.
+    /// Files that still hold elements of constants.
     pub(super) files: IndexSet<String>,
-    /// Names that are taken, and how many others were made of each.
+    /// Used names, and the number of names that were derived from each.
     taken: IndexMap<String, usize>,
     /// Names that kept graphs inside of nodes define.
     inner: IndexSet<String>,
     node_names: IndexMap<String, usize>,
     /// The nodes by their names.
     pub(super) nodes: IndexMap<String, Written>,
-    /// Numbers that were written, by element type, dimensions and bytes.
+    /// Constants written so far, by element type, dimensions and bytes.
     numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
-    /// Constants of files that were written.
+    /// Constants in files written so far.
     constants: IndexMap<Stored, String>,
 }
 
-/// A node that was written.
+/// A written node.
 pub(super) struct Written {
-    /// The operation that it is of.
+    /// The location of its operation.
     pub(super) loc: Loc,
-    /// True if it is an operator as it came in.
+    /// True if it is an operator kept from the original model.
     pub(super) kept: bool,
-    /// The attributes whose graphs were written too.
+    /// The attributes whose graphs were written anew.
     pub(super) graphs: Vec<String>,
 }
 
-/// A constant of a file: its type, where its elements lie, and what happened to it.
+/// A constant in a file: its type, the location of its elements, and the rearrangements folded into it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Stored {
     dtype: DType,
@@ -105,44 +106,44 @@ struct Stored {
     steps: Vec<Step>,
 }
 
-/// A graph that is being written.
+/// The state of a graph that is being written.
 pub(super) struct Writer<'a> {
     pub(super) module: &'a Module,
     pub(super) func: &'a Func,
     registry: &'a Registry,
-    /// Numbers in place of the sizes of the function that are not known, once they are asked for.
+    /// Stand-in numbers for the unknown sizes of the function, made on demand.
     numbers: Option<StandIns>,
-    /// The version of the standard operators.
+    /// The opset: the version of the standard operators.
     pub(super) opset: i64,
-    /// Which operators may stand in it.
+    /// The operators that may be used.
     pub(super) options: Options,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
-    /// The nodes of large constants, which stand before all others.
+    /// The nodes of large constants, which precede all others.
     pub(super) constants: Vec<NodeProto>,
     pub(super) captures: Vec<Captures>,
-    /// What all graphs of the model share.
+    /// State shared by all graphs of the model.
     pub(super) model: Shared,
-    /// The graph around this one, which waits for it.
+    /// The graph around this one, which is suspended.
     outer: Option<Box<Writer<'a>>>,
-    /// The nodes of products that are `Gemm`s made of transposes, and the rows and columns of their results.
+    /// The nodes of `Gemm`s made from products with transposed operands, by their results.
     pub(super) gemms: IndexMap<Value, usize>,
     pub(super) matrices: IndexMap<usize, [u64; 2]>,
-    /// The nodes of products of two matrices that a `Gemm` gives too.
+    /// The nodes of products of two matrices that could be a `Gemm` too.
     pub(super) matmuls: IndexMap<Value, usize>,
-    /// Sizes that are computed already, as tensors of one element, lists of them, and the shapes of values.
+    /// Computed sizes as tensors of one element, lists of sizes, and shapes of values.
     sizes: IndexMap<Size, String>,
     lists: IndexMap<Vec<Dim>, String>,
     shapes: IndexMap<Value, String>,
-    /// Dimensions of values that are written, by their sizes where these are no sums and products of names.
+    /// Dimensions of written values, by their sizes; only sizes that are no sums or products of names.
     extents: IndexMap<Size, (Value, usize)>,
-    /// How often each value is read.
+    /// The number of uses of each value.
     read: SideTable<Value, usize>,
-    /// Types of what nodes give that is no value of the program.
+    /// Types of node results that are no values of the program.
     pub(super) made: IndexMap<String, TensorType>,
     names: SideTable<Value, Option<String>>,
     lazy: IndexMap<Value, Lazy>,
-    /// What the nodes and values of the current operation are called.
+    /// The label for nodes and values of the current operation.
     label: String,
     span: optc_ir::Span,
     loc: Loc,
@@ -190,7 +191,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Goes on in a graph inside of a node that is still to be written.
+    /// Begins a graph inside of a node that is yet to be written.
     pub(super) fn enter(&mut self, func: &'a Func) {
         let mut inner = Writer::new(self.module, func, (self.opset, self.registry), self.data);
         (inner.options, inner.span) = (self.options, self.span);
@@ -200,47 +201,47 @@ impl<'a> Writer<'a> {
         self.outer = Some(Box::new(outer));
     }
 
-    /// Goes on in the graph around this one, which is written.
+    /// Ends the current graph and continues with the graph around it; returns the ended one.
     pub(super) fn leave(&mut self) -> Option<Writer<'a>> {
         let mut outer = self.outer.take()?;
         std::mem::swap(&mut outer.model, &mut self.model);
         Some(std::mem::replace(self, *outer))
     }
 
-    /// How many graphs are around this one.
+    /// The number of graphs around this one.
     pub(super) fn depth(&self) -> usize {
         std::iter::successors(self.outer.as_deref(), |w| w.outer.as_deref()).count()
     }
 
-    /// The version of a standard operator that the model has; nothing where it has none.
+    /// The schema of a standard operator in the model's opset; `None` if the opset does not have it.
     pub(super) fn schema(&self, op_type: &str) -> Option<&'static Schema> {
         schema("", op_type, self.opset)
     }
 
-    /// Returns whether the model has a standard operator.
+    /// Returns whether the opset has a standard operator.
     pub(super) fn has(&self, op_type: &str) -> bool {
         self.schema(op_type).is_some()
     }
 
-    /// Returns whether the model has a standard operator with an attribute.
+    /// Returns whether the opset has a standard operator with this attribute.
     pub(super) fn has_attribute(&self, op_type: &str, name: &str) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.has_attribute(name))
     }
 
-    /// Returns whether the model has a standard operator for which so many inputs are enough.
+    /// Returns whether the opset has a standard operator that requires at most `count` inputs.
     pub(super) fn needs_no_more(&self, op_type: &str, count: usize) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.inputs.0 <= count)
     }
 
-    /// Returns whether the model has a standard operator whose first input is of this element type.
+    /// Returns whether the opset has a standard operator that accepts this element type as its first input.
     pub(super) fn takes(&self, op_type: &str, dtype: DType) -> bool {
         self.schema(op_type)
             .is_some_and(|schema| schema.takes(0, dtype))
     }
 
-    /// Begins an operation: what follows is of it.
+    /// Begins an operation: nodes that follow belong to it.
     pub(super) fn begin(&mut self, data: &OpData) {
         let short = data.name.rsplit('.').next().unwrap_or_default();
         self.label = name_of(&data.loc).unwrap_or_else(|| short.to_owned());
@@ -248,7 +249,7 @@ impl<'a> Writer<'a> {
         self.loc.clone_from(&data.loc);
     }
 
-    /// A name that no value has.
+    /// An unused name for a value.
     pub(super) fn fresh(&mut self, base: &str) -> String {
         loop {
             let name = fresh(&mut self.model.taken, base);
@@ -258,7 +259,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes a name; false where a value or a kept graph has it.
+    /// Reserves a name; false if a value or a kept graph has it already.
     pub(super) fn take(&mut self, name: &str) -> bool {
         let free = !self.model.taken.contains_key(name) && !self.model.inner.contains(name);
         if free {
@@ -267,7 +268,7 @@ impl<'a> Writer<'a> {
         free
     }
 
-    /// Notes a name that a kept graph defines; the one that it gets where a value around it has this one.
+    /// Registers a name that a kept graph defines. Returns a new name for it if an outer value has this one.
     pub(super) fn inner(&mut self, name: &str) -> Option<String> {
         if self.model.taken.contains_key(name) {
             return Some(self.fresh(name));
@@ -276,7 +277,7 @@ impl<'a> Writer<'a> {
         None
     }
 
-    /// Names a value.
+    /// Sets the name of a value.
     pub(super) fn set(&mut self, value: Value, name: String) {
         self.names[value] = Some(name);
         let ty = self.func.ty(value).as_tensor();
@@ -290,7 +291,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// How often a value is read.
+    /// The number of uses of a value.
     pub(super) fn uses(&self, value: Value) -> usize {
         self.read[value]
     }
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
         self.matrices.get(&node).copied()
     }
 
-    /// The initializer of a constant in another shape, without a value of the program.
+    /// The initializer of a constant in another shape, which is no value of the program.
     pub(super) fn reshaped_constant(&mut self, value: Value, dims: &[Dim]) -> Outcome<String> {
         let Some(mut lazy) = self.lazy.get(&value).cloned() else {
             return self.name(value);
@@ -310,7 +311,7 @@ impl<'a> Writer<'a> {
         self.initializer(&ty, &lazy)
     }
 
-    /// What a value is called; `None` where nothing has used it.
+    /// The name of a value; `None` if nothing has used it.
     pub(super) fn known(&self, value: Value) -> Option<&str> {
         self.names[value].as_deref()
     }
@@ -320,7 +321,7 @@ impl<'a> Writer<'a> {
         Box::new(diag.at(self.span, "this operation").of(self.loc.names()))
     }
 
-    /// The refusal of an operation that no operators of the version stand for.
+    /// The error that an operation has no form in the model's opset.
     pub(super) fn without_form(&self, data: &OpData, why: &str) -> Box<Diagnostic> {
         let message = format!(
             "{} cannot be written with ONNX operators of version {}: {why}",
@@ -342,7 +343,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The attributes of an operation.
+    /// The typed attributes of an operation.
     pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Outcome<T> {
         let made = T::of(&self.op_ref(data));
         made.map_err(|e| self.refused(e.message))
@@ -354,7 +355,7 @@ impl<'a> Writer<'a> {
         ty.ok_or_else(|| self.refused("found a value that is no tensor".to_owned()))
     }
 
-    /// The extents of a value, numbers in place of sizes with names; nothing where one has none.
+    /// The extents of a value, with stand-in numbers for named sizes; `None` if a size has no name.
     pub(super) fn extents(&mut self, value: Value) -> Outcome<Option<Vec<u64>>> {
         let ty = self.tensor(value)?;
         Ok(self.numbers(&ty.dims))
@@ -375,7 +376,7 @@ impl<'a> Writer<'a> {
         dims.iter().map(|d| numbers.number(d)).collect()
     }
 
-    /// The dimensions that such extents stand for.
+    /// The dimensions for extents from [`Writer::extents`].
     pub(super) fn dims(&self, extents: &[u64]) -> Vec<Dim> {
         let dim = |&n: &u64| match &self.numbers {
             Some(numbers) => numbers.dim(n),
@@ -389,7 +390,7 @@ impl<'a> Writer<'a> {
         data.operands.iter().map(|&v| self.name(v)).collect()
     }
 
-    /// The name of a value, which is written now if it is a constant that nothing used.
+    /// The name of a value; a constant that is not written yet is written now.
     pub(super) fn name(&mut self, value: Value) -> Outcome<String> {
         if let Some(name) = &self.names[value] {
             return Ok(name.clone());
@@ -402,23 +403,23 @@ impl<'a> Writer<'a> {
         Ok(name)
     }
 
-    /// Notes a constant, which is written when something uses it.
+    /// Registers a constant, which is written at its first use.
     pub(super) fn constant(&mut self, value: Value) {
         let (constant, steps) = (value, Vec::new());
         self.lazy.insert(value, Lazy { constant, steps });
     }
 
-    /// Returns whether a value is a constant that can still take another form.
+    /// Returns whether a value is a constant that is not written yet, so that rearrangements can be folded into it.
     pub(super) fn is_lazy(&self, value: Value) -> bool {
         self.lazy.contains_key(&value)
     }
 
-    /// A constant in another shape.
+    /// Folds a reshape into a constant.
     pub(super) fn reshape_constant(&mut self, from: Value, to: Value) {
         self.step(from, to, Step::Reshape);
     }
 
-    /// A constant in these dimensions, transposed.
+    /// Folds a transpose into a constant of dimensions `dims`.
     pub(super) fn transpose_constant(
         &mut self,
         from: Value,
@@ -436,7 +437,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The initializer of a constant, with dimensions in this order, without a value of the program.
+    /// The initializer of a constant with its dimensions permuted, which is no value of the program.
     pub(super) fn transposed_constant(
         &mut self,
         value: Value,
@@ -483,7 +484,7 @@ impl<'a> Writer<'a> {
             }),
             _ => None,
         };
-        // Functions that were one graph each have what they share each for themselves.
+        // Functions that were one graph on import each have their own copy of shared constants; these are written once.
         let known = stored.as_ref().and_then(|s| self.model.constants.get(s));
         if let Some(known) = known.filter(|_| self.outer.is_some()) {
             return Ok(known.clone());
@@ -505,7 +506,7 @@ impl<'a> Writer<'a> {
         Ok(name)
     }
 
-    /// A tensor of these elements, which these steps rearrange.
+    /// A tensor of these elements, rearranged by these steps.
     fn tensor_of(
         &mut self,
         name: &str,
@@ -529,7 +530,7 @@ impl<'a> Writer<'a> {
                 length,
             }) => {
                 let turned = steps.iter().any(|s| matches!(s, Step::Transpose(..)));
-                // What lies in the model itself has no place in another one.
+                // Elements in the original model file itself are copied, since the new model replaces it.
                 if turned || is_model(file) || per_byte(dtype).is_some() {
                     let read = (self.data)(file, *offset, *length, dtype);
                     let bytes = read.map_err(|problem| self.unread(file, &problem))?;
@@ -548,7 +549,7 @@ impl<'a> Writer<'a> {
         proto.ok_or_else(|| self.refused(format!("ONNX has no elements of the type {dtype}")))
     }
 
-    /// Writes what an argument is where it is not given, under the argument's name.
+    /// Writes the default value of an argument, under the argument's name.
     pub(super) fn default(&mut self, arg: Value, port: &Port, name: &str) -> Outcome<()> {
         let Some(default) = port.attrs.get("hbir.default") else {
             return Ok(());
@@ -565,7 +566,7 @@ impl<'a> Writer<'a> {
                 let proto = self.tensor_of(name, (ty.dtype, &dims), Some(default), &[])?;
                 proto.encode_to_vec().into()
             }
-            // Of a foreign type it is the message as it came.
+            // A value of a foreign type is the original message.
             (
                 None,
                 Attr::External {
@@ -583,7 +584,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The elements of a constant in the form that it has by now; nothing of another value.
+    /// The elements of an unwritten constant, with the folded rearrangements; `None` for any other value.
     pub(super) fn elements(&self, value: Value) -> Outcome<Option<Tensor>> {
         let Some(lazy) = self.lazy.get(&value) else {
             return Ok(None);
@@ -627,7 +628,7 @@ impl<'a> Writer<'a> {
         Box::new(unread(file, problem).at(self.span, "this operation"))
     }
 
-    /// One number in all elements.
+    /// A constant in which every element is the same number.
     fn filled(&mut self, dtype: DType, one: &[u8], dims: &[u64], name: String) -> Outcome<String> {
         let element = Tensor::from_bytes(dtype, vec![1], one);
         let element = element.map_err(|e| self.refused(e.to_string()))?;
@@ -643,7 +644,7 @@ impl<'a> Writer<'a> {
         Ok(name)
     }
 
-    /// A tensor of these integers of 64 bits.
+    /// A vector of 64-bit integers.
     pub(super) fn list(&mut self, numbers: &[i64]) -> Outcome<String> {
         let tensor = Tensor::from_i64(DType::SI64, vec![numbers.len()], numbers.iter().copied());
         self.literal(&tensor)
@@ -655,13 +656,13 @@ impl<'a> Writer<'a> {
         self.list(&sizes)
     }
 
-    /// One number of an element type, without dimensions.
+    /// A scalar of an element type.
     pub(super) fn number(&mut self, x: f64, dtype: DType) -> Outcome<String> {
         let tensor = Tensor::from_f64(dtype, vec![], [x]);
         self.literal(&tensor)
     }
 
-    /// Known elements.
+    /// A constant with known elements; equal ones are written once.
     pub(super) fn literal(&mut self, tensor: &Tensor) -> Outcome<String> {
         let dims: Vec<u64> = tensor.shape.iter().map(|&d| d as u64).collect();
         let key = (tensor.dtype, dims.clone(), tensor.to_bytes());
@@ -699,7 +700,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A node of the standard with one result.
+    /// A standard node with one result.
     pub(super) fn node(
         &mut self,
         op_type: &str,
@@ -709,7 +710,7 @@ impl<'a> Writer<'a> {
         self.several(op_type, inputs, attrs, 1).remove(0)
     }
 
-    /// A node of the standard.
+    /// A standard node with several results.
     pub(super) fn several(
         &mut self,
         op_type: &str,
@@ -721,7 +722,7 @@ impl<'a> Writer<'a> {
         self.push(node, results)
     }
 
-    /// A node of onnxruntime's own operators, with one result.
+    /// A node with an operator of onnxruntime's own domain and one result.
     pub(super) fn microsoft(
         &mut self,
         op_type: &str,
@@ -735,14 +736,14 @@ impl<'a> Writer<'a> {
         self.push(node, 1).remove(0)
     }
 
-    /// Leaves out rearrangements that nothing reads: what reads their operand in their place.
+    /// Removes dead transposes and reshapes.
     pub(super) fn drop_unused(&mut self, results: &[String]) {
         let mut read: IndexMap<String, usize> = IndexMap::new();
         let outer = self.nodes.iter().flat_map(|n| &n.input).chain(results);
         for name in outer {
             *read.entry(name.clone()).or_default() += 1;
         }
-        // Graphs inside of nodes read what they name.
+        // Graphs inside of nodes use the outer names that they mention.
         let inside = self.nodes.iter().flat_map(|n| &n.attribute);
         let mut graphs = inside.flat_map(|a| a.g.iter().chain(&a.graphs));
         if !graphs.all(|graph| read_inside(graph, 0, &mut read)) {
@@ -765,7 +766,7 @@ impl<'a> Writer<'a> {
         self.nodes.retain(|_| keep.next().unwrap_or(true));
     }
 
-    /// A name that no node has, for one of the current operation.
+    /// An unused node name for the current operation.
     fn node_name(&mut self, kept: bool, graphs: Vec<String>) -> String {
         let name = fresh(&mut self.model.node_names, &self.label);
         let written = Written {
@@ -777,13 +778,13 @@ impl<'a> Writer<'a> {
         name
     }
 
-    /// Adds a node; its name is made one that no node has.
+    /// Adds a node under an unused name.
     pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
         node.name = self.node_name(false, Vec::new());
         self.push(node, results)
     }
 
-    /// Adds an operator as it came in, but for the graphs of these attributes; its name is made one that no node has.
+    /// Adds an operator kept from the original model, except for the graphs of these attributes, under an unused name.
     pub(super) fn keep(
         &mut self,
         mut node: NodeProto,
@@ -802,7 +803,8 @@ impl<'a> Writer<'a> {
         names
     }
 
-    /// A tensor of sizes: numbers, or those of a program's input, computed; at most one of them is -1 where `open`.
+    /// A vector of sizes: constants, and values computed from the program's inputs. With `open`, at most one of them is
+    /// -1.
     pub(super) fn shape(&mut self, dims: &[Dim], open: bool) -> Outcome<String> {
         let fixed: Option<Vec<i64>> = dims
             .iter()
@@ -817,7 +819,7 @@ impl<'a> Writer<'a> {
             let size = |d: &Dim| d.fixed().map_or(-1, |n| i64::try_from(n).unwrap_or(-1));
             return self.list(&dims.iter().map(size).collect::<Vec<i64>>());
         }
-        // One that has no name is what the others leave.
+        // A single size without a name is inferred from the others.
         let nameless = dims.iter().filter(|d| d.size().is_none()).count();
         if let Some(known) = self.lists.get(dims) {
             return Ok(known.clone());
@@ -846,7 +848,7 @@ impl<'a> Writer<'a> {
         self.polynomial(&size)
     }
 
-    /// The tensor of a size, computed once.
+    /// The tensor of a size; each size is computed once.
     fn polynomial(&mut self, size: &Size) -> Outcome<String> {
         if let Some(n) = size.as_constant() {
             let n = i64::try_from(n).unwrap_or(i64::MAX);
@@ -865,7 +867,7 @@ impl<'a> Writer<'a> {
         if let Some((value, at)) = self.extent(args, |found| found == size) {
             return self.extent_of(value, at);
         }
-        // Reading an extent takes fewer nodes than quotients and bounds do.
+        // Reading an extent takes fewer nodes than computing a quotient or a bound.
         if let Some(&(value, at)) = self.extents.get(size) {
             return self.extent_of(value, at);
         }
@@ -905,7 +907,7 @@ impl<'a> Writer<'a> {
         sum.map_or_else(|| self.list(&[0]), Ok)
     }
 
-    /// One factor of a size.
+    /// One factor of a term of a size.
     fn factor(&mut self, size: &Size, factor: Factor<'_>) -> Outcome<String> {
         let (op_type, [a, b]) = match factor {
             Factor::Name(name) => return self.named(size, name),
@@ -928,7 +930,7 @@ impl<'a> Writer<'a> {
             return Err(self.refused(message));
         }
         if floors {
-            // Division is towards zero, a remainder is of the divisor's sign.
+            // `Div` rounds towards zero; the result of `Mod` has the sign of the divisor.
             let rest = self.node("Mod", &[&names[0], &names[1]], vec![]);
             names[0] = self.node("Sub", &[&names[0], &rest], vec![]);
         }
@@ -940,7 +942,8 @@ impl<'a> Writer<'a> {
         Ok(self.node(op_type, &[&names[0], &names[1]], vec![]))
     }
 
-    /// A named size: an extent of an input, what one is a multiple of and more than, or an extent of what is written already.
+    /// A named size: an extent of an input; or solved from an extent that is linear in the name; or an extent of a
+    /// value written before.
     fn named(&mut self, size: &Size, name: &Arc<str>) -> Outcome<String> {
         let own = Size::name(name);
         let args = || self.func.args.iter().copied();
@@ -982,7 +985,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The first dimension of one of these values whose size is such a one.
+    /// The first dimension of one of these values whose size satisfies `is`.
     fn extent(
         &self,
         values: impl IntoIterator<Item = Value>,
@@ -1011,7 +1014,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Counts what a graph inside of a node reads; false where graphs lie too deep inside one another.
+/// Counts the outer names that a graph inside of a node uses; false if graphs nest too deep.
 fn read_inside(graph: &Bytes, depth: usize, read: &mut IndexMap<String, usize>) -> bool {
     let Ok(graph) = GraphProto::decode(graph.clone()) else {
         return false;
@@ -1025,7 +1028,7 @@ fn read_inside(graph: &Bytes, depth: usize, read: &mut IndexMap<String, usize>) 
     inner.all(|graph| depth < MAX_GRAPHS && read_inside(graph, depth + 1, read))
 }
 
-/// The refusal of a file that holds elements of constants.
+/// The error for a file of constant data that cannot be read.
 #[must_use]
 pub fn unread(file: &str, problem: &str) -> Diagnostic {
     let message = format!("the data of a constant cannot be read: {problem}");
@@ -1034,7 +1037,7 @@ pub fn unread(file: &str, problem: &str) -> Diagnostic {
     Diagnostic::error(codes::ONNX_CONSTANT_DATA, message).hint(hint)
 }
 
-/// The bytes of elements that are rearranged.
+/// The bytes of elements after these rearrangements.
 fn moved(bytes: &[u8], dtype: DType, steps: &[Step]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for step in steps {
@@ -1045,13 +1048,13 @@ fn moved(bytes: &[u8], dtype: DType, steps: &[Step]) -> Vec<u8> {
     out
 }
 
-/// Returns whether a path stays below the folder that it is relative to.
+/// Returns whether a relative path stays inside of its folder.
 fn stays_inside(file: &str) -> bool {
     let mut parts = std::path::Path::new(file).components();
     parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// Returns whether a file is a model, whose tensors lie within it.
+/// Returns whether a file is a model, which contains its own tensors.
 pub(super) fn is_model(file: &str) -> bool {
     std::path::Path::new(file)
         .extension()

@@ -1,4 +1,4 @@
-//! What is kept from program to program: partial results, and what is computed online.
+//! State that is kept across programs: partial results, and the running state of online computations.
 
 use super::cx::Reason;
 use super::form::along_channels;
@@ -10,7 +10,7 @@ use optc_ops::Conv;
 use optc_tile::{Rescale, Span, Tile};
 
 impl Writer<'_> {
-    /// The first and every step of a softmax whose axis is cut.
+    /// The first step and the repeated step of a softmax whose axis is cut.
     pub(super) fn online(
         &mut self,
         member: &Member<'_>,
@@ -70,7 +70,7 @@ impl Writer<'_> {
         Ok([first, lines])
     }
 
-    /// A number a row of an operand that is computed online, as the result that accumulates has the rows.
+    /// A running number per row of an online operand, broadcast to the rows of the accumulating result.
     fn rows(
         &mut self,
         member: &Member<'_>,
@@ -108,7 +108,7 @@ impl Writer<'_> {
         Ok(text)
     }
 
-    /// The first, every and the last step of a reduction that is cut.
+    /// The first, the repeated and the last step of a reduction that is cut.
     pub(super) fn reduction(&mut self, member: &Member) -> Result<[String; 3], Reason> {
         let cx = self.cx;
         let data = &cx.func.ops[member.schedule.op];
@@ -172,7 +172,7 @@ impl Writer<'_> {
     }
 }
 
-/// One number for each row along an axis of a tile.
+/// The tile that holds one number for each row along an axis of a tile.
 fn rows_of(tile: &Tile, axis: usize) -> Tile {
     let mut rows = tile.clone();
     rows.0[axis] = Span::whole(1);

@@ -1,32 +1,32 @@
-//! An operation and its arguments, as its form in `jnp` is written from them.
+//! An operation and its arguments, from which its form in `jnp` is written.
 
 use super::words::tuple;
 use optc_ir::{OpRef, Operation, TensorType};
 use optc_ops::Slide;
 use std::collections::BTreeSet;
 
-/// An operation on values of these extents.
+/// An operation on values with these extents, which may be tiles.
 pub(super) struct Site<'a> {
-    /// The operation with the types of its whole operands and results.
+    /// The operation, with the types of its whole operands and results.
     pub(super) op: &'a OpRef<'a>,
-    /// The extents of each operand as it is here.
+    /// The extents of each operand in this place.
     pub(super) operands: Vec<Vec<u64>>,
-    /// The extents of each result as it is here.
+    /// The extents of each result in this place.
     pub(super) results: Vec<Vec<u64>>,
-    /// True if these are tiles.
+    /// True if operands and results are tiles.
     pub(super) tile: bool,
-    /// The padding of windows that is not in the operands yet, begin and end a spatial dimension;
-    /// that of the attributes when absent.
+    /// The padding of windows that the operands do not contain yet: begin and end of each spatial dimension. `None`
+    /// means the padding of the attributes.
     pub(super) pads: Option<Vec<(i64, i64)>>,
 }
 
-/// The expressions of the results, and the helpers that they use.
+/// The expressions of the results, and the helper functions that they use.
 pub(super) struct Written {
     pub(super) results: Vec<String>,
     pub(super) helpers: BTreeSet<&'static str>,
 }
 
-/// The form of an operation while it is written.
+/// The state of an operation whose form is being written.
 pub(super) struct Form<'a> {
     pub(super) site: &'a Site<'a>,
     pub(super) args: &'a [String],
@@ -37,7 +37,7 @@ impl Form<'_> {
     pub(super) fn op(&self) -> &OpRef<'_> {
         self.site.op
     }
-    /// Its attributes.
+    /// The typed attributes.
     pub(super) fn typed<T: Operation>(&self) -> Option<T> {
         T::of(self.op()).ok()
     }
@@ -68,12 +68,12 @@ impl Form<'_> {
     }
 }
 
-/// The padding that windows state, begin and end a spatial dimension.
+/// The padding of windows in the attributes: begin and end of each spatial dimension.
 pub(super) fn stated_pads(slides: &[Slide]) -> Vec<(i64, i64)> {
     slides.iter().map(|s| (int(s.low), int(s.high))).collect()
 }
 
-/// A value of one element a channel, as it broadcasts over spatial dimensions.
+/// A vector with one element for each channel, reshaped to broadcast over spatial dimensions.
 pub(super) fn along_channels(text: &str, spatial: usize) -> String {
     let ones = std::iter::repeat_n("1", spatial);
     format!("{text}.reshape{}", tuple(["-1"].into_iter().chain(ones)))
@@ -92,12 +92,12 @@ pub(super) fn pairs(pads: &[(i64, i64)]) -> String {
     tuple(pads.iter().map(|(a, b)| tuple([*a, *b])))
 }
 
-/// One number a window.
+/// One number for each window dimension, as a tuple.
 pub(super) fn each(slides: &[Slide], of: impl Fn(&Slide) -> usize) -> String {
     tuple(slides.iter().map(of))
 }
 
-/// The keyword of a reduction that keeps its axes.
+/// The keyword argument of a reduction that keeps its axes.
 pub(super) fn keeping(keepdims: bool) -> &'static str {
     if keepdims { ", keepdims=True" } else { "" }
 }

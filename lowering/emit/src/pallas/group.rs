@@ -1,4 +1,4 @@
-//! One group as a kernel and its `pallas_call`.
+//! The kernel of one group and its `pallas_call`.
 
 use super::cx::{Cx, Reason, shape_of};
 use super::index::block_spec;
@@ -11,18 +11,18 @@ use optc_tile::{Order, Span, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A group that has a kernel.
+/// The kernel of a group.
 pub(super) struct Kernel {
-    /// The function.
+    /// The text of the kernel function.
     pub(super) text: String,
-    /// The call; `{0}` and so on stand for the values that it reads.
+    /// The call; `{0}` and so on are placeholders for the inputs.
     pub(super) call: String,
     pub(super) inputs: Vec<Value>,
     pub(super) outputs: Vec<Value>,
     pub(super) helpers: BTreeSet<&'static str>,
 }
 
-/// The kernel of a group, and its call.
+/// Writes the kernel of a group and its call.
 pub(super) fn kernel(cx: &Cx<'_>, number: usize, name: &str) -> Result<Kernel, Reason> {
     let group = &cx.schedule.groups[number];
     let grid = group.grid();
@@ -36,9 +36,10 @@ pub(super) fn kernel(cx: &Cx<'_>, number: usize, name: &str) -> Result<Kernel, R
 
 /// The lines of a kernel.
 struct Stages {
-    /// Those of the first step along some axes.
+    /// The lines of the first step along a set of axes.
     starts: BTreeMap<Vec<usize>, Vec<String>>,
-    /// Those of the last step along some axes, none for every step; each has the axes of those before it.
+    /// The lines of the last step along a set of axes; an empty set means every step. Each set contains the sets before
+    /// it.
     stages: Vec<(BTreeSet<usize>, Vec<String>)>,
 }
 
@@ -58,7 +59,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Names the blocks of the values that are read from memory, each once.
+    /// Names the blocks of values that are read from memory, each once.
     fn references(&mut self) {
         for member in self.members {
             let read = |o: &&Operand| o.local.is_none() && !o.absent;
@@ -74,7 +75,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The live-outs of the group, each of whose blocks is written by programs directly after one another.
+    /// The live-outs of the group. Each block of them must be written by consecutive programs.
     fn outputs(&mut self) -> Result<Vec<Output>, Reason> {
         let cx = self.cx;
         let mut outputs: Vec<Output> = Vec::new();
@@ -135,7 +136,7 @@ impl Writer<'_> {
         Ok(Stages { starts, stages })
     }
 
-    /// The first, every and the last step of an operation.
+    /// The first, the repeated and the last step of an operation.
     fn operation(&mut self, member: &Member<'_>) -> Result<[Vec<String>; 3], Reason> {
         if let Some(axis) = member.schedule.online {
             let [start, each] = self.online(member, axis)?;
@@ -148,7 +149,7 @@ impl Writer<'_> {
         Ok(lines.map(|line| vec![line]))
     }
 
-    /// Writes the live-outs of an operation.
+    /// Stores the live-outs of an operation.
     fn written(&mut self, member: &Member<'_>, outputs: &[Output]) -> Result<Vec<String>, Reason> {
         let mut lines = Vec::new();
         let results = self.cx.func.ops[member.schedule.op].results.iter();
@@ -169,7 +170,7 @@ impl Writer<'_> {
         Ok(lines)
     }
 
-    /// The function of the kernel. The stages are nested, so that what one computes the next ones see.
+    /// The kernel function. The stages are nested, so that later stages see the values of earlier ones.
     fn body(&self, name: &str, outputs: &[Output], lines: &Stages) -> String {
         let Stages { starts, stages } = lines;
         let grid = self.group.grid();
@@ -212,7 +213,7 @@ impl Writer<'_> {
     fn call(&self, name: &str, outputs: &[Output]) -> Result<String, Reason> {
         let cx = self.cx;
         let grid = self.group.grid();
-        // One program has an axis, too: without a grid a TPU takes no blocks.
+        // A single program gets an axis too: a TPU accepts no blocks without a grid.
         let shown: &[u64] = if grid.is_empty() { &[1] } else { &grid };
         let spec = |value: Value, tile: &Tile| -> Result<String, Reason> {
             if tile.0.is_empty() {
@@ -268,7 +269,7 @@ impl Writer<'_> {
     }
 }
 
-/// The head of lines under a condition.
+/// The header of a block of lines under a condition.
 fn block(text: &mut String, depth: usize, condition: &str, name: &str) {
     let indent = "    ".repeat(depth);
     let _ = write!(

@@ -1,6 +1,6 @@
-//! Functions that an emitted module brings along where it uses them.
+//! Helper functions that an emitted module contains if it uses them.
 
-/// One function: its name and its text.
+/// The helper functions: name and text.
 pub(super) const HELPERS: &[(&str, &str)] = &[
     (
         "_conv",

@@ -3,14 +3,14 @@
 use super::words::tuple;
 use optc_tile::{Expr, Span, Tile};
 
-/// An expression over the indices of a grid.
+/// An expression over the grid indices, in Python.
 pub(super) fn python(expr: &Expr) -> String {
     expr.to_string()
         .replace("floordiv", "//")
         .replace(" mod ", " % ")
 }
 
-/// The number of the block that a span is, if it is one in every program.
+/// The block index of a span, if the span is a block in every program.
 fn block_of(span: &Span, grid: &[u64]) -> Option<Expr> {
     let extent = i64::try_from(span.extent).ok()?;
     let (step, least) = span.start.steps();
@@ -18,8 +18,8 @@ fn block_of(span: &Span, grid: &[u64]) -> Option<Expr> {
     whole.then(|| span.start.floordiv(extent, grid))
 }
 
-/// The spec of an array of this shape cut into these tiles. Where a tile is no block in one of its
-/// dimensions, all dimensions name the first element, as a TPU wants it.
+/// The spec of an array of this shape, cut into these tiles. If a tile is no block in some dimension, all dimensions
+/// use element offsets, as a TPU requires.
 pub(super) fn block_spec(shape: &[u64], tile: &Tile, grid: &[u64]) -> String {
     let axes: Vec<String> = (0..grid.len()).map(|a| format!("g{a}")).collect();
     let lambda = if axes.is_empty() {
@@ -41,8 +41,8 @@ pub(super) fn block_spec(shape: &[u64], tile: &Tile, grid: &[u64]) -> String {
     format!("pl.BlockSpec({}, {lambda} {})", tuple(sizes), tuple(index))
 }
 
-/// A dimension that names the first element: its size, padded as far as the tile reaches outside,
-/// and the element, in the padded array.
+/// The spec of a dimension by element offset: its extent, with padding as far as the tile exceeds the array, and the
+/// offset in the padded array.
 fn element(span: &Span, size: u64, grid: &[u64]) -> (String, String) {
     let (low, high) = span.start.range(grid);
     let before = low.min(0).unsigned_abs();

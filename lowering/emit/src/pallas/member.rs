@@ -1,4 +1,4 @@
-//! One part of an operation in a kernel: its operands as `jnp` takes them.
+//! One part of an operation in a kernel: its operands in the form that `jnp` takes.
 
 use super::cx::{Cx, Reason};
 use super::form::stated_pads;
@@ -12,17 +12,17 @@ use optc_tile::{
 };
 use std::collections::BTreeMap;
 
-/// What a tile of a program needs of a value.
+/// The tile of a value that a program needs.
 pub(super) struct Operand {
     pub(super) value: Value,
     pub(super) tile: Tile,
-    /// The block that is fetched of a value in memory, where that is not the tile.
+    /// The block that is fetched of a value in memory, if it differs from the tile.
     pub(super) block: Option<Tile>,
-    /// Dimensions that may reach outside of the value, and what counts there.
+    /// Dimensions that may exceed the value, and the neutral element for padding there.
     pub(super) fill: Option<(&'static str, Vec<usize>)>,
-    /// The value comes from the group: the number of the part that is read, and its tile there.
+    /// If the value is computed in the group: the number of the part that is read, and the tile of that part.
     pub(super) local: Option<(usize, Tile)>,
-    /// It has nothing of the value in any program.
+    /// True if the tile is outside of the value in every program.
     pub(super) absent: bool,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct Member<'s> {
     pub(super) number: usize,
     pub(super) part: &'s PartSchedule,
     pub(super) operands: Vec<Operand>,
-    /// The dimensions of the operand as a view sees them, on this tile.
+    /// If the operation is a view, the extents between its reshapes on this tile, and the permutation.
     pub(super) inner: Option<(Vec<u64>, Vec<usize>)>,
-    /// The padding of windows that is not in the operands.
+    /// The padding of windows that the operands do not contain.
     pub(super) pads: Option<Vec<(i64, i64)>>,
 }
 
-/// The operations of a group, by themselves.
+/// The operations of a group, by id.
 pub(super) type Makers<'s> = BTreeMap<Op, &'s OpSchedule>;
 
-/// The parts of an operation that have something of its results.
+/// The parts of an operation that are not entirely outside of its results.
 pub(super) fn members<'s>(
     cx: &Cx<'_>,
     grid: &[u64],
@@ -124,7 +124,7 @@ fn member<'s>(
     })
 }
 
-/// An operand in a kernel, of which an operation takes this tile.
+/// An operand in a kernel, of which the operation reads this tile.
 fn operand(
     read: &OperandSchedule,
     makers: &Makers<'_>,
@@ -152,7 +152,7 @@ fn operand(
     }
 }
 
-/// The operands of a part as its form takes them.
+/// The tiles of a part's operands, in the form that the operation takes.
 struct Regions {
     tiles: Vec<Tile>,
     /// See [`Member::inner`].
@@ -162,7 +162,7 @@ struct Regions {
     pads: Option<Vec<(i64, i64)>>,
 }
 
-/// The tiles that the form of an operation takes of its operands: what its steps address, also where that is
+/// The tiles of the operands that an operation reads. They contain all elements that its steps address, including those
 /// outside of the value.
 fn regions(
     cx: &Cx<'_>,
@@ -197,7 +197,7 @@ fn regions(
             *span = unclipped(index, &part.steps).unwrap_or_else(|| span.clone());
         }
         if outer {
-            // What lies outside of an operand is another one's, or padding.
+            // Outside of an operand are elements of another operand, or padding.
             tile = tile.bounded(&shape, grid);
         }
         if let Some(window) = window.as_ref().filter(|_| i == 0) {
@@ -220,7 +220,7 @@ fn regions(
     })
 }
 
-/// The elements that steps address, also those outside of the dimension.
+/// The elements that steps address, including those outside of the dimension.
 fn unclipped(index: &IndexExpr, steps: &Steps) -> Option<Span> {
     let IndexExpr::Sum { terms, offset } = index else {
         return None;
@@ -234,11 +234,11 @@ fn unclipped(index: &IndexExpr, steps: &Steps) -> Option<Span> {
     Some(Span::new(start, extent))
 }
 
-/// A window that slides over the first operand and may reach into padding, which the kernel takes.
+/// A window that slides over the first operand and may reach into padding, which the kernel adds.
 struct Window {
-    /// The padding that the attributes state, begin and end a spatial dimension.
+    /// The padding in the attributes: begin and end of each spatial dimension.
     pads: Vec<(i64, i64)>,
-    /// What counts as nothing there.
+    /// The neutral element for padding.
     fill: &'static str,
 }
 
@@ -257,7 +257,7 @@ impl Window {
     }
 }
 
-/// The attributes of an operation with a window that has this padding.
+/// The attributes of an operation with a window, with this padding.
 pub(super) fn padded(op: &OpRef<'_>, pads: &[(i64, i64)]) -> Option<AttrDict> {
     let (low, high): (Vec<i64>, Vec<i64>) = pads.iter().copied().unzip();
     let pads = Some([low, high].concat());
@@ -271,8 +271,8 @@ pub(super) fn padded(op: &OpRef<'_>, pads: &[(i64, i64)]) -> Option<AttrDict> {
     Some(MaxPool { pads, ..pool }.write())
 }
 
-/// Takes the operand of a window whole along dimensions that are not cut; gives the padding there,
-/// which is not in the operand.
+/// Extends the tile of a window's operand to the whole dimension wherever the dimension is not cut. Returns the padding
+/// of these dimensions, which the operand does not contain.
 fn uncut(
     results: &[Tile],
     shapes: &[&[u64]],
@@ -295,7 +295,7 @@ fn uncut(
     pads
 }
 
-/// What counts as nothing outside of an operand of a reduction that is cut.
+/// The neutral element for positions outside of an operand of a reduction that is cut.
 fn fill_of(op: &OpRef<'_>, combine: Option<Partial>) -> Option<&'static str> {
     let is = |kind: ReduceKind| Reduce::of(op).is_ok_and(|reduce| reduce.kind == kind);
     match combine? {
@@ -307,8 +307,8 @@ fn fill_of(op: &OpRef<'_>, combine: Option<Partial>) -> Option<&'static str> {
     }
 }
 
-/// Returns whether what lies outside along a dimension would count: a cut reduction runs over it, or a
-/// window.
+/// Returns whether positions outside of the value along a dimension would affect the result: a reduction that is cut,
+/// or a window, runs over it.
 fn counts(
     domain: &IterationDomain,
     steps: &Steps,

@@ -1,12 +1,12 @@
-//! A Python module: one `pl.pallas_call` a group of the plan, plain `jnp` for the rest.
+//! A Python module: one `pl.pallas_call` for each group of the plan, plain `jnp` for all other operations.
 //!
-//! - A kernel has one line an operation, on the tile that the plan gives it; values keep their names.
-//! - Each value that a group reads, and each that it writes, has a `pl.BlockSpec` for the part that
-//!   a program needs. A tile that is no block in some dimension names elements in all of them.
-//! - A reduction that is cut accumulates in scratch memory: cleared at the first step, and what needs
-//!   the sum stands under the last step.
-//! - A group that has no kernel is written operation by operation, under a comment that says why.
-//! - Constants stand in the module, or are read from the files that hold them, beside the module.
+//! - A kernel has one line for each operation, on the tile that the plan gives it; values keep their names.
+//! - Each value that a group reads or writes has a `pl.BlockSpec` for the part that a program needs. If a tile is no
+//!   block in some dimension, all dimensions use element offsets.
+//! - A reduction that is cut accumulates in scratch memory. The accumulator is initialized at the first step; lines
+//!   that need the final value run under the condition of the last step.
+//! - A group without a kernel is written operation by operation, below a comment with the reason.
+//! - Constants are in the module, or are read from their files, which are beside the module.
 
 mod accumulate;
 mod cx;
@@ -49,11 +49,11 @@ use std::fmt::Write;
 use std::rc::Rc;
 use words::{Names, dtype, element, quoted, tuple};
 
-/// The module as Python; `main`, or the first function, becomes `main`.
+/// The module as Python. The function `main`, or else the first function, becomes `main`.
 ///
 /// # Errors
-/// No function, an operation that has no form in `jnp`, or a target whose kernels another backend than that
-/// of a TPU compiles: a kernel states parameters of a TPU, its scratch memory and the order of its grid.
+/// No function; an operation without a form in `jnp`; or a target whose kernels are not compiled by the TPU backend. A
+/// kernel states TPU parameters: its scratch memory and the order of its grid.
 pub fn emit(
     module: &Module,
     registry: &Registry,
@@ -101,12 +101,12 @@ pub fn emit(
     Ok(parts.text(&module.funcs[entry], &texts))
 }
 
-/// What the functions share.
+/// State shared by the functions.
 #[derive(Default)]
 struct Parts {
-    /// The names of functions, which no value has.
+    /// The names of functions; no value gets one of these.
     functions: Rc<Names>,
-    /// All names of the module: its functions and kernels.
+    /// All names of the module: functions and kernels.
     names: Names,
     helpers: BTreeSet<&'static str>,
     kernels: Vec<String>,
@@ -158,7 +158,7 @@ impl Parts {
     }
 }
 
-/// Reads a constant from its file.
+/// A helper that reads a constant from its file.
 const WEIGHTS: &str = r#"
 
 def _weights(name, offset, length, dtype, shape):
@@ -170,10 +170,10 @@ def _weights(name, offset, length, dtype, shape):
     return jnp.asarray(np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape))
 "#;
 
-/// The most elements of a constant that stand in the module as a list.
+/// The largest number of elements of a constant that is written as a list.
 const MAX_LISTED: usize = 1 << 16;
 
-/// A function while it is written.
+/// The state of a function that is being written.
 struct Function<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -235,7 +235,7 @@ impl Function<'_> {
         &self.names[value.index()]
     }
 
-    /// Operations and groups so that each comes after what it needs.
+    /// Writes operations and groups in topological order.
     fn body(
         &mut self,
         schedule: Option<&Schedule>,
@@ -276,7 +276,7 @@ impl Function<'_> {
         Ok(())
     }
 
-    /// The kernel of each group, or why it has none.
+    /// The kernel of each group, or the reason why it has none.
     fn kernels(
         &self,
         schedule: &Schedule,
@@ -320,7 +320,7 @@ impl Function<'_> {
         self.registry.structure(&self.func.ops[op].name)
     }
 
-    /// One operation on whole values.
+    /// Writes one operation on whole values.
     fn operation(&mut self, op: Op, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         let refuse = |why: &str| {
@@ -360,7 +360,7 @@ impl Function<'_> {
         Ok(())
     }
 
-    /// A call of another function of the module, if that is there.
+    /// A call of another function of the module, if it exists.
     fn call(&self, op: &OpRef<'_>, args: &[String]) -> Option<String> {
         let callee = CallOp::of(op).map(|call| call.callee);
         let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
@@ -382,7 +382,7 @@ fn targets(results: &[String]) -> String {
     }
 }
 
-/// An operation on whole values; `None` where a size is not a number.
+/// The site of an operation on whole values; `None` if a size is unknown.
 fn site<'a>(op: &'a OpRef<'a>) -> Option<Site<'a>> {
     let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
         types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
@@ -404,7 +404,7 @@ fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
     Some(rearrangement(x, &from, &shape?, &view.perm, &to))
 }
 
-/// A constant: in the module, or read from its file.
+/// A constant, either in the module or read from its file.
 fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
     let ty = op.result(0).ok()?;
     let (shape, name) = (tuple(ty.shape()?), dtype(ty.dtype));
@@ -424,7 +424,7 @@ fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
     let Some(Attr::Dense(dense)) = value else {
         return None;
     };
-    // One number for all elements, however many they are.
+    // A splat constant is one number, whatever its shape.
     if dense.splat {
         let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
         return Some(format!("jnp.full({shape}, {}, {name})", element(&one, 0)?));

@@ -1,4 +1,4 @@
-//! Operations in `jnp`: elements put elsewhere, and made of nothing.
+//! Operations in `jnp` that move elements or create values without operands.
 
 use super::form::{Form, pairs};
 use super::words::{dtype, element, float, tuple};
@@ -57,7 +57,7 @@ impl Form<'_> {
         Some(format!("{}[{}]", self.arg(0)?, texts.join(", ")))
     }
 
-    /// The slice of one dimension; `None` where its start is not a number.
+    /// The slice of one dimension; `None` if its start is unknown.
     pub(super) fn slice_part(&self, d: usize, part: &SlicePart) -> Option<String> {
         let extent = |shape: &[u64]| shape.get(d).map(|n| n.cast_signed());
         let size = extent(self.site.operands.first()?)?;
@@ -66,7 +66,7 @@ impl Form<'_> {
         let all = extent(&self.ty()?.shape()?)?;
         let stride = part.stride;
         let (start, limit) = if self.site.tile && (size != full || count != all) {
-            // On a tile the operand has what the slice takes, from its first element to its last.
+            // The operand's tile is exactly the range that the slice reads, from its first to its last element.
             if (count - 1) * stride.abs() + 1 != size {
                 return None;
             }
@@ -104,7 +104,7 @@ impl Form<'_> {
         Some(all)
     }
 
-    /// The greatest along the last axis; `lax` has no other.
+    /// The greatest elements along the last axis, the only form that `lax` has.
     pub(super) fn top_k(&self) -> Option<Vec<String>> {
         let top_k = self.typed::<TopK>()?;
         let axis = top_k.along(self.op()).ok()?;
@@ -187,7 +187,7 @@ impl Form<'_> {
         self.scatter(&places, scatter.reduction)
     }
 
-    /// A copy of the first operand with the updates at these places.
+    /// A copy of the first operand with updates at these positions.
     pub(super) fn scatter(&self, places: &str, reduction: ScatterReduction) -> Option<String> {
         let method = match reduction {
             ScatterReduction::None => "set",
@@ -200,7 +200,7 @@ impl Form<'_> {
         Some(format!("{x}.at[{places}].{method}({updates})"))
     }
 
-    /// Blocks that change places, as a reshape, a transpose and a reshape.
+    /// A permutation of blocks, as a reshape, a transpose and a reshape.
     pub(super) fn blocks(&self, typed: &impl Operation) -> Option<String> {
         let map = typed.rearrangement(self.op()).ok()?;
         let shape: Option<Vec<u64>> = map.shape.iter().map(Dim::fixed).collect();

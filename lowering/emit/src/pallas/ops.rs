@@ -1,4 +1,4 @@
-//! What each operation is in `jnp`, on whole values and on tiles of them.
+//! The form of each operation in `jnp`, on whole values and on tiles.
 
 use super::form::{Form, Site, Written};
 use optc_ir::Operation;
@@ -17,7 +17,7 @@ use optc_ops::{
 };
 use std::collections::BTreeSet;
 
-/// Operations of one operand, as a text with `{}` for it.
+/// Operations with one operand; `{}` is the placeholder for it.
 const UNARY: &[(&str, &str)] = &[
     (Abs::NAME, "jnp.abs({})"),
     (Acos::NAME, "jnp.arccos({})"),
@@ -61,7 +61,7 @@ const UNARY: &[(&str, &str)] = &[
     (Tanh::NAME, "jnp.tanh({})"),
 ];
 
-/// Operations of two operands.
+/// Operations with two operands.
 const BINARY: &[(&str, &str)] = &[
     (Add::NAME, "+"),
     (Sub::NAME, "-"),
@@ -74,7 +74,7 @@ const BINARY: &[(&str, &str)] = &[
     (BitXor::NAME, "^"),
 ];
 
-/// The operation on `args`; `None` if it has no form here.
+/// Writes the operation on `args`; `None` if it has no form here.
 pub(super) fn write(site: &Site<'_>, args: &[String]) -> Option<Written> {
     let mut form = Form {
         site,
@@ -110,7 +110,7 @@ impl Form<'_> {
         form.or_else(|| self.moved())
     }
 
-    /// The element-wise operations that no table has.
+    /// Element-wise operations that are in no table.
     fn elementwise(&mut self) -> Option<String> {
         match self.op().name {
             Gelu::NAME => self.gelu(),
@@ -144,7 +144,7 @@ impl Form<'_> {
         }
     }
 
-    /// Operations that make one element of several.
+    /// Operations that combine several elements into one.
     fn combined(&mut self) -> Option<String> {
         match self.op().name {
             Matmul::NAME => self.matmul(),
@@ -172,7 +172,7 @@ impl Form<'_> {
         }
     }
 
-    /// Operations that put elements elsewhere, and those that make them of nothing.
+    /// Operations that move elements, and those that create values without operands.
     fn moved(&mut self) -> Option<String> {
         match self.op().name {
             Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => self.reshape(),

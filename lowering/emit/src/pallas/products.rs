@@ -7,7 +7,7 @@ use optc_ops::{
 };
 
 impl Form<'_> {
-    /// The keyword for the type of sums, and what brings the sum to the result's type.
+    /// The keyword argument for the accumulator type, and the conversion of the sum to the result's type.
     pub(super) fn sums(&self) -> Option<(String, String)> {
         let to = self.ty()?.dtype;
         let wide = wide(to);
@@ -64,13 +64,13 @@ impl Form<'_> {
         Some(format!("jnp.einsum(\"{equation}\", {all}{sums}){back}"))
     }
 
-    /// The padding that is not in the operand yet.
+    /// The padding that the operand does not contain yet.
     pub(super) fn pads(&self, slides: &[Slide]) -> Vec<(i64, i64)> {
         let left = self.site.pads.clone();
         left.unwrap_or_else(|| stated_pads(slides))
     }
 
-    /// Element by element of one dimension after the other, from tables of what is read.
+    /// A resize of one dimension after the other, from tables of the elements that each position reads.
     pub(super) fn resize(&mut self) -> Option<String> {
         let to = self.ty()?.dtype;
         let all = self.typed::<Resize>()?.interpolations(self.op())?;
@@ -136,8 +136,7 @@ impl Form<'_> {
         self.convolution("_conv_transposed", &conv, &slides, &pads)
     }
 
-    /// A convolution by a function of the module's own, plus the bias, one number a channel, where there is
-    /// one.
+    /// A convolution by a helper function, plus the bias, if there is one: one number for each channel.
     pub(super) fn convolution(
         &mut self,
         helper: &'static str,
@@ -157,8 +156,8 @@ impl Form<'_> {
         })
     }
 
-    /// The padding with which a pooling has exactly the result's windows: with `ceil_mode` the last one may
-    /// reach beyond what is stated.
+    /// The padding with which a pooling has exactly the result's number of windows. With `ceil_mode` the last window
+    /// may exceed the stated padding.
     pub(super) fn reached_pads(&self, slides: &[Slide]) -> Option<Vec<(i64, i64)>> {
         let mut pads = self.pads(slides);
         for (d, (pad, slide)) in pads.iter_mut().zip(slides).enumerate() {
@@ -171,7 +170,7 @@ impl Form<'_> {
         (!short || !self.site.tile).then_some(pads)
     }
 
-    /// All windows of `x`, combined from `start` on.
+    /// Reduces all windows of `x` with `combine`, from `start` on.
     pub(super) fn windows(
         &mut self,
         [x, start, combine]: [&str; 3],

@@ -1,4 +1,4 @@
-//! Operations that only rename elements, on tiles.
+//! Operations that only rename elements, applied to tiles.
 
 use super::cx::{Cx, Reason, shape_of};
 use super::words::tuple;
@@ -7,11 +7,11 @@ use optc_ir::{Attributes, DType, Dim, Op, OpRef, Operation, Registry, Type};
 use optc_ops::Reshape;
 use optc_tile::{Span, Tile, Tiling};
 
-/// The operand's part, the extents of the operand between the reshapes, and its permutation.
+/// The tile of the operand, the extents of the tile between the reshapes, and the permutation.
 pub(super) type Rearranged = (Tile, Vec<u64>, Vec<usize>);
 
-/// The operand's part of an operation that only renames elements, and the extents of its tile in
-/// between: the operand is reshaped to them and transposed. `None` for other operations.
+/// The operand's tile for an operation that only renames elements, and the extents to which that tile is reshaped
+/// before it is transposed. `None` for other operations.
 pub(super) fn rearranged(
     cx: &Cx<'_>,
     op: Op,
@@ -38,8 +38,7 @@ pub(super) fn rearranged(
     Ok(Some((first, extents, view.perm)))
 }
 
-/// The part of `from` that a reshape to `to` needs for a tile; refused where it is more than the
-/// tile.
+/// The tile of `from` that a reshape to `to` needs for a tile of `to`; an error if it has more elements than the tile.
 fn reshaped(
     registry: &Registry,
     from: &[u64],
@@ -73,7 +72,7 @@ fn reshaped(
     Ok(region.tile)
 }
 
-/// A tile reshaped, transposed and reshaped.
+/// A reshape, a transpose and a reshape of a tile.
 pub(super) fn rearrangement(
     x: &str,
     from: &[u64],

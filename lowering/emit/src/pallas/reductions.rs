@@ -1,4 +1,4 @@
-//! Operations in `jnp`: along dimensions, reductions and norms.
+//! Operations in `jnp` along dimensions: reductions and norms.
 
 use super::form::{Form, along_channels, keeping, python_bool};
 use super::words::{dtype, float, tuple, wide};
@@ -59,7 +59,7 @@ impl Form<'_> {
         self.arg_extreme("argmin", axis, arg.keepdims, arg.select_last_index)
     }
 
-    /// The first of the extremes; `jnp` does not find the last one.
+    /// The first position of the extreme element; `jnp` cannot find the last one.
     pub(super) fn arg_extreme(
         &self,
         function: &str,
@@ -116,7 +116,7 @@ impl Form<'_> {
         self.last_norm(axis, norm.epsilon, false)
     }
 
-    /// Normalized over the dimensions from `axis` on.
+    /// A normalization over the dimensions from `axis` on.
     pub(super) fn last_norm(&mut self, axis: usize, epsilon: f64, center: bool) -> Option<String> {
         let axes = tuple(axis..self.ty()?.rank());
         let (epsilon, center) = (float(epsilon), python_bool(center));
@@ -136,7 +136,7 @@ impl Form<'_> {
         })
     }
 
-    /// Operand `i`, which has one element a channel, as it broadcasts.
+    /// Operand `i`, with one element for each channel, reshaped to broadcast.
     pub(super) fn channel(&self, i: usize) -> Option<String> {
         Some(along_channels(self.arg(i)?, self.spatial()?))
     }
@@ -181,7 +181,7 @@ impl Form<'_> {
         ))
     }
 
-    /// What is normalized, with the scale and the bias of its channels.
+    /// A normalized value, multiplied by the scale and shifted by the bias of each channel.
     pub(super) fn of_channels(&self, normal: &str) -> Option<String> {
         let (scale, bias) = (self.channel(1)?, self.channel(2)?);
         let to = dtype(self.ty()?.dtype);

@@ -1,4 +1,4 @@
-//! Writing what a group computes: one block a program, or parts where they lie.
+//! Stores of a group's results: one block for each program, or copies of parts to their positions.
 
 use super::cx::{Reason, shape_of};
 use super::words::{dtype, tuple};
@@ -7,10 +7,10 @@ use optc_tile::block::{Grid, Semantics, check_revisits};
 use optc_tile::{GroupSchedule, Order, Span, Tile};
 use std::collections::BTreeSet;
 
-/// The most programs whose blocks are followed one by one.
+/// The largest number of programs whose blocks are checked one by one.
 const MAX_PROGRAMS: u64 = 1 << 16;
 
-/// Returns whether every block of an output is written by programs directly after one another alone.
+/// Checks that every block of an output is written by consecutive programs only.
 pub(super) fn written_once(group: &GroupSchedule, tile: &Tile) -> Result<(), Reason> {
     if MAX_PROGRAMS < group.programs() {
         return Ok(());
@@ -32,17 +32,17 @@ pub(super) fn written_once(group: &GroupSchedule, tile: &Tile) -> Result<(), Rea
 /// One way in which a span is clipped at the ends of a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Clip {
-    /// The elements that are cut off at the front, and those that are left.
+    /// The number of elements cut off at the front, and the number of remaining elements.
     low: u64,
     count: u64,
-    /// The start of the span, where something is cut off.
+    /// The start of the span, if something is cut off.
     start: Option<i64>,
 }
 
-/// The most ways in which a part may be clipped.
+/// The largest number of ways in which a part may be clipped.
 const MAX_CLIPS: usize = 16;
 
-/// The ways in which the programs clip a span.
+/// The ways in which programs clip a span.
 fn clips(span: &Span, size: u64, grid: &[u64]) -> Result<Vec<Clip>, Reason> {
     let mut axes = Vec::new();
     span.start.axes(&mut |axis| axes.push(axis));
@@ -77,11 +77,11 @@ fn clips(span: &Span, size: u64, grid: &[u64]) -> Result<Vec<Clip>, Reason> {
 }
 
 impl Writer<'_> {
-    /// Copies a part of an output to where it lies: one copy for each way in which it is clipped at the
-    /// ends of the value.
+    /// Copies a part of an output to its position, with one copy for each way in which it is clipped at the ends of the
+    /// value.
     ///
-    /// The cases of all dimensions are multiplied in one loop over these, each with the condition, the
-    /// part that is copied and its place; apart the three would have to be kept in step.
+    /// One loop over the dimensions multiplies the cases. Each case has the condition, the range that is copied and the
+    /// destination, so that these three stay consistent.
     pub(super) fn stores(
         &mut self,
         output: &Output,

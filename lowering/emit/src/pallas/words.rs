@@ -1,10 +1,10 @@
-//! Python's words: names, numbers, tuples, element types.
+//! Python syntax: names, numbers, tuples, element types.
 
 use optc_ir::{DType, Data, MiniFloat, Sign, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Words that name something else in Python or in the emitted module.
+/// Words with a meaning in Python or in the emitted module.
 const TAKEN: [&str; 44] = [
     "ARGUMENTS",
     "False",
@@ -52,18 +52,18 @@ const TAKEN: [&str; 44] = [
     "weights",
 ];
 
-/// Names that are not given twice.
+/// A set of used names.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
-    /// Names around these, which are not given either.
+    /// Names of the outer scope, which are used too.
     outer: Option<Rc<Names>>,
-    /// Where the numbers of names that were asked for before go on.
+    /// The next number to try for each base name.
     next: BTreeMap<String, usize>,
 }
 
 impl Names {
-    /// No names yet, but those of `outer` are taken.
+    /// An empty set, in which the names of `outer` are used.
     pub(super) fn within(outer: &Rc<Names>) -> Names {
         Names {
             outer: Some(outer.clone()),
@@ -78,7 +78,7 @@ impl Names {
             || outer.is_some_and(|o| o.is_taken(name))
     }
 
-    /// A name near `wanted` that is not given yet.
+    /// An unused name derived from `wanted`.
     pub(super) fn fresh(&mut self, wanted: &str) -> String {
         let mut base: String = wanted
             .chars()
@@ -110,7 +110,7 @@ pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// A text in quotation marks.
+/// A quoted string.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -138,7 +138,7 @@ pub(super) fn float(x: f64) -> String {
     }
 }
 
-/// One element of a tensor; none for one of several NaN that nothing computes with.
+/// One element of a tensor; `None` for a NaN of a type that has several and that nothing computes with.
 pub(super) fn element(tensor: &Tensor, i: usize) -> Option<String> {
     match &tensor.data {
         Data::F32(_) | Data::F64(_) => Some(float(tensor.f64_at(i))),
@@ -147,7 +147,7 @@ pub(super) fn element(tensor: &Tensor, i: usize) -> Option<String> {
     }
 }
 
-/// A number that nothing computes with; none for one of several NaN.
+/// A number of a type that nothing computes with; `None` for a NaN of a type that has several.
 #[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
 fn stored(bits: u128, dtype: DType) -> Option<String> {
     let plain = |x: f64| (!x.is_nan()).then(|| float(x));
@@ -166,7 +166,7 @@ fn stored(bits: u128, dtype: DType) -> Option<String> {
     }
 }
 
-/// The element type.
+/// The element type in `jnp`.
 pub(super) fn dtype(dtype: DType) -> String {
     match dtype {
         DType::F64 => "jnp.float64".to_owned(),
@@ -203,7 +203,7 @@ fn mini_name(float: MiniFloat) -> &'static str {
     }
 }
 
-/// The type in which sums of this element type are held.
+/// The accumulator type for sums of this element type.
 pub(super) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,

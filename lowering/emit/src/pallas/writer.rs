@@ -1,4 +1,4 @@
-//! A kernel while it is written: its names, and the operands of its operations.
+//! The state of a kernel that is being written: its names, and the operands of its operations.
 
 use super::cx::{Cx, Reason};
 use super::index::python;
@@ -11,36 +11,36 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A value that the kernel writes.
 pub(super) struct Output {
     pub(super) value: Value,
-    /// The block of a program; none of one that is written in several parts.
+    /// The block of a program; `None` if the output is stored in several parts.
     pub(super) tile: Option<Tile>,
     pub(super) name: String,
 }
 
-/// The names of what is kept of a value that is computed online.
+/// The names of the running state of an online value.
 pub(super) struct Online {
     pub(super) factor: String,
     pub(super) sum: String,
-    /// Where its rows lie: a number each.
+    /// The tile of the rows, with one number for each row.
     pub(super) rows: Tile,
-    /// The dimension that the rows run along.
+    /// The dimension along which the state is updated.
     pub(super) axis: usize,
 }
 
-/// The kernel of a group while it is written.
+/// The kernel of a group that is being written.
 pub(super) struct Writer<'a> {
     pub(super) cx: &'a Cx<'a>,
     pub(super) group: &'a GroupSchedule,
     pub(super) members: &'a [Member<'a>],
     pub(super) names: Names,
-    /// Values that a program has computed, part by part.
+    /// The values that a program has computed, by value and part.
     pub(super) local: BTreeMap<(Value, usize), String>,
-    /// References to values in memory, by value and part.
+    /// References to values in memory, by value and tile.
     pub(super) refs: BTreeMap<(Value, Tile), String>,
     pub(super) inputs: Vec<(Value, Tile)>,
     pub(super) scratch: Vec<(String, String)>,
     pub(super) online: BTreeMap<Value, Online>,
     pub(super) helpers: BTreeSet<&'static str>,
-    /// True if an index of the program is used in the kernel.
+    /// The grid axes whose program index the kernel uses.
     pub(super) programs: BTreeSet<usize>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The operands as they are on this tile, but for those in `without`.
+    /// The operands on this tile, except those in `without`.
     pub(super) fn arguments(
         &mut self,
         member: &Member<'_>,
@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
                 let reference = self.refs[&operand.fetched()].clone();
                 match &operand.block {
                     Some(block) => self.piece(&reference, block, operand)?,
-                    // A TPU has no blocks without dimensions.
+                    // A TPU has no blocks of rank 0.
                     None if operand.tile.0.is_empty() => format!("{reference}[0, 0]"),
                     None => format!("{reference}[...]"),
                 }
@@ -116,7 +116,7 @@ impl<'a> Writer<'a> {
         Ok(text)
     }
 
-    /// An expression over the indices of the program.
+    /// An expression over the program's indices, in Python.
     pub(super) fn python(&mut self, expr: &Expr) -> String {
         expr.axes(&mut |axis| {
             self.programs.insert(axis);
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
         Ok(format!("{name}[{}]", parts.join(", ")))
     }
 
-    /// The part of a tile in the group that an operation reads.
+    /// The part of a tile computed in the group that an operation reads.
     pub(super) fn part(
         &mut self,
         name: &str,
@@ -165,7 +165,7 @@ impl<'a> Writer<'a> {
             let mut offset = need.start.minus(&have.start);
             let (mut low, mut high) = offset.range(&grid);
             let mut room = have.extent.cast_signed() - need.extent.cast_signed();
-            // What is beyond a tile that has the whole dimension lies outside of the value.
+            // If a tile covers the whole dimension, positions beyond it are outside of the value.
             let (before, behind) = ((-low).max(0), (high - room).max(0));
             if (before != 0 || behind != 0) && !have.is_whole(shape[d]) {
                 return Err(format!("it needs `{need}` of `{have}`"));

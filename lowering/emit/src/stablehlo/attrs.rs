@@ -1,4 +1,4 @@
-//! Lists and words of attributes as MLIR writes them.
+//! Attribute lists in MLIR's syntax.
 
 use crate::hlo::{Line, attr};
 
@@ -16,7 +16,7 @@ pub(super) fn array(list: &[i64]) -> String {
     format!("array<i64: {}>", comma(list))
 }
 
-/// The precision of the operands of a product.
+/// The precision attribute of a product.
 pub(super) fn precision(line: &Line) -> String {
     let given = attr(&line.attrs, "operand_precision").unwrap_or("");
     let words: Vec<String> = given

@@ -1,13 +1,13 @@
-//! Elements of constants in MLIR.
+//! Literals of constants in MLIR.
 
 use optc_ir::{DType, Data, Tensor};
 use optc_layout::XlaType;
 use std::fmt::Write;
 
-/// As many elements are written as numbers; more as hexadecimal digits.
+/// The largest number of elements written as numbers; more are written as hex digits.
 const FEW: usize = 16;
 
-/// `dense<…>` of elements.
+/// A `dense<…>` literal.
 pub(super) fn elements(tensor: &Tensor, element: XlaType) -> String {
     let bytes = bytes(tensor);
     if tensor.is_empty() {
@@ -75,7 +75,7 @@ fn single(x: f64) -> f32 {
     x as f32
 }
 
-/// The literal of a constant of HLO text, as MLIR writes it.
+/// Converts a literal of HLO text to MLIR's syntax.
 pub(super) fn converted(text: &str, element: XlaType) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -97,7 +97,7 @@ pub(super) fn converted(text: &str, element: XlaType) -> String {
     format!("dense<{}>", out.trim())
 }
 
-/// A number of HLO text, as MLIR writes it: floats have a point, and what is no number is its bits.
+/// Converts a number of HLO text to MLIR's syntax: floats have a point, NaN and infinities are their bits.
 fn number(text: &str, element: XlaType) -> String {
     let name = element.name();
     if name.starts_with(['s', 'u']) || name == "pred" {
@@ -118,7 +118,7 @@ fn number(text: &str, element: XlaType) -> String {
     format!("{digits}{point}e{sign}{exponent}")
 }
 
-/// The bits of an infinity or of no number.
+/// The bits of an infinity or a NaN.
 fn special(negative: bool, infinite: bool, element: XlaType) -> String {
     let small = optc_ir::MiniFloat::ALL
         .into_iter()

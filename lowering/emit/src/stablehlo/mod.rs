@@ -1,11 +1,13 @@
-//! StableHLO text, as JAX's MLIR parses and verifies it.
+//! StableHLO text in MLIR's generic form, which JAX's MLIR parses and verifies.
 //!
-//! The instructions are those of the HLO emitter, in which a view is the reshape and the transpose that it is; each is written
-//! as the operation of StableHLO or CHLO that does the same, in MLIR's generic form. Tuples are taken apart, and what the HLO
-//! front end has as a computation of an instruction is a region. Every value is row-major: a module with another layout is
-//! refused (`stablehlo-layout`), and one without an operation for an instruction too (`stablehlo-op`).
+//! The instructions are those of the HLO emitter; a view is written as a reshape and a transpose. Each instruction
+//! becomes the equivalent operation of StableHLO or CHLO. Example: `negate(x)` becomes `"stablehlo.negate"(%x)`. Tuples
+//! are flattened, and a computation that belongs to an instruction becomes a region.
 //!
-//! What the StableHLO front end kept comes back: attributes of the module and of ports, operations with a text of their own.
+//! Every value must be row-major (`stablehlo-layout`), and every instruction must have an operation (`stablehlo-op`).
+//!
+//! Everything that the StableHLO front end kept is written again: attributes of the module and of ports, operations
+//! kept as text.
 
 mod attrs;
 mod literal;
@@ -27,8 +29,8 @@ use writer::Writer;
 /// The module as StableHLO text.
 ///
 /// # Errors
-/// A value that is not row-major, an instruction without an operation in StableHLO, the data of a constant cannot be read, no
-/// function, or functions that call each other in a circle.
+/// A value that is not row-major, an instruction without an operation in StableHLO, data of a constant that cannot be
+/// read, no function, or functions that call each other in a cycle.
 pub fn emit(
     module: &Module,
     target: Option<&Target>,
@@ -62,7 +64,7 @@ pub fn emit(
     })
 }
 
-/// All values row-major, as StableHLO has no layouts.
+/// Checks that all values are row-major, since StableHLO has no layouts.
 fn row_major(module: &Module) -> Result<(), Box<Diagnostic>> {
     for func in &module.funcs {
         let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
@@ -92,7 +94,8 @@ fn plain(ty: &TensorType) -> bool {
     }
 }
 
-/// The computations that are functions: the entry, and those that are called; callees first. The others are regions.
+/// The computations that become functions: the entry and all called ones, callees first. All other computations become
+/// regions.
 fn functions(made: &Computations) -> IndexSet<&str> {
     let mut called: IndexSet<&str> = IndexSet::new();
     for computation in &made.computations {
@@ -107,7 +110,7 @@ fn functions(made: &Computations) -> IndexSet<&str> {
     all.filter(|name| called.contains(name)).collect()
 }
 
-/// The symbol of each function: `main` is the entry's.
+/// The symbol of each function; the entry is `main`.
 fn symbols(made: &Computations, functions: &IndexSet<&str>) -> IndexMap<String, String> {
     let mut names = IndexMap::new();
     for computation in &made.computations {

@@ -8,12 +8,12 @@ use crate::hlo::{Inside, Line, attr, ints, parsed};
 use optc_layout::XlaShape;
 use std::fmt::Write;
 
-/// Instructions that are an operation of CHLO.
+/// Instructions that become an operation of CHLO.
 const CHLO: [&str; 8] = [
     "acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh",
 ];
 
-/// Instructions that are an operation of StableHLO of the same name, without attributes.
+/// Instructions that become the operation of StableHLO with the same name, without attributes.
 const SAME: &[&str] = &[
     "abs",
     "add",
@@ -65,7 +65,7 @@ const SAME: &[&str] = &[
 ];
 
 impl Writer<'_> {
-    /// Writes an instruction; the values that it gives.
+    /// Writes an instruction and returns its values.
     pub(super) fn line(&mut self, line: &Line, names: &Names) -> Outcome<Vec<Leaf>> {
         if line.opcode == "constant" {
             return self.constant(line);
@@ -107,7 +107,7 @@ impl Writer<'_> {
         Ok(self.generic(line, &name, &operands.concat(), &attrs, "", &shape))
     }
 
-    /// An operation in generic form.
+    /// Writes an operation in generic form.
     pub(super) fn generic(
         &mut self,
         line: &Line,
@@ -136,7 +136,7 @@ impl Writer<'_> {
         self.assigned(line, &text, &parts)
     }
 
-    /// Writes what gives values of these shapes.
+    /// Writes an operation that returns values of these shapes.
     pub(super) fn assigned(&mut self, line: &Line, text: &str, parts: &[&XlaShape]) -> Vec<Leaf> {
         let indent = self.indent();
         let loc = location(line);
@@ -158,7 +158,7 @@ impl Writer<'_> {
         parts.iter().enumerate().map(number).collect()
     }
 
-    /// The text that was kept, with the names that its values and functions have now.
+    /// Writes the kept text of an operation, with the current names of its values and functions.
     fn verbatim(
         &mut self,
         line: &Line,
@@ -328,7 +328,7 @@ impl Writer<'_> {
     }
 }
 
-/// The operation that is handed sizes that are not known: those of its result, or those of its attributes.
+/// The dynamic operation for unknown sizes, which takes the sizes of its result or of its attributes as operands.
 fn sized(opcode: &str, operands: usize, shape: &XlaShape) -> Outcome<Option<&'static str>> {
     let (name, own) = match (opcode, operands) {
         ("reshape", _) => ("dynamic_reshape", 1),
@@ -350,7 +350,7 @@ fn sized(opcode: &str, operands: usize, shape: &XlaShape) -> Outcome<Option<&'st
     }
 }
 
-/// One element of a tuple of this shape: the values of the elements before it are left out.
+/// One element of a tuple of this shape; the values of the elements before it are skipped.
 fn element(line: &Line, tuple: Option<&XlaShape>, leaves: &[Leaf]) -> Vec<Leaf> {
     let index = attr(&line.attrs, "index").and_then(|i| i.parse::<usize>().ok());
     let (Some(XlaShape::Tuple(parts)), Some(index)) = (tuple, index) else {
@@ -365,7 +365,7 @@ fn element(line: &Line, tuple: Option<&XlaShape>, leaves: &[Leaf]) -> Vec<Leaf> 
         .to_vec()
 }
 
-/// The name in the metadata.
+/// The location with the name in the metadata.
 fn location(line: &Line) -> String {
     let metadata = attr(&line.attrs, "metadata").unwrap_or("");
     let name = metadata.split_once("op_name=\"").map(|(_, rest)| rest);
@@ -381,7 +381,7 @@ fn location(line: &Line) -> String {
     format!(" loc(\"{}\")", &name[..end.unwrap_or(0)])
 }
 
-/// `{[0:4], [1:9:2]}`
+/// The attributes of a slice, from `{[0:4], [1:9:2]}`.
 fn slice(text: &str) -> String {
     let mut lists = [vec![], vec![], vec![]];
     for range in text.trim_matches(['{', '}']).split("],") {
@@ -405,7 +405,7 @@ fn slice(text: &str) -> String {
     )
 }
 
-/// `1_2x0_0_1`
+/// The attributes of a pad, from `1_2x0_0_1`.
 fn pad(text: &str) -> String {
     let mut lists = [vec![], vec![], vec![]];
     for part in text.split('x').filter(|part| !part.is_empty()) {
@@ -442,7 +442,7 @@ fn dot(line: &Line) -> String {
     attrs
 }
 
-/// The attributes of a gather; the sizes of its slices are `stated`, or an operand.
+/// The attributes of a gather. Its slice sizes are an attribute if `stated`, else an operand.
 fn gather(line: &Line, stated: bool) -> String {
     let list = |name: &str| comma(&ints(attr(&line.attrs, name)));
     let sizes = match stated {

@@ -1,4 +1,4 @@
-//! Instructions with computations, as operations with regions; windows.
+//! Instructions with computations, which become operations with regions; windows.
 
 use super::attrs::{array, comma};
 use super::windows::{HANDED_WINDOWS, window};
@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use optc_layout::XlaShape;
 
 impl Writer<'_> {
-    /// Loops, branches, and what applies a computation to elements; none of others.
+    /// Writes loops, branches, and operations that apply a computation to elements; `None` for any other instruction.
     pub(super) fn with_regions(
         &mut self,
         line: &Line,
@@ -60,7 +60,7 @@ impl Writer<'_> {
         Ok(Some(self.generic(line, name, &all, &attrs, &region, shape)))
     }
 
-    /// A loop. What every turn hands on as it is its regions read from outside.
+    /// Writes a loop. Values that are loop-invariant are captured by its regions instead of being carried.
     fn looped(
         &mut self,
         line: &Line,
@@ -89,7 +89,8 @@ impl Writer<'_> {
         Ok(each.flatten().collect())
     }
 
-    /// Which of the values that a loop carries its body hands on as they are; at least one is none of them.
+    /// The numbers of the carried values that the loop body returns unchanged. Empty if that would be all of them: a
+    /// loop must carry at least one value.
     fn handed_on(&self, body: &str, count: usize) -> Vec<usize> {
         let Some(made) = self.computations.get(body.trim_start_matches('%')) else {
             return Vec::new();
@@ -116,7 +117,7 @@ impl Writer<'_> {
         if plain { found } else { Vec::new() }
     }
 
-    /// Branches read what they are handed from outside.
+    /// Writes a conditional. The branches capture their operands.
     fn conditional(
         &mut self,
         line: &Line,
@@ -140,7 +141,7 @@ impl Writer<'_> {
                 )
             }
         };
-        // Two branches on a truth value are an `if`, however they are named.
+        // Two branches selected by a boolean are an `if`, whatever the instruction is called.
         let truth = index
             .first()
             .and_then(|leaf| leaf.shape.as_array())

@@ -1,9 +1,9 @@
-//! Shapes of HLO text as types of MLIR.
+//! HLO shapes as MLIR types.
 
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::fmt::Write;
 
-/// The element type as StableHLO has it: integers of a sign are those without.
+/// The element type in StableHLO: signed integers are written as signless ones.
 pub(super) fn element(element: XlaType) -> String {
     let name = element.mlir_name();
     match name.strip_prefix("si") {
@@ -12,7 +12,7 @@ pub(super) fn element(element: XlaType) -> String {
     }
 }
 
-/// The type of a shape that is no tuple.
+/// The type for a shape that is no tuple.
 pub(super) fn ty(shape: &XlaShape) -> String {
     match shape {
         XlaShape::Array(array) | XlaShape::Buffer(array) => tensor(array),
@@ -47,7 +47,7 @@ pub(super) fn tensor(array: &XlaArray) -> String {
     out
 }
 
-/// The name of a symbol, in quotes where it is none by itself.
+/// The name of a symbol, in quotes if it is not a plain word.
 pub(super) fn symbol(name: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

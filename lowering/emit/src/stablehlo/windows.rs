@@ -1,13 +1,14 @@
-//! Windows and convolutions: attributes with fields.
+//! Attributes of windows and convolutions.
 
 use super::attrs::{array, comma, precision};
 use crate::hlo::{Line, attr};
 use optc_layout::XlaShape;
 
-/// Operands of a reduction over windows that is handed their sizes: StableHLO has it as a call that names the function.
+/// The number of operands of a window reduction whose sizes are operands. StableHLO expresses it as a call that names
+/// the function.
 pub(super) const HANDED_WINDOWS: usize = 7;
 
-/// The fields of `{size=2x2 stride=1x1 pad=0_0x1_1}`.
+/// One field of `{size=2x2 stride=1x1 pad=0_0x1_1}` as a list.
 fn fields(text: &str, name: &str) -> Option<Vec<i64>> {
     let inner = text.trim_matches(['{', '}', ' ']);
     let mut found = inner
@@ -35,7 +36,7 @@ fn padding(pads: &[i64]) -> String {
     format!("dense<[{}]> : tensor<{rank}x2xi64>", pairs.join(", "))
 }
 
-/// The attributes of a reduction over windows.
+/// The attributes of a window reduction.
 pub(super) fn window(text: &str) -> String {
     let sizes = fields(text, "size").unwrap_or_default();
     let rank = sizes.len();
@@ -51,7 +52,7 @@ pub(super) fn window(text: &str) -> String {
     )
 }
 
-/// The attributes of a convolution; its padding is `stated`, or an operand.
+/// The attributes of a convolution. Its padding is an attribute if `stated`, else an operand.
 pub(super) fn convolution(line: &Line, shape: &XlaShape, stated: bool) -> String {
     let get = |name: &str| attr(&line.attrs, name);
     let labels = get("dim_labels").unwrap_or("");

@@ -1,4 +1,4 @@
-//! A computation as a function or as the body of a region.
+//! The writer of a computation, as a function or as the body of a region.
 
 use super::literal;
 use super::types::{symbol, ty};
@@ -19,17 +19,17 @@ pub(super) struct Leaf {
     pub(super) shape: XlaShape,
 }
 
-/// What writes functions.
+/// The state of the functions that are being written.
 pub(super) struct Writer<'a> {
     pub(super) computations: &'a IndexMap<&'a str, &'a Written>,
     symbols: &'a IndexMap<String, String>,
-    /// Numbers given to values.
+    /// The next number for a value name.
     next: usize,
-    /// Names of arguments.
+    /// The names of arguments.
     taken: IndexSet<String>,
-    /// Constants of one number that are not written yet: their elements. They are written where they are read.
+    /// Scalar constants that are not written yet, with their elements. They are written at their use.
     waiting: IndexMap<String, String>,
-    /// The shapes of tuples by the names of their instructions, in the computation that is written.
+    /// The shapes of tuple instructions in the current computation, by name.
     pub(super) shapes: IndexMap<String, XlaShape>,
     depth: usize,
     pub(super) out: String,
@@ -38,7 +38,7 @@ pub(super) struct Writer<'a> {
 /// The values of a computation by the names of its instructions.
 pub(super) type Names = IndexMap<String, Vec<Leaf>>;
 
-/// The computations that a line calls as functions.
+/// The computations that an instruction calls as functions.
 pub(super) fn callees(line: &Line) -> Vec<&str> {
     match &line.inside {
         Inside::Verbatim { computations, .. } => computations.iter().map(String::as_str).collect(),
@@ -130,7 +130,7 @@ impl<'a> Writer<'a> {
         Ok(out)
     }
 
-    /// The type of what a function is handed or gives.
+    /// The type of an argument or result of a function.
     fn boundary(&self, shape: &XlaShape) -> Outcome<String> {
         match shape {
             XlaShape::Opaque | XlaShape::Tuple(_) => Err(refuse("a value without a type in MLIR")),
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The name of an argument: its own where that is one in MLIR and no number.
+    /// The name of an argument: its own name if that is valid in MLIR and no number.
     fn argument(&mut self, wanted: &str, number: usize) -> String {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '-');
         let starts = wanted.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -162,12 +162,12 @@ impl<'a> Writer<'a> {
         self.next
     }
 
-    /// Starts a line.
+    /// The indentation of a line.
     pub(super) fn indent(&self) -> String {
         "  ".repeat(self.depth)
     }
 
-    /// The values that an instruction gave, its constants written.
+    /// The values of an instruction; scalar constants among them are written first.
     pub(super) fn leaves(&mut self, names: &Names, name: &str) -> Outcome<Vec<Leaf>> {
         let Some(leaves) = names.get(name) else {
             return Err(refuse(&format!("`{name}` is used where it is not known")));
@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
         Ok(leaves)
     }
 
-    /// The instructions of a computation.
+    /// Writes the instructions of a computation.
     pub(super) fn lines(&mut self, made: &Written, names: &mut Names) -> Outcome<()> {
         let outer = std::mem::take(&mut self.shapes);
         for line in &made.lines {
@@ -204,12 +204,12 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The body of a region; its parameters are known or become arguments of the block.
+    /// The body of a region. Its parameters are the values `given`, or become block arguments.
     pub(super) fn region(&mut self, name: &str, given: Option<&[Vec<Leaf>]>) -> Outcome<String> {
         self.region_of(name, given, &[], false)
     }
 
-    /// A region of a loop: the values that are fixed are read from outside and, with `drop`, are no results.
+    /// A region of a loop. The values `fixed` are captured; with `drop` they are removed from the results.
     pub(super) fn turn(
         &mut self,
         name: &str,
@@ -259,7 +259,7 @@ impl<'a> Writer<'a> {
             names.insert(parameter.clone(), leaves);
         }
         let outer = std::mem::take(&mut self.out);
-        // What waits outside is written there, not in here.
+        // Deferred constants of the outer scope must not be written inside of the region.
         let waiting = std::mem::take(&mut self.waiting);
         self.depth += 1;
         self.lines(made, &mut names)?;
@@ -294,7 +294,7 @@ impl<'a> Writer<'a> {
         ))
     }
 
-    /// A constant: one number waits until it is read, or is all of what reads it.
+    /// Writes a constant. A scalar is deferred until its use, which may become a splat constant.
     pub(super) fn constant(&mut self, line: &Line) -> Outcome<Vec<Leaf>> {
         let shape = parsed(&line.shape);
         let Some(array) = shape.as_array() else {
@@ -324,7 +324,7 @@ impl<'a> Writer<'a> {
         Ok(vec![Leaf { name, shape }])
     }
 
-    /// A number in all places, if what is broadcast is a constant.
+    /// A splat constant, if the operand of a broadcast is a deferred constant.
     pub(super) fn filled(
         &mut self,
         operand: &Leaf,
@@ -347,13 +347,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What cannot be written.
+/// The error that StableHLO cannot express something.
 pub(super) fn refuse(what: &str) -> Box<Diagnostic> {
     let message = format!("StableHLO cannot write {what}");
     Box::new(Diagnostic::error(codes::STABLEHLO_OP, message))
 }
 
-/// The dictionary of a port, with a space before it.
+/// The attribute dictionary of a port, preceded by a space.
 fn port(func: Option<&Func>, number: usize, result: bool) -> String {
     let ports = func.map(|f| {
         if result {

@@ -1,10 +1,10 @@
-//! The same operation at the same height, in the pictures of a program before and after.
+//! Alignment of equal operations at the same height, in the pictures of a program before and after.
 
 use crate::graph::Graph;
 use crate::svg::frame::{Block, Frame, Shape};
 use crate::svg::nest::Item;
 
-/// What an item is called: a layer by its name, an operation by what it does.
+/// The name of an item: that of a layer, or the kind of an operation.
 fn name<'a>(graph: &'a Graph, item: &'a Item) -> &'a str {
     match item {
         Item::Node(node) => &graph.nodes[*node].title,
@@ -12,14 +12,15 @@ fn name<'a>(graph: &'a Graph, item: &'a Item) -> &'a str {
     }
 }
 
-/// A placed function or layer, and what stands in it.
+/// A placed function or layer, and its items.
 pub(crate) struct Side<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) items: &'a [Item],
     pub(crate) block: &'a mut Block,
 }
 
-/// Moves the ranks of two functions, and of the layers in both, down until what stands in both is at one height.
+/// Moves the ranks of two functions, and of the layers in both, down until items that are in both are at the same
+/// height.
 pub(crate) fn align(left: Side<'_>, right: Side<'_>) {
     let (x, y) = match (&mut left.block.shape, &mut right.block.shape) {
         (Shape::Frame(x), Shape::Frame(y)) => (x, y),
@@ -83,15 +84,15 @@ pub(crate) fn align(left: Side<'_>, right: Side<'_>) {
     (left.block.height, right.block.height) = (height, height);
 }
 
-/// How much further down what stands in a frame comes.
+/// The distances by which the contents of a frame move down.
 struct Down {
-    /// Of each rank, the first and the last height.
+    /// The first and the last height of each rank.
     ranks: Vec<(f64, f64)>,
-    /// Of each rank, how far it moves from the one above.
+    /// The distance by which each rank moves away from the rank above it.
     by: Vec<f64>,
-    /// Of each rank, how much higher it becomes.
+    /// The increase in height of each rank.
     grows: Vec<f64>,
-    /// The heights of the blocks as they were placed.
+    /// The original heights of the blocks.
     heights: Vec<f64>,
 }
 
@@ -121,7 +122,7 @@ impl Down {
         after.saturating_sub(1)
     }
 
-    /// Makes space for the blocks that have become higher.
+    /// Makes space for blocks that have become higher.
     fn grow(&mut self, frame: &Frame) {
         for ((_, top), block) in &frame.children {
             let rank = self.rank(*top);
@@ -135,7 +136,7 @@ impl Down {
         self.by[rank] += by;
     }
 
-    /// Where this height comes to.
+    /// The new position of a height.
     fn of(&self, y: f64) -> f64 {
         let ranks = self.ranks.iter().zip(self.by.iter().zip(&self.grows));
         let moves = ranks.map(|(&(top, end), (by, grows))| {
@@ -145,7 +146,7 @@ impl Down {
         y + moves.sum::<f64>()
     }
 
-    /// Where the lower edge of the block above this point comes to, if one ends there.
+    /// The new position of the lower edge of the block above this point, if a block ends there.
     fn edge(&self, frame: &Frame, (x, y): (f64, f64)) -> Option<f64> {
         let mut blocks = frame.children.iter().zip(&self.heights);
         let ((corner, block), _) = blocks.find(|(((left, top), block), height)| {
@@ -174,7 +175,7 @@ impl Down {
     }
 }
 
-/// The longest common sequence of two lists, as pairs of positions.
+/// The longest common subsequence of two lists, as pairs of positions.
 fn common(a: &[String], b: &[String]) -> Vec<(usize, usize)> {
     let mut longest = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {

@@ -1,7 +1,7 @@
-//! An arena over time: which bytes each value has, from the operation that writes them to the last that reads them.
+//! An arena over time: the bytes of each value, from the operation that writes it to its last use.
 //!
-//! Operations follow one another to the right, bytes upwards. A value that is written over another continues its
-//! rectangle. The line is what is alive at each operation: the arena cannot be lower than its highest point.
+//! Operations are on the x axis, bytes on the y axis. A value that is written over another one continues its rectangle.
+//! The line shows the live bytes at each operation; its maximum is a lower bound of the size of the arena.
 
 use crate::picture::Picture;
 use crate::svg::draw::{
@@ -18,17 +18,17 @@ use std::fmt::Write as _;
 use svg::Node;
 use svg::node::element::{Group, Path};
 
-/// The most values that are drawn, the largest first.
+/// The largest number of values that are drawn; the largest values come first.
 const MOST: usize = 3000;
-/// The plot of one function.
+/// The size of the plot of one function.
 const PLOT: (f64, f64) = (1120.0, 420.0);
 const MARGIN: f64 = 18.0;
-/// Left of the plot stand the bytes.
+/// The space for byte labels to the left of the plot.
 const SCALE: f64 = 74.0;
-/// The least size of a rectangle that its text is written into.
+/// The smallest size of a rectangle that contains its text.
 const TEXT: f64 = 11.0;
 
-/// The colours of operations, by the bytes that they write; the last is for the others.
+/// The colours of kinds of operations, in the order of the bytes that they write. The last one is for all other kinds.
 const COLOURS: [&str; 9] = [
     "#90caf9", "#ffcc80", "#a5d6a7", "#f48fb1", "#ce93d8", "#80deea", "#e6ee9c", "#bcaaa4",
     "#cfd8dc",
@@ -42,7 +42,7 @@ const INSIDE: Style = Style {
     middle: true,
 };
 
-/// The arenas of the last state of a picture.
+/// The arenas of the last panel of a picture.
 #[must_use]
 pub fn write(picture: &Picture<'_>) -> String {
     let mut body = Group::new();
@@ -74,7 +74,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     format!("{document}\n")
 }
 
-/// Bytes of the arena that a value, and what is written over it, has for some time.
+/// A range of bytes of the arena that a value, and the values written over it, occupy for some time.
 struct Buffer<'a> {
     op: Op,
     kind: &'a str,
@@ -82,7 +82,7 @@ struct Buffer<'a> {
     bytes: u64,
     first: usize,
     last: usize,
-    /// What is written over the first value.
+    /// The operations whose results are written over the first value.
     over: Vec<Op>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// The bytes that are alive at each operation, the ends at which that changes.
+    /// The live bytes at each operation, listed where they change.
     fn alive(&self) -> Vec<(usize, u64)> {
         let mut changes = vec![0i128; self.func.body.len() + 2];
         for buffer in &self.buffers {
@@ -184,7 +184,7 @@ impl<'a> Arena<'a> {
         steps
     }
 
-    /// The kinds of operations with a colour of their own, by the bytes that they write.
+    /// The kinds of operations with a colour of their own, in the order of the bytes that they write.
     fn kinds(&self) -> IndexMap<&'a str, u64> {
         let mut kinds: IndexMap<&str, u64> = IndexMap::new();
         for buffer in &self.buffers {
@@ -196,7 +196,7 @@ impl<'a> Arena<'a> {
         kinds
     }
 
-    /// The picture with its corner at `at`, its height and its right end.
+    /// The plot with its corner at `at`, its height and its right end.
     fn draw(&self, at: (f64, f64)) -> (Group, f64, f64) {
         let alive = self.alive();
         let most = alive.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
@@ -260,7 +260,7 @@ impl<'a> Arena<'a> {
         group
     }
 
-    /// What is said of a buffer when it is pointed at.
+    /// The tooltip of a buffer.
     fn said(&self, buffer: &Buffer<'_>) -> String {
         let number = |op: Op| match self.order.number(op) {
             Some(number) => format!("%{number}"),
@@ -286,7 +286,7 @@ impl<'a> Arena<'a> {
     }
 }
 
-/// Where operations and bytes are in the picture.
+/// The mapping of operations and bytes to coordinates.
 struct Plot {
     at: (f64, f64),
     steps: f64,
@@ -323,7 +323,7 @@ impl Plot {
         group
     }
 
-    /// The bytes that are alive.
+    /// The line of live bytes.
     fn line(&self, alive: &[(usize, u64)]) -> Path {
         let mut path = String::new();
         for (i, &(step, bytes)) in alive.iter().enumerate() {
@@ -341,7 +341,7 @@ impl Plot {
     }
 }
 
-/// The colours with the names of their operations, and where that ends.
+/// The legend of colours and kinds of operations, and its end.
 fn legend(kinds: &IndexMap<&str, u64>, at: (f64, f64)) -> (Group, f64) {
     let mut group = Group::new();
     let mut x = at.0;

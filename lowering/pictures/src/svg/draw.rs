@@ -1,4 +1,4 @@
-//! Writes placed blocks as SVG elements.
+//! Output of placed blocks as SVG elements.
 
 use crate::graph::{Graph, Tone};
 use crate::svg::frame::{
@@ -42,13 +42,13 @@ pub(crate) fn sheet(width: f64, height: f64) -> Document {
         )
 }
 
-/// Text that an XML file may hold.
+/// The text without characters that XML forbids.
 fn clean(text: &str) -> String {
     let allowed = |c: &char| !c.is_control() || *c == '\n';
     text.chars().filter(allowed).collect()
 }
 
-/// How a line of text looks.
+/// The style of a line of text.
 #[derive(Clone, Copy)]
 pub(crate) struct Style {
     pub(crate) size: f64,
@@ -57,21 +57,21 @@ pub(crate) struct Style {
     pub(crate) middle: bool,
 }
 
-/// The title of a drawing of tiles, layouts or arenas.
+/// The style of the title of a drawing of tiles, layouts or arenas.
 pub(crate) const HEADING: Style = Style {
     size: 15.0,
     bold: true,
     colour: "#102027",
     middle: false,
 };
-/// What is drawn in it.
+/// The style of the name of a drawn item.
 pub(crate) const NAME: Style = Style {
     size: 12.0,
     bold: true,
     colour: "#102027",
     middle: false,
 };
-/// What is said of that.
+/// The style of notes on a drawn item.
 pub(crate) const NOTE: Style = Style {
     size: 11.0,
     bold: false,
@@ -79,7 +79,7 @@ pub(crate) const NOTE: Style = Style {
     middle: false,
 };
 
-/// One line of text; `at` is the left end, or the middle, of its baseline.
+/// One line of text; `at` is the left end of its baseline, or the middle.
 pub(crate) fn line(text: &str, at: (f64, f64), style: Style) -> Element {
     let mut element: Element = Text::new(clean(text)).into();
     element.assign("x", coordinate(at.0));
@@ -95,7 +95,7 @@ pub(crate) fn line(text: &str, at: (f64, f64), style: Style) -> Element {
     element
 }
 
-/// A rectangle with round corners.
+/// A rectangle with rounded corners.
 pub(crate) fn rectangle(at: (f64, f64), size: (f64, f64), radius: f64) -> Rectangle {
     Rectangle::new()
         .set("x", coordinate(at.0))
@@ -109,7 +109,7 @@ pub(crate) fn tip(text: &str) -> Title {
     Title::new(clean(text))
 }
 
-/// A block with everything in it, its corner at `at`; `depth` counts the frames around it.
+/// A block with its contents and its corner at `at`; `depth` is the number of frames around it.
 pub(crate) fn block(graph: &Graph, block: &Block, at: (f64, f64), depth: usize) -> Group {
     match &block.shape {
         Shape::Label(shown) => label(block, shown, at),
@@ -184,7 +184,7 @@ fn wire_of(graph: &Graph, wire: usize, pieces: &[&Stretch], at: (f64, f64)) -> G
     group
 }
 
-/// Straight down from the first point, from one side to the other between two heights, straight down to the last.
+/// A path from the first point straight down, across between two heights, and straight down to the last point.
 pub(crate) fn curve(
     out: &mut String,
     (from, cross, to): ((f64, f64), (f64, f64), (f64, f64)),
@@ -257,7 +257,7 @@ fn label(block: &Block, label: &Label, at: (f64, f64)) -> Group {
     group.add(shown)
 }
 
-/// The type of a result on the wire that leaves the box.
+/// The type of a result, beside the wire that leaves the box.
 fn tag(tag: &Tag, at: (f64, f64), box_height: f64) -> Group {
     let x = at.0 + tag.x;
     let top = at.1 + box_height;
@@ -291,7 +291,7 @@ fn tag(tag: &Tag, at: (f64, f64), box_height: f64) -> Group {
     group
 }
 
-/// The width of a line in the style.
+/// The width of a line in a style.
 pub(crate) fn width(words: &str, style: Style) -> f64 {
     text::width(words, style.size, style.bold)
 }

@@ -1,4 +1,4 @@
-//! From boxes in boxes to coordinates: each layer is placed by itself, from the inside out.
+//! Placement of nested boxes: each layer is placed by itself, from the inside out.
 
 use crate::graph::{Graph, Tone, Totals};
 use crate::svg::layered::{self, Cell, Net, Place};
@@ -10,18 +10,18 @@ use indexmap::IndexMap;
 pub(crate) const TITLE: f64 = 11.0;
 pub(crate) const LINE: f64 = 9.5;
 pub(crate) const TAG: f64 = 9.0;
-/// Heights of a line of each.
+/// Line heights for each font size.
 pub(crate) const TITLE_HEIGHT: f64 = 15.0;
 pub(crate) const LINE_HEIGHT: f64 = 12.5;
 pub(crate) const TAG_HEIGHT: f64 = 12.0;
-/// Between the text of a box and its outline.
+/// The distance between the text of a box and its outline.
 pub(crate) const PAD: f64 = 8.0;
-/// Between a box and the type of its result.
+/// The distance between a box and the type of its result.
 pub(crate) const STEM: f64 = 7.0;
-/// The label of a layer, and the space around what is in it.
+/// The height of a layer's label, and the margin around its contents.
 pub(crate) const HEADER: f64 = 22.0;
 const MARGIN: f64 = 14.0;
-/// The types of more results than this are not written apart.
+/// The largest number of results whose types are written separately.
 const MOST_TAGS: usize = 4;
 
 /// The type of one result, below its box.
@@ -29,15 +29,15 @@ const MOST_TAGS: usize = 4;
 pub(crate) struct Tag {
     pub(crate) lines: Vec<String>,
     pub(crate) tip: String,
-    /// Its middle, from the left edge of the block.
+    /// The horizontal middle, from the left edge of the block.
     pub(crate) x: f64,
 }
 
-/// What is drawn as one rectangle.
+/// A block that is drawn as one rectangle.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) tone: Tone,
-    /// A closed layer: drawn like a pile.
+    /// True for a closed layer, which is drawn as a pile.
     pub(crate) pile: bool,
     pub(crate) title: String,
     pub(crate) lines: Vec<String>,
@@ -47,18 +47,17 @@ pub(crate) struct Label {
     pub(crate) tags: Vec<Tag>,
 }
 
-/// The inside of a layer.
+/// The contents of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) label: String,
-    /// Where the label starts.
+    /// The horizontal start of the label.
     pub(crate) label_x: f64,
     pub(crate) children: Vec<((f64, f64), Block)>,
     pub(crate) pieces: Vec<Stretch>,
 }
 
-/// A piece of a wire, with coordinates from the corner of the frame: straight down, across between
-/// two heights, straight down.
+/// A piece of a wire in coordinates relative to the frame: straight down, across between two heights, straight down.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     /// The number of the wire.
@@ -66,7 +65,7 @@ pub(crate) struct Stretch {
     pub(crate) from: (f64, f64),
     pub(crate) cross: (f64, f64),
     pub(crate) to: (f64, f64),
-    /// True if it ends at a box.
+    /// True if the piece ends at a box.
     pub(crate) arrow: bool,
 }
 
@@ -76,7 +75,7 @@ pub(crate) enum Shape {
     Frame(Frame),
 }
 
-/// A box or layer with its size, and where wires end on its edges.
+/// A box or layer with its size and the positions of wires on its edges.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) width: f64,
@@ -86,16 +85,16 @@ pub(crate) struct Block {
     outs: Vec<(usize, f64)>,
 }
 
-/// Places the items of a whole function below the label.
+/// Places the items of a whole function below its label.
 pub(crate) fn function(graph: &Graph, items: &[Item], label: &str) -> Block {
     let places = Places::new(graph);
     places.frame(label, items, None)
 }
 
-/// What each layer needs to know of the whole graph.
+/// Data about the whole graph that each layer needs.
 struct Places<'a> {
     graph: &'a Graph,
-    /// The wires that each node makes and something reads.
+    /// The wires that each node makes, without unused ones.
     makes: Vec<Vec<usize>>,
 }
 
@@ -159,7 +158,7 @@ impl<'a> Places<'a> {
         self.label(&mut label, &ins, &outs)
     }
 
-    /// Sizes a box for its text, with the types of its results below.
+    /// Computes the size of a box from its text, with the types of its results below.
     fn label(&self, label: &mut Label, ins: &[usize], outs: &[usize]) -> Block {
         let several = outs.len() > MOST_TAGS;
         if several {
@@ -209,7 +208,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The wires that enter a set of nodes, and those that leave it.
+    /// The wires that enter a set of nodes, and the wires that leave it.
     fn boundary(&self, nodes: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let inside = |node: &usize| nodes.binary_search(node).is_ok();
         let mut ins: IndexMap<usize, ()> = IndexMap::new();
@@ -286,7 +285,7 @@ impl Block {
     }
 }
 
-/// The cells of a layer: wires that come in, blocks, wires that go out.
+/// The cells of a layer: incoming wires, blocks, outgoing wires.
 fn cells(ins: &[usize], blocks: &[Block], outs: &[usize]) -> Vec<Cell> {
     let port = |place: Place| Cell {
         width: 0.0,
@@ -343,8 +342,8 @@ fn nets(ins: &[usize], blocks: &[Block], outs: &[usize]) -> (Vec<Net>, Vec<usize
     (nets.into_values().collect(), wires)
 }
 
-/// Where the label of a frame starts: left of all wires that come in from above, or in the first
-/// space between two of them that is wide enough, or right of all.
+/// The horizontal start of a frame's label: left of all incoming wires, or in the first gap between two of them that is
+/// wide enough, or right of all.
 fn label_place(ports: &[f64], width: f64) -> f64 {
     const CLEAR: f64 = 6.0;
     let mut ports = ports.to_vec();
@@ -372,12 +371,12 @@ fn label_width(label: &Label, ports: usize, tags_width: f64) -> f64 {
     text.max(tags).max(ports).max(44.0).ceil()
 }
 
-/// The height of a box with this many lines below its title.
+/// The height of a box with this number of lines below its title.
 fn box_height(lines: usize) -> f64 {
     TITLE_HEIGHT + LINE_HEIGHT * layered::as_float(lines) + 7.0
 }
 
-/// The height of what hangs below a box.
+/// The height of the types below a box.
 fn tags_height(lines: usize) -> f64 {
     if lines == 0 {
         0.0
@@ -391,7 +390,7 @@ fn tag_width(tag: &Tag) -> f64 {
     (lines.fold(0.0, f64::max) + 10.0).ceil()
 }
 
-/// Spreads tags over a width, each in the middle of its share.
+/// Distributes tags over a width, each in the middle of its share.
 fn spread(tags: &mut [Tag], width: f64, tags_width: f64) {
     let spare = (width - tags_width).max(0.0) / layered::as_float(tags.len().max(1));
     let mut at = 0.0;

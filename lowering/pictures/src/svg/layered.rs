@@ -1,38 +1,41 @@
 //! Places boxes in ranks, one below another, with few crossings and short wires.
 //!
-//! The method of Sugiyama: ranks along the longest path, bends where a wire passes a rank, sweeps
-//! that order each rank by the mean of its neighbours, and coordinates that follow the neighbours
-//! as closely as the boxes' widths allow. A value with many readers is one wire that forks as late
-//! as it can. All limits count rounds; the same input gives the same numbers on every machine,
-//! since only additions, products and comparisons of them decide.
+//! Sugiyama's method: ranks by the longest path, dummy nodes where a wire passes a rank, sweeps that order each rank by
+//! the mean position of adjacent nodes, and coordinates that follow adjacent nodes as closely as the widths of boxes
+//! allow. A value with many readers is one wire that forks as late as possible. Example: boxes `a → b → d` and `a → d`
+//! get the ranks 0, 1, 2; the wire from `a` to `d` passes rank 1 beside `b`.
+//!
+//! All limits count rounds. The result is the same on every machine, since it depends only on additions, products and
+//! comparisons.
 
-/// How often the order of all ranks is improved; more rounds found no fewer crossings on
-/// transformer and Swin blocks.
+/// The number of rounds that improve the order of all ranks; more rounds found no fewer crossings on transformer and
+/// Swin blocks.
 const ORDER_ROUNDS: usize = 12;
-/// How often neighbours are swapped after that, in ranks of up to this many entries.
+/// The number of rounds that swap adjacent entries after that, in ranks of at most `WIDEST_SWAPPED` entries.
 const SWAP_ROUNDS: usize = 4;
 const WIDEST_SWAPPED: usize = 40;
-/// How often coordinates follow their neighbours.
+/// The number of rounds in which coordinates follow those of adjacent nodes.
 const PLACE_ROUNDS: usize = 24;
-/// Free space between two boxes of a rank, and between a box and a wire that passes it.
+/// The free space between two boxes of a rank, and between a box and a wire that passes it.
 const BOX_GAP: f64 = 22.0;
 const WIRE_GAP: f64 = 14.0;
-/// Between two ranks: the least and the most height, and how much of it a wire's slant wants.
+/// The least and the greatest distance between two ranks, and the fraction of a wire's horizontal extent that it needs
+/// as height.
 const RANK_GAP: (f64, f64) = (20.0, 64.0);
 const SLANT: f64 = 0.09;
 
-/// Where a box must stand.
+/// The constraint on the rank of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Anywhere.
+    /// Any rank.
     Free,
-    /// In the first rank, alone with others of this kind: a wire comes in here.
+    /// The first rank, shared only with others of this kind: a wire enters here.
     First,
-    /// In the last rank, alone with others of this kind: a wire leaves here.
+    /// The last rank, shared only with others of this kind: a wire leaves here.
     Last,
 }
 
-/// A box with places on its upper and lower edge where wires end, measured from its left edge.
+/// A box with the positions on its upper and lower edge where wires end, from its left edge.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) width: f64,
@@ -42,34 +45,33 @@ pub(crate) struct Cell {
     pub(crate) place: Place,
 }
 
-/// One end of a wire: a box, and the number of a place on its edge.
+/// One end of a wire: a box, and the number of a position on its edge.
 pub(crate) type End = (usize, usize);
 
-/// A wire from a lower edge to upper edges of boxes with higher numbers.
+/// A wire from a lower edge to the upper edges of boxes with higher numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Net {
     pub(crate) from: End,
     pub(crate) to: Vec<End>,
 }
 
-/// A piece of a wire between two ranks: straight down, across the space between the ranks, and
-/// straight down again.
+/// A piece of a wire between two ranks: straight down, across the space between the ranks, and straight down again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece {
     pub(crate) net: usize,
-    /// Where it starts.
+    /// The start.
     pub(crate) from: (f64, f64),
-    /// The heights between which it goes from one side to the other.
+    /// The heights between which it crosses to the other side.
     pub(crate) cross: (f64, f64),
-    /// Where it ends.
+    /// The end.
     pub(crate) to: (f64, f64),
-    /// The box it starts at, where it does not come from a rank above.
+    /// The box at which it starts, unless it comes from a rank above.
     pub(crate) source: Option<usize>,
-    /// The box it ends at, where it does not go on to a rank below.
+    /// The box at which it ends, unless it continues to a rank below.
     pub(crate) target: Option<usize>,
 }
 
-/// Boxes and wires with coordinates; x grows to the right and y downwards, from 0.
+/// Boxes and wires with coordinates; x grows to the right and y downwards, both from 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) width: f64,
@@ -79,7 +81,7 @@ pub(crate) struct Placed {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Places boxes; the wires must lead from lower to higher numbers.
+/// Places boxes; every wire must lead from a lower number to higher ones.
 pub(crate) fn place(cells: &[Cell], nets: &[Net]) -> Placed {
     let ranks = ranks(cells, nets);
     let mut grid = Grid::new(cells, nets, &ranks);
@@ -88,8 +90,7 @@ pub(crate) fn place(cells: &[Cell], nets: &[Net]) -> Placed {
     grid.placed(cells, nets)
 }
 
-/// The rank of each box: below everything it reads, and near its readers where that makes the
-/// wires shorter.
+/// The rank of each box: below all boxes that it reads, and close to its readers if that makes the wires shorter.
 fn ranks(cells: &[Cell], nets: &[Net]) -> Vec<usize> {
     let n = cells.len();
     let (mut ins, mut outs) = (vec![Vec::new(); n], vec![Vec::new(); n]);
@@ -132,15 +133,15 @@ fn ranks(cells: &[Cell], nets: &[Net]) -> Vec<usize> {
     rank
 }
 
-/// What stands in a rank.
+/// An entry of a rank.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Cell(usize),
-    /// A wire passes.
+    /// A dummy node for a wire that passes the rank.
     Bend,
 }
 
-/// A piece of a wire between neighbouring ranks, by slots and by distances from their left edges.
+/// A piece of a wire between adjacent ranks, by slots and by distances from their left edges.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     net: usize,
@@ -158,10 +159,10 @@ struct Grid {
     rows: Vec<Vec<usize>>,
     /// The links below each rank.
     gaps: Vec<Vec<Link>>,
-    /// The place of each slot in its row.
+    /// The index of each slot in its row.
     position: Vec<usize>,
     rank: Vec<usize>,
-    /// The links of each slot upwards and downwards: rank of the gap, index in it.
+    /// The links of each slot upwards and downwards: rank of the gap, and index in it.
     up: Vec<Vec<(usize, usize)>>,
     down: Vec<Vec<(usize, usize)>>,
     x: Vec<f64>,
@@ -192,7 +193,7 @@ impl Grid {
         grid
     }
 
-    /// Adds the bends and links of one wire: one bend a rank, shared by all readers below.
+    /// Adds the dummy nodes and links of one wire: one dummy node for each rank, shared by all readers below.
     fn thread(&mut self, k: usize, net: &Net, cells: &[Cell]) {
         let (from, out) = net.from;
         let start = self.rank[from];
@@ -220,7 +221,7 @@ impl Grid {
 
     fn link(&mut self, net: usize, upper: (usize, f64), lower: (usize, f64)) {
         let bend = |slot: usize| matches!(self.slots[slot], Slot::Bend);
-        // Long wires are straight before anything else is, then a chain of boxes.
+        // Straightness has priority for long wires, then for chains of boxes.
         let weight = match (bend(upper.0), bend(lower.0)) {
             (true, true) => 8.0,
             (false, false) => 3.0,
@@ -257,7 +258,7 @@ impl Grid {
         }
     }
 
-    /// The place of one end of a link among the ends of its row.
+    /// The position of one end of a link among the ends of its row.
     fn spot(&self, slot: usize, dx: f64) -> f64 {
         let inside = if self.widths[slot] > 0.0 {
             dx / self.widths[slot]
@@ -300,8 +301,7 @@ impl Grid {
         }
     }
 
-    /// Sorts a row by the mean place of what its slots are linked to; those without a link keep
-    /// their places.
+    /// Sorts a row by the mean position of the linked slots; slots without a link keep their positions.
     fn sort_row(&mut self, row: usize, upwards: bool) {
         let means: Vec<Option<f64>> = self.rows[row]
             .iter()
@@ -347,7 +347,7 @@ impl Grid {
         self.gaps.iter().map(|gap| self.crossings_of(gap)).sum()
     }
 
-    /// Pairs of links that are in one order above and in the other below.
+    /// The number of crossings: pairs of links whose order above differs from that below.
     fn crossings_of(&self, gap: &[Link]) -> usize {
         let mut ends: Vec<(f64, f64)> = gap
             .iter()
@@ -363,7 +363,7 @@ impl Grid {
         inversions(&lower)
     }
 
-    /// Swaps neighbours of a row where that leaves fewer crossings; whether it did.
+    /// Swaps adjacent slots of a row if that reduces the crossings; returns whether it did.
     fn swap_neighbours(&mut self, row: usize) -> bool {
         if self.rows[row].len() > WIDEST_SWAPPED {
             return false;
@@ -389,7 +389,7 @@ impl Grid {
         }
     }
 
-    /// Crossings between the links of two neighbours of a row, `a` to the left of `b`.
+    /// The number of crossings between the links of two adjacent slots, `a` to the left of `b`.
     fn between(&self, a: usize, b: usize) -> usize {
         let above = |&(rank, i): &(usize, usize)| {
             let l = &self.gaps[rank][i];
@@ -408,7 +408,7 @@ impl Grid {
         crossed(up(a), up(b)) + crossed(down(a), down(b))
     }
 
-    /// How far from the middle of its boxes' edges a link ends.
+    /// The distance of a link's ends from the middle of the edges of its boxes.
     fn off_middle(&self, link: &Link) -> f64 {
         let off = |slot: usize, dx: f64| (dx - self.widths[slot] / 2.0).abs();
         off(link.upper, link.upper_dx) + off(link.lower, link.lower_dx)
@@ -426,7 +426,7 @@ impl Grid {
         }
     }
 
-    /// From the left edge of one slot to that of its right neighbour, at least.
+    /// The least distance between the left edges of two adjacent slots.
     fn distance(&self, left: usize, right: usize) -> f64 {
         let gap = match (self.slots[left], self.slots[right]) {
             (Slot::Cell(_), Slot::Cell(_)) => BOX_GAP,
@@ -451,7 +451,7 @@ impl Grid {
         }
         let top_of = |slot: usize| {
             let rank = self.rank[slot];
-            // What nothing leads to stands close to what reads it.
+            // A box without inputs is placed close to its readers.
             if self.up[slot].is_empty() {
                 bottoms[rank] - height_of(slot)
             } else {
@@ -495,7 +495,7 @@ impl Grid {
         }
     }
 
-    /// The space below a row: more where a wire goes far to the side.
+    /// The space below a row; it is larger if a wire goes far to the side.
     fn gap_height(&self, row: usize) -> f64 {
         let slants = self.gaps[row].iter().map(|l| {
             let (a, b) = (self.x[l.upper] + l.upper_dx, self.x[l.lower] + l.lower_dx);
@@ -506,19 +506,19 @@ impl Grid {
     }
 }
 
-/// Slots of neighbouring ranks that stand exactly below one another, joined by straight links.
+/// Columns: slots of adjacent ranks that are exactly below one another, joined by straight links.
 struct Columns {
-    /// The column of each slot, and the distance of its left edge from the column's start.
+    /// The column of each slot, and the distance of its left edge from the start of the column.
     of: Vec<usize>,
     offset: Vec<f64>,
-    /// Per column: links to other columns.
+    /// For each column, its links to other columns.
     links: Vec<Vec<Pull>>,
-    /// Per column: which columns stand right of it and how far at least; and the same to the left.
+    /// For each column, the columns to its right with the least distance to each; and the same for the left.
     right: Vec<Vec<(usize, f64)>>,
     left: Vec<Vec<(usize, f64)>>,
 }
 
-/// A link to another column: it is straight where this column starts `shift` after that one.
+/// A link to another column; it is straight if this column starts `shift` after that one.
 struct Pull {
     other: usize,
     shift: f64,
@@ -590,8 +590,8 @@ impl Columns {
         }
     }
 
-    /// Where each column starts: as far left as the neighbours allow, then moved to and fro to
-    /// where the links want it, between the neighbours.
+    /// The start of each column: first as far left as adjacent columns allow, then moved back and forth to the position
+    /// that its links prefer, within the limits of adjacent columns.
     fn place(&self, grid: &Grid) -> Vec<f64> {
         let order = self.order(grid);
         let mut start = vec![0.0; self.links.len()];
@@ -609,7 +609,7 @@ impl Columns {
         start
     }
 
-    /// Columns from left to right.
+    /// The columns from left to right.
     fn order(&self, grid: &Grid) -> Vec<usize> {
         let mut waits: Vec<usize> = self.left.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = (0..waits.len()).filter(|&c| waits[c] == 0).collect();
@@ -655,8 +655,8 @@ impl Columns {
         start[column] = wanted;
     }
 
-    /// The weighted median of where the links want the column; between the two middle ones where
-    /// they weigh the same.
+    /// The weighted median of the positions that the links prefer for a column; the mean of the two middle positions if
+    /// the weights are equal.
     fn wish(&self, column: usize, start: &[f64]) -> Option<f64> {
         let pulls = self.links[column].iter();
         let mut wishes: Vec<(f64, f64)> = pulls
@@ -679,9 +679,8 @@ impl Columns {
     }
 }
 
-/// For each slot the link from above that is drawn straight. No two of them cross, so that columns
-/// have an order from left to right; the heaviest links come first, and of several links of one
-/// box the middle one.
+/// For each slot, the link from above that is drawn straight. No two of these links cross, so that columns have an
+/// order from left to right. The heaviest links are chosen first, and among several links of one box the middle one.
 fn straight_links(grid: &Grid) -> Vec<Option<&Link>> {
     let mut from_above: Vec<Option<&Link>> = vec![None; grid.slots.len()];
     let mut taken = vec![false; grid.slots.len()];
@@ -706,7 +705,7 @@ fn straight_links(grid: &Grid) -> Vec<Option<&Link>> {
     from_above
 }
 
-/// Where on an edge a wire ends; in the middle where the edge has no such place.
+/// The position on an edge where a wire ends; the middle if the edge has no such position.
 fn port(ports: &[f64], i: usize, width: f64) -> f64 {
     ports.get(i).copied().unwrap_or(width / 2.0)
 }
@@ -716,7 +715,7 @@ pub(crate) fn as_float(n: usize) -> f64 {
     u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
 }
 
-/// Pairs that stand in falling order, by merging.
+/// The number of inversions in a list, by merge sort.
 fn inversions(list: &[f64]) -> usize {
     fn sort(list: &mut [f64], spare: &mut Vec<f64>) -> usize {
         let n = list.len();
@@ -854,7 +853,7 @@ mod tests {
         assert_eq!((placed.width, placed.height), (0.0, 0.0));
     }
 
-    /// Numbers that look random, the same every time.
+    /// A pseudorandom sequence that is the same in every run.
     struct Noise(u64);
 
     impl Noise {

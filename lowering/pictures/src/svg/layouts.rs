@@ -1,8 +1,8 @@
-//! The layouts of a program as a picture: where its values lie in memory, and of a conversion what moves where.
+//! The layouts of a program as a picture: the positions of values in memory, and the movement of each conversion.
 //!
-//! Memory is drawn in the order of its positions, line by line, tile by tile; what holds no element is hatched. Beside
-//! a conversion both of its sides stand: in the result each position has the colour of the tile of the operand that its
-//! element comes from. Values, and conversions, of one type are drawn once.
+//! Memory is drawn in the order of its positions, line by line, tile by tile; padding is hatched. A conversion is drawn
+//! with both of its sides. In the result, each position has the colour of the operand's tile from which its element
+//! comes. Values of one type, and conversions between the same types, are drawn once.
 
 use crate::picture::{Charge, ChargeKind, Picture};
 use crate::svg::draw::{HEADING, NAME, NOTE, Style, line, rectangle, sheet, width};
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use svg::Node;
 use svg::node::element::{Definitions, Group, Path, Pattern};
 
-/// The most layouts, and the most conversions, that are drawn.
+/// The largest number of layouts, and of conversions, that are drawn.
 const MOST: usize = 96;
-/// The most lines of one memory, and the most positions of a line.
+/// The largest number of lines of one memory, and of positions in a line.
 const LINES: u64 = 32;
 const LINE: u64 = 256;
-/// The most tiles of one memory.
+/// The largest number of tiles of one memory.
 const TILES: u64 = 4;
 
 const MARGIN: f64 = 18.0;
@@ -32,13 +32,13 @@ const STRIP: (f64, f64) = (288.0, 5.0);
 const TILE_GAP: f64 = 4.0;
 const HEAD: f64 = 68.0;
 
-/// The colours of the tiles of an operand, over and over.
+/// The colours of the tiles of an operand, used cyclically.
 const TILE: [&str; 8] = [
     "#90caf9", "#ffcc80", "#a5d6a7", "#f48fb1", "#ce93d8", "#80deea", "#e6ee9c", "#bcaaa4",
 ];
 const FILLED: &str = "#90caf9";
 
-/// The layouts of the last state of a picture.
+/// The layouts of the last panel of a picture.
 #[must_use]
 pub fn write(picture: &Picture<'_>) -> String {
     let found = Found::of(picture);
@@ -60,7 +60,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     format!("{document}\n")
 }
 
-/// What is drawn so far, and where the next goes.
+/// The drawing so far, and the position of the next item.
 struct Page {
     body: Group,
     y: f64,
@@ -138,7 +138,7 @@ impl Page {
     }
 }
 
-/// What is drawn: each layout with its values, each kind of conversion with its operations.
+/// The items to draw: each layout with its values, each kind of conversion with its operations.
 #[derive(Default)]
 struct Found {
     values: IndexMap<Memory, Vec<String>>,
@@ -188,7 +188,7 @@ fn name(func: &Func, value: Value) -> String {
     given.map_or_else(|| value.to_string(), |n| format!("%{n}"))
 }
 
-/// At most two names, and how many more there are.
+/// At most two names, and the number of the others.
 fn listed(names: &[String]) -> String {
     let first: Vec<&str> = names.iter().take(2).map(String::as_str).collect();
     match names.len().saturating_sub(2) {
@@ -217,7 +217,7 @@ impl Conversion {
         }
     }
 
-    /// What they move, and of what the first tile of the result is made.
+    /// A text about the bytes that they move, and about the tiles from which the first tile of the result is made.
     fn words(&self, from: &Memory, to: &Memory) -> String {
         let moved = match (self.bytes, self.constant) {
             (0, true) => "constants, at compile time".to_owned(),
@@ -259,7 +259,7 @@ impl Conversion {
 struct Memory {
     ty: Arc<TensorType>,
     layout: Layout,
-    /// Positions of a tile, or of a line where there is none.
+    /// The number of positions of a tile, or of a line if there are no tiles.
     volume: u64,
     line: u64,
     tiled: bool,
@@ -280,7 +280,7 @@ impl std::hash::Hash for Memory {
 }
 
 impl Memory {
-    /// `None` where sizes are not known, and where there are no elements.
+    /// `None` if sizes are unknown, or if there are no elements.
     fn of(func: &Func, value: Value) -> Option<Memory> {
         let Type::Tensor(ty) = func.ty(value).clone() else {
             return None;
@@ -304,12 +304,12 @@ impl Memory {
         })
     }
 
-    /// The tile, or the line, at a position.
+    /// The number of the tile, or of the line, at a position.
     fn unit(&self, position: u64) -> u64 {
         position / self.volume
     }
 
-    /// The dimensions along a line and from line to line, and what is padding.
+    /// A text about the dimensions along a line and across lines, and about padding.
     fn words(&self) -> Vec<String> {
         let at = |p: u64| self.layout.element_at(p);
         let mut across: BTreeSet<usize> = BTreeSet::new();
@@ -376,7 +376,7 @@ impl Memory {
 struct Strip {
     /// The number of its tile.
     tile: u64,
-    /// The first position in the line, one past the last, and the colour, if it is no padding.
+    /// Ranges of positions in the line with their colours; padding has none.
     stretches: Vec<(u64, u64, Option<&'static str>)>,
 }
 
@@ -388,7 +388,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// `source` says the tile that an element comes from, and so its colour.
+    /// `source` gives the tile from which an element comes; it determines the colour.
     fn of(memory: &Memory, names: &[String], source: &dyn Fn(&[u64]) -> Option<u64>) -> Shown {
         let mut lines = Vec::new();
         if !names.is_empty() {
@@ -489,7 +489,7 @@ impl Shown {
     }
 }
 
-/// What padding is filled with.
+/// The pattern for padding.
 fn hatching() -> Pattern {
     let path = Path::new()
         .set("d", "M0 5 L5 0")

@@ -1,11 +1,10 @@
-//! Programs as pictures: SVG that needs no other tool, the same bytes for the same program.
+//! Programs as SVG pictures. No other tool is needed, and the same program gives the same bytes.
 //!
-//! An operation is a box, coloured by what it costs; a value is a wire from the box that makes it,
-//! with its type below that box, to those that read it. Layers, as far as the names that operations
-//! came with tell them, are frames around their operations. Layers that repeat an earlier one are
-//! drawn closed in programs of more than a few dozen operations, and further ones in programs that
-//! would not fit: the picture says so. Tooltips hold the full type, the attributes and the place
-//! something came from.
+//! An operation is a box, coloured by its cost. A value is a wire from the box that makes it to the boxes that read it;
+//! its type is below the first box. Layers are frames around their operations, as far as names from the original model
+//! tell. In programs of more than a few dozen operations, a layer that repeats an earlier one is drawn closed. If the
+//! program still would not fit, further layers are closed; the picture says so. Tooltips have the full type, the
+//! attributes and the source location.
 
 mod align;
 pub mod arena;
@@ -81,7 +80,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     format!("{document}\n")
 }
 
-/// The panels; where there are two, they close the same layers and show what both have at one height.
+/// The panels. If there are two, the same layers are closed in both, and equal operations are at the same height.
 fn columns(picture: &Picture<'_>, spelling: Spelling) -> Vec<Column> {
     let graphs = |panel: &Panel<'_>| -> Vec<(String, Graph)> {
         let graph = |(func, charges): (&Func, _)| {
@@ -122,7 +121,7 @@ fn columns(picture: &Picture<'_>, spelling: Spelling) -> Vec<Column> {
     columns
 }
 
-/// What the whole picture shows, in one line: figures before and after where there are both.
+/// The summary of the picture in one line: numbers before and after, if there are two panels.
 fn subtitle(columns: &[Column]) -> String {
     match columns {
         [] => "no program".to_owned(),
@@ -149,14 +148,14 @@ fn subtitle(columns: &[Column]) -> String {
 struct Column {
     title: String,
     lines: Vec<String>,
-    /// How many lines there is space for.
+    /// The number of lines for which there is space.
     head: usize,
     functions: Vec<Drawn>,
     totals: Totals,
     width: f64,
 }
 
-/// A placed function, with its items.
+/// A placed function with its items.
 struct Drawn {
     name: String,
     graph: Graph,
@@ -229,7 +228,7 @@ impl Column {
     }
 }
 
-/// What the colours mean, and how wide that is.
+/// The legend of the colours, and its width.
 fn legend(at: (f64, f64)) -> (Group, f64) {
     let entries = [
         (Tone::Compute, "computes"),

@@ -1,7 +1,7 @@
-//! Layers as boxes inside boxes, and which of them are drawn closed.
+//! Layers as nested boxes, and the choice of layers that are drawn closed.
 //!
-//! A layer's box must not be entered again by a wire that has left it, or the boxes have no order
-//! from top to bottom; where names say otherwise, a layer is drawn in several pieces.
+//! A wire that has left the box of a layer must not enter it again: the boxes would have no order from top to bottom. A
+//! layer whose names imply this is drawn in several pieces. Example: `enc/a → dec/b → enc/c` gives two boxes `enc`.
 
 use crate::graph::{Graph, Totals};
 use indexmap::IndexMap;
@@ -9,16 +9,16 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::BTreeSet;
 
-/// Programs of up to this many operations are drawn whole, repetitions included.
+/// The largest number of operations of a program that is drawn in full, including repetitions.
 const REPEATS_FROM: usize = 90;
-/// A repeated layer of fewer operations than this is drawn again.
+/// The smallest number of operations of a repeated layer that is drawn closed.
 const SMALLEST_REPEAT: usize = 5;
-/// More boxes than this are not drawn: layers are closed until fewer are left.
+/// The largest number of boxes: layers are closed until no more are left.
 const MOST_BOXES: usize = 200;
-/// More boxes than this side by side in one layer are joined, in the order of the program.
+/// The largest number of boxes side by side in one layer; further ones are joined in program order.
 const MOST_ITEMS: usize = 120;
 
-/// An operation, an argument or a result; or a layer.
+/// A single box (operation, argument or result) or a layer.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Node(usize),
@@ -29,18 +29,18 @@ pub(crate) enum Item {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) label: String,
-    /// What it holds, each after what it reads.
+    /// The items, in topological order.
     pub(crate) items: Vec<Item>,
-    /// All nodes in it, in the order of the program.
+    /// All nodes inside, in program order.
     pub(crate) nodes: Vec<usize>,
-    /// Where it is drawn as one box: what the box says below the label.
+    /// If the layer is closed (drawn as one box), the lines below its label.
     pub(crate) closed: Option<Vec<String>>,
-    /// Closed since it repeats what stands elsewhere: the number of its structure.
+    /// If the layer is closed because it repeats an earlier one, the number of its structure.
     repeats: Option<usize>,
 }
 
 impl Item {
-    /// All nodes in it, in the order of the program.
+    /// All nodes inside, in program order.
     pub(crate) fn nodes(&self) -> &[usize] {
         match self {
             Item::Node(node) => std::slice::from_ref(node),
@@ -49,7 +49,7 @@ impl Item {
     }
 }
 
-/// The layers that [`nest`] would draw closed, each by the names of the layers around it and its own.
+/// The layers that [`nest`] would draw closed, by the names of the layers around them and their own.
 pub(crate) fn closed_layers(graph: &Graph) -> BTreeSet<String> {
     let mut closed = BTreeSet::new();
     let mut nesting = Nesting::new(graph);
@@ -79,7 +79,7 @@ fn note_closed(items: &[Item], around: &str, closed: &mut BTreeSet<String>) {
     }
 }
 
-/// Closes the layers that the other picture of the program has closed, so that the two can be compared.
+/// Closes the layers that are closed in the other picture of the program, so that both can be compared.
 fn close_named(graph: &Graph, items: &mut [Item], around: &str, names: &BTreeSet<String>) {
     for item in items {
         let Item::Group(group) = item else { continue };
@@ -92,7 +92,7 @@ fn close_named(graph: &Graph, items: &mut [Item], around: &str, names: &BTreeSet
     }
 }
 
-/// The boxes of a graph, and what was left out, in words; the layers of these names are closed too.
+/// The boxes of a graph, and notes about omissions. The layers with the names `also` are closed too.
 pub(crate) fn nest(graph: &Graph, also: &BTreeSet<String>) -> (Vec<Item>, Vec<String>) {
     let mut nesting = Nesting::new(graph);
     let all: Vec<usize> = (0..graph.nodes.len()).collect();
@@ -135,7 +135,7 @@ struct Nesting<'a> {
     /// The wires that each node makes, and the nodes whose values it reads.
     outs: Vec<Vec<usize>>,
     makers: Vec<Vec<usize>>,
-    /// The unit of each node of the level that is being split.
+    /// The unit of each node, for the level that is being split.
     unit_of: Vec<usize>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Nesting<'a> {
         }
     }
 
-    /// The items of these nodes, which are in the order of the program and share `depth` layers.
+    /// The items for these nodes, which are in program order and share `depth` layers.
     fn split(&mut self, nodes: &[usize], depth: usize) -> Vec<Item> {
         let mut layers: IndexMap<(usize, bool), Vec<usize>> = IndexMap::new();
         for &node in nodes {
@@ -186,7 +186,7 @@ impl<'a> Nesting<'a> {
         self.sorted(items)
     }
 
-    /// A layer; one that holds a single layer and nothing else is named after both.
+    /// A layer. If its only item is another layer, both become one box with both names.
     fn group(&mut self, scope: usize, nodes: Vec<usize>, depth: usize) -> Item {
         let mut label = self.graph.scopes.get(scope).name.clone();
         let mut items = self.split(&nodes, depth + 1);
@@ -203,7 +203,7 @@ impl<'a> Nesting<'a> {
         })
     }
 
-    /// Cuts layers that wires leave and enter again.
+    /// Splits layers that a wire leaves and enters again.
     fn without_cycles(
         &mut self,
         units: Vec<(Option<usize>, Vec<usize>)>,
@@ -233,8 +233,8 @@ impl<'a> Nesting<'a> {
         out
     }
 
-    /// For each node of a cyclic unit, how often the longest way to it changes the unit. Along a
-    /// wire between two units the number grows, so that pieces of equal numbers have an order.
+    /// For each node of a cyclic unit, the largest number of changes of unit on a path to it. This number grows along
+    /// each wire between two units, so pieces with equal numbers have an order.
     fn steps(
         &self,
         units: &[(Option<usize>, Vec<usize>)],
@@ -270,7 +270,7 @@ impl<'a> Nesting<'a> {
         }
     }
 
-    /// Which unit reads a value of which; the units are numbered.
+    /// The graph of dependences between units; the units are numbered.
     fn quotient<'b>(
         &self,
         count: usize,
@@ -294,7 +294,7 @@ impl<'a> Nesting<'a> {
         quotient
     }
 
-    /// The items, each after what it reads, else in the order of the program.
+    /// The items in topological order, as close to program order as possible.
     fn sorted(&mut self, items: Vec<Item>) -> Vec<Item> {
         match self.order(&items) {
             None => items,
@@ -305,7 +305,7 @@ impl<'a> Nesting<'a> {
         }
     }
 
-    /// An order in which each item stands after what it reads; `None` if there is none.
+    /// A topological order of the items; `None` if there is a cycle.
     fn order(&mut self, items: &[Item]) -> Option<Vec<usize>> {
         self.number(items.iter().map(Item::nodes));
         let quotient = self.quotient(items.len(), items.iter().map(Item::nodes));
@@ -335,7 +335,7 @@ impl<'a> Nesting<'a> {
         (order.len() == items.len()).then_some(order)
     }
 
-    /// Closes every layer that is like one that stands before it.
+    /// Closes every layer that equals an earlier one.
     fn close_repeats(&self, items: &mut [Item], structures: &mut Structures) {
         for item in items {
             let Item::Group(group) = item else { continue };
@@ -353,7 +353,7 @@ impl<'a> Nesting<'a> {
         }
     }
 
-    /// Equal for layers that compute the same from values of the same types.
+    /// A key that is equal for layers with the same computation on values of the same types.
     fn structure(&self, nodes: &[usize]) -> String {
         let local: IndexMap<usize, usize> = nodes.iter().copied().zip(0..).collect();
         let mut text = String::new();
@@ -370,7 +370,7 @@ impl<'a> Nesting<'a> {
         text
     }
 
-    /// Makes one box of closed repetitions that follow one another.
+    /// Merges adjacent closed repetitions into one box.
     fn merge_repeats(&mut self, items: Vec<Item>, structures: &Structures) -> Vec<Item> {
         let mut merged: Vec<Item> = Vec::with_capacity(items.len());
         let mut runs: Vec<Vec<Group>> = Vec::new();
@@ -394,8 +394,8 @@ impl<'a> Nesting<'a> {
                     group.items = self.merge_repeats(std::mem::take(&mut group.items), structures);
                     merged.push(Item::Group(group));
                 }
-                // A loose operation between two layers does not end a run by itself: the check
-                // of the order does.
+                // An operation between two layers does not end a run by itself; the check of the order below does, if
+                // necessary.
                 Item::Node(node) => merged.push(Item::Node(node)),
             }
         }
@@ -420,7 +420,7 @@ impl<'a> Nesting<'a> {
     }
 }
 
-/// The different structures of layers, with the label of the first layer of each.
+/// The distinct structures of layers, with the label of the first layer of each.
 #[derive(Default)]
 struct Structures(IndexMap<String, String>);
 
@@ -445,7 +445,7 @@ impl Group {
         self.closed = Some(closed_lines(first, totals));
     }
 
-    /// How many boxes it is drawn with.
+    /// The number of boxes with which the layer is drawn.
     fn boxes(&self) -> usize {
         if self.closed.is_some() {
             return 1;
@@ -461,7 +461,7 @@ fn closed_lines(first: Option<String>, totals: Totals) -> Vec<String> {
     lines
 }
 
-/// One closed box for several.
+/// One closed box for several layers.
 fn joined(graph: &Graph, mut run: Vec<Group>, structures: &Structures) -> Group {
     if run.len() == 1
         && let Some(only) = run.pop()
@@ -512,8 +512,8 @@ fn count_boxes(items: &[Item]) -> usize {
     items.iter().map(count).sum()
 }
 
-/// Closes layers, the innermost first and of those what moves least, until few boxes are left;
-/// how many it closed.
+/// Closes layers until few enough boxes are left: the innermost first, and among these the ones that move the fewest
+/// bytes. Returns the number of closed layers.
 fn close_largest(graph: &Graph, items: &mut [Item]) -> usize {
     let mut closed = 0;
     let mut boxes = count_boxes(items);
@@ -538,7 +538,7 @@ fn close_largest(graph: &Graph, items: &mut [Item]) -> usize {
     closed
 }
 
-/// The open layers without open layers in them, by the bytes they move and their place.
+/// The innermost open layers, with the bytes that they move and their paths.
 fn innermost(
     graph: &Graph,
     items: &[Item],
@@ -573,7 +573,7 @@ fn group_at<'a>(items: &'a mut [Item], path: &[usize]) -> Option<&'a mut Group> 
     }
 }
 
-/// Joins the operations of layers with very many, in the order of the program; how many it joined.
+/// Joins operations of layers with very many items, in program order; returns the number of joined ones.
 fn join_rows(graph: &Graph, items: &mut Vec<Item>) -> usize {
     let mut count = 0;
     for item in items.iter_mut() {

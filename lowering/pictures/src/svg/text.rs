@@ -1,7 +1,7 @@
-//! How wide text is.
+//! Widths of text.
 
-/// Advance widths of the characters from space to tilde in thousandths of the font size: those of
-/// DejaVu Sans, which are also Verdana's; Arial and Helvetica are narrower throughout.
+/// Advance widths of the characters from space to tilde, in thousandths of the font size. They are those of DejaVu Sans
+/// and Verdana; Arial and Helvetica are narrower.
 const WIDTHS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636,
     636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632,
@@ -9,13 +9,13 @@ const WIDTHS: [u16; 95] = [
     611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579,
     278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
-/// The same for other characters: up to Latin and Greek with accents, then ideographs.
+/// Widths of other characters: up to accented Latin and Greek, then ideographs.
 const OTHER: u16 = 800;
 const IDEOGRAPH: u16 = 1000;
-/// How much wider bold text is, at most.
+/// The largest ratio of bold to regular width.
 const BOLD: f64 = 1.13;
 
-/// The fonts that fit the widths, the best first.
+/// The fonts that fit the widths, best first.
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
 /// An upper bound of the width of a line of text.

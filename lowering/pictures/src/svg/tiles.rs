@@ -1,12 +1,15 @@
 //! The plan of a program as a picture: every operation with the tiles of its result.
 //!
-//! A box is an operation of a group, a dashed box a value that the group reads from memory. In it
-//! stands the tensor, cut where tiles start and end: the last dimension runs to the right, the one
-//! before it down, those before are pages. A cell has the colour and the index of the program that
-//! works on it; `*` stands for every step of an axis, `0-1` for steps that overlap, as a halo does.
-//! What several programs work on has a colour that belongs to none of them; a legend says so.
-//! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
-//! two axes share a dimension, the faster one is drawn over its first round.
+//! A box is an operation of a group; a dashed box is a value that the group reads from memory. Each box shows a tensor,
+//! cut at the ends of tiles. The last dimension runs to the right, the one before it runs down, and the other
+//! dimensions are pages.
+//!
+//! A cell has the colour and the index of the program that works on it. `*` stands for every step of an axis, `0-1` for
+//! overlapping steps, as in a halo. A cell on which several programs work has a colour of its own, which the legend
+//! explains.
+//!
+//! An arrow along a dimension is the direction in which an axis of the grid runs. If two axes share a dimension, the
+//! faster one is drawn over its first round.
 
 use crate::svg::draw::{
     HEADING, NAME, NOTE, Style, coordinate, curve, line, rectangle, sheet, width,
@@ -19,11 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use svg::node::element::{Group, Path};
 
-/// An axis of more steps is drawn with its first ones and its last one.
+/// The largest number of steps of an axis that are drawn; a longer axis has its first steps and its last one.
 const MAX_STEPS: u64 = 6;
-/// The most programs that are looked at.
+/// The largest number of programs that are sampled.
 const MAX_PROGRAMS: u64 = 600;
-/// The most cells of one tensor that are drawn.
+/// The largest number of cells of one tensor that are drawn.
 const MAX_CELLS: usize = 400;
 
 const MARGIN: f64 = 18.0;
@@ -48,7 +51,7 @@ const STEPS: [[u8; 3]; 8] = [
     [188, 170, 164],
 ];
 
-/// The colour of a cell on which several programs work: none of `STEPS`, at no paleness.
+/// The colour of a cell on which several programs work. It differs from every shade of `STEPS`.
 const SEVERAL: &str = "#ef5350";
 /// The colour of a cell on which all programs work.
 const EVERY: &str = "#cfd8dc";
@@ -62,8 +65,8 @@ const INDEX: Style = Style {
     middle: true,
 };
 
-/// The plans of a module as a picture; `None` where no function has one, and where sizes are not known:
-/// there are no cells to draw then.
+/// The plans of a module as a picture. `None` if no function has a plan, or if sizes are unknown, so that there are no
+/// cells to draw.
 #[must_use]
 pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String> {
     if !has_sizes(module) {
@@ -116,7 +119,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     Some(format!("{document}\n"))
 }
 
-/// Returns whether a module has a plan that is not drawn, since its sizes are not known.
+/// Returns whether a module has a plan that cannot be drawn because its sizes are unknown.
 pub(crate) fn leaves_out(module: &Module) -> bool {
     let planned = |func: &Func| func.attrs.get(GROUPS).is_some();
     module.funcs.iter().any(planned) && !has_sizes(module)
@@ -131,7 +134,7 @@ fn has_sizes(module: &Module) -> bool {
     })
 }
 
-/// What the colours of the cells mean, of those that are there, and how wide that is.
+/// The legend for the colours of the cells that occur, and its width.
 fn legend<'a>(shown: impl Iterator<Item = &'a Shown>, at: (f64, f64)) -> (Group, f64) {
     let cells = shown.flat_map(|s| s.tensor.cells.values());
     let there: BTreeSet<Workers> = cells.map(|steps| Workers::of(steps)).collect();
@@ -167,7 +170,7 @@ fn heading(func: &Func, group: &GroupSchedule, number: usize) -> String {
     format!("@{}, group {number}: {grid}", func.name)
 }
 
-/// The places of the boxes and the ways of the wires between them, beside the boxes that a wire passes.
+/// The positions of the boxes and the routes of the wires between them.
 fn place(boxes: &[Shown]) -> Placed {
     let at: BTreeMap<Value, usize> = boxes
         .iter()
@@ -203,7 +206,7 @@ fn place(boxes: &[Shown]) -> Placed {
     layered::place(&cells, &nets)
 }
 
-/// A piece of a wire, with a head where it ends at a box.
+/// A piece of a wire, with an arrowhead if it ends at a box.
 fn wire(piece: &Piece, at: (f64, f64)) -> Group {
     let mut data = String::new();
     curve(&mut data, (piece.from, piece.cross, piece.to), at);
@@ -223,7 +226,7 @@ fn wire(piece: &Piece, at: (f64, f64)) -> Group {
     }
 }
 
-/// The head of an arrow that points in a direction.
+/// An arrowhead that points in a direction.
 fn head(tip: (f64, f64), way: (f64, f64), colour: &str) -> Path {
     let (back, side) = (7.0, 3.2);
     let base = (tip.0 - way.0 * back, tip.1 - way.1 * back);
@@ -248,7 +251,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The boxes, each below what it reads: a value from memory before the first operation that reads it.
+    /// The boxes in topological order. A value from memory precedes the first operation that reads it.
     fn boxes(&self) -> Vec<Shown> {
         let func = self.func;
         let inner: BTreeSet<Op> = self.group.ops.iter().map(|op| op.op).collect();
@@ -284,7 +287,7 @@ impl Picture<'_> {
         let title = format!("{name}  {label}");
         let note = format!("{}x{dtype}", dims.join("x"));
         let memory = reads.is_empty();
-        // What a part has nothing of is not drawn.
+        // Parts that are outside of the value are not drawn.
         let mut tiles = tiles;
         if 1 < tiles.len() {
             tiles.retain(|tile| !tile.is_outside(&shape, &self.grid));
@@ -348,9 +351,9 @@ impl Shown {
     }
 }
 
-/// A dimension, cut where tiles start and end.
+/// A dimension, cut at the ends of tiles.
 struct Cuts {
-    /// The first element of each segment, and one past the last.
+    /// The first element of each segment, and the end of the last one.
     ends: Vec<u64>,
 }
 
@@ -358,14 +361,14 @@ impl Cuts {
     fn count(&self) -> usize {
         self.ends.len() - 1
     }
-    /// The segments of some elements.
+    /// The segments of a range of elements.
     fn range(&self, part: &std::ops::Range<u64>) -> std::ops::Range<usize> {
         let at = |x: u64| self.ends.iter().position(|&e| e == x).unwrap_or(0);
         at(part.start)..at(part.end)
     }
 }
 
-/// An axis that runs along a dimension, over these segments.
+/// The arrow of an axis along a dimension, over these segments.
 struct Arrow {
     axis: usize,
     dim: usize,
@@ -376,13 +379,13 @@ struct Arrow {
 struct Tensor {
     cuts: Vec<Cuts>,
     sizes: Vec<u64>,
-    /// Per cell that is drawn: the segments, and per axis the steps that work on it.
+    /// For each drawn cell, given by its segments: the steps of each axis that work on it.
     cells: BTreeMap<Vec<usize>, Vec<BTreeSet<i64>>>,
     steps: Vec<usize>,
     arrows: Vec<Arrow>,
 }
 
-/// The steps of an axis that are looked at.
+/// The sampled steps of an axis.
 fn samples(extent: u64, most: u64) -> Vec<i64> {
     let extent = extent.cast_signed();
     let most = most.cast_signed();
@@ -393,11 +396,11 @@ fn samples(extent: u64, most: u64) -> Vec<i64> {
 }
 
 impl Tensor {
-    /// The cuts of a tensor and who works on each cell, found by asking programs, not by solving for them.
+    /// Finds the cuts of a tensor and the programs that work on each cell, by sampling programs.
     ///
-    /// Tiles may overlap, leave gaps and reach outside, so each axis is sampled (its first steps and its last) and
-    /// the ends of what the sampled programs work on are the cuts. Fewer steps are taken until the programs are few
-    /// enough to ask all of them; of a tensor of too many cells the first ones are drawn.
+    /// Tiles may overlap, leave gaps and exceed the tensor. Therefore each axis is sampled (its first steps and its
+    /// last), and the ends of the sampled programs' tiles are the cuts. The number of steps is reduced until all
+    /// sampled programs can be evaluated. If a tensor has too many cells, only the first ones are drawn.
     fn of(shape: &[u64], tiles: &[Tile], grid: &[u64]) -> Tensor {
         let whole = Tile::whole(shape);
         let of_rank = |t: &&Tile| t.0.len() == shape.len();
@@ -464,7 +467,7 @@ impl Tensor {
                 }
             }
         }
-        // Axes that a tile does not depend on run over every cell.
+        // An axis on which the tile does not depend runs over every cell.
         for steps in cells.values_mut() {
             for (axis, steps) in steps.iter_mut().enumerate() {
                 if !depends_on(axis) {
@@ -473,7 +476,7 @@ impl Tensor {
             }
         }
         let mut arrows = Vec::new();
-        // One part stands for all: they run alike.
+        // The first part represents all parts, since axes run alike in them.
         let tile = tiles[0];
         for (d, span) in tile.0.iter().enumerate() {
             for (axis, steps) in axes.iter().enumerate() {
@@ -482,7 +485,7 @@ impl Tensor {
                 }
                 let mut program = vec![0; grid.len()];
                 let from = cuts[d].range(&part(tile, &program, d));
-                // Faster axes run their whole round at the last step.
+                // Faster axes complete their round at the last step.
                 let pace = |a: usize| {
                     let mut one = vec![0; grid.len()];
                     one[a] = 1;
@@ -511,7 +514,7 @@ impl Tensor {
         }
     }
 
-    /// Columns, rows and pages.
+    /// The numbers of columns, rows and pages.
     fn counts(&self) -> (usize, usize, usize) {
         let rank = self.cuts.len();
         let of = |back: usize| rank.checked_sub(back).map_or(1, |d| self.cuts[d].count());
@@ -519,7 +522,7 @@ impl Tensor {
         (of(1), of(2), pages.product::<usize>().max(1))
     }
 
-    /// The lanes of arrows above, at the left, and above the pages.
+    /// The space for arrows above, at the left, and above the pages.
     fn lanes(&self) -> (f64, f64, f64) {
         let rank = self.cuts.len();
         let lanes = |wanted: &dyn Fn(usize) -> bool| {
@@ -550,8 +553,8 @@ impl Tensor {
         (left + wide + 34.0, above + pages + page.1 + 18.0)
     }
 
-    /// Pages first, cells on them, then sizes and arrows: later shapes lie over earlier ones, and all read one
-    /// origin of a page, so that they stay together when a margin changes.
+    /// Draws pages first, then cells, then sizes and arrows, since later shapes cover earlier ones. All are relative to
+    /// the origin of the page, so that a change of margins moves them together.
     fn draw(&self, at: (f64, f64)) -> Group {
         let (above, left, over) = self.lanes();
         let (columns, rows, pages) = self.counts();
@@ -643,7 +646,7 @@ impl Tensor {
         pairs.fold(0, |n, (s, cuts)| n * cuts.count() + s)
     }
 
-    /// The index of the program of a cell.
+    /// The index of the program that works on a cell.
     fn index(&self, steps: &[BTreeSet<i64>]) -> String {
         let one = |(axis, steps): (usize, &BTreeSet<i64>)| match (steps.first(), steps.last()) {
             (Some(a), Some(b)) if a == b => a.to_string(),
@@ -658,7 +661,7 @@ impl Tensor {
     }
 }
 
-/// An arrow along which an axis runs, with its name.
+/// The arrow of an axis, with its name.
 fn direction(from: (f64, f64), to: (f64, f64), axis: usize) -> Group {
     let colour = AXES[axis % AXES.len()];
     let along = from.1 == to.1;
@@ -696,19 +699,19 @@ fn direction(from: (f64, f64), to: (f64, f64), axis: usize) -> Group {
     group.add(line(&format!("g{axis}"), place, style))
 }
 
-/// How many programs work on a cell.
+/// The programs that work on a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Workers {
-    /// Those of one step of each axis that tells cells apart.
+    /// One step of each axis that distinguishes cells.
     One,
-    /// Those of several steps of an axis, whose tiles overlap here.
+    /// Several steps of an axis, whose tiles overlap here.
     Several,
-    /// All of them.
+    /// All programs.
     Every,
 }
 
 impl Workers {
-    /// By the steps of each axis that work on a cell; none of an axis that tells no cells apart.
+    /// From the steps of each axis that work on a cell; the set is empty for an axis that distinguishes no cells.
     fn of(steps: &[BTreeSet<i64>]) -> Workers {
         match steps.iter().map(BTreeSet::len).max() {
             None | Some(0) => Workers::Every,
@@ -718,8 +721,8 @@ impl Workers {
     }
 }
 
-/// The colour of a cell: of one program the hue by the first axis that tells cells apart, paler by
-/// the next one.
+/// The colour of a cell. For a cell of one program, the first axis that distinguishes cells gives the hue, and the next
+/// one the paleness.
 fn colour(steps: &[BTreeSet<i64>]) -> String {
     match Workers::of(steps) {
         Workers::One => {}
@@ -741,7 +744,7 @@ fn float(n: usize) -> f64 {
     layered::as_float(n)
 }
 
-/// All choices of one entry a list, the last list fastest.
+/// The Cartesian product of lists; the last list varies fastest.
 fn product(lists: &[Vec<i64>]) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for list in lists {
