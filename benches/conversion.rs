@@ -1,8 +1,10 @@
-//! Conversions between layouts, one thread, warm, as ratios to a copy of as many bytes in the same rounds.
+//! Conversions between layouts on one thread with warm caches, as ratios to a copy of the same number of bytes in the
+//! same rounds.
 //!
-//! `cargo bench -p optc-bench --bench conversion -- [--rounds=N] [--large] [--no-peers]
-//! [--isa=portable|avx2] [--ratios=FILE] [CASE…]`. Each round runs everybody once,
-//! a copy before each; what counts is the least processor time of all rounds. Results of everybody are compared first.
+//! `cargo bench -p optc-bench --bench conversion -- [--rounds=N] [--large] [--no-peers] [--isa=portable|avx2] [--ratios=FILE] [CASE…]`
+//!
+//! Each round runs every contender once, each after a copy. The result of a contender is its least processor time of
+//! all rounds. The outputs of all contenders are compared first.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use cpu_time::ThreadTime;
@@ -14,22 +16,22 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 use strided_view::StridedView;
 
-/// Samples are at least this long.
+/// The least duration of a sample.
 const SAMPLE: Duration = Duration::from_micros(400);
 
 struct Case {
     name: &'static str,
     shape: Vec<u64>,
     target: Target,
-    /// Ratios of a plain prototype in C that the kernels are held against: 4, 2 and 1 bytes an element. Measured
-    /// on a machine of 1 MB of second and 32 MB of third cache (Zen 5).
+    /// Ratios of a plain C prototype, a baseline for the kernels: for elements of 4, 2 and 1 bytes. Measured on a
+    /// machine with 1 MB of L2 and 32 MB of L3 cache (Zen 5).
     prototype: [f64; 3],
 }
 
 enum Target {
-    /// Dimensions of the source, major to minor in the target.
+    /// The dimensions of the source, major to minor in the target.
     Order(Vec<usize>),
-    /// Tiles in XLA's text.
+    /// Tiles in XLA's notation.
     Tiles(&'static str),
 }
 
@@ -85,7 +87,7 @@ fn cases(large: bool) -> Vec<Case> {
     cases
 }
 
-/// An element of the benchmark.
+/// An element type of the benchmark.
 trait Element: bytemuck::Pod + Send + Sync + PartialEq {
     const NAME: &'static str;
     fn of(number: u32) -> Self;
@@ -112,7 +114,7 @@ impl Element for u8 {
     }
 }
 
-/// Elements from a multiple of 64 bytes on.
+/// Elements that start at a multiple of 64 bytes.
 struct Buffer<T> {
     elements: Vec<T>,
     start: usize,
@@ -142,7 +144,7 @@ impl<T: Copy> Buffer<T> {
 /// A conversion from a source to a target.
 type Convert<'a, T> = dyn FnMut(&[T], &mut [T]) + 'a;
 
-/// Somebody who converts, and their least time.
+/// An implementation of the conversion, and its least time.
 struct Contender<'a, T> {
     name: &'static str,
     convert: Box<Convert<'a, T>>,
@@ -163,7 +165,7 @@ fn contender<'a, T>(
 }
 
 impl<T> Contender<'_, T> {
-    /// Calls once more than is timed, so that what the caches can hold is there, whoever had them before.
+    /// Makes one call that is not timed first, so that the caches hold the contender's own data.
     fn sample(&mut self, source: &[T], target: &mut [T]) {
         (self.convert)(black_box(source), black_box(target));
         let start = ThreadTime::now();
@@ -177,7 +179,7 @@ impl<T> Contender<'_, T> {
         }
     }
 
-    /// As many calls as a sample takes.
+    /// Determines the number of calls in a sample.
     fn warm_up(&mut self, source: &[T], target: &mut [T]) {
         loop {
             let calls = self.calls;
@@ -194,7 +196,7 @@ fn signed(list: &[i64]) -> Vec<isize> {
     list.iter().map(|&n| n as isize).collect()
 }
 
-/// Runs of positions that no element takes.
+/// Ranges of padding positions.
 fn padding(to: &Layout) -> Vec<std::ops::Range<usize>> {
     if to.positions() == to.elements() {
         return Vec::new();
@@ -238,7 +240,7 @@ fn sizes(boxed: &AffineBox) -> Vec<usize> {
     boxed.sizes.iter().map(|&n| n as usize).collect()
 }
 
-/// The matrices of a case that only transposes, as batch, rows and columns.
+/// The matrices of a case that only transposes: batch, rows and columns.
 fn matrices(boxed: &AffineBox) -> Option<(usize, usize, usize)> {
     let mut dims: Vec<(usize, i64, i64)> = Vec::new();
     let mut by_target: Vec<usize> = (0..boxed.sizes.len()).collect();
@@ -360,11 +362,11 @@ struct Options {
     peers: bool,
     isa: Option<Isa>,
     names: Vec<String>,
-    /// Lines of case, type, library and ratio.
+    /// Lines with case, type, library and ratio.
     others: String,
 }
 
-/// One row; gives how ours compares with the prototype and with the best peer.
+/// Measures one row; returns our time relative to the prototype and to the best peer.
 fn row<T: Element>(case: &Case, options: &Options) -> [f64; 2] {
     let bits = 8 * size_of::<T>() as u32;
     let from = Layout::row_major(&case.shape, bits);
@@ -381,7 +383,7 @@ fn row<T: Element>(case: &Case, options: &Options) -> [f64; 2] {
     let boxes = affine_boxes(&from, &to, 64).expect("few boxes");
     let free = padding(&to);
     let (elements, len) = (from.positions() as usize, to.positions() as usize);
-    // Where the target has padding, the source has as much for a copy of as many bytes.
+    // If the target has padding, the source buffer is equally long, for a copy of the same size.
     let mut source = Buffer::new(len.max(elements), T::of(0));
     for (i, element) in source.all_mut().iter_mut().enumerate() {
         *element = T::of(i as u32);
@@ -410,7 +412,7 @@ fn row<T: Element>(case: &Case, options: &Options) -> [f64; 2] {
         one.warm_up(&source.all()[..elements], target.all_mut());
     }
     drop(wanted);
-    // A copy reads and writes as many bytes, in the same buffers.
+    // The copy reads and writes the same number of bytes in the same buffers.
     let moved = usize::midpoint(elements, len);
     let mut copy = contender("copy", |source: &[T], target: &mut [T]| {
         target.copy_from_slice(source);

@@ -1,9 +1,9 @@
 """Times the cases of `conversion.rs` in NumPy, PyTorch, onnxruntime and XLA, as far as they are installed.
 
-`conversion_peers.py [--rounds=N] > FILE`: a line for each case, type and library with the ratio to a copy of as many
-bytes in the same rounds, by processor time, one thread, least of all rounds. `cargo bench -p optc-bench --bench
-conversion -- --ratios=FILE` takes them among the peers. Results are compared with NumPy's before they are timed.
-The smallest case is left out: a call from Python, a copy too, takes longer than the work.
+`conversion_peers.py [--rounds=N] > FILE` writes a line for each case, type and library. It has the ratio to a copy of
+the same number of bytes in the same rounds: processor time, one thread, least of all rounds. `cargo bench -p
+optc-bench --bench conversion -- --ratios=FILE` includes these among the peers. Results are compared with NumPy's before
+they are timed. The smallest case is left out: a call from Python, even of a copy, takes longer than the work.
 """
 
 import os
@@ -40,7 +40,7 @@ CASES = [
     ("tile_8x128", (1000, 1000), "tile"),
     ("tile_8x128_2x1", (1000, 1000), "tile2"),
 ]
-# Padded to whole tiles, cut, and put in order.
+# The padded shape in whole tiles, and the permutation.
 TILES = {
     "tile": ((125, 8, 8, 128), (0, 2, 1, 3)),
     "tile2": ((125, 4, 2, 8, 128), (0, 3, 1, 4, 2)),
@@ -54,7 +54,7 @@ def with_numpy(x, perm):
     out = np.zeros([shape[i] for i in order], x.dtype)
     if not isinstance(perm, str):
         return lambda: (np.copyto(out, x.transpose(perm)), out)[1]
-    # The part that is whole tiles, the last column of tiles, and its padding.
+    # The part in whole tiles, the last column of tiles, and its padding.
     back = out.transpose(np.argsort(order))
     head = x[:, :896].reshape(shape[:-2] + (7, 128))
     tail = x[:, 896:].reshape(shape[:-2] + (104,))
@@ -141,7 +141,7 @@ class Contender:
         self.run, self.calls, self.least = run, 1, float("inf")
 
     def sample(self):
-        """Calls once more than is timed, so that what the caches can hold is there, whoever had them before."""
+        """Makes one call that is not timed first, so that the caches hold the contender's own data."""
         self.run()
         start = time.process_time()
         for _ in range(self.calls):

@@ -1,4 +1,4 @@
-//! What the fold gains when programs run: unfolded, folded, and unfolded with every move left out, in turns.
+//! The gain of the fold in execution: unfolded programs, folded ones, and unfolded ones without any moves, in turns.
 //!
 //! ```sh
 //! cargo bench -p optc-bench --bench execution                        # the models and blocks in tests
@@ -10,14 +10,17 @@
 //! cargo bench -p optc-bench --bench execution -- --layout-bound --tiled  # groups tile by tile, beside the same program untiled
 //! ```
 //!
-//! One thread, processor time of the steps. `A` is the program as it is read, every transpose, copy and reshape that is no
-//! view executed; `B` is folded for `cpu`; `C` is `A` without the steps that only move, whose values are wrong and whose
-//! sizes are right: what could be gained. A round is A-B-C-C-B-A, each the mean of its two. A copy of 32 MB is timed
-//! around each of the six; rounds whose slowest is a quarter above that of the usual round count for nobody. `A / B` is how much
-//! faster the folded program is, `gain` by how much `B` and `C` are below `A`, the median of the rounds; `share` is the part of the
-//! ceiling that the fold has, with the lower end of a 95 % interval of a bootstrap over rounds.
+//! All runs are on one thread; times are processor time of the steps. `A` is the program as it was read, with every
+//! transpose, copy and non-view reshape executed. `B` is folded for `cpu`. `C` is `A` without the steps that only move:
+//! its values are wrong but its sizes are right, so it is the ceiling of the gain.
 //!
-//! With `--tiled` a round is U-T-T-U of one program, folded and with a plan of tiles for `cpu`: untiled, and its groups tile by tile.
+//! A round is A-B-C-C-B-A; each program's time is the mean of its two. A copy of 32 MB is timed around each of the six
+//! runs; a round is discarded if its slowest copy takes more than 1.25 times the usual. `A / B` is the speedup of the
+//! folded program. `gain` is the relative reduction of `B` and of `C` below `A`, the median over rounds. `share` is the
+//! fraction of the ceiling that the fold reaches, with the lower end of a 95 % bootstrap interval over rounds.
+//!
+//! With `--tiled` a round is U-T-T-U of one program, folded and with a plan of tiles for `cpu`: untiled, and with its
+//! groups tile by tile.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use indexmap::IndexMap;
@@ -37,10 +40,10 @@ const ROUNDS: usize = 12;
 const FOLD: &str = "inline,canonicalize,view-fold,bufferize,plan-memory";
 const TILES: &str = "inline,canonicalize,view-fold,tile-propagate,bufferize,plan-memory";
 const PLAN: &str = "inline,bufferize,plan-memory";
-/// Bytes of the copy that shows whether the machine is disturbed, and how much slower than usual it may be.
+/// The size in bytes of the copy that detects disturbances of the machine, and the largest accepted slowdown of it.
 const CANARY: usize = 32 << 20;
 const DISTURBED: f64 = 1.25;
-/// Samples of the bootstrap.
+/// The number of bootstrap samples.
 const SAMPLES: usize = 4000;
 
 fn main() {
@@ -108,7 +111,8 @@ fn main() {
     }
 }
 
-/// Recurrent networks: a name, the cell with its gates and what it keeps, and steps, sequences, numbers of an input and of a state.
+/// Recurrent networks: a name; the cell with its number of gates and of kept states; the direction; and the sizes:
+/// steps, sequences, inputs and states.
 type Network = (
     &'static str,
     (&'static str, usize, usize),
@@ -179,7 +183,7 @@ fn heading() {
     println!("|---|{}", "---|".repeat(11));
 }
 
-/// A copy that takes as long whenever it is made, if nobody else works.
+/// A copy that always takes the same time, unless other processes disturb the machine.
 struct Canary {
     from: Vec<u8>,
     to: Vec<u8>,
@@ -193,7 +197,7 @@ impl Canary {
         }
     }
 
-    /// The time of a copy, in seconds, after one that brings its pages back.
+    /// The time of a copy in seconds, after one copy that faults its pages in.
     fn time(&mut self) -> f64 {
         self.copy();
         self.copy().min(self.copy())
@@ -207,19 +211,19 @@ impl Canary {
     }
 }
 
-/// The three programs and what they are given.
+/// The three programs and their inputs.
 struct Trial {
     programs: [Executable; 3],
     inputs: IndexMap<String, Tensor>,
 }
 
-/// Processor time of each program in a round, in seconds, and the slowest canary.
+/// The processor time of each program in a round, in seconds, and the slowest canary.
 type Round = ([f64; 3], f64);
 
 /// An operation and its kernel.
 type Kind = (String, &'static str);
 
-/// A program that takes less than this many seconds runs several times in its turn.
+/// The least time of a turn in seconds: a faster program runs several times in its turn.
 const TURN: f64 = 0.01;
 
 impl Trial {
@@ -251,7 +255,7 @@ impl Trial {
         Ok(Trial { programs, inputs })
     }
 
-    /// The processor time of all steps, in seconds, and the bytes that only move.
+    /// The processor time of all steps in seconds, and the bytes of moves.
     fn once(&self, program: usize) -> Result<(f64, u64), String> {
         let (_, profile) = self.programs[program]
             .profile(&self.inputs)
@@ -260,7 +264,7 @@ impl Trial {
         Ok((cpu.as_secs_f64(), profile.moved()))
     }
 
-    /// Where the time goes: medians of each operation and kernel over rounds of the three.
+    /// Prints the time by operation and kernel: medians over rounds of the three programs.
     fn steps(&self, name: &str, count: usize) {
         let mut found: IndexMap<Kind, [Vec<(usize, f64)>; 3]> = IndexMap::new();
         for _ in 0..count {
@@ -356,7 +360,7 @@ impl Trial {
     }
 }
 
-/// One program untiled and tile by tile, and what it is given.
+/// One program, untiled and tile by tile, and its inputs.
 struct Pair {
     programs: [Executable; 2],
     inputs: IndexMap<String, Tensor>,
@@ -387,7 +391,7 @@ impl Pair {
         Ok(Pair { programs, inputs })
     }
 
-    /// The processor time of all steps, in seconds, the bytes that only move, and the groups that ran tile by tile.
+    /// The processor time of all steps in seconds, the bytes of moves, and the number of groups that ran tile by tile.
     fn once(&self, program: usize) -> Result<(f64, u64, usize), String> {
         let (_, profile) = self.programs[program]
             .profile(&self.inputs)
@@ -439,7 +443,8 @@ impl Pair {
     }
 }
 
-/// By how much the folded program and the ceiling are below the unfolded one, medians over some rounds.
+/// The relative reductions of the folded program and of the ceiling below the unfolded program: medians over some
+/// rounds.
 fn gains(rounds: &[[f64; 3]], sample: &[usize]) -> [f64; 2] {
     [1, 2].map(|k| {
         median(
@@ -461,7 +466,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Rounds drawn again, as many as there are, the same ones whenever this is run.
+/// Bootstrap samples of rounds, each of `n` rounds; the same ones in every run.
 fn samples(n: usize) -> impl Iterator<Item = Vec<usize>> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     let mut next = move || {
@@ -488,7 +493,7 @@ fn read(path: &Path) -> Result<Module, String> {
     text::parse(&source).map_err(first)
 }
 
-/// The message of the first of some errors.
+/// The message of the first error.
 fn first(diags: Vec<Diagnostic>) -> String {
     diags
         .into_iter()

@@ -1,4 +1,4 @@
-//! Time and result of `view-fold` on the small models of the tests, with and without its rules.
+//! Time and result of `view-fold` on the small test models, with and without its rules.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::best;

@@ -1,7 +1,7 @@
-//! Megabytes of HLO text in a second on one core: read into the tree, printed, brought into the IR.
+//! Throughput for HLO text, in megabytes per second on one core: parsing, printing, import into the IR.
 //!
-//! `cargo bench -p optc-bench --bench hlo -- [FILE…]`; without files a generated transformer in the
-//! style of a scheduled module for TPUs.
+//! `cargo bench -p optc-bench --bench hlo -- [FILE…]`. Without files, a generated transformer in the style of a
+//! scheduled module for TPUs.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::{hlo_transformer, nanoseconds};

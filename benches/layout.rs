@@ -1,4 +1,4 @@
-//! Nanoseconds of the questions that the passes ask of layouts.
+//! Nanoseconds of the layout queries that the passes make.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::nanoseconds;

@@ -1,5 +1,5 @@
-//! `bufferize`, `plan-memory` and the checker of what they decide, on programs of 10,000 and 100,000 operations; the
-//! arena beside what is alive at once.
+//! `bufferize`, `plan-memory` and the checker of their decisions, on programs of 10,000 and 100,000 operations; and the
+//! size of the arena relative to the live bytes.
 //!
 //! ```sh
 //! cargo bench -p optc-bench --bench memory                   # every kind of program
@@ -7,8 +7,7 @@
 //! cargo bench -p optc-bench --bench memory -- model.onnx     # a row for a model, folded for cpu
 //! ```
 //!
-//! Times are those that the processor spent; `per op` compares them, divided by the operations, with the size before: 1
-//! is linear.
+//! Times are processor times. `per op` is the time per operation divided by that of the previous size: 1 is linear.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::processor_time;
@@ -74,7 +73,7 @@ fn pass(module: &mut Module, name: &str, registry: &Arc<Registry>) -> PassContex
     cx
 }
 
-/// Prints a row; the seconds an operation.
+/// Prints a row; returns the seconds per operation.
 fn row(name: &str, mut module: Module, registry: &Arc<Registry>, before: Option<f64>) -> f64 {
     let ops: usize = module.funcs.iter().map(|f| f.body.len()).sum();
     let mut last = processor_time();

@@ -1,8 +1,10 @@
-"""Times small quantized models, which it makes, in onnxruntime and in `optc bench`, in turns.
+"""Times small generated quantized models in onnxruntime and in `optc bench`, in turns.
 
-`quantized_peers.py [--optc=target/release/optc] [--rounds=N]`: three convolutions of 28x28 with 64 and 128 channels, the same of groups of 8 channels
-and of each of 64 channels by itself, and two products of 128 rows by 384x1536 and back, as `QLinearConv` and `QLinearMatMul`, with `DequantizeLinear` and `QuantizeLinear` around them, and with `DynamicQuantizeLinear`
-and `MatMulInteger`; of bytes with and without signs. One thread, elapsed time, medians over rounds in which each runs 25 times.
+`quantized_peers.py [--optc=target/release/optc] [--rounds=N]`. The models are: three convolutions of 28x28 with 64 and
+128 channels; grouped and depthwise convolutions of 64 channels (groups of 8 channels, and of 1); and two products of
+128 rows by 384x1536 and back. They use `QLinearConv` and `QLinearMatMul`, or float operators between `DequantizeLinear`
+and `QuantizeLinear`, or `DynamicQuantizeLinear` and `MatMulInteger`, on signed and unsigned bytes. One thread, elapsed
+time, medians over rounds in which each model runs 25 times.
 """
 
 import pathlib
@@ -59,7 +61,7 @@ def scales(model, i, n):
 
 
 def qlinear(path, kinds, zeros, image):
-    """`QLinearConv`, a scale a channel, or `QLinearMatMul`."""
+    """`QLinearConv` with one scale for each channel, or `QLinearMatMul`."""
     model, (kind, wide) = Model(), kinds
     value, scale = "x", model.constant("xs", 0.02)
     zero = model.constant("z", zeros[0], TYPES[kind][1])
@@ -122,7 +124,7 @@ def around(path, kind, zero, image):
 
 
 def dynamic(path, wide, zero):
-    """`MatMulInteger` of what `DynamicQuantizeLinear` gives."""
+    """`MatMulInteger` of the outputs of `DynamicQuantizeLinear`."""
     model, value = Model(), "x"
     for i, sizes in enumerate(PRODUCTS):
         model.node("DynamicQuantizeLinear", [value], [f"q{i}", f"s{i}", f"z{i}"])

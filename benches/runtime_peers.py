@@ -1,11 +1,11 @@
 """Times models in onnxruntime and, folded for `cpu`, in `optc bench`, in turns.
 
-`runtime_peers.py MODEL.onnx… [--small] [--optc=target/release/optc] [--rounds=N]`: the original model in onnxruntime at its default
-level, denormals flushed, beside `optc bench --pass=inline,canonicalize,view-fold --target=cpu`; one thread, processor time, medians over
-rounds in which either runs a few times. Models with attention (a product of two values that are computed) are called
-transformers, those with a recurrent network recurrent, the others convolutional. Inputs are those that `tests/interop/shipped_models.py`
-has for a file of that name, else random with 1 for sizes that have a name; weights must be there.
-With `--small` there are models of one or a few operators besides, those of SMALL.
+`runtime_peers.py MODEL.onnx… [--small] [--optc=target/release/optc] [--rounds=N]`. The original model runs in
+onnxruntime at its default level with denormals flushed, and in `optc bench --pass=inline,canonicalize,view-fold
+--target=cpu`: one thread, processor time, medians over rounds in which each runs a few times. Models with attention (a
+product of two computed values) are called transformers, those with a recurrent network recurrent, the others
+convolutional. Inputs are those that `tests/interop/shipped_models.py` has for a file of that name, else random with 1 for
+named sizes. The weights must be there. `--small` adds the models of SMALL, which have one or a few operators each.
 """
 
 import math
@@ -55,7 +55,8 @@ def inputs(session):
     return made
 
 
-# Recurrent networks: operator, direction, whether sequences have lengths, and steps, sequences, numbers of an input and of a state.
+# Recurrent networks: operator; direction; whether sequences have lengths; and the sizes: steps, sequences, inputs and
+# states.
 NETWORKS = {
     "gru_24x2x256": ("GRU", "forward", False, (24, 2, 256, 256)),
     "gru_200x1x256_both": ("GRU", "bidirectional", False, (200, 1, 128, 256)),
@@ -91,7 +92,7 @@ def network(kind, direction, lengths, sizes):
 
 
 def compared():
-    """A comparison of what is broadcast, and a cast of it."""
+    """A comparison of broadcast operands, and a cast of its result."""
     nodes = [helper.make_node("Equal", ["x", "y"], ["e"]), helper.make_node("Cast", ["e"], ["z"], to=TensorProto.FLOAT)]
     given = [("x", TensorProto.INT32, (2, 2048, 1)), ("y", TensorProto.INT32, (1, 1, 257))]
     return model(nodes, given, [("z", TensorProto.FLOAT, (2, 2048, 257))])
@@ -126,7 +127,7 @@ SMALL = {
 
 
 def kind_of(path):
-    """Recurrent; a transformer if a product of two values that are computed is taken; else convolutional."""
+    """The kind: recurrent; transformer if it has a product of two computed values; else convolutional."""
     graph = onnx.load(path, load_external_data=False).graph
     if shipped_models.kinds(graph).keys() & {"GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"}:
         return "recurrent"
@@ -139,7 +140,7 @@ def kind_of(path):
 
 
 def own(optc, path, given):
-    """Milliseconds of a run of optc, and its slowest operations."""
+    """The milliseconds of a run of optc, and its slowest operations."""
     passes = "--pass=inline,canonicalize,view-fold"
     command = [optc, "bench", passes, "--target=cpu", "--runs", str(RUNS), "--inputs", str(given), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -183,7 +184,7 @@ def table(paths, optc, rounds, saved):
                     theirs.append((time.process_time() - start) * 1e3)
                 median, slowest = own(optc, path, saved)
                 ours.append(median)
-        except Exception as why:  # The model is named with what is wrong, and the others are timed.
+        except Exception as why:  # The failure is reported with the model, and the other models are timed.
             print(f"| {path.stem} | {str(why).splitlines()[0][:90]} |", flush=True)
             continue
         kind = kind_of(path)

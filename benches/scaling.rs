@@ -1,4 +1,4 @@
-//! Parses, verifies, folds, checks and prints programs of 10,000 and 100,000 operations.
+//! Parsing, verification, folding, checking and printing of programs of 10,000 and 100,000 operations.
 //!
 //! ```sh
 //! cargo bench -p optc-bench --bench scaling                      # every kind of program
@@ -8,11 +8,11 @@
 //! cargo bench -p optc-bench --bench scaling -- --target=tpu line # folded for another target than cpu
 //! ```
 //!
-//! Each program runs in a process of its own, so that its peak memory is its own. Times are those
-//! that processors spent on it, on all of its threads. `total` is all up to `print`, and `elapsed` what the clock says of the
-//! same; `per op` compares the total, divided by operations as read, with the size before: 1 is linear. `check` verifies the folded program, views
-//! included, and checks the certificate. `tile` is `tile-propagate` for the target `tpu` on the folded
-//! program, and `tile per op` compares it as `per op` does.
+//! Each program runs in a process of its own, so that its peak memory is measured separately. Times are processor times
+//! of all its threads. `total` is the sum of all steps up to `print`; `elapsed` is the elapsed time of the same steps.
+//! `per op` is the total per operation (as read) divided by that of the previous size: 1 is linear. `check` verifies
+//! the folded program, views included, and checks the certificate. `tile` is `tile-propagate` for the target `tpu` on
+//! the folded program; `tile per op` is like `per op`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::{peak_memory, processor_time};
@@ -46,7 +46,7 @@ const STEPS: [&str; 7] = [
     "check",
     "tile",
 ];
-/// The steps up to `print`.
+/// The number of steps up to `print`.
 const TOTAL: usize = 5;
 
 fn main() {
@@ -107,11 +107,11 @@ fn dump(folder: &Path, kinds: &[Scale], sizes: &[usize]) {
     }
 }
 
-/// What one size came to: seconds of each step, and peak memory in bytes after `print`.
+/// The measurements of one size: seconds of each step, and peak memory in bytes after `print`.
 struct Figures {
     ops: f64,
     seconds: Vec<f64>,
-    /// Seconds of the clock up to `print`.
+    /// The elapsed seconds up to `print`.
     elapsed: f64,
     peak: f64,
 }
@@ -122,7 +122,7 @@ impl Figures {
         self.seconds[..TOTAL].iter().sum()
     }
 
-    /// Seconds an operation: of all steps up to `print`, and of `tile`.
+    /// The seconds per operation: of all steps up to `print`, and of `tile`.
     fn per_op(&self) -> [f64; 2] {
         [
             self.total() / self.ops,
@@ -164,7 +164,7 @@ fn table(kinds: &[Scale], sizes: &[usize], target: &str) {
     for &kind in kinds {
         let mut last: Option<[f64; 2]> = None;
         for &size in sizes {
-            // What the generator draws has no locality: the choice is no near-linear problem there.
+            // Random programs have no locality, so the choice of layouts is not near-linear for them.
             let few = kind == Scale::Random && sizes == SIZES;
             let size = if few { size / 10 } else { size };
             let program = kind.text(size, &optc_ops::registry());
@@ -175,7 +175,7 @@ fn table(kinds: &[Scale], sizes: &[usize], target: &str) {
     }
 }
 
-/// Runs a program in a child, which gets it on its standard input.
+/// Runs a program in a child process, which reads it from standard input.
 fn measure(program: &[u8], args: &[&str]) -> Figures {
     let me = std::env::current_exe().expect("a process knows its file");
     let mut child = Command::new(me)

@@ -1,9 +1,9 @@
-//! What the benchmarks share: clocks, memory and tables.
+//! Shared parts of the benchmarks: clocks, memory and tables.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// The least time of a few runs, and what the last of them gave.
+/// The least time of a few runs, and the result of the last one.
 pub fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> (Duration, T) {
     let (mut least, mut result) = once(&mut work);
     for _ in 1..runs {
@@ -14,14 +14,14 @@ pub fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> (Duration, T) {
     (least, result)
 }
 
-/// The time of one run, and what it gave.
+/// The time of one run, and its result.
 pub fn once<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = black_box(work());
     (start.elapsed(), result)
 }
 
-/// Nanoseconds of one call, from as many calls as take about a fifth of a second.
+/// The nanoseconds of one call, measured over enough calls to take about a fifth of a second.
 #[must_use]
 pub fn nanoseconds<T>(mut call: impl FnMut() -> T) -> f64 {
     let mut calls = 1u32;
@@ -38,7 +38,7 @@ pub fn nanoseconds<T>(mut call: impl FnMut() -> T) -> f64 {
     }
 }
 
-/// The most memory this process has had resident, in bytes; nothing where `/proc` is not there.
+/// The peak resident memory of this process, in bytes; `None` without `/proc`.
 #[must_use]
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -47,14 +47,14 @@ pub fn peak_memory() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The time that processors have spent on all threads of this process.
+/// The processor time of all threads of this process.
 #[must_use]
 pub fn processor_time() -> Duration {
     cpu_time::ProcessTime::now().as_duration()
 }
 
-/// HLO text as a compiler for TPUs writes it: per layer a projection, a window of attention, a
-/// residual sum and its norm, with fusions, tiles, memory spaces, metadata and backend configs.
+/// HLO text in the style of a compiler for TPUs. Each layer has a projection, a window of attention, a residual sum and
+/// its norm, with fusions, tiles, memory spaces, metadata and backend configs.
 #[must_use]
 pub fn hlo_transformer(layers: usize) -> String {
     let mut text = String::from(concat!(

@@ -6,7 +6,7 @@ use optc_ir::size::SizeTable;
 use optc_ir::{DType, text};
 use optc_target::Target;
 
-/// A product a nanosecond, an element a nanosecond on the vector unit, a byte a nanosecond.
+/// A target with a rate of one product, one element on the vector unit, and one byte per nanosecond.
 const TARGET: &str = "
 name = 't'
 summary = ''
@@ -67,7 +67,7 @@ fn estimate(body: &str) -> Estimate {
     estimate_on(TARGET, body, None)
 }
 
-/// Work, bytes and operations of each item.
+/// The work, bytes and number of operations of each item.
 fn items(estimate: &Estimate) -> Vec<(u64, u64, usize)> {
     let items = estimate.items.iter();
     items
@@ -97,7 +97,7 @@ fn a_product_is_bound_by_the_slower_of_work_and_bytes() {
         (Limit::Compute, Some("tensor"))
     );
     assert_near(found.seconds(), 6000e-9);
-    // Ten times as fast, the bytes are what takes time.
+    // With ten times the speed, the bytes dominate.
     assert_near(found.seconds_at(10.0), 4400e-9);
     let flat = estimate(
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<1x20xf32>, tensor<20x30xf32>) -> tensor<1x30xf32>"#,
@@ -146,7 +146,7 @@ fn chains_read_and_write_once() {
            %3 = "hbir.add"(%1, %2) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>"#,
     );
     assert_eq!(items(&found), [(3 * 32, 2 * 32 * 4, 3)]);
-    // A transpose between them moves, and so is in no chain.
+    // A transpose between the operations moves elements, so it is in no chain.
     let apart = estimate(
         r#"%0 = "hbir.relu"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
            %1 = "hbir.transpose"(%0) <{perm = [1, 0]}> : (tensor<8x4xf32>) -> tensor<4x8xf32>
@@ -156,7 +156,7 @@ fn chains_read_and_write_once() {
     assert_eq!(apart.items[1].unit, None);
 }
 
-/// The value that goes around a product by another way is stored: the sum waits for the product.
+/// A value that reaches the sum both directly and through a product is stored, since the sum depends on the product.
 #[test]
 fn no_chain_waits_for_itself() {
     let found = estimate(
@@ -176,7 +176,7 @@ fn a_cast_prices_floats_alone() {
     assert_eq!(bytes[0], 200 + 600 + 300);
     assert_near(found.items[0].seconds(), 12000.0 / 8e9);
     let plain = estimate(program);
-    // Of the rows that are read and written, not of the indices.
+    // The bytes of the rows that are read and written, without the indices.
     let saved = plain.items[1].bytes - bytes[1];
     assert_eq!(saved, 2 * 60 * 3);
 }
@@ -200,14 +200,14 @@ fn work_without_a_rate_is_told() {
     let found = estimate(r#"%0 = "hbir.softmax"(%x) : (tensor<2x8xf32>) -> tensor<2x8xf32>"#);
     assert_eq!((found.unrated(), found.work()), (1, 5 * 16));
     assert_near(found.seconds(), 128e-9);
-    // Every type narrower than one with a rate has one.
+    // Every type narrower than one with a rate has a rate.
     let wide = estimate(r#"%0 = "hbir.exp"(%x) : (tensor<2x8xf64>) -> tensor<2x8xf64>"#);
     assert_eq!(wide.unrated(), 1);
     let narrow = estimate(r#"%0 = "hbir.exp"(%x) : (tensor<2x8xf16>) -> tensor<2x8xf16>"#);
     assert_eq!(narrow.unrated(), 0);
 }
 
-/// Where a target wants whole blocks, what has no layout yet is read and written in them.
+/// If a target takes only whole blocks, values without a layout are read and written in whole blocks.
 #[test]
 fn padding_that_a_row_wants_is_moved() {
     let target = TARGET.replace(

@@ -1,4 +1,4 @@
-//! Counts of the statistics that an operation's declaration alone does not decide.
+//! Statistics that the declaration of an operation does not determine alone.
 
 use optc_check::Stats;
 
@@ -8,7 +8,7 @@ fn stats(text: &str) -> Stats {
     Stats::of(&module, &optc_ops::registry())
 }
 
-/// A product of `x` with this matrix.
+/// The statistics of a product of `x` with this matrix.
 fn product(matrix: &str) -> Stats {
     stats(&format!(
         r#"%m = "hbir.constant"() <{{value = dense<{matrix}> : tensor<2x2xf32>}}> : () -> tensor<2x2xf32>
@@ -58,7 +58,7 @@ fn what_draws_at_random_is_no_constant() {
         let drawn = transposed(&format!(", effect = \"{effect}\""));
         assert_eq!((drawn.movement_ops, drawn.constant_movement_ops), (1, 0));
     }
-    // Nobody has said what it does.
+    // The operation is undeclared.
     let undeclared = transposed("");
     assert_eq!(
         (undeclared.movement_ops, undeclared.movement_bytes),

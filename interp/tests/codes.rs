@@ -1,4 +1,4 @@
-//! The codes of what cannot be run: a program for each that the other tests do not name.
+//! Error codes of programs that cannot be run: one program for each code that no other test has.
 
 use indexmap::IndexMap;
 use optc_interp::{NoData, run_naive, run_reference};
@@ -14,7 +14,7 @@ fn input(shape: &[usize]) -> IndexMap<String, Tensor> {
     )])
 }
 
-/// The codes that the reference and the naive interpreter give.
+/// The codes that the reference interpreter and the naive interpreter report.
 fn codes(module: &Module, inputs: &IndexMap<String, Tensor>) -> [&'static str; 2] {
     let (registry, bindings) = (optc_ops::registry(), Bindings::default());
     let reference = run_reference(module, &registry, "main", inputs, &NoData, &bindings);
@@ -64,7 +64,7 @@ fn layouts_that_lie_show_on_buffers_alone() {
     check(view, &[3, 5], ["done", "run-illegal-view"]);
 }
 
-/// A function whose operation is made by hand, past the parser and the verifier.
+/// A function whose operation is made without the parser and the verifier.
 fn by_hand(make: impl FnOnce(&mut Func, Value)) -> Module {
     let mut func = Func::new("main");
     let x = func.add_arg(Type::tensor(&[3], DType::F32), Some("x"));
@@ -140,7 +140,7 @@ fn layouts_that_cannot_be_addressed() {
     assert_eq!(codes(&module, &input(&[3])), ["done", "run-layout"]);
 }
 
-/// `depth` functions of which each calls the next one twice.
+/// `depth` functions; each calls the next one twice.
 fn doubled(depth: usize) -> Module {
     let ty = "(tensor<2xf32>) -> tensor<2xf32>";
     let func = |i: usize| {

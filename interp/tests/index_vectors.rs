@@ -14,7 +14,7 @@ fn vectors(file: &str) -> Vec<Value> {
         .clone()
 }
 
-/// Splits `tensor<4x8xsi8, {block = "2W2H"}>` into shape and the text inside the braces.
+/// Splits `tensor<4x8xsi8, {block = "2W2H"}>` into the shape and the text inside of the braces.
 fn tensor(text: &str) -> (Vec<u64>, String) {
     let inner = text
         .strip_prefix("tensor<")
@@ -107,7 +107,7 @@ fn layout_equal_vectors() {
     }
 }
 
-/// A chain is a view exactly if every element of the result finds itself in the operand's buffer.
+/// A chain is a view exactly if every element of the result is found at its position in the operand's buffer.
 #[test]
 fn view_vectors() {
     let all = vectors("view.json");
@@ -143,7 +143,7 @@ fn positions(formula: &Formula) -> Vec<u64> {
     out
 }
 
-/// For every element of the transposed tensor its row-major number before.
+/// For every element of the transposed tensor, its row-major number before the transpose.
 fn transposed_numbers(shape: &[u64], perm: &[u64]) -> Vec<usize> {
     let perm: Vec<usize> = perm.iter().map(|&p| usize::try_from(p).unwrap()).collect();
     let target: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();

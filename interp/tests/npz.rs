@@ -1,4 +1,4 @@
-//! NumPy archives: what is written reads back, and broken ones are errors.
+//! NumPy archives: written archives read back, and broken ones are errors.
 
 use indexmap::IndexMap;
 use optc_interp::npz::{Kind, NpzArray, NpzError, Packing, read, read_array, read_inputs, write};
@@ -127,7 +127,7 @@ fn elements_of_another_type_are_refused() {
     );
 }
 
-/// A `.npy` file of this header text.
+/// A `.npy` file with this header text.
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     out.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
@@ -212,7 +212,7 @@ fn broken_headers_are_errors() {
     }
 }
 
-/// Flips and cuts bytes of good archives: an error or a result, never a panic or a huge allocation.
+/// Flips and removes bytes of valid archives: the outcome is an error or a result, never a panic or a huge allocation.
 #[test]
 fn damaged_archives_never_panic() {
     let good = [
@@ -238,7 +238,7 @@ fn damaged_archives_never_panic() {
     );
 }
 
-/// Counts the bytes that are read of an archive.
+/// A reader of an archive that counts the bytes read.
 struct Counted {
     archive: Cursor<Vec<u8>>,
     read: u64,

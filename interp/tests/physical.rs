@@ -1,4 +1,4 @@
-//! The naive physical interpreter on programs with layouts: legal views compute, illegal ones show.
+//! The naive physical interpreter on programs with layouts: it computes legal views, and exposes illegal ones.
 
 use indexmap::IndexMap;
 use optc_interp::{
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Module {
 
 type Outputs = IndexMap<String, Tensor>;
 
-/// Runs `@main` on inputs of distinct values, by reference and on the layouts.
+/// Runs `@main` on inputs with distinct values, by the reference interpreter and on the layouts.
 #[track_caller]
 fn run(text: &str) -> (Outputs, Result<Outputs, RunError>) {
     let (module, registry, none) = (parse(text), optc_ops::registry(), Bindings::default());
@@ -46,7 +46,7 @@ fn legal(text: &str) {
     );
 }
 
-/// The layouts do not agree with the map, and the elements come out wrong.
+/// Checks that layouts that do not agree with the map give wrong elements.
 #[track_caller]
 fn wrong(text: &str) {
     let (reference, naive) = run(text);
@@ -65,7 +65,7 @@ fn failure(text: &str) -> OpFailure {
     }
 }
 
-/// One operation on an argument; the result is brought back to row-major.
+/// One operation on an argument, and a conversion of the result to row-major.
 fn one(op: &str, from: &str, to: &str, plain: &str) -> String {
     format!(
         "func.func @main(%x: {from}) -> {plain} {{
@@ -157,7 +157,7 @@ fn legal_views_compute() {
     }
 }
 
-/// A named size is at least 1 where sizes are compared, and may be 0 where a program runs.
+/// A named size counts as at least 1 when sizes are compared, but may be 0 at run time.
 #[test]
 fn views_of_named_sizes_compute_where_one_is_empty() {
     let module = parse(
@@ -258,7 +258,7 @@ fn calls_convert_at_the_boundary() {
     );
 }
 
-/// The example of the documentation, before and after its transpose became a view.
+/// The example of the documentation, before and after the fold of its transpose into a view.
 #[test]
 fn a_program_and_its_view_form_are_equivalent() {
     let before = parse(
@@ -298,7 +298,7 @@ fn a_program_and_its_view_form_are_equivalent() {
     );
 }
 
-/// Token numbers stay within the table that they look up.
+/// Random token numbers are within the table that they index.
 #[test]
 fn indices_stay_in_range() {
     let module = parse(
@@ -355,7 +355,7 @@ fn integers_that_become_floats_are_masks() {
     assert_eq!((largest("m"), largest("n")), (Some(1), Some(8)));
 }
 
-/// Infinite positions are those of no row: the program does not run on them, and is compared on others.
+/// Infinite positions belong to no row. The program does not run on such inputs, and is compared on others.
 #[test]
 fn inputs_that_the_first_program_refuses_are_left_out() {
     let gathers = parse(

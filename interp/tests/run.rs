@@ -1,4 +1,4 @@
-//! The interpreters on small programs with operations of the tests' own, made by hand.
+//! The interpreters on small programs, with operations of the tests, made without the parser.
 
 use indexmap::IndexMap;
 use optc_interp::{
@@ -124,7 +124,7 @@ fn row(values: &[f64]) -> Tensor {
 
 type Outputs = IndexMap<String, Tensor>;
 
-/// Runs `@main` both ways, which must agree.
+/// Runs `@main` in both interpreters, which must agree.
 fn run(
     module: &Module,
     given: &IndexMap<String, Tensor>,
@@ -492,7 +492,7 @@ fn endless_calls_end() {
     );
 }
 
-/// A program that gives one element over and over.
+/// A program that returns one repeated element.
 fn splat(ty: &Type) -> Module {
     let mut func = Func::new("main");
     let one = Dense {
@@ -643,7 +643,7 @@ fn a_name_may_stand_for_a_size_that_has_none() {
         equivalent(&open, b, &registry(), &NoData, &NoData, &options)
     };
     check(&typed([named("a"), named("b")])).expect("each name stands for one size");
-    // Equal sizes are asked for, where the first takes any.
+    // Sizes must be equal here, while the first program accepts any.
     let equal = check(&typed([named("a"), named("a")]));
     assert!(matches!(equal, Err(NotEquivalent::Boundary(_))));
 }
@@ -674,7 +674,7 @@ fn the_same_seed_gives_the_same_inputs() {
     assert!((0..64).all(|i| unique["x"].i64_at(i) == i64::try_from(i).unwrap()));
 }
 
-/// Fixed, so that a change of the generator shows.
+/// A constant, so that a change of the generator is detected.
 const FIRST_OF_SEED_0: f64 = 0.2080109864473343;
 
 fn open_tensor(names: &[&str]) -> Type {
@@ -682,7 +682,7 @@ fn open_tensor(names: &[&str]) -> Type {
     TensorType::new(dims, DType::F32).into()
 }
 
-/// Compares two programs on sizes that are chosen.
+/// Compares two programs at chosen sizes.
 fn compared(a: &Module, b: &Module) -> Result<(), String> {
     let options = EquivalenceOptions::default();
     let same = equivalent(a, b, &registry(), &NoData, &NoData, &options);

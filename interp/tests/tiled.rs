@@ -1,5 +1,4 @@
-//! Tiled execution: what a plan computes is what the operations compute, and an illegal plan is
-//! refused with its place.
+//! Tiled execution: a plan computes the same as the operations, and an illegal plan is refused with its position.
 
 use indexmap::IndexMap;
 use optc_interp::{
@@ -15,8 +14,8 @@ const MATMUL: &str = r#"func.func @main(%x: tensor<10x12xf32>, %w: tensor<7x12xf
   return %1 : tensor<10x7xf32>
 }"#;
 
-/// A linear, a reshape of its 24 columns to 4 heads of 6, and a transpose that brings the heads to
-/// the front. Tiles of 3 columns cut inside a head: the axis of heads and the axis inside a head.
+/// A linear, a reshape of its 24 columns to 4 heads of 6, and a transpose that moves the heads to the front. Tiles of 3
+/// columns cut inside of a head, so there is an axis of heads and an axis inside of a head.
 const FIGURE: &str = r#"func.func @main(%x: tensor<8x5xf32>, %w: tensor<24x5xf32>) -> tensor<4x8x6xf32> attributes {hbir.groups = [{grid = [4, 2]}]} {
   %0 = "hbir.linear"(%x, %w) {tile = {group = 0, result = ["8", "3 @ g0 * 6 + g1 * 3"]}} : (tensor<8x5xf32>, tensor<24x5xf32>) -> tensor<8x24xf32>
   %1 = "hbir.reshape"(%0) <{shape = [8, 4, 6]}> {tile = {group = 0, result = ["8", "1 @ g0", "3 @ g1 * 3"]}} : (tensor<8x24xf32>) -> tensor<8x4x6xf32>
@@ -24,7 +23,7 @@ const FIGURE: &str = r#"func.func @main(%x: tensor<8x5xf32>, %w: tensor<24x5xf32
   return %2 : tensor<4x8x6xf32>
 }"#;
 
-/// Two convolutions of 3x3: the tile of the first has one more row on each side.
+/// Two 3x3 convolutions: the tile of the first has one more row on each side.
 const HALO: &str = r#"func.func @main(%x: tensor<1x2x9x8xf32>, %w: tensor<3x2x3x3xf32>, %v: tensor<2x3x3x3xf32>) -> tensor<1x2x9x8xf32> attributes {hbir.groups = [{grid = [3]}]} {
   %0 = "hbir.conv"(%x, %w) <{pads = [1, 1, 1, 1]}> {tile = {group = 0, result = ["1", "3", "6 @ g0 * 4 - 1", "8"]}} : (tensor<1x2x9x8xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x9x8xf32>
   %1 = "hbir.relu"(%0) {tile = {group = 0, result = ["1", "3", "6 @ g0 * 4 - 1", "8"]}} : (tensor<1x3x9x8xf32>) -> tensor<1x3x9x8xf32>
@@ -42,7 +41,7 @@ const SOFTMAX: &str = r#"func.func @main(%q: tensor<2x6x4xf32>, %k: tensor<2x5x4
   return %5 : tensor<6x6xf32>
 }"#;
 
-/// Maxima and sums in parts; what is used twice, and a value that leaves the group.
+/// Maxima and sums in parts, a value that is used twice, and a value that leaves the group.
 const REDUCE: &str = r#"func.func @main(%x: tensor<6x10xf32>, %i: tensor<6x10xsi32>) -> (tensor<6xf32>, tensor<6x1xf32>, tensor<6xsi32>, tensor<6x10xf32>) attributes {hbir.groups = [{grid = [3, 4], order = ["parallel", "arbitrary"]}]} {
   %0 = "hbir.exp"(%x) {tile = {group = 0, result = ["2 @ g0 * 2", "3 @ g1 * 3"]}} : (tensor<6x10xf32>) -> tensor<6x10xf32>
   %1 = "hbir.reduce"(%0) <{axes = [1], kind = "max"}> {tile = {group = 0, reduce = ["3 @ g1 * 3"], result = ["2 @ g0 * 2"]}} : (tensor<6x10xf32>) -> tensor<6xf32>
@@ -51,7 +50,7 @@ const REDUCE: &str = r#"func.func @main(%x: tensor<6x10xf32>, %i: tensor<6x10xsi
   return %1, %2, %3, %0 : tensor<6xf32>, tensor<6x1xf32>, tensor<6xsi32>, tensor<6x10xf32>
 }"#;
 
-/// Operations whose axes are cut: a slice, a concat, a gather of rows, a pad, an iota.
+/// Operations cut along their axes: a slice, a concat, a gather of rows, a pad, an iota.
 const AXES: &str = r#"func.func @main(%x: tensor<8x6xf32>, %i: tensor<9xsi64>) -> (tensor<4x6xf32>, tensor<9x6xf32>, tensor<10x6xf32>) attributes {hbir.groups = [{grid = [2]}]} {
   %0 = "hbir.slice"(%x) <{limits = [8, 6], starts = [1, 0], strides = [2, 1]}> {tile = {group = 0, result = ["2 @ g0 * 2", "6"]}} : (tensor<8x6xf32>) -> tensor<4x6xf32>
   %1 = "hbir.gather"(%x, %i) <{axis = 0}> {tile = {group = 0, result = ["5 @ g0 * 5", "6"]}} : (tensor<8x6xf32>, tensor<9xsi64>) -> tensor<9x6xf32>
@@ -111,8 +110,8 @@ fn refused(program: &str, from: &str, to: &str, wanted: &str) {
     assert!(found.contains(wanted), "found `{found}`, wanted `{wanted}`");
 }
 
-/// Runs a program on its schedule with the tiles of a changed text, which by itself does not resolve: what is
-/// too small shows in the numbers that are not there.
+/// Runs a program on its schedule with the tiles of a modified text that does not resolve by itself. Tiles that are too
+/// small must show up as missing numbers.
 #[track_caller]
 fn missed(program: &str, from: &str, to: &str, wanted: &str) {
     assert!(program.contains(from), "{from}");
@@ -167,7 +166,7 @@ fn axes_of_slices_and_gathers_are_cut() {
     check(AXES);
 }
 
-/// Both factors of the product come right row by row, so that what is added up takes both.
+/// Both factors of the product are computed online, row by row, so the accumulator is rescaled by both.
 #[test]
 fn two_operands_are_computed_online() {
     check(
@@ -180,7 +179,7 @@ fn two_operands_are_computed_online() {
     );
 }
 
-/// A constant runs by itself, also where it has a tile: its readers take it from memory.
+/// A constant runs by itself even if it has a tile: its readers read it from memory.
 #[test]
 fn constants_are_read_from_memory() {
     check(

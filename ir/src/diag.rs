@@ -159,7 +159,7 @@ impl Code {
 /// The largest number of names that [`Diagnostic::parts`] lists.
 const SHOWN: usize = 3;
 
-/// How serious a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
     /// The input is refused.
@@ -187,7 +187,7 @@ impl Severity {
 pub struct Diagnostic {
     /// A stable kebab-case name.
     pub code: CodeName,
-    /// How serious it is.
+    /// The severity.
     pub severity: Severity,
     /// Found and wanted, lower-case, no final period.
     pub message: String,

@@ -1,4 +1,4 @@
-//! `mlir-opt` accepts what is printed, and what it prints back means the same.
+//! `mlir-opt` accepts the printed text, and its output has the same meaning.
 //!
 //! Runs `mlir-opt-19` or `mlir-opt`; skips without one, unless `CI_REQUIRE_PEERS=1`.
 
@@ -7,7 +7,7 @@ use optc_ir::{Func, Module};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Programs that between them use every form of the text.
+/// Programs that together use every form of the text.
 const CASES: &[&str] = &[
     // The example of the design page.
     r#"func.func @main(%x: tensor<128x128xsi8>) -> tensor<32x4x128xsi8> {
@@ -15,7 +15,7 @@ const CASES: &[&str] = &[
   %1 = "hbir.transpose"(%0) <{perm = [1, 0, 2]}> : (tensor<4x32x128xsi8>) -> tensor<32x4x128xsi8>
   return %1 : tensor<32x4x128xsi8>
 }"#,
-    // A bare file with the sugar of the field's papers.
+    // A bare file with the shorthand of papers in the field.
     r#"%1 = "hbir.view"(%0) <{}> : tensor<128x128xsi8, layout = {block = 128W, order = [0, 1]}>
       -> tensor<4x32x128xsi8, axes = "NHW", block = 128W, order = [0, 1, 2]>"#,
     // Attributes of every kind.
@@ -63,7 +63,7 @@ func.func @main(%a: !t, %b: tensor<8x1280xbf16, {xla = "1,0:T(8,128)(2,1)S(1)"}>
     %n: (i32, f32) -> (i32), %o: tensor<2x!foo.bar>, %p: f32) -> !t {
   return %a : !t
 }"#,
-    // A function type as the only result, a result that is an argument.
+    // A function type as the only result, and a result that is an argument.
     r#"func.func @main(%x: () -> ()) -> (() -> (), () -> ()) {
   %0 = "a.b"(%x) : (() -> ()) -> (() -> ())
   return %0, %x : () -> (), () -> ()
@@ -126,8 +126,8 @@ fn read(text: &str) -> Module {
     })
 }
 
-/// The text without what `mlir-opt` does not keep: the names of arguments and the module around
-/// functions, and locations unless they were asked for.
+/// The text without everything that `mlir-opt` drops: the names of arguments, the module around functions, and
+/// locations unless they were requested.
 fn essence(mut module: Module, locations: bool) -> String {
     module.explicit = true;
     for func in &mut module.funcs {

@@ -1,7 +1,7 @@
 //! Random small layouts of every notation against plain enumeration.
 //!
-//! The oracle reads the same random choices as the text that the crate parses, and follows the
-//! definitions with index arithmetic alone. `OPTC_HAMMER=1000000 cargo test --release` runs longer.
+//! The oracle makes the same random choices as the text that the crate parses, and follows the definitions with index
+//! arithmetic only. `OPTC_HAMMER=1000000 cargo test --release` runs more cases.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, Mode, Notation, NotationKind, ViewMap, deduce, is_view, propagate};
 use support::{Case, Rng, random_case, random_shape};
 
-/// Cases a test runs, more when asked for.
+/// The number of cases of a test, larger on request.
 fn cases(usual: u64) -> u64 {
     let asked = std::env::var("OPTC_HAMMER")
         .ok()
@@ -32,7 +32,7 @@ fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
     e
 }
 
-/// Offset of every element, in row-major order.
+/// The offset of every element, in row-major order.
 fn table(layout: &Layout) -> Vec<u64> {
     let number = |k| {
         layout
@@ -42,7 +42,7 @@ fn table(layout: &Layout) -> Vec<u64> {
     (0..layout.elements()).map(number).collect()
 }
 
-/// Writes the layout out, reads it back, and wants the same function.
+/// Prints the layout and reads it back, which must give the same function.
 #[track_caller]
 fn check_text(layout: &Layout) {
     let dims: String = layout
@@ -134,7 +134,7 @@ fn other_notations_and_modes() {
     }
 }
 
-/// Whatever modes there are, digits that pad and that do not divide one another among them, are written.
+/// Any modes can be written, including padded digits and digits that do not divide one another.
 #[test]
 fn modes_are_written() {
     let mut rng = Rng::new(31);
@@ -171,8 +171,8 @@ fn modes_are_written() {
     assert!(cases(4000) / 4 < padded, "{padded} are padded");
 }
 
-/// The table of notations: what one writes is read as the same function, and every other notation
-/// that has the function leads back.
+/// Converts between all notations: each one reads its own output as the same function, and every other notation that
+/// can express the function converts back.
 #[test]
 fn notations_read_what_they_write_and_lead_back() {
     let mut rng = Rng::new(23);
@@ -278,7 +278,7 @@ fn random_map(rng: &mut Rng, operand: &[u64]) -> ViewMap {
     }
 }
 
-/// The operand's number of each element of the result.
+/// For each element of the result, its number in the operand.
 fn map_table(operand: &[u64], map: &ViewMap) -> Vec<u64> {
     let middle = map.shape.clone().unwrap_or_else(|| operand.to_vec());
     let perm = map
@@ -317,7 +317,7 @@ fn view_and_propagate() {
             .collect();
         let random = random_case(&mut rng, &map.result);
         let output = parsed(&random);
-        // Positions of less than a byte may fill the same bytes.
+        // Positions of less than a byte may take the same number of bytes.
         let bytes = |case: &Case| (case.positions * case.bits).div_ceil(8);
         let buffer = |case: &Case| (bytes(case), case.bits, case.space);
         let expected = random.table == moved && buffer(&random) == buffer(&case);
@@ -386,7 +386,7 @@ fn maps_compose() {
     assert!(0 < composed);
 }
 
-/// The operand's number of each element behind a chain of maps.
+/// For each element after a chain of maps, its number in the operand.
 fn chain_table(operand: &[u64], maps: &[ViewMap]) -> Vec<u64> {
     let n: u64 = operand.iter().product();
     let mut numbers: Vec<u64> = (0..n).collect();

@@ -1,4 +1,4 @@
-//! CuTe's notation and algebra: conversions, and every law by enumeration.
+//! CuTe's notation and algebra: conversions, and every law checked by enumeration.
 
 use crate::support;
 

@@ -1,6 +1,6 @@
-//! The figures of `docs/layouts.md`, and what drawings say.
+//! The figures of `docs/layouts.md`, and the texts in drawings.
 //!
-//! `OPTC_BLESS=1 cargo test -p optc-layout --test draw` writes the figures anew.
+//! `OPTC_BLESS=1 cargo test -p optc-layout --test draw` rewrites the figures.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The tensor, the axes and the file of each `optc layout draw` in the page.
+/// The tensor, the axes and the file of each `optc layout draw` command in the page.
 fn figures() -> Vec<(String, Axes, PathBuf)> {
     let page = std::fs::read_to_string(root().join("docs/layouts.md")).expect("the page");
     let draws = page
@@ -50,7 +50,7 @@ fn the_figures_are_what_the_commands_draw() {
     }
 }
 
-/// The numbers in the cells of the SVG, in reading order, of one class of text.
+/// The numbers in the cells of the SVG of one class of text, in reading order.
 fn labels(svg: &str, class: &str) -> Vec<String> {
     let mark = format!("class=\"{class}\">");
     let texts = svg.split("<text ").filter(|text| text.contains(&mark));

@@ -1,4 +1,4 @@
-//! The chain of pads, reshapes and transposes is the index formula.
+//! The chain of pads, reshapes and transposes agrees with the index formula.
 
 use crate::support;
 

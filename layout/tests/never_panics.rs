@@ -4,7 +4,7 @@ use optc_layout::notation::parse_tensor;
 use optc_layout::{Field, Layout, Mode, Notation, NotationKind, ViewMap, is_view, propagate};
 use proptest::prelude::*;
 
-/// Asks a layout everything.
+/// Calls every query of a layout.
 fn exercise(layout: &Layout, perm: &[usize]) {
     let shape = layout.shape().to_vec();
     let _ = (

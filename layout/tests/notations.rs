@@ -1,4 +1,4 @@
-//! Texts that each notation reads, prints and refuses.
+//! The texts that each notation reads, prints and refuses.
 
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, NotationKind, ViewMap, is_view, propagate};
@@ -31,7 +31,7 @@ fn converts(text: &str, notation: NotationKind, wanted: &str) {
     assert_eq!(got, wanted, "{text}");
 }
 
-/// A buffer whose bytes no number of 63 bits counts is refused, whatever pads it.
+/// A buffer of 2^63 bytes or more is refused, whatever the padding.
 #[test]
 fn padding_has_fewer_than_2_to_the_63_bytes() {
     let tail = |n: u64| format!("tensor<4xf32, {{xla = \"0:L({n})\"}}>");
@@ -152,7 +152,7 @@ fn digits_are_a_bijection() {
     );
 }
 
-/// `*` is as many positions as the dimensions have indices.
+/// `*` means as many positions as the dimensions have indices.
 #[test]
 fn whole_digits_are_as_long_as_their_dimensions() {
     for size in [0, 1, 3, 128] {
@@ -176,7 +176,7 @@ fn whole_digits_are_as_long_as_their_dimensions() {
 #[test]
 fn one_function_in_other_notations() {
     let tiled = "tensor<20x300xf32, {xla = \"1,0:T(8,128)(2,1)\"}>";
-    // An inner tile cuts a dimension that the outer ones do not: one block.
+    // An inner tile cuts a dimension that the outer tiles do not cut: one block.
     converts(
         "tensor<5x1x8x7xf32, {xla = \"3,0,2,1:T(4,2)(2,1)(5,1,1,1,1,1,1,1)\"}>",
         NotationKind::Block,

@@ -1,10 +1,10 @@
-//! Analyses that ask declarations.
+//! Analyses that use the declarations of operations.
 
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::text::parse;
 
-/// `%1` is read by `%2` alone, which nothing reads; the print reads `%3`.
+/// `%1` is used only by `%2`, which is unused; the print uses `%3`.
 const TEXT: &str = r#"
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = "hbir.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>

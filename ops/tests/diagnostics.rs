@@ -1,4 +1,4 @@
-//! Every code of the parser and the verifier: a text that is refused with it, and one that is not.
+//! Every code of the parser and the verifier: a text that is refused with it, and a text that is not.
 
 use optc_ir::diag::{Code, position};
 use optc_ir::render;
@@ -6,12 +6,11 @@ use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
 use optc_ir::{Attr, AttrDict, CODES, DType, Diagnostic, Func, Loc, Module, Operation, Type};
 
-/// A code, a text that is refused with it at the place marked by the text that follows, and the
-/// text put right.
+/// A code, a text that is refused with it at the position given by `at`, and the corrected text.
 struct Case {
     code: &'static str,
     refused: &'static str,
-    /// What stands at the caret.
+    /// The text at the caret.
     at: &'static str,
     accepted: &'static str,
 }
@@ -32,7 +31,7 @@ const fn case(
 
 const NEG: &str = r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>"#;
 
-/// Codes that no text can provoke, only a module made by code.
+/// Codes that no text can cause, only a module built in code.
 const BY_CODE_ALONE: [&str; 4] = [
     "not-a-rearrangement",
     "operation-kind",
@@ -730,7 +729,7 @@ fn views_of_unknown_sizes_are_decided() {
         ),
         "view-illegal"
     );
-    // An unknown size follows from the number of elements, or from its place among the others.
+    // An unknown size follows from the number of elements, or from its position among the others.
     let column = "tensor<768x?xf32, {order = [1, 0]}>";
     assert_eq!(view("shape = [-1, 768], perm = [1, 0]", tokens, column), "");
     let (x, y) = (
@@ -739,7 +738,7 @@ fn views_of_unknown_sizes_are_decided() {
     );
     assert_eq!(view("perm = [1, 0, 2]", x, y), "");
     assert_eq!(view("perm = [1, 0, 2]", x, x), "view-illegal");
-    // Nothing moves where only one size is not 1, or nothing is there.
+    // Nothing moves if at most one size is not 1, or if there are no elements.
     assert_eq!(
         view("perm = [1, 0]", "tensor<?x1xf32>", "tensor<1x?xf32>"),
         ""
@@ -850,7 +849,7 @@ fn attributes_are_those_of_the_operation_asked_for() {
     assert_eq!(optc_ops::Neg::of(&op), Ok(optc_ops::Neg {}));
 }
 
-/// A misspelled attribute is named, with the one that was meant.
+/// The error for a misspelled attribute suggests the correct name.
 #[test]
 fn unknown_attributes_come_with_a_suggestion() {
     let program = "%0 = \"hbir.matmul\"(%x, %y) <{transpose_b = true}> : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>\n";

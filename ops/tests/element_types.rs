@@ -1,5 +1,4 @@
-//! Element types that are stored and moved: every bit of an element arrives, and nothing computes with
-//! them.
+//! Element types that are only stored and moved: every bit of an element is preserved, and nothing computes with them.
 
 use crate::ops_support;
 
@@ -16,7 +15,7 @@ const STORED: [DType; 4] = [
     DType::Complex128,
 ];
 
-/// The results, with the types that the shape rule gives.
+/// The results, with the types that the shape rule infers.
 #[track_caller]
 fn go(name: &str, inputs: &[Tensor], props: &AttrDict) -> Vec<Tensor> {
     let operands: Vec<Type> = inputs.iter().map(type_of).collect();
@@ -33,7 +32,7 @@ fn none() -> AttrDict {
     AttrDict::new()
 }
 
-/// Elements with bits at both ends of the type: NaN of fp8 and of the parts of complex numbers among them.
+/// Elements that use the whole range of bits, including NaN of fp8 and in the parts of complex numbers.
 fn stored(dtype: DType, shape: &[usize], first: u128) -> Tensor {
     let high = u128::MAX << (dtype.bits() - 1);
     let n: usize = shape.iter().product();
@@ -47,7 +46,7 @@ fn stored(dtype: DType, shape: &[usize], first: u128) -> Tensor {
     Tensor::from_bits(dtype, shape.to_vec(), bits)
 }
 
-/// Element `i` of the result is element `places[i]` of the operand.
+/// Checks that element `i` of the result is element `places[i]` of the operand.
 #[track_caller]
 fn moves(
     name: &str,

@@ -1,4 +1,4 @@
-//! Where the greatest elements of windows lie, against numbers computed by hand.
+//! Positions of the greatest elements of windows, against numbers computed by hand.
 
 use crate::ops_support;
 
@@ -31,7 +31,7 @@ fn places_count_through_the_whole_operand() {
     check("hbir.max_pool_indices", &[x], &kernel, &[columns]);
 }
 
-/// Sizes that differ: the first spatial dimension counts fastest, 0 0, 1 0, 0 1, …
+/// Sizes that differ: the first spatial dimension varies fastest, 0 0, 1 0, 0 1, …
 #[test]
 fn columns_of_a_box() {
     let x = |at: usize| {
@@ -39,14 +39,14 @@ fn columns_of_a_box() {
         f32s(&[1, 1, 2, 3, 2], &values)
     };
     let kernel = props! { kernel: [2, 3, 2], storage_order: 1 };
-    // Row-major 1 is (0, 0, 1), 2 is (0, 1, 0), 6 is (1, 0, 0).
+    // Row-major number 1 is (0, 0, 1), 2 is (0, 1, 0), 6 is (1, 0, 0).
     for (at, wanted) in [(0, 0), (1, 6), (2, 2), (6, 1), (11, 11)] {
         let y = i64s(&[1, 1, 1, 1, 1], &[wanted]);
         check("hbir.max_pool_indices", &[x(at)], &kernel, &[y]);
     }
 }
 
-/// The first of equal ones; NaN before numbers; padding is never chosen, and nothing is -1.
+/// The first of equal elements; NaN before numbers; padding is never chosen; an empty window gives -1.
 #[test]
 fn ties_nan_and_padding() {
     let x = f32s(&[1, 1, 5], &[-1.0, -1.0, f64::NAN, 7.0, 7.0]);
@@ -73,7 +73,7 @@ fn orders_and_types_are_refused() {
     );
 }
 
-/// A part of the operand does not give the numbers of the whole.
+/// The indices of a part of the operand differ from those of the whole, so no dimension may be cut.
 #[test]
 fn no_dimension_is_cut() {
     let (x, y) = (ty("2x4x6", DType::F32), ty("2x4x5", DType::SI64));

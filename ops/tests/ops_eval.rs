@@ -1,4 +1,4 @@
-//! Every operation against numbers computed by hand, and every one refusing something.
+//! Every operation against numbers computed by hand, and a refusal by every operation.
 
 #![expect(clippy::approx_constant, reason = "the numbers are computed by hand")]
 #![expect(
@@ -36,7 +36,7 @@ fn unary_operations() {
     unary("hbir.sqrt", none(), &[4.0, 2.0], &[2.0, 1.414_213_562]);
     unary("hbir.rsqrt", none(), &[4.0, 0.25], &[0.5, 2.0]);
     unary("hbir.cbrt", none(), &[-27.0, 8.0], &[-3.0, 2.0]);
-    // Near 0 the plain forms are 0.
+    // Near 0 the naive formulas give 0.
     unary("hbir.expm1", none(), &[1e-20, 1.0], &[1e-20, 1.718_281_8]);
     unary("hbir.log1p", none(), &[1e-20, 1.0], &[1e-20, 0.693_147_2]);
     unary("hbir.reciprocal", none(), &[4.0, -0.5], &[0.25, -2.0]);
@@ -191,7 +191,7 @@ fn unary_operations_on_other_types() {
         &props! { min: -1.0, max: 3 },
         &[i64s(&[3], &[-1, 0, 3])],
     );
-    // One rounding, to the element type: 1 + 2^-9 is no bfloat16.
+    // The result is rounded once, to the element type: bfloat16 cannot represent 1 + 2^-9.
     let x = Tensor::from_f64(DType::BF16, vec![1], [1.0 / 512.0]);
     check(
         "hbir.exp",
@@ -325,7 +325,7 @@ fn binary_operations_on_integers() {
     binary_ints("hbir.bit_and", DType::UI8, &[12], &[10], &[8]);
     binary_ints("hbir.bit_or", DType::UI8, &[12], &[10], &[14]);
     binary_ints("hbir.bit_xor", DType::UI8, &[12], &[10], &[6]);
-    // -1 in 64 bits is the greatest ui64.
+    // The 64 bits of -1 are the greatest ui64.
     let ui64 = DType::parse("ui64").unwrap();
     binary_ints("hbir.max", ui64, &[-1], &[1], &[-1]);
     binary_ints("hbir.div", ui64, &[-1], &[2], &[i64::MAX]);
@@ -537,7 +537,7 @@ fn matrix_products() {
         &none(),
         &[f32s(&[], &[5.0])],
     );
-    // Batch [2, 1] with [2].
+    // Batch dimensions [2, 1] and [2].
     let (l, r) = (count(&[2, 1, 1, 2]), count(&[2, 2, 1]));
     let y = f32s(&[2, 2, 1, 1], &[1.0, 3.0, 3.0, 13.0]);
     check("hbir.matmul", &[l, r], &none(), &[y]);
@@ -665,11 +665,11 @@ fn conv() {
     let w = f32s(&[1, 1, 2, 2], &[1.0, 0.0, 0.0, 1.0]);
     let y = f32s(&[1, 1, 1, 1], &[8.0]);
     check("hbir.conv", &[x, w], &props! { dilations: [2, 2] }, &[y]);
-    // Two groups on one dimension: each channel by its own weight.
+    // Two groups on one dimension: each channel has its own weight.
     let (x, w) = (count(&[1, 2, 2]), f32s(&[2, 1, 1], &[1.0, 10.0]));
     let y = f32s(&[1, 2, 2], &[0.0, 1.0, 20.0, 30.0]);
     check("hbir.conv", &[x, w], &props! { group: 2 }, &[y]);
-    // Transposed: 1 2 spread by [1, 10], two apart.
+    // Transposed: 1 and 2, each multiplied by [1, 10], at distance 2.
     let (x, w) = (
         f32s(&[1, 1, 2], &[1.0, 2.0]),
         f32s(&[1, 1, 2], &[1.0, 10.0]),
@@ -730,7 +730,7 @@ fn pooling() {
         &padded(true),
         &[y],
     );
-    // The last window of three elements by two, rounded up, has one element.
+    // The last window of three elements in twos, rounded up, has one element.
     let ceil = props! { kernel: [2], strides: [2], ceil_mode: true, count_include_pad: true };
     let y = f32s(&[1, 1, 2], &[0.5, 2.0]);
     check("hbir.avg_pool", &[count(&[1, 1, 3])], &ceil, &[y]);
@@ -1481,7 +1481,7 @@ fn repetitions() {
         &props! { depth: 3 },
         &[y],
     );
-    // Index 1 of depth 2 marks row 1, -1 too, 7 nothing.
+    // Index 1 of depth 2 selects row 1, so does -1, and 7 selects nothing.
     let y = i64s(&[2, 3], &[5, 5, 5, 9, 9, 5]);
     check(
         "hbir.one_hot",
@@ -1629,7 +1629,7 @@ fn resize() {
     let corners =
         props! { sizes: [3], mode: "linear", coordinate_transformation_mode: "align_corners" };
     resize(corners, &[1.0, 1.5, 2.0]);
-    // Places are scaled by what is stated, not by the extents.
+    // Positions are scaled by the stated scales, not by the ratio of the extents.
     let both = props! { scales: [1.6], sizes: [4], mode: "linear" };
     resize(both, &[1.0, 1.4375, 2.0, 2.0]);
     let nearest = props! { sizes: [3], coordinate_transformation_mode: "tf_half_pixel_for_nn", nearest_mode: "floor" };
@@ -1676,14 +1676,14 @@ fn grid_sample() {
         check("hbir.grid_sample", &[x.clone(), grid], &props, &wanted);
     };
     at([0.0, 0.0], none(), 2.5);
-    // The first coordinate runs along the last dimension.
+    // The first coordinate is along the last dimension.
     at([1.0, -1.0], props! { align_corners: true }, 2.0);
     at([0.4, -0.4], props! { mode: "nearest" }, 2.0);
-    // Half of the place lies outside.
+    // Half of the position is outside.
     at([-1.0, -0.5], none(), 0.5);
     at([-9.0, -0.5], props! { padding_mode: "border" }, 1.0);
     at([-9.0, -0.5], none(), 0.0);
-    // One half beyond the edge is reflected onto the first element.
+    // A position half an element beyond the edge is reflected to the first element.
     at([-1.5, -0.5], props! { padding_mode: "reflection" }, 1.0);
     at(
         [0.0, 0.0],
@@ -2028,7 +2028,7 @@ fn symbols_are_bound() {
         odd.unwrap_err(),
         "hbir.reshape of [3, 6] to [2] changes the number of elements from 18 to 2"
     );
-    // A name that is 0 is none of the sizes that names stand for before.
+    // A name that is 0 equals none of the sizes tried before.
     let none_of = Bindings([(Arc::from("B"), 0)].into_iter().collect());
     let bounds = |text: &str| Attr::Array(vec![Attr::str(text)]);
     let props = AttrDict::new()
@@ -2252,7 +2252,7 @@ fn places_of_the_greatest() {
     assert_eq!(given.unwrap(), [wanted]);
 }
 
-/// Every operation of the registry stands in this file or in the list of one-operand operations.
+/// Every operation of the registry is in this file or in the list of one-operand operations.
 #[test]
 fn every_operation_is_tested() {
     let text = include_str!("ops_eval.rs");
@@ -2267,7 +2267,7 @@ fn every_operation_is_tested() {
     assert_eq!(type_of(&count(&[2])), ty("2", F32));
 }
 
-/// Numbers that go up and down, in eighths.
+/// A sequence of multiples of one eighth, in mixed order.
 fn sequence(shape: &[usize], step: usize) -> Tensor {
     let n: usize = shape.iter().product();
     let values: Vec<f64> = (0..n)
@@ -2276,7 +2276,8 @@ fn sequence(shape: &[usize], step: usize) -> Tensor {
     f32s(shape, &values)
 }
 
-/// The operands of a recurrent network: sequence, batch, inputs, states, directions, gates, initial states.
+/// The operands of a recurrent network, for these sizes: sequence, batch, inputs, states, directions, gates; and the
+/// initial states.
 fn network([s, b, i, h, d, g]: [usize; 6], initial: &[usize]) -> Vec<Tensor> {
     let mut all = vec![
         sequence(&[s, b, i], 3),
@@ -2288,7 +2289,7 @@ fn network([s, b, i, h, d, g]: [usize; 6], initial: &[usize]) -> Vec<Tensor> {
     all
 }
 
-/// The numbers are those of onnxruntime.
+/// The expected numbers are those of onnxruntime.
 #[test]
 fn recurrent() {
     let name = "hbir.recurrent";
@@ -2351,7 +2352,7 @@ fn recurrent() {
     );
     let types = |of: &[Tensor]| -> Vec<Type> { of.iter().map(type_of).collect() };
     let given = types(&network([2, 1, 1, 1, 1, 4], &[4]));
-    // What comes after the end of a sequence is 0, and changes no state.
+    // Elements after the end of a sequence are 0, and change no state.
     let first = [-0.058_823, 0.261_826];
     let mut short = network([2, 1, 1, 2, 1, 3], &[4]);
     short.push(i64s(&[1], &[1]));
@@ -2386,7 +2387,7 @@ fn recurrent() {
 fn dequantize_blocks() {
     let name = "hbir.dequantize_blocks";
     let u8s = |shape: &[usize], values: &[i64]| ints(DType::UI8, shape, values);
-    // Two elements a byte, the first in the low bits; blocks of three, the last of which is cut off.
+    // Two elements per byte, the first in the low bits; blocks of three, the last one incomplete.
     let packed = u8s(&[2, 2], &[0x21, 0x43, 0xF8, 0x90]);
     let scales = f32s(&[2, 2], &[1.0, 10.0, 0.5, 2.0]);
     let given = [packed.clone(), scales.clone()];
@@ -2399,7 +2400,7 @@ fn dequantize_blocks() {
             &[-7.0, -6.0, -5.0, -40.0, 0.0, 3.5, -4.0, 2.0],
         )],
     );
-    // Zero points 1 and 2, 3 and 4, of bytes; then of floats.
+    // Zero points 1 and 2, 3 and 4, packed in bytes; then as floats.
     let zeros = u8s(&[2, 1], &[0x21, 0x43]);
     let wanted = f32s(&[2, 4], &[0.0, 1.0, 2.0, 20.0, 2.5, 6.0, -1.5, 10.0]);
     check(
@@ -2415,7 +2416,7 @@ fn dequantize_blocks() {
         &props! { block: 3, bits: 4 },
         &[wanted],
     );
-    // Blocks along another dimension than the one that is packed.
+    // Blocks along a dimension other than the packed one.
     check(
         name,
         &[
@@ -2437,7 +2438,7 @@ fn dequantize_blocks() {
         &props! { block: 16, bits: 8 },
         &[f32s(&[1, 2], &[-256.0, 254.0])],
     );
-    // Elements that are not packed have no zero point of their own.
+    // Unpacked elements have no default zero point.
     check(
         name,
         &[ints(DType::SI8, &[1, 2], &[-3, 4]), f32s(&[1, 1], &[2.0])],

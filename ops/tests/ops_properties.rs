@@ -1,5 +1,5 @@
-//! What holds for every operation: shape rules agree with results, also on symbols; labels of the
-//! layout freedom mean what they say; nothing panics, whatever the operands and attributes.
+//! Properties of every operation: shape rules agree with results, also for symbolic sizes; labels of the layout freedom
+//! mean what they say; and nothing panics, whatever the operands and attributes.
 
 use crate::ops_support;
 
@@ -12,7 +12,7 @@ use optc_ir::{
 };
 use std::sync::Arc;
 
-/// The cases with reference results, and one for each operation that has none.
+/// The cases with reference results, and one case for each other operation.
 fn seeds() -> Vec<Case> {
     let mut seeds = cases();
     let mut add = |name: &str, inputs: Vec<Tensor>, props: AttrDict, wanted: Vec<Tensor>| {
@@ -202,7 +202,7 @@ fn freedom_of(case: &Case) -> Freedom {
     decl.freedom(&op_ref(&case.name, &operands, &results, &case.props))
 }
 
-/// Every dimension has a mark, every mark is a label, and a granule divides all extents it is for.
+/// Every dimension has a mark, every mark is a label, and a granule divides all extents to which it applies.
 #[test]
 fn freedoms_are_well_formed() {
     for case in seeds() {
@@ -254,8 +254,8 @@ fn extents(case: &Case, freedom: &Freedom, label: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Along a parallel or batch label an element of a result depends on the elements of the operands with the
-/// same index alone.
+/// Along a parallel or batch label, an element of a result depends only on elements of the operands with the same
+/// index.
 #[test]
 fn parallel_labels_are_independent() {
     let mut checked = 0;
@@ -283,7 +283,7 @@ fn parallel_labels_are_independent() {
     assert!(200 < checked, "{checked} labels checked");
 }
 
-/// Changes operand `i` at one index of dimension `d`: the results change at that index only.
+/// Changes operand `i` at one index of dimension `d`, and checks that the results change at that index only.
 fn check_independent(case: &Case, freedom: &Freedom, i: usize, d: usize, label: usize) {
     if !freedom.results.iter().any(|m| m.contains(&Some(label))) {
         return;
@@ -338,8 +338,8 @@ fn index_of(mut element: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// The result type that the shape rule gives for symbols fits the one for the numbers they stand
-/// for, and a symbol passes through where nothing happens along it.
+/// The result type that the shape rule infers for symbols agrees with the one for their values. A symbol is passed
+/// through if the operation does nothing along its dimension.
 #[test]
 fn symbols_pass_through() {
     let families = [
@@ -396,7 +396,7 @@ fn with_symbol(tensor: &Tensor, marks: &[Option<usize>], label: usize) -> Type {
     .into()
 }
 
-/// With any dimensions unknown the shape rule still accepts, and says nothing wrong.
+/// With any dimensions unknown the shape rule still accepts the operation, and infers nothing wrong.
 #[test]
 fn unknown_dimensions_are_not_contradicted() {
     let mut random = Random(1);
@@ -441,7 +441,7 @@ fn rearrangements_are_views() {
         let (operands, results) = (types(&case.inputs), types(&case.wanted));
         let op = op_ref(&case.name, &operands, &results, &case.props);
         let view = registry.rearrangement(&op);
-        // `canonicalize` writes those that are barriers as reshapes and transposes.
+        // `canonicalize` writes barriers that are rearrangements as reshapes and transposes.
         let class = freedom.class;
         let may = matches!(class, FreedomClass::Rearrange | FreedomClass::Barrier);
         let must = class == FreedomClass::Rearrange;
@@ -737,8 +737,8 @@ fn random_tensor(random: &mut Random, ty: &Type) -> Option<Tensor> {
     Some(Tensor::from_f64(ty.dtype, shape, values))
 }
 
-/// Asks everything of one operation; an accepted one with known operands must evaluate to what its
-/// shape rule says, or give an error.
+/// Calls every query of one operation. An accepted operation with known operands must evaluate to what its shape rule
+/// infers, or give an error.
 fn ask_everything(
     name: &str,
     operands: &[Type],
@@ -814,7 +814,7 @@ fn nothing_panics_on_random_operations() {
     }
 }
 
-/// Good operations with a few attributes and types changed.
+/// Valid operations with a few attributes and types changed.
 #[test]
 fn nothing_panics_on_changed_operations() {
     let seeds = seeds();
@@ -867,10 +867,10 @@ fn change(random: &mut Random, operands: &mut [Type], results: &mut [Type], prop
     }
 }
 
-/// Orders of axes in which each operation is asked for.
+/// The number of orders of axes that are tried for each operation.
 const ORDERS: usize = 24;
 
-/// An operation over other axes computes the same: operands in the order of the axes go in, results in their order come out.
+/// An operation over other axes computes the same: its operands and results are in the order of the axes.
 #[test]
 fn operations_over_other_axes_compute_the_same() {
     let mut random = Random(7);
@@ -919,7 +919,8 @@ fn operations_over_other_axes_compute_the_same() {
     assert!(1000 < said.values().sum::<usize>(), "{said:?}");
 }
 
-/// Ports that follow one random order of the labels, each restricted to its own; now and then a label that may be is cut in two.
+/// Ports that follow one random order of the labels, each restricted to its own labels. Occasionally a label that may
+/// be cut is cut in two.
 fn laid_ports(
     case: &Case,
     results: &[Tensor],
@@ -961,7 +962,7 @@ fn laid_ports(
     tensors.zip(labels).map(port).collect()
 }
 
-/// For each element of a tensor in the order of these dimensions, where it is in the order of the tensor's own.
+/// For each element of a tensor in the order of these dimensions, its number in the tensor's own order.
 fn places(axes: &Axes<'_>, port: usize, runs: &[Run]) -> Vec<usize> {
     let laid = &axes.ports()[port];
     let shape: Vec<usize> = laid.shape.iter().map(|&n| n as usize).collect();

@@ -1,4 +1,4 @@
-//! Sizes that follow from others get their names.
+//! Propagation of sizes: sizes that follow from others get their names.
 
 use optc_ir::verify::verify;
 use optc_ir::{name_sizes, text};
@@ -56,7 +56,7 @@ fn shape_rules_give_sizes_forward() {
 
 #[test]
 fn a_size_that_only_its_user_says_stays() {
-    // The sum may be the larger of two sizes.
+    // The sum may have the larger of two sizes.
     check(
         r#"func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32, {dims = ["B"]}>) -> tensor<?xf32> {
   %0 = "hbir.add"(%x, %y) : (tensor<?xf32>, tensor<?xf32, {dims = ["B"]}>) -> tensor<?xf32>

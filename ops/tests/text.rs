@@ -1,4 +1,4 @@
-//! Reading and printing: sugar, names, constants, and whatever bytes there may be.
+//! Reading and printing: shorthand, names, constants, and arbitrary bytes.
 
 use optc_ir::render;
 use optc_ir::text::{parse, parse_partial, print, print_attr, print_func, print_type, split};
@@ -15,7 +15,7 @@ fn read(text: &str) -> Module {
     })
 }
 
-/// The text prints like this, and what is printed prints the same again.
+/// Checks the printed form of a text, which must be a fixed point of printing.
 #[track_caller]
 fn check(text: &str, wanted: &str) {
     let once = print(&read(text));
@@ -23,7 +23,7 @@ fn check(text: &str, wanted: &str) {
     assert_eq!(print(&read(&once)), once, "printing is a fixed point");
 }
 
-/// An attribute of an operation of the dialect prints like this.
+/// Checks the printed form of an attribute of an operation of the dialect.
 #[track_caller]
 fn check_attr(text: &str, wanted: &str) {
     let module = read(&format!("\"hbir.k\"() <{{x = {text}}}> : () -> ()"));
@@ -36,7 +36,7 @@ fn check_attr(text: &str, wanted: &str) {
     }
 }
 
-/// A tensor type prints like this.
+/// Checks the printed form of a tensor type.
 #[track_caller]
 fn check_type(text: &str, wanted: &str) {
     let module = read(&format!("\"hbir.k\"(%x) : ({text}) -> ()"));
@@ -76,7 +76,7 @@ fn bare_operations_are_an_implicit_main() {
         (&*func.name, func.arg_key(0), func.result_key(0)),
         ("main", "0".into(), "result0".into())
     );
-    // Arguments in the order of their use; results are what nothing uses, in the order of the text.
+    // Arguments are in the order of their use; results are the unused values, in the order of the text.
     let text = r#"
 %s:2 = "a.split"(%b, %a) : (f32, f16) -> (f32, f32)
 %y = "a.neg"(%s#1) : (f32) -> f32
@@ -90,7 +90,7 @@ fn bare_operations_are_an_implicit_main() {
   return %0#0, %1 : f32, f32
 }"#,
     );
-    // An explicit return says what the results are; a module may stand around.
+    // An explicit return gives the results; a module may surround it.
     let text = "module {\n%0 = \"a.b\"(%x) : f32 -> f32\n%1 = \"a.b\"(%0) : f32 -> f32\nreturn %0 : f32\n}";
     assert_eq!(read(text).funcs[0].results.len(), 1);
 }
@@ -110,7 +110,7 @@ fn names_of_ports_survive() {
     let wanted = ("x in/1".to_owned(), "sum out result2".to_owned());
     assert_eq!(keys(&module.funcs[0]), wanted);
     assert_eq!(keys(&read(&print(&module)).funcs[0]), wanted);
-    // Names that are no SSA names, repeated or missing.
+    // Names that are not SSA names, repeated names, missing names.
     let mut func = Func::new("main");
     let ty = Type::tensor(&[2], DType::F32);
     for name in [
@@ -429,7 +429,7 @@ fn files_split_into_modules() {
     for (offset, part) in split(text) {
         assert!(text[offset..].starts_with(part));
     }
-    // Without splitting the line is a comment.
+    // Without splitting, the line is a comment.
     let both = format!("{DESIGN}// -----\n{}", DESIGN.replace("@main", "@other"));
     assert_eq!(read(&both).funcs.len(), 2);
     assert_eq!(read("").funcs.len(), 0);
@@ -497,7 +497,7 @@ fn next(state: &mut u64) -> u64 {
     *state
 }
 
-/// Texts that between them reach every reader.
+/// Texts that together reach every reader.
 const SEEDS: &[&str] = &[
     DESIGN,
     r#"%1 = "hbir.view"(%0) <{}> : tensor<128x128xsi8, layout = {block = 128W, order = [0, 1]}> -> tensor<4x32x128xsi8, axes = "NHW", block = 128W, order = [0, 1, 2]> loc("a"("f":1:2))"#,

@@ -1,5 +1,5 @@
-//! The loops that operations declare, against their reference semantics: what lies outside of the part
-//! of an operand that a tile reads does not change the tile, and every element of the part does.
+//! The loops that operations declare, against their reference semantics. Elements outside of the part of an operand
+//! that a tile reads do not change the tile; every element of the part does.
 
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::iteration_domain_of;
@@ -7,7 +7,7 @@ use optc_ir::{Bindings, DType, EvalContext, Func, OpRef, Registry, Tensor, text}
 use optc_tile::Tiling;
 use optc_tile::{Expr, Region, Span, Tile};
 
-/// Operations in which every element that is read changes the result.
+/// Operations whose result depends on every element that is read.
 const EXACT: &[&str] = &[
     r#"%0 = "hbir.relu"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>"#,
     r#"%0 = "hbir.add"(%a, %b) : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>"#,
@@ -35,7 +35,7 @@ const EXACT: &[&str] = &[
     r#"%0 = "hbir.avg_pool"(%a) <{kernel = [3], pads = [1, 1], strides = [2]}> : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>"#,
 ];
 
-/// Operations of which a tile reads at most the part declared.
+/// Operations of which a tile reads at most the declared part.
 const WITHIN: &[&str] = &[
     r#"%0 = "hbir.reshape"(%a) <{shape = [3, 4]}> : (tensor<4x3xf32>) -> tensor<3x4xf32>"#,
     r#"%0 = "hbir.reshape"(%a) <{shape = [4, 6, 5]}> : (tensor<6x4x5xf32>) -> tensor<4x6x5xf32>"#,
@@ -65,7 +65,7 @@ fn fill(shape: &[usize], dtype: DType, seed: usize) -> Tensor {
     }
 }
 
-/// The tensor with the elements that `change` names replaced.
+/// The tensor with the elements changed for which `change` is true.
 fn changed(tensor: &Tensor, change: impl Fn(usize) -> bool) -> Tensor {
     if tensor.dtype == DType::F32 {
         let value = |i: usize| tensor.f64_at(i) + if change(i) { 1000.0 } else { 0.0 };
@@ -77,7 +77,7 @@ fn changed(tensor: &Tensor, change: impl Fn(usize) -> bool) -> Tensor {
     Tensor::from_i64(tensor.dtype, tensor.shape.clone(), values)
 }
 
-/// Returns whether element `i` of a shape lies in the tile of a program.
+/// Returns whether element `i` of a shape is in the tile of a program.
 fn inside(tile: &Tile, shape: &[usize], program: &[i64], i: usize) -> bool {
     let mut rest = i;
     tile.0.iter().zip(shape).rev().all(|(span, &n)| {
@@ -87,7 +87,7 @@ fn inside(tile: &Tile, shape: &[usize], program: &[i64], i: usize) -> bool {
     })
 }
 
-/// One operation and everything about it.
+/// One operation with its operands and results.
 struct Case {
     func: Func,
     inputs: Vec<Tensor>,
@@ -99,7 +99,7 @@ impl Case {
     fn new(text: &'static str) -> Case {
         let module = text::parse(text).unwrap_or_else(|e| panic!("{text}: {e:?}"));
         let registry = optc_ops::registry();
-        // The layouts of a view do not matter here; that it has one is checked elsewhere.
+        // The layouts of a view do not matter here; other tests check that it is legal.
         if let Err(faults) = optc_ir::verify::verify(&module, &registry) {
             assert!(
                 faults.iter().all(|f| f.code == "view-illegal"),
@@ -208,7 +208,7 @@ fn every_element_that_is_declared_needed_is() {
                 }
                 for (n, region) in regions.iter().enumerate() {
                     let input = &case.inputs[n];
-                    // The greatest number over the programs: the first ones may be clipped.
+                    // The largest number over the programs: the first ones may be clipped.
                     let mut most = 0;
                     for g in 0..steps as i64 {
                         let needed = (0..input.len()).filter(|&i| {

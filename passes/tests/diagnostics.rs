@@ -195,7 +195,7 @@ fn a_target_that_pads_wants_known_sizes_where_it_pads() {
     fold("6, \"32*B\"", "6x?").expect("32 elements or more");
 }
 
-/// Values of no known type are read, produced and returned.
+/// Values of unknown types are read, produced and returned.
 #[test]
 fn results_of_no_known_type_are_folded() {
     let text = r#"

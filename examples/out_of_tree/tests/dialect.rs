@@ -1,4 +1,4 @@
-//! The operation, the rule and the pass, used as optc's own are.
+//! The operation, the rule and the pass of this example, used like optc's own.
 
 use optc::interp::{EquivalenceOptions, NoData, equivalent, run_tiled};
 use optc::passes::canonicalize::Canonicalize;
@@ -114,7 +114,7 @@ fn equal_operations_are_one_and_unused_ones_go() {
 "#;
     let program = compiled(&compiler(), text, "canonicalize");
     assert_eq!(count(&program, GATE), 1);
-    // Nobody has said what it does: it may do anything, each time.
+    // An undeclared operation may have any effect, so equal ones are not merged.
     let undeclared = Compiler::new();
     let mut program = undeclared.parse("test.ir", text).unwrap();
     undeclared.compile(&mut program, "canonicalize").unwrap();
@@ -166,7 +166,7 @@ func.func @main(%x: tensor<4x64xf32>) -> tensor<4xf32> attributes {hbir.groups =
     assert_eq!(whole, tiled);
 }
 
-/// A format without layouts has the operation over the axes in which its operand lies: nothing is transposed.
+/// A format without layouts gets the operation over the axes in which its operand is stored, without a transpose.
 #[test]
 fn a_reduction_is_itself_over_other_axes() {
     let text = r#"func.func @main(%x: tensor<2x3x5x4xf32>) -> tensor<5x2xf32> {
@@ -199,7 +199,7 @@ fn the_pass_lowers_before_and_after_layouts_are_chosen() {
         "canonicalize,view-fold,lower-gates",
     ] {
         let mut compiler = compiler();
-        // The rule would make the gate again.
+        // The rule would create the gate again.
         compiler.passes_mut().add(Arc::new(Canonicalize::default()));
         let program = compiled(&compiler, BETWEEN_TRANSPOSES, pipeline);
         assert_eq!(count(&program, GATE), 0, "{pipeline}");
@@ -216,7 +216,7 @@ fn the_report_of_the_pass_is_kept_beside_those_of_optc() {
     let mut program = compiler.parse("test.ir", BETWEEN_TRANSPOSES).unwrap();
     let pipeline = "canonicalize,view-fold,lower-gates,lower-gates";
     let reports = compiler.compile(&mut program, pipeline).unwrap().reports;
-    // The second run finds none; its report is the last of its type.
+    // The second run finds no gates. `get` returns its report, which is the last of its type.
     assert_eq!(reports.get::<GateReport>(), Some(&GateReport { gates: 0 }));
     let passes: Vec<&str> = reports.iter().map(|(pass, _)| pass).collect();
     assert_eq!(passes, ["view-fold", "lower-gates", "lower-gates"]);

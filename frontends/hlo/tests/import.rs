@@ -1,4 +1,4 @@
-//! HLO text as programs, and programs as HLO text again.
+//! Import of HLO text into programs, and emission of programs as HLO text.
 
 use indexmap::IndexMap;
 use optc_emit::hlo::emit;
@@ -12,7 +12,7 @@ const TILED: &str = include_str!("modules/tiled.hlo");
 const CONTROL: &str = include_str!("modules/control.hlo");
 const CONTRACTIONS: &str = include_str!("modules/contractions.hlo");
 
-/// The module of a text; it verifies, and its own text reads back.
+/// Imports a text. The module must verify, and its printed text must read back.
 #[track_caller]
 fn imported(text: &str) -> Module {
     let import = import(text).unwrap_or_else(|d| panic!("{d:?}"));
@@ -23,7 +23,7 @@ fn imported(text: &str) -> Module {
     import.module
 }
 
-/// The text of the program as HLO; it reads and imports again as the same operations.
+/// Emits the program as HLO text, which must import as the same operations.
 #[track_caller]
 fn emitted(module: &Module) -> String {
     let text = emit(module).unwrap_or_else(|d| panic!("{d:?}"));
@@ -33,7 +33,7 @@ fn emitted(module: &Module) -> String {
     text
 }
 
-/// An entry of these instructions.
+/// A module whose entry has these instructions.
 fn entry(instructions: &str) -> String {
     format!("HloModule m\nENTRY e {{\n{instructions}\n}}\n")
 }
@@ -146,8 +146,7 @@ fn a_fusion_of_other_operands_is_refused() {
     assert_eq!(diags[0].code, "hlo-import");
 }
 
-/// Convolutions that are contractions give what the dot beside each gives; the emitted program the
-/// same again.
+/// A convolution that is a contraction computes the same as the dot beside it, and so does the emitted program.
 #[test]
 fn convolutions_that_are_contractions_are_computed_as_such() {
     let module = imported(CONTRACTIONS);
@@ -335,7 +334,7 @@ fn windows_of_integers_and_computed_places_are_operations() {
     }
 }
 
-/// XLA hands the start of a reduction into its fusion: what every caller passes is known inside.
+/// XLA passes the initial value of a reduction into its fusion. A value that every caller passes is known inside.
 #[test]
 fn a_start_that_every_caller_passes_is_known() {
     let module = |second: &str| {
@@ -354,7 +353,7 @@ fn a_start_that_every_caller_passes_is_known() {
     assert!(opaque(&module("0")));
 }
 
-/// Elements that nothing computes with keep their types, layouts and numbers both ways.
+/// Elements of types that nothing computes with keep their types, layouts and values in both directions.
 #[test]
 fn small_floats_and_complex_numbers_are_values() {
     let names = [
@@ -398,7 +397,7 @@ fn small_floats_and_complex_numbers_are_values() {
     assert!(import(&far).is_err(), "beyond the greatest number");
 }
 
-/// Every element type: what goes out comes back as the same bits.
+/// Constants of every element type keep their bits through emission and import.
 #[test]
 fn constants_go_out_whole() {
     let constants = [
@@ -481,7 +480,7 @@ fn opaque_instructions_have_effects() {
             .iter()
             .find_map(|&op| main.ops[op].props.str("effect"));
         assert_eq!(effect, Some(wanted), "{instruction}");
-        // It is a word of the IR, not of HLO.
+        // `effect` is a word of the IR, not of HLO.
         assert!(!emitted(&module).contains(", effect="), "{instruction}");
     }
 }
@@ -501,7 +500,7 @@ fn bits_tuples_and_scalars_are_not_opaque() {
     assert!(back.contains("s32[4]{0} bitcast-convert("), "{back}");
     let bytes = |module: &Module| run(module).iter().map(|t| t.to_bytes()).collect::<Vec<_>>();
     assert_eq!(bytes(&module), bytes(&imported(&back)));
-    // Another width is another shape.
+    // A bitcast between other widths changes the shape.
     let wide = entry("a = s32[4] parameter(0)\n ROOT b = s8[4,4] bitcast-convert(a)");
     assert!(print(&imported(&wide)).contains("bitcast-convert"));
 }

@@ -1,5 +1,5 @@
-//! HLO of the emitter computes the same as the operations: the reference cases of the operations go
-//! out as HLO text, are imported again, and give the same numbers.
+//! The HLO emitter preserves the results of operations: the reference cases of the operations are emitted as HLO text,
+//! imported again, and give the same numbers.
 
 #[path = "../../../ops/tests/ops_support/mod.rs"]
 mod ops_support;
@@ -13,7 +13,7 @@ use optc_ir::verify::verify;
 use optc_ir::{Bindings, Module, Tensor, Value};
 use std::collections::BTreeMap;
 
-/// Operations that go out as custom calls, which come back opaque.
+/// Operations that are emitted as custom calls, which are imported as opaque.
 const WITHOUT_FORM: &[&str] = &[
     "hbir.dequantize_blocks",
     "hbir.grid_sample",
@@ -21,7 +21,7 @@ const WITHOUT_FORM: &[&str] = &[
     "hbir.recurrent",
 ];
 
-/// Operations some of whose cases do, and how many of them.
+/// Operations of which only some cases are, and the number of these cases.
 const PARTLY: &[(&str, usize)] = &[
     ("hbir.avg_pool", 3),
     ("hbir.conv", 1),
@@ -30,15 +30,14 @@ const PARTLY: &[(&str, usize)] = &[
     ("hbir.pad", 3),
 ];
 
-/// Operations whose instructions come back opaque, so that their numbers are XLA's to judge:
+/// Operations whose instructions are imported as opaque, so that only XLA can check their numbers:
 /// `tests/interop/xla_forms.py`.
 const OPAQUE_BACK: &[&str] = &["hbir.scatter_elements", "hbir.scatter_nd", "hbir.top_k"];
 
-/// Operations whose forms need more than one operation to be tried: calls, and what HLO text itself left
-/// opaque.
+/// Operations that cannot be tested alone: calls, and instructions of HLO text that are opaque themselves.
 const ELSEWHERE: &[&str] = &["func.call", "hbir.call", "hbir.opaque"];
 
-/// Operations with a form that no reference case has: their attributes and types.
+/// Operations with a form but no reference case, with attributes and types.
 const MORE: &[[&str; 3]] = &[
     ["hbir.erfc", "", "(tensor<5x6xf32>) -> tensor<5x6xf32>"],
     [
@@ -115,7 +114,7 @@ const MORE: &[[&str; 3]] = &[
     ],
 ];
 
-/// The program of one operation of these types.
+/// The program of one operation with these types.
 fn program(name: &str, attributes: &str, types: &str) -> Module {
     let (operands, results) = types.split_once(" -> ").expect("operands and results");
     let args = (0..operands.matches("tensor<").count()).map(|i| format!("%a{i}"));
@@ -141,7 +140,7 @@ fn program_of(case: &Case) -> Module {
     program(&case.name, &attrs, &types)
 }
 
-/// The results of the one function.
+/// Runs the only function.
 fn run(module: &Module, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let func = &module.funcs[0];
     let inputs: IndexMap<String, Tensor> = argument_keys(func)
@@ -160,14 +159,14 @@ fn run(module: &Module, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     Ok(found.map_err(|e| e.to_string())?.into_values().collect())
 }
 
-/// The HLO text, if it has instructions for all of the program.
+/// The HLO text, if it has instructions for the whole program.
 fn written(module: &Module) -> Option<String> {
     let text = emit(module);
     let text = text.unwrap_or_else(|e| panic!("{e:?}"));
     (!text.contains(" custom-call(")).then_some(text)
 }
 
-/// Runs what the text says and compares.
+/// Imports and runs the text, and compares the results.
 fn check(what: &str, text: &str, inputs: &[Tensor], wanted: &[Tensor]) {
     let back = optc_hlo::import(text).unwrap_or_else(|e| panic!("{what}: {e:?}\n{text}"));
     let found = run(&back.module, inputs).unwrap_or_else(|e| panic!("{what}: {e}\n{text}"));
@@ -213,7 +212,7 @@ fn the_reference_cases_compute_the_same() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Some elements for every parameter.
+/// Test elements for every parameter.
 fn inputs(module: &Module) -> Vec<Tensor> {
     let func = &module.funcs[0];
     let input = |(n, &arg): (usize, &Value)| {

@@ -17,7 +17,7 @@ fn refused(text: &str) -> (&'static str, String) {
     (error.code.as_str(), under.to_owned())
 }
 
-/// The text as it is printed; printing what was printed changes nothing.
+/// The printed form of the text, which must be a fixed point of printing.
 #[track_caller]
 fn canonical(text: &str) -> String {
     let (module, diags) = parse(text, Strictness::Exact);
@@ -30,7 +30,7 @@ fn canonical(text: &str) -> String {
     once
 }
 
-/// An entry of these instructions.
+/// A module whose entry has these instructions.
 fn entry(instructions: &str) -> String {
     format!("HloModule m\nENTRY e {{\n{instructions}\n}}\n")
 }
@@ -290,7 +290,7 @@ fn broken_texts_never_panic() {
     }
 }
 
-/// Values of attributes: what XLA's reader takes, and what it refuses, with the place.
+/// Values of attributes that XLA's reader accepts, and values that it refuses, with the position.
 #[test]
 fn values_are_read_as_xla_reads_them() {
     let negate = |attr: &str| {

@@ -1,4 +1,4 @@
-//! Elements that are stored and moved, and what stays of a graph whose axes or names are open.
+//! Element types that are only stored and moved, and graphs with open axes or names.
 
 use crate::support;
 
@@ -39,7 +39,7 @@ const TWO_PAIRS: [u8; 32] = {
     bytes
 };
 
-/// The number in `TensorProto.DataType`, what it is, and the bytes of the elements 1 and 2.
+/// The number in `TensorProto.DataType`, the type, and the bytes of the elements 1 and 2.
 const STORED: [(i64, DType, &[u8]); 8] = [
     (
         14,
@@ -91,7 +91,7 @@ fn transposes_of_stored_elements_are_operations() {
     }
 }
 
-/// Arithmetic keeps its operator, with types all around it.
+/// Arithmetic on such types keeps its operator, and all types around it are known.
 #[test]
 fn arithmetic_of_stored_elements_stays_opaque() {
     let graph = Graph::new()
@@ -140,7 +140,7 @@ fn indices_of_pooling_are_a_value() {
     assert_eq!(result_type(func, 1), sized(&[1, 2, 2, 4], DType::SI64));
 }
 
-/// A node whose axes are an input of the graph, and then a relu.
+/// A node whose axes are an input of the graph, followed by a relu.
 fn with_axes(op: &str, shape: &[i64], count: i64, declared: &[D<'_>]) -> Graph {
     let graph = Graph::new()
         .input(fixed("x", F32, shape))
@@ -163,7 +163,7 @@ fn axes_of_known_length_give_a_rank() {
         assert_eq!(names(func), wanted);
         assert_eq!(result_type(func, 0).rank(), rank);
     };
-    // Which axes they are makes no difference.
+    // The values of the axes do not matter.
     check(
         &with_axes("Squeeze", &[1, 3, 1], 2, &[]),
         &["squeeze", "relu"],
@@ -179,14 +179,14 @@ fn axes_of_known_length_give_a_rank() {
         &["reshape", "relu"],
         3,
     );
-    // The file says what comes out.
+    // The file declares the result.
     let declared = [D::N(1), D::N(2), D::N(3)];
     check(
         &with_axes("Unsqueeze", &[2, 3], 1, &declared),
         &["reshape", "relu"],
         3,
     );
-    // Nothing does but the length: what follows is translated.
+    // Only the number of axes is known, but the operators after it are translated.
     check(
         &with_axes("Unsqueeze", &[2, 3], 1, &[]),
         &["opaque", "relu"],
@@ -199,7 +199,7 @@ fn axes_of_known_length_give_a_rank() {
     );
 }
 
-/// Axes that are computed of shapes alone are known at import.
+/// Axes that depend only on shapes are known at import.
 #[test]
 fn folded_axes_are_known() {
     let graph = Graph::new()
@@ -230,7 +230,7 @@ fn an_output_may_be_listed_twice() {
     assert_eq!(optc_ir::text::print(&again), text);
 }
 
-/// What follows from the operands comes first, then the name that the file declares.
+/// A size that follows from the operands takes precedence; else the size gets the name that the file declares.
 #[test]
 fn names_of_the_file_stand_for_open_sizes() {
     let graph = Graph::new()

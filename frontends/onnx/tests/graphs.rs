@@ -1,4 +1,4 @@
-//! Small graphs written by hand: what import makes of them, and what it refuses.
+//! Import of small handwritten graphs, and graphs that it refuses.
 
 use crate::support;
 
@@ -147,7 +147,7 @@ fn no_graph_no_opset_and_no_protobuf() {
     assert_eq!(codes(b""), Some("onnx-no-graph"));
 }
 
-/// A node of `x` (2x3x4) and other inputs, in a version of the standard operators.
+/// A node of `x` (2x3x4) and other inputs, in one version of the standard operators.
 fn old_node(opset: i64, op: &str, more: Vec<(&str, Msg)>, attrs: Vec<Msg>) -> Graph {
     let mut inputs = vec!["x"];
     inputs.extend(more.iter().map(|(name, _)| *name));
@@ -209,11 +209,11 @@ fn attributes_that_are_not_known_keep_their_operator_opaque() {
         assert_eq!(import.diags[0].code, "opaque-op");
         import.diags[0].notes.join(" ")
     };
-    // Of a later version, and none at all.
+    // An attribute of a later version, and one of no version.
     let later = opaque(&old_node(18, "Relu", vec![], vec![attr_int("slope", 1)]));
     assert!(later.contains("`slope`"), "{later}");
     opaque(&old_node(14, "Shape", vec![], vec![attr_int("start", 1)]));
-    // Words that no version has.
+    // Words that exist in no version.
     let scales = || vec![("", Msg::new()), ("s", floats("s", &[3], &[1.0, 2.0, 2.0]))];
     for (name, word) in [
         ("mode", "area"),
@@ -417,7 +417,7 @@ fn models_of_other_domains_need_no_standard_version() {
     assert_eq!(names(main_of(&import)), ["opaque"]);
 }
 
-/// `y = if c then relu(x) else tanh(x)`, with an inner name that the graph uses as well.
+/// `y = if c then relu(x) else tanh(x)`, with a name that is used both inside and outside.
 fn branches(condition: Option<bool>) -> Graph {
     let branch = |op: &str| {
         let inner = Graph::new()
@@ -469,7 +469,8 @@ fn type_text(import: &Import, result: usize) -> String {
     print_type(func.ty(func.results[result]))
 }
 
-/// `y, all = Loop(n, go, x)`, whose body gives `sum` of what it carries and `w`, and the former as a part.
+/// `y, all = Loop(n, go, x)`. The body returns `sum` of the carried value and `w`, both as the next carried value and
+/// as a slice.
 fn rounds(body: Graph) -> Graph {
     let body = body
         .input(fixed("i", 7, &[]))
@@ -513,7 +514,7 @@ fn loops_run_functions_of_what_they_carry_and_capture() {
     assert_eq!((func.args.len(), func.results.len()), (4, 3));
     assert_eq!(func.arg_key(3), "w");
 
-    // How many rounds there are is told when it runs; the file has a name for it.
+    // The number of rounds is known only at run time; the file has a name for it.
     let open = rounds(carried(body()))
         .input(fixed("n", 7, &[]))
         .input(fixed("go", 9, &[]));
@@ -578,7 +579,7 @@ fn scans_take_operands_apart() {
     assert_eq!(type_text(&import, 1), "tensor<2x3x7xf32>");
     assert_eq!(names(&import.module.funcs[1]), ["add", "reduce"]);
     refused(&scan(17, 3), "axis-out-of-range");
-    // Batches of their own are not read.
+    // The old Scan with batches is not translated.
     let import = imported(&scan(8, 1));
     assert_eq!(import.module.funcs.len(), 1);
     let note = import.diags[0].notes.first().map(String::as_str);
@@ -627,7 +628,7 @@ fn graphs_that_contradict_their_nodes_are_refused() {
         .node(node("Relu", &["a"], &["b"], vec![]))
         .output(out("b"));
     refused(&flow(circle, good()), "graph-cycle");
-    // What a branch takes from around it may not hang on what it gives.
+    // A value that a branch captures must not depend on the branch's result.
     refused(&flow(of("y").output(out("r")), good()), "graph-cycle");
     let again = of("x")
         .node(node("Tanh", &["x"], &["r"], vec![]))
@@ -660,7 +661,7 @@ fn subgraphs_of_functions_say_what_they_call_their_captures() {
         .node(node("Relu", &["inner"], &["r"], vec![]))
         .output(fixed("r", F32, &[2, 3]))
         .graph();
-    // Of another number of dimensions, so that the operator stays as it is.
+    // The rank differs, so the operator is kept.
     let other = Graph::new()
         .node(node(
             "ReduceMax",
@@ -751,8 +752,8 @@ fn of_onnxruntime(op: &str, inputs: &[&str], outputs: &[&str], attrs: Vec<Msg>) 
     node(op, inputs, outputs, attrs).str(7, "com.microsoft")
 }
 
-/// A step of two sequences of which one is shorter than the cache: two contractions, and what is in the cache afterwards is
-/// picked from what was there and the new tokens. A prompt is in the cache as it is.
+/// A step of two sequences, one of which is shorter than the cache. It has two contractions, and the new cache selects
+/// from the old cache and the new tokens. A prompt is put into the cache unchanged.
 #[test]
 fn grouped_attention_has_a_cache() {
     let graph = |tokens: i64, past: i64, total: i64| {
@@ -789,7 +790,7 @@ fn grouped_attention_has_a_cache() {
     }
 }
 
-/// Weights of four bits are held in bytes until something runs; a model that is written again has the operator.
+/// 4-bit weights stay packed in bytes until execution; the written model has the operator again.
 #[test]
 fn packed_weights_stay_packed() {
     let graph = Graph::new()
@@ -834,7 +835,7 @@ fn packed_weights_stay_packed() {
     }
 }
 
-/// `y = op(x, constants…)`, with `x` of this shape.
+/// `y = op(x, constants…)`, where `x` has this shape.
 fn one_node(shape: &[i64], op: &str, constants: Vec<(&str, Msg)>, attrs: Vec<Msg>) -> Graph {
     let names: Vec<&str> = constants.iter().map(|(name, _)| *name).collect();
     let inputs = [&["x"], names.as_slice()].concat();
@@ -937,7 +938,7 @@ fn inputs_without_a_rank_are_refused() {
     refused(&graph, "shape-unknown");
 }
 
-/// `y = x + w` with these weights of 400 elements.
+/// `y = x + w` with these 400 weights.
 fn add_weights(weights: Msg, elem: i64) -> Graph {
     Graph::new()
         .input(fixed("x", elem, &[20, 20]))
@@ -1014,7 +1015,7 @@ fn constants_that_nothing_uses_stay_out() {
     assert_eq!(ops(main_of(&imported(&graph))).len(), 1);
 }
 
-/// Reshapes `x` of `[B, S, 6]` to `[B, -1, 2, 3]` with the sizes taken from `Shape`.
+/// Reshapes `x` of `[B, S, 6]` to `[B, -1, 2, 3]`, with sizes from `Shape`.
 #[test]
 fn shapes_are_computed_with_symbols() {
     let graph = Graph::new()
@@ -1049,7 +1050,7 @@ fn shapes_are_computed_with_symbols() {
     assert_eq!(dims[2..], [Dim::Fixed(2), Dim::Fixed(3)]);
 }
 
-/// A named size may be 1 when the program runs: what is wanted is the larger extent then.
+/// A named size may be 1 at run time, so the result has the larger of the two extents.
 #[test]
 fn named_extents_expand() {
     let expanded = |shape: &str| {
@@ -1093,7 +1094,7 @@ fn open_extents_keep_their_place() {
     assert_eq!(ty.dims, [Dim::Fixed(4), Dim::named("B"), own]);
 }
 
-/// Each size without a name has one, of its input and dimension, that no other size has.
+/// Each unnamed size gets a name from its input and dimension, which no other size has.
 #[test]
 fn open_extents_have_names() {
     let dims = [D::Open, D::P("x_dim_0"), D::Open];
@@ -1111,7 +1112,7 @@ fn open_extents_have_names() {
     assert_eq!(func.ty(func.results[0]).as_tensor().unwrap().dims, names);
 }
 
-/// The pairs of amounts that PyTorch's `pad` becomes, put in order two dimensions at a time.
+/// The padding amounts that PyTorch's `pad` is exported to: pairs, put in order two dimensions at a time.
 #[test]
 fn sizes_are_followed_through_what_moves_them() {
     let graph = Graph::new()
@@ -1238,7 +1239,7 @@ fn ends_of_open_extents_are_sliced() {
         ("slice".into(), Dim::named("min(7,S)"))
     );
     assert_eq!(result(&with(0, -1)), ("slice".into(), Dim::named("S-1")));
-    // What exporters write for the end.
+    // Large numbers that exporters write for the end.
     for far in [1_000_000_000, i64::from(i32::MAX)] {
         assert_eq!(result(&with(0, far)), (String::new(), Dim::named("S")));
         assert_eq!(result(&with(2, far)), ("slice".into(), Dim::named("S-2")));
@@ -1344,7 +1345,7 @@ fn places_of_what_is_not_zero_are_known_of_constants() {
         .collect();
     assert_eq!(found, [0, 1, 1, 1, 0, 2]);
 
-    // `arange(S)`, as it is exported.
+    // `arange(S)` as it is exported.
     let ones = attr_tensor("value", ints("", &[1]));
     let range = |ones: Msg| {
         Graph::new()
@@ -1421,7 +1422,7 @@ fn types_of_opaque_results_follow_from_the_standard() {
         let import = imported(&Graph { opset, ..graph });
         let func = main_of(&import);
         assert_eq!(names(func), ["opaque"], "{op}");
-        // Sizes that only running the operator tells have names.
+        // Sizes that are known only at run time have names.
         let mut ty = func.ty(func.results[0]).as_tensor().unwrap().clone();
         for (axis, dim) in ty.dims.iter_mut().enumerate() {
             assert_ne!(*dim, Dim::Unknown, "{op}");
@@ -1559,7 +1560,7 @@ fn recurrent_networks_are_one_operation_unless_they_are_told_more() {
     known("LSTM", &["x", "w", "r", "", "n"], vec![]);
 }
 
-/// An `If` that takes a dimension off where its size is 1, before an operator that wants it so.
+/// An `If` that squeezes a dimension if its size is 1, before an operator that requires this rank.
 #[test]
 fn a_branch_that_the_rest_refuses_is_never_taken() {
     let network = |rank: usize| {
@@ -1596,7 +1597,7 @@ fn a_branch_that_the_rest_refuses_is_never_taken() {
     );
     let remark = import.diags.iter().find(|d| d.code == "branch-decided");
     assert_eq!(remark.map(|d| d.severity), Some(Severity::Remark));
-    // Where both may be taken, neither is chosen.
+    // If both branches are possible, neither is chosen.
     let import = imported(&network(0));
     assert!(names(main_of(&import)).contains(&"opaque"));
     assert!(
@@ -1606,7 +1607,7 @@ fn a_branch_that_the_rest_refuses_is_never_taken() {
     );
 }
 
-/// A loop that goes around as long as its counter, which steps by 2, is below a size.
+/// A loop that continues while its counter, which increases by 2, is less than a size.
 #[test]
 fn rounds_are_counted() {
     let counted = |relation: &str| {
@@ -1690,7 +1691,7 @@ fn unknown_operators_stay_opaque_with_their_attributes() {
     );
 }
 
-/// Two branches that read a value around them, two numbers.
+/// Two branches that read an outer value, with two operators.
 fn branches_of(outer: &str) -> Vec<Msg> {
     let branch = |op: &str| {
         Graph::new()
@@ -1732,7 +1733,7 @@ fn operators_that_stay_whole_keep_their_graphs_and_what_these_capture() {
     ));
 }
 
-/// A value for when an input is not given makes it no constant.
+/// An input with a default value is not a constant.
 #[test]
 fn inputs_with_values_are_arguments() {
     let graph = Graph::new()
@@ -1761,7 +1762,7 @@ fn inputs_with_values_are_arguments() {
     );
 }
 
-/// A node that is held stays as it is, one that runs graphs with these, and the types of its results are known.
+/// Nodes that are held are kept unchanged, including those that run graphs, and the types of their results are known.
 #[test]
 fn held_nodes_stay_as_they_are() {
     let branches = branches_of("r");
@@ -1960,7 +1961,7 @@ fn operators_are_listed_once() {
     assert!(all.iter().any(|(name, _)| *name == "MatMul"));
 }
 
-/// Padding to the same extent hangs on no extent where windows are a step apart, or the extent is a multiple of their stride.
+/// `SAME` padding does not depend on the extent if the stride is 1, or if the extent is a multiple of the stride.
 #[test]
 fn padding_of_named_sizes_is_known_where_it_hangs_on_none() {
     let pads = |width: &str, kernel: i64, stride: i64| {

@@ -1,4 +1,4 @@
-//! Small files that ask for much.
+//! Small files that demand a lot of memory or time.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ fn names_of(import: &optc_onnx::Import) -> Vec<&str> {
     names(&import.module.funcs[0])
 }
 
-/// A chain of operations on constants is written without recursion.
+/// A long chain of operations on constants, which is processed without recursion.
 #[test]
 fn long_chains_of_constants() {
     let mut graph = Graph::new()

@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// Changes a few bytes: flips, replaces, removes or repeats.
+/// Mutates a few bytes: flips, replaces, removes or repeats them.
 fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for _ in 0..=random.below(4) {
@@ -92,7 +92,7 @@ fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// The models without the bytes of their larger weights, so that mutations hit the structure.
+/// Mutates models without the bytes of their larger weights, so that mutations hit the structure.
 #[test]
 fn mutated_models_never_panic() {
     let registry = optc_ops::registry();

@@ -1,4 +1,4 @@
-//! Text that JAX prints goes in, comes out as StableHLO, and goes in again as the same program; hostile text is refused.
+//! Import of JAX's StableHLO, emission, and import of the same program again; refusal of harmful input.
 
 use optc_ir::Module;
 use optc_ir::text::print;
@@ -28,7 +28,7 @@ fn words(diags: &[optc_ir::Diagnostic]) -> String {
     each.collect()
 }
 
-/// Written, after the pass that makes every value row-major.
+/// Emits the program, after the pass that makes every value row-major.
 fn emit(module: &Module) -> String {
     let compiler = optc::Compiler::new();
     let mut program = compiler.program("test", module.clone()).unwrap();
@@ -44,7 +44,7 @@ fn written(module: &Module) -> String {
     }
 }
 
-/// How often an operation stands in a text, pretty or generic.
+/// The number of occurrences of an operation in a text, in pretty or generic form.
 fn count(text: &str, name: &str) -> usize {
     let whole = |at: usize| {
         let after = text[at + name.len()..].chars().next();
@@ -55,8 +55,8 @@ fn count(text: &str, name: &str) -> usize {
         .count()
 }
 
-/// How often the operations stand in a text that no import writes by others. Clamps of indices are not among them: those of
-/// the text are kept beside those that import adds.
+/// The numbers of occurrences of those operations that import never expands. Clamps of indices are not counted: import
+/// adds clamps to those of the text.
 fn operations(text: &str) -> Vec<usize> {
     const NAMES: [&str; 14] = [
         "stablehlo.case",
@@ -138,7 +138,7 @@ fn pretty_generic_and_located_text_are_one_program() {
             }
         }
         module.attrs = optc_ir::AttrDict::new();
-        // Names of values are not part of what is compared.
+        // The comparison ignores value names.
         module.funcs.iter().map(|f| f.body.len()).sum::<usize>()
             + print(&module).matches("hbir.").count()
     };
@@ -298,7 +298,7 @@ fn boundary(text: &str) -> String {
 
 #[test]
 fn integers_say_what_unknown_sizes_are() {
-    // A reshape whose sizes are computed from the argument's, and a product of two of them.
+    // A reshape whose sizes are computed from the argument's: the product of two of them.
     let text = "func.func @main(%x: tensor<?x?x4xf32>) -> tensor<4x?xf32> {\n\
          %c = stablehlo.constant dense<4> : tensor<1xi32>\n\
          %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?x4xf32>) -> tensor<i32>\n\
@@ -320,7 +320,7 @@ fn integers_say_what_unknown_sizes_are() {
 
 #[test]
 fn a_reshape_to_other_sizes_stays_what_it_is() {
-    // Nothing says that the two sizes are one.
+    // Nothing says that the two sizes are equal.
     let text = "func.func @main(%x: tensor<?xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {\n\
                 %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>\n\
                 return %0 : tensor<?xf32>\n}\n";
@@ -332,7 +332,8 @@ fn a_reshape_to_other_sizes_stays_what_it_is() {
     assert!(out.contains("stablehlo.dynamic_reshape %x, %n"), "{out}");
 }
 
-/// A function of `@main` on `%x: tensor<?x8xf32>`, whose first size is `%n` and as one element `%s`.
+/// A program whose `@main` has `%x: tensor<?x8xf32>`; `%n` is the first size, and `%s` the same as a tensor of one
+/// element.
 fn sized(arguments: &str, result: &str, inside: &str) -> String {
     format!(
         "func.func @main(%x: tensor<?x8xf32>{arguments}) -> {result} {{\n\
@@ -353,7 +354,7 @@ fn sized(arguments: &str, result: &str, inside: &str) -> String {
 
 const SLICE: &str = "%y = stablehlo.real_dynamic_slice %x, %from, %to, %1 : (tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x8xf32>";
 
-/// The names of the operations of `@main` that are no part of the arithmetic of sizes.
+/// The names of the operations of `@main`, without the arithmetic of sizes.
 fn kinds(module: &Module) -> Vec<String> {
     let func = module.funcs.iter().find(|f| &*f.name == "main").unwrap();
     let named = |op: &optc_ir::OpData| match op.props.str("kind") {
@@ -415,7 +416,7 @@ fn operations_that_are_handed_sizes_are_ordinary_ones() {
             ", %i: tensor<3x1xi32>",
             "tensor<3x8xf32>",
             &rows,
-            // The place of the last row, and what moves places to it.
+            // The position of the last row, and the operations that clamp positions to it.
             &[
                 "hbir.iota",
                 "hbir.slice",
@@ -445,7 +446,7 @@ fn operations_that_are_handed_sizes_are_ordinary_ones() {
         let module = import(&text);
         assert_eq!(kinds(&module), wanted, "{}", print(&module));
         let out = emit(&module);
-        // What is written is handed sizes again, and is read as the same.
+        // The written text has sizes as operands again, and is imported as the same program.
         assert_eq!(boundary(&out), boundary(&text), "{out}");
         assert!(!out.contains("hbir."), "{out}");
     }
@@ -453,7 +454,8 @@ fn operations_that_are_handed_sizes_are_ordinary_ones() {
 
 #[test]
 fn a_gather_of_evenly_spaced_places_is_a_slice() {
-    // `x[:, 1:, ::2]` as JAX has it where the first size has no number: columns 0, 2, 4 and 6, each from element 1 on, last.
+    // `x[:, 1:, ::2]` in JAX's form for an unknown first size: columns 0, 2, 4 and 6, each from element 1 on; columns
+    // come last.
     let text = "func.func @main(%x: tensor<?x7x8xf32>) -> tensor<?x6x4xf32> {\n\
         %c = stablehlo.constant dense<6> : tensor<1xi32>\n\
         %one = stablehlo.constant dense<1> : tensor<1xi32>\n\
@@ -475,7 +477,7 @@ fn a_gather_of_evenly_spaced_places_is_a_slice() {
     let out = emit(&module);
     assert_eq!(count(&out, "stablehlo.dynamic_gather"), 0, "{out}");
     assert_eq!(boundary(&out), boundary(text), "{out}");
-    // The places of one row after another are a transpose, those that leave the operand and those of a diagonal no slice.
+    // Consecutive row positions are a transpose; positions outside of the operand and diagonal positions are no slice.
     let first = text
         .replace("offset_dims = [0, 1]", "offset_dims = [1, 2]")
         .replace("tensor<?x6x4xf32>", "tensor<4x?x6xf32>");
@@ -513,7 +515,7 @@ fn operations_that_are_handed_other_values_stay_what_they_are() {
         out.contains("stablehlo.real_dynamic_slice %x, %from, %to,"),
         "{out}"
     );
-    // Lists that are too short, and a start behind the end.
+    // Lists that are too short, and a start after the end.
     for (from, to) in [("%zero", "%s"), ("%whole", "%1")] {
         let of = if from == "%zero" { 1 } else { 2 };
         let slice = SLICE.replace("%from", from).replace("%to", to).replacen(
@@ -524,7 +526,7 @@ fn operations_that_are_handed_other_values_stay_what_they_are() {
         let out = emit(&import(&sized("", "tensor<?x8xf32>", &slice)));
         assert_eq!(count(&out, "stablehlo.real_dynamic_slice"), 1, "{out}");
     }
-    // Rows that are woven are no list: the padding is 0, 1, 0, 1, and not 0, 0, 1, 1.
+    // Interleaved rows are not the list of the padding: it is 0, 1, 0, 1 instead of 0, 0, 1, 1.
     let text = "func.func @main(%x: tensor<?x8x8x3xf32>, %w: tensor<3x3x3x4xf32>) -> tensor<?x7x7x4xf32> {\n\
         %0 = stablehlo.constant dense<0> : tensor<2x1xi32>\n\
         %1 = stablehlo.constant dense<1> : tensor<2x1xi32>\n\
@@ -532,7 +534,7 @@ fn operations_that_are_handed_other_values_stay_what_they_are() {
         %y = \"stablehlo.dynamic_conv\"(%x, %w, %p) <{batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64}> : (tensor<?x8x8x3xf32>, tensor<3x3x3x4xf32>, tensor<2x2xi32>) -> tensor<?x7x7x4xf32>\n\
         return %y : tensor<?x7x7x4xf32>\n}\n";
     assert_eq!(count(&emit(&import(text)), "stablehlo.dynamic_conv"), 1);
-    // In rows the same padding is a list, and the convolution one of known padding.
+    // With rows in order the padding is known, and the convolution is translated.
     let rows = text
         .replace("2x1xi32", "1x2xi32")
         .replace(
@@ -568,7 +570,7 @@ fn assertions_say_which_sizes_are_one() {
     assert!(boundary(&compared("GE")).contains("n1"));
 }
 
-/// The type of `dynamic_iota` for a size that is computed of `%n`, the size of the argument, with `%k` = 8.
+/// The type of `dynamic_iota` for a size computed from `%n`, the size of the argument, with `%k` = 8.
 fn computed(arithmetic: &str) -> String {
     let text = format!(
         "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{\n\
@@ -610,7 +612,7 @@ fn divisions_of_something_negative_round_down() {
         computed(&format!("{minus}{rest}")),
         "<?xf32, {dims = [\"7*n0-8*((7*n0)//8)\"]}>"
     );
-    // Another correction is none of these.
+    // Any other correction of the division is not recognized.
     for (from, to) in [
         ("NE, %r", "EQ, %r"),
         ("%q, %one", "%q, %k"),
@@ -641,7 +643,7 @@ fn functions_are_read_for_the_sizes_that_they_are_called_with() {
     );
     let out = emit(&import(text));
     assert_eq!(count(&out, "stablehlo.transpose"), 2, "{out}");
-    // Calls that nest deeply are refused.
+    // Deeply nested calls are refused.
     let nested = |count: usize| {
         let mut text = String::new();
         for n in 0..count {
@@ -659,7 +661,7 @@ fn functions_are_read_for_the_sizes_that_they_are_called_with() {
     };
     import(&nested(20));
     refused(&nested(100), "stablehlo-function");
-    // One that calls itself is refused all the same.
+    // A function that calls itself is refused too.
     let circle = text.replace("stablehlo.transpose %x, dims = [1, 0]", "call @turned(%x)");
     refused(&circle, "stablehlo-function");
 }

@@ -1,15 +1,15 @@
-//! Random tensors of every notation, each with its table of offsets by definition.
+//! Random tensors in every notation, each with a table of its offsets by definition.
 
-/// A small generator: the same cases on every machine.
+/// A small generator with the same cases on every machine.
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// Cases differ by seed.
+    /// A generator for a seed; different seeds give different cases.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678)
     }
 
-    /// A number below `n`, which is not zero.
+    /// A number below `n`, which must not be zero.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 = self
             .0
@@ -18,7 +18,7 @@ impl Rng {
         (self.0 >> 33) % n
     }
 
-    /// True once in `n`.
+    /// True with probability 1 in `n`.
     pub(crate) fn chance(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -33,7 +33,7 @@ impl Rng {
     }
 }
 
-/// A tensor's text with what it means.
+/// The text of a tensor and its meaning.
 #[allow(dead_code, reason = "no test uses all of it")]
 pub(crate) struct Case {
     /// `tensor<...>`
@@ -133,7 +133,7 @@ struct Physical {
 }
 
 impl Physical {
-    /// No tail, elements of a byte in the main memory.
+    /// A physical array without tail, in the main memory, with 8-bit elements.
     fn dense(axes: Vec<(u64, Part)>) -> Self {
         Self {
             axes,
@@ -143,7 +143,7 @@ impl Physical {
         }
     }
 
-    /// Now and then elements of other bits and another memory.
+    /// A physical array that sometimes has another element width or memory space.
     fn placed(axes: Vec<(u64, Part)>, tail: u64, rng: &mut Rng) -> Self {
         let bits = if rng.chance(8) {
             [4, 16][rng.below(2) as usize]
@@ -461,7 +461,7 @@ fn xla(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     )
 }
 
-/// Strides that leave room for each other, so that no two elements share an offset.
+/// Strides with enough room for one another, so that no two elements share an offset.
 fn strided(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     let mut strides = vec![1i64; shape.len()];
     let mut stride = 1 + if rng.chance(4) {

@@ -1,5 +1,4 @@
-//! An absent attribute means what the operation's struct says: an emitter writes the same text where it is
-//! stated.
+//! Defaults of attributes: an emitter writes the same text for an absent attribute as for its stated default.
 
 use optc_emit::{hlo, pallas};
 use optc_ir::{Code, Diagnostic, Module, Op, OpDecl, Registry, text};
@@ -15,7 +14,7 @@ const CUSTOM_CALL: Code = Code::input(
 struct Emitter {
     name: &'static str,
     emit: fn(&Module, &Registry) -> Result<String, Box<Diagnostic>>,
-    /// Operations that it has no form of.
+    /// Operations for which the format has no form.
     refused: &'static [&'static str],
 }
 
@@ -49,8 +48,8 @@ const EMITTERS: &[Emitter] = &[
     },
 ];
 
-/// The program as HLO text, refused where an operation went out by its name alone: a custom call says the
-/// attributes as they are stated.
+/// The program as HLO text. An operation emitted as a custom call is refused, since a custom call repeats the stated
+/// attributes.
 fn instructions(module: &Module, _: &Registry) -> Result<String, Box<Diagnostic>> {
     let text = hlo::emit(module)?;
     if text.contains(" custom-call(") {
@@ -59,8 +58,8 @@ fn instructions(module: &Module, _: &Registry) -> Result<String, Box<Diagnostic>
     Ok(text)
 }
 
-/// A use of an operation: its name, the attributes that it must have, those of its optional ones that have
-/// no default as they are meant where they are absent, the types.
+/// A use of an operation: its name; the required attributes; the optional attributes that have no default, with the
+/// value that absence means; and the types.
 const PROGRAMS: &[[&str; 4]] = &[
     [
         "hbir.arg_max",
@@ -365,7 +364,7 @@ const PROGRAMS: &[[&str; 4]] = &[
     ],
 ];
 
-/// Attributes whose absence no value stands for.
+/// Attributes whose absence has no equivalent value.
 const NOTHING: &[(&str, &str)] = &[
     ("hbir.clamp", "max"),
     ("hbir.clamp", "min"),
@@ -393,7 +392,7 @@ fn program([name, required, _, types]: [&str; 4], more: &str) -> Module {
     text::parse(&source).unwrap_or_else(|e| panic!("{source}: {e:?}"))
 }
 
-/// The one operation.
+/// The only operation.
 fn only(module: &Module) -> Op {
     module.funcs[0].body[0]
 }

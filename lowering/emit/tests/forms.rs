@@ -1,4 +1,4 @@
-//! The lists of operations that formats have a form of say what emission does.
+//! The lists of operations that each format has a form for agree with the emitters.
 
 #[path = "../../../ops/tests/ops_support/mod.rs"]
 mod ops_support;
@@ -61,7 +61,7 @@ fn onnx_writes(module: &Module, _: &Registry) -> bool {
     .is_ok()
 }
 
-/// An operation is listed exactly if one of its reference cases is written.
+/// Checks that an operation is listed exactly if one of its reference cases can be written.
 fn check(forms: &[&str], writes: fn(&Module, &Registry) -> bool) {
     let registry = optc_ops::registry();
     assert!(forms.is_sorted(), "the names are sorted");

@@ -1,4 +1,4 @@
-//! What is written exists in the version of the model: programs and the operators that they become, version by version.
+//! Written models use only operators of their opset: programs and the operators that they become, version by version.
 
 use optc_emit::onnx;
 use optc_ir::text::parse;
@@ -6,7 +6,7 @@ use optc_ir::{Attr, Module};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{GraphProto, ModelProto, schema};
 
-/// A program whose function is `main` of one value, `%x` of the type `from`.
+/// A program whose function `main` has one argument, `%x` of the type `from`.
 fn program(from: &str, lines: &str, to: &str) -> Module {
     let text = format!("func.func @main(%x: {from}) -> {to} {{\n{lines}\n  return %y : {to}\n}}");
     parse(&text).unwrap_or_else(|e| panic!("{text}: {e:?}"))
@@ -20,7 +20,7 @@ fn graph(module: &Module, opset: i64) -> Result<GraphProto, String> {
     Ok(model.graph.expect("a graph"))
 }
 
-/// The operators that a program is written as; every one exists in this version, with its attributes and inputs.
+/// The operators that a program becomes; each must exist in this version, with its attributes and inputs.
 #[track_caller]
 fn operators(module: &Module, opset: i64) -> Vec<String> {
     let graph = graph(module, opset).unwrap_or_else(|e| panic!("version {opset}: {e}"));
@@ -93,7 +93,7 @@ fn resizes_are_upsamples_before_they_came() {
     ] {
         assert_eq!(operators(&larger, opset), [wanted], "{opset}");
     }
-    // Given up with version 13: then the nearest elements are gathered.
+    // The mode was removed in version 13, so the nearest elements are gathered.
     let nearest = program(
         "tensor<1x2x3x4xf32>",
         r#"  %y = "hbir.resize"(%x) <{coordinate_transformation_mode = "tf_half_pixel_for_nn", mode = "nearest", nearest_mode = "floor", sizes = [1, 2, 5, 4]}> : (tensor<1x2x3x4xf32>) -> tensor<1x2x5x4xf32>"#,
@@ -104,7 +104,7 @@ fn resizes_are_upsamples_before_they_came() {
     assert_eq!(operators(&nearest, 13), ["Gather"]);
 }
 
-/// The sizes that a resize is written with, by the names of its inputs.
+/// The inputs that a resize is written with, true if present.
 fn inputs(module: &Module, opset: i64) -> Vec<bool> {
     let graph = graph(module, opset).expect("a model");
     let mut nodes = graph.node.iter();
@@ -123,7 +123,7 @@ fn scales_that_no_float_is_are_sizes() {
             r#"  %y = "hbir.resize"(%x) <{{coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor", scales = [1.0, 1.0, {scale}, {scale}]}}> : ({ty}) -> {to}"#
         )
     };
-    // A third of 7 is less as a float of 32 bits: there would be 6 elements.
+    // 7/3 is smaller as an `f32`, which would give 6 elements.
     let third = program(ty, &line("2.3333333333333335"), to);
     assert_eq!(inputs(&third, 17), [true, false, false, true]);
     let exact = program(ty, &line("2.5"), to);
@@ -132,7 +132,7 @@ fn scales_that_no_float_is_are_sizes() {
 
 #[test]
 fn one_scale_of_several_sizes_keeps_the_ratio() {
-    // 5.6 elements are 6, which the factor alone would make 5.
+    // 5.6 elements become 6, but the factor alone would give 5.
     let kept = program(
         "tensor<1x3x4x5xf32>",
         r#"  %y = "hbir.resize"(%x) <{mode = "linear", scales = [1.0, 1.0, 1.4, 1.4], sizes = [1, 3, 6, 7]}> : (tensor<1x3x4x5xf32>) -> tensor<1x3x6x7xf32>"#,
@@ -159,10 +159,10 @@ fn windows_that_are_left_out_are_not_padded_for() {
         let ints = |name: &str| node.attribute.iter().find(|a| a.name == name).cloned();
         (ints("pads").map(|a| a.ints), ints("ceil_mode").is_some())
     };
-    // The fourth window would begin behind the last element.
+    // The fourth window would begin after the last element.
     let dropped = pool(3, "pads = [1, 1], ceil_mode = true");
     assert_eq!(dropped, (Some(vec![1, 0]), false));
-    // The last window reaches over the end.
+    // The last window exceeds the end.
     let kept = pool(3, "pads = [0, 0], ceil_mode = true");
     assert_eq!(kept, (Some(vec![0, 0]), true));
 }
@@ -198,7 +198,7 @@ fn what_a_version_has_no_operators_for_is_refused() {
     let refused = graph(&bits, 17).expect_err("it came with version 18");
     assert!(refused.contains("version 17"), "{refused}");
     assert_eq!(operators(&bits, 18), ["BitwiseXor"]);
-    // A type that came later than the operator.
+    // A type that was added later than the operator.
     let narrow = program(
         "tensor<4xbf16>",
         r#"  %y = "hbir.cos"(%x) : (tensor<4xbf16>) -> tensor<4xbf16>"#,
@@ -208,7 +208,8 @@ fn what_a_version_has_no_operators_for_is_refused() {
     assert_eq!(operators(&narrow, 21), ["Cast", "Cos", "Cast"]);
 }
 
-/// Before version 13 all dimensions from the axis on were one: no transpose where the others have one element.
+/// Before version 13 all dimensions from the axis on were merged. No transpose is needed if the other dimensions have
+/// extent 1.
 #[test]
 fn softmax_over_the_only_long_dimension_is_not_transposed() {
     let soft = |ty: &str| {
@@ -222,7 +223,7 @@ fn softmax_over_the_only_long_dimension_is_not_transposed() {
     assert_eq!(operators(&two, 13), ["Softmax"]);
 }
 
-/// A product and a sum that were one operator are one again, whatever the rows; others are not.
+/// A product and a sum that were one operator are restored, whatever the number of rows; others are not.
 #[test]
 fn a_gemm_stays_one() {
     let sum = |location: &str, bias: &str| {
@@ -240,7 +241,7 @@ fn a_gemm_stays_one() {
     assert_eq!(sum("gemm", "tensor<1xf32>"), ["MatMul", "Add"]);
 }
 
-/// One number in many places is made by a node, which stands before the product that the sum is part of.
+/// A large splat constant is made by a node, which precedes the product that the sum belongs to.
 #[test]
 fn large_constants_stand_before_what_reads_them() {
     let lines = r#"  %w = "hbir.constant"() <{value = dense<1.0> : tensor<2x20000xf32>}> : () -> tensor<2x20000xf32>
@@ -250,11 +251,11 @@ fn large_constants_stand_before_what_reads_them() {
     let sum = program("tensor<3x2xf32>", lines, "tensor<3x20000xf32>");
     let fill = "ConstantOfShape";
     assert_eq!(operators(&sum, 13), [fill, fill, "Gemm"]);
-    // Version 9 brought the node.
+    // Version 9 added the node.
     assert_eq!(operators(&sum, 8), ["Gemm"]);
 }
 
-/// A size that several nodes need is computed once; one that is an extent of a value is read from it.
+/// A size that several nodes need is computed once; one that is the extent of a value is read from the value.
 #[test]
 fn sizes_are_computed_once() {
     let half = "tensor<?x?xf32, {dims = [\"H\", \"(W+1)//2\"]}>";
@@ -272,6 +273,6 @@ fn sizes_are_computed_once() {
     assert_eq!(count("Div"), 0, "{found:?}");
     assert_eq!(count("Shape"), 2, "{found:?}");
     assert_eq!(count("Gather"), 3, "{found:?}");
-    // The slice's limits and the shape of both broadcasts.
+    // The limits of the slice, and the shape of both broadcasts.
     assert_eq!(count("Concat"), 2, "{found:?}");
 }

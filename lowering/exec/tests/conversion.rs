@@ -1,4 +1,4 @@
-//! Conversions of random layouts, for all instructions and numbers of threads, against the layout function.
+//! Conversions of random layouts, for all instruction sets and numbers of threads, against the layout function.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use support::{Rng, check, expected, layout};
 
 const WIDTHS: [u32; 14] = [1, 2, 4, 8, 8, 16, 16, 32, 32, 64, 128, 3, 12, 24];
 
-/// All instructions, with and without streaming.
+/// All instruction sets, with and without streaming.
 fn options(padding: Padding) -> impl Iterator<Item = ConversionOptions> {
     let some = Isa::available().into_iter();
     some.flat_map(move |isa| {
@@ -35,7 +35,7 @@ fn check_all(rng: &mut Rng, from: &Layout, to: &Layout, threads: &[usize]) {
     }
 }
 
-/// Run by hand with more: `OPTC_HAMMER=100000 cargo test --release -p optc-exec`.
+/// More cases on request: `OPTC_HAMMER=100000 cargo test --release -p optc-exec`.
 #[test]
 fn random_layouts_of_random_widths() {
     let cases = std::env::var("OPTC_HAMMER")
@@ -56,7 +56,7 @@ fn random_layouts_of_random_widths() {
     }
 }
 
-/// Threads only start from 64 KB on.
+/// Several threads are used from 64 KB on.
 #[test]
 fn large_tensors_on_several_threads() {
     let mut rng = Rng(5);
@@ -73,7 +73,7 @@ fn large_tensors_on_several_threads() {
     }
 }
 
-/// Every kernel with all of its tails: a dimension that is short on either side.
+/// Every kernel with all of its tails: one dimension is short on either side.
 #[test]
 fn permutations_with_short_dimensions() {
     let mut rng = Rng(3);
@@ -92,7 +92,7 @@ fn permutations_with_short_dimensions() {
     }
 }
 
-/// Streams of all numbers and widths at many places, where kernels do all places at once.
+/// Streams of all numbers and widths at many positions, where kernels process all positions at once.
 #[test]
 fn streams_at_many_places() {
     let mut rng = Rng(17);

@@ -34,7 +34,7 @@ fn portable_kernels_stay_inside_of_their_buffers() {
     }
 }
 
-/// Large enough for two threads, small enough to be interpreted.
+/// Large enough for two threads, and small enough to be interpreted.
 #[test]
 fn threads_write_disjoint_places() {
     let shape = [96, 2, 176];

@@ -1,4 +1,4 @@
-//! Pictures of programs: what is drawn, that it is well formed, and that it stays small.
+//! Pictures of programs: their contents, well-formedness and size.
 
 use optc_pictures::picture::{Panel, Picture};
 use optc_pictures::{dot, svg};
@@ -12,7 +12,7 @@ const ATTENTION: &str = r#"
 %2 = "hbir.add"(%1, %1) : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32> loc("/layer.0/a")
 "#;
 
-/// The picture of a text, written by `write`; every operation is free.
+/// The picture of a text in the format `write`; every operation is free.
 fn draw(text: &str, write: fn(&Picture<'_>) -> String) -> String {
     let module = optc_ir::text::parse(text).unwrap();
     let registry = optc_ops::registry();
@@ -115,7 +115,7 @@ fn constants_stand_in_their_readers_or_are_drawn_as_results() {
     assert_eq!(words(&text).iter().filter(|w| *w == "constant").count(), 1);
 }
 
-/// `count` equal layers one after another, each of several operations.
+/// `count` equal layers in sequence, each with several operations.
 fn layers(count: usize) -> String {
     let ty = "(tensor<2x3xf32>) -> tensor<2x3xf32>";
     let mut text = String::new();
@@ -193,7 +193,7 @@ fn noise(i: usize) -> usize {
     usize::try_from((mixed ^ (mixed >> 15)).wrapping_mul(2_246_822_519) >> 20).unwrap() % 7
 }
 
-/// A chain of many operations in no order that repeats.
+/// A chain of many operations without repetition.
 fn chain(count: usize, named: bool) -> String {
     let mut text = String::new();
     for i in 0..count {
@@ -243,7 +243,7 @@ fn a_program_without_operations_is_drawn() {
     assert!(dot::write(&empty).ends_with("}\n"));
 }
 
-/// Rectangles of boxes and lines of text do not leave the picture, and lines do not overlap.
+/// Boxes and lines of text are inside of the picture, and lines do not overlap.
 #[test]
 fn text_stays_apart_and_inside() {
     for source in [
@@ -268,7 +268,7 @@ fn text_stays_apart_and_inside() {
                 number(&node, "y"),
                 number(&node, "font-size"),
             );
-            // Half the size a character is less than fonts have: what overlaps so, overlaps.
+            // Half the font size is less than the width of a character: lines that overlap by this estimate do overlap.
             let words = node.text().unwrap_or("").trim().chars().count();
             let wide = f64::from(u32::try_from(words).unwrap()) * size * 0.5;
             let left = if node.attribute("text-anchor").is_some() {
@@ -289,7 +289,7 @@ fn text_stays_apart_and_inside() {
     }
 }
 
-/// A program whose part of an operand lies outside of it has nothing to be drawn of the axis there.
+/// A part whose operand is outside has no axis arrows there.
 #[test]
 fn tiles_outside_of_a_value_are_drawn() {
     let text = r#"func.func @main(%x: tensor<2x3x1x1xf32>, %y: tensor<2x3x1x1xf32>) -> tensor<2x6x1x1xf32> attributes {hbir.groups = [{grid = [1, 2]}]} {
@@ -305,7 +305,7 @@ fn tiles_outside_of_a_value_are_drawn() {
     assert!(Document::parse(&drawn).is_ok());
 }
 
-/// The fills of the cells of a plan by the index of the programs that stands in them.
+/// The fill colours of the cells of a plan, by the program index in the cell.
 fn cells(svg: &str) -> Vec<(String, String)> {
     let document = Document::parse(svg).unwrap();
     let all: Vec<_> = document.descendants().filter(|n| n.is_element()).collect();
@@ -321,7 +321,7 @@ fn cells(svg: &str) -> Vec<(String, String)> {
     cells
 }
 
-/// Rows that two strips need belong to neither: they have a colour of their own, which the legend has too.
+/// Rows that two strips read belong to neither: they have their own colour, which is also in the legend.
 #[test]
 fn cells_of_several_programs_have_their_own_colour() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plans/");
@@ -354,7 +354,7 @@ fn cells_of_several_programs_have_their_own_colour() {
     assert!(!apart.contains(fill), "{apart}");
 }
 
-/// A chain of operations, each with a type of its own.
+/// A chain of operations, each with its own type.
 fn typed(types: &[&str]) -> String {
     let mut text = String::new();
     for (i, pair) in types.windows(2).enumerate() {
@@ -372,7 +372,7 @@ const ORDER: &str = "4x6xf32, {order = [1, 0]}";
 const STRIDES: &str = "4x6xf32, {strides = [1, 4]}";
 const XLA: &str = "4x6xf32, {xla = \"0,1\"}";
 const DIGITS: &str = "4x6xf32, {digits = \"4:d0 2:d1 3:d1/2\"}";
-/// The wanted words, each as often as it stands in the picture; no other notation is in it.
+/// Checks the number of occurrences of each wanted text, and that there is no other notation.
 #[track_caller]
 fn spelled(text: &str, wanted: &[(&str, usize)]) {
     let picture = words(&draw(text, svg::write));
@@ -390,17 +390,18 @@ fn spelled(text: &str, wanted: &[(&str, usize)]) {
     }
 }
 
-/// The notation that the program has first is that of all layouts, where it can write them.
+/// All layouts are in the first notation of the program, if it can express them.
 #[test]
 fn one_picture_has_one_notation() {
     spelled(&typed(&[ORDER, STRIDES, XLA]), &[("order 1 0", 3)]);
     spelled(&typed(&[XLA, STRIDES, ORDER]), &[("0,1", 3)]);
     spelled(&typed(&[STRIDES, ORDER, "4x6xf32"]), &[("strides 1 4", 2)]);
     spelled(&typed(&[XLA, XLA]), &[("0,1", 2)]);
-    // Blocks cannot write the second layout, digits can write both.
+    // Blocks cannot express the second layout; digits can express both.
     let digits = [("6:d1 4:d0", 1), ("4:d0 2:d1 3:d1/2", 1)];
     spelled(&typed(&[ORDER, DIGITS]), &digits);
-    // A layout of unknown sizes cannot be rewritten: where others cannot follow it, each stays as it is.
+    // A layout of unknown sizes cannot be rewritten. If the other layouts cannot use its notation, each layout keeps
+    // its own.
     let unknown = "?x6xf32, {order = [1, 0]}";
     spelled(&typed(&[unknown, STRIDES]), &[("order 1 0", 2)]);
     let stay = [("order 1 0", 1), ("4:d0 2:d1 3:d1/2", 1)];
@@ -428,7 +429,7 @@ fn the_panels_of_a_picture_share_a_notation() {
     }
 }
 
-/// A plan over sizes that are not known has no cells: the program is drawn, and the picture says so.
+/// A plan with unknown sizes has no cells: the program is drawn instead, and the picture says so.
 #[test]
 fn a_plan_of_unknown_sizes_is_drawn_as_the_program() {
     let program = |size: &str| {

@@ -1,4 +1,4 @@
-//! What the tests of the operations share: short ways to write tensors, attributes and checks.
+//! Shared parts of the tests of operations: short ways to write tensors, attributes and checks.
 
 #![allow(
     dead_code,
@@ -13,7 +13,7 @@ use optc_ir::{
 };
 use std::sync::Arc;
 
-/// What can stand for an attribute.
+/// Types that convert to an attribute.
 pub(crate) trait IntoAttr {
     fn attr(self) -> Attr;
 }
@@ -58,7 +58,7 @@ impl<const N: usize> IntoAttr for [f64; N] {
     }
 }
 
-/// `props! { axis: 1, perm: [1, 0] }`
+/// Makes attributes: `props! { axis: 1, perm: [1, 0] }`.
 macro_rules! props {
     ($($name:ident : $value:expr),* $(,)?) => {
         [$((stringify!($name), crate::ops_support::IntoAttr::attr($value))),*]
@@ -80,13 +80,13 @@ pub(crate) fn i64s(shape: &[usize], values: &[i64]) -> Tensor {
 pub(crate) fn bools(shape: &[usize], values: &[i64]) -> Tensor {
     ints(DType::BOOL, shape, values)
 }
-/// 0, 1, 2, … in f32.
+/// The numbers 0, 1, 2, … as f32.
 pub(crate) fn count(shape: &[usize]) -> Tensor {
     let n = shape.iter().product::<usize>() as i64;
     Tensor::from_i64(DType::F32, shape.to_vec(), 0..n)
 }
 
-/// A tensor type: numbers are extents, -1 is unknown, names are symbols.
+/// A tensor type: numbers are extents, `?` is unknown, names are symbols.
 pub(crate) fn ty(dims: &str, dtype: DType) -> Type {
     let dim = |text: &str| match text {
         "?" => Dim::Unknown,
@@ -143,7 +143,7 @@ pub(crate) fn run(
         .map_err(|e| e.to_string())
 }
 
-/// Evaluates and compares with `wanted`; floats agree to 1e-6.
+/// Evaluates and compares with `wanted`; floats must agree to 1e-6.
 #[track_caller]
 pub(crate) fn check(name: &str, inputs: &[Tensor], props: &AttrDict, wanted: &[Tensor]) {
     let results: Vec<Type> = wanted.iter().map(type_of).collect();
@@ -155,7 +155,7 @@ pub(crate) fn check(name: &str, inputs: &[Tensor], props: &AttrDict, wanted: &[T
     }
 }
 
-/// Compares two tensors; floats agree to `tolerance` relative to 1 or to the wanted number.
+/// Compares two tensors; floats must agree to `tolerance`, relative to 1 or to the wanted number.
 #[track_caller]
 pub(crate) fn close(name: &str, found: &Tensor, wanted: &Tensor, tolerance: f64) {
     assert_eq!(found.dtype, wanted.dtype, "{name}: the element type");
@@ -185,7 +185,7 @@ pub(crate) fn data_len(tensor: &Tensor) -> usize {
     }
 }
 
-/// The shape rule refuses these operands with this code.
+/// Checks that the shape rule refuses these operands with this code.
 #[track_caller]
 pub(crate) fn refuse(name: &str, operands: &[Type], props: &AttrDict, code: &str) {
     refuse_typed(name, operands, &[], props, code);
@@ -204,7 +204,7 @@ pub(crate) fn refuse_typed(
     }
 }
 
-/// splitmix64.
+/// The generator splitmix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -215,7 +215,7 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
-    /// A number from 0 to below `n`.
+    /// A number from 0 to `n` exclusive.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! Writes ONNX models for tests, field by field, without the crate's own messages.
+//! A writer of ONNX models for tests, field by field, without the messages of the crate.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -54,7 +54,7 @@ impl Msg {
 pub(crate) const F32: i64 = 1;
 pub(crate) const I64: i64 = 7;
 
-/// An extent of a value: a number, a name, or nothing.
+/// An extent of a value: a number, a name, or none.
 #[derive(Clone, Copy)]
 pub(crate) enum D<'a> {
     N(i64),
@@ -200,7 +200,7 @@ pub(crate) fn ops(func: &Func) -> Vec<&OpData> {
     func.body.iter().map(|&op| &func.ops[op]).collect()
 }
 
-/// Their names without `hbir.`, constants left out.
+/// The names of a function's operations without `hbir.`, except constants.
 pub(crate) fn names(func: &Func) -> Vec<&str> {
     let names = ops(func)
         .into_iter()

@@ -1,12 +1,12 @@
-//! What the kernel of a group is written from.
+//! The context in which the kernel of a group is written.
 
 use optc_ir::{Func, Op, Operation, Registry, TensorType, Value};
 use optc_tile::Schedule;
 
-/// Why a group has no kernel, in words.
+/// The reason why a group has no kernel, in words.
 pub(super) type Reason = String;
 
-/// What does not change while one group is written.
+/// The constant context of one group.
 pub(super) struct Cx<'a> {
     pub(super) func: &'a Func,
     pub(super) registry: &'a Registry,
@@ -28,7 +28,7 @@ impl Cx<'_> {
     pub(super) fn shape(&self, value: Value) -> Result<Vec<u64>, Reason> {
         shape_of(self.tensor(value)?)
     }
-    /// The attributes of an operation that is a `T`.
+    /// The typed attributes of an operation, if it is a `T`.
     pub(super) fn typed<T: Operation>(&self, op: Op) -> Option<T> {
         T::of(&self.func.op_ref(op)).ok()
     }

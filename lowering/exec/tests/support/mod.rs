@@ -1,13 +1,13 @@
-//! Random layouts, and the conversion that the layout function itself says.
+//! Random layouts, and the conversion by the layout function itself.
 
 use optc_exec::{ConversionOptions, ConversionPlan, Moved, Padding};
 use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, Mode};
 
-/// Bytes around a buffer that nothing may read or overwrite.
+/// The value of bytes that must be neither read nor overwritten.
 const POISON: u8 = 0xa5;
 
-/// Bytes of a line of the cache.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 pub(crate) struct Rng(pub(crate) u64);
@@ -94,7 +94,7 @@ fn strided(rng: &mut Rng, shape: &[u64], bits: u32) -> Option<Layout> {
         strides[dim] = stride;
         stride = stride * shape[dim] as i64 + [0, 0, 1, 4][rng.below(4)];
     }
-    // Some share places or run backwards.
+    // Some layouts share offsets or have negative strides.
     let mut offset = rng.below(5) as i64;
     if rng.below(4) == 0 {
         let dim = rng.below(shape.len());
@@ -162,7 +162,7 @@ fn set(buffer: &mut [u8], bit: u64, value: u8) {
     *place = *place & !(1 << (bit % 8)) | value << (bit % 8);
 }
 
-/// The bytes of a target that was full of poison, element by element.
+/// The expected target, which is filled with poison first, element by element.
 pub(crate) fn expected(from: &Layout, to: &Layout, source: &[u8], padding: Padding) -> Vec<u8> {
     let poison = if padding == Padding::Zero { 0 } else { POISON };
     let mut target = vec![poison; to.bytes() as usize];
@@ -188,7 +188,7 @@ pub(crate) fn expected(from: &Layout, to: &Layout, source: &[u8], padding: Paddi
     target
 }
 
-/// Converts with these options and threads and compares.
+/// Converts with these options and numbers of threads, and compares.
 #[track_caller]
 pub(crate) fn check(
     from: &Layout,
@@ -199,7 +199,8 @@ pub(crate) fn check(
     threads: usize,
 ) {
     let plan = ConversionPlan::new(from, to, options).expect("the layouts fit");
-    // At a line of the cache, which is what streaming takes, and next to one; a line on both sides stays as it is.
+    // The target is once aligned to a cache line, as streaming requires, and once not. A cache line on both sides must
+    // stay unchanged.
     let mut memory = vec![POISON; wanted.len() + 4 * LINE];
     let aligned = memory.as_ptr().align_offset(LINE).min(LINE);
     let mut moved = Moved::default();
