@@ -1,8 +1,8 @@
 //! Programs folded on machines with tiles, run on their tiled buffers.
 //!
-//! The blocks are layers of well-known architectures (`blocks/README.md`); beside them stand the small models and the
-//! programs of the file tests. Padding is poison to the naive interpreter, and a view reuses its operand's buffer, so a
-//! layout that is wrong in one element shows in the numbers.
+//! The blocks are layers of well-known architectures (`blocks/README.md`); the small models and the programs of the
+//! file tests are run too. Padding is poison to the naive interpreter, and a view reuses its operand's buffer. So a
+//! layout that is wrong in one element changes the numbers.
 
 #[path = "props/shrink.rs"]
 mod shrink;
@@ -22,15 +22,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Programs that were run and compared, each target by itself; so many there are at least.
+/// The number of programs that were run and compared, counted for each target, and the least number that is required.
 static RAN: AtomicUsize = AtomicUsize::new(0);
 const LEAST: usize = 3000;
 
-/// A program that is no block may have values of so many elements.
+/// The largest number of elements of a value in a program that is not a block.
 const LARGE: u64 = 1 << 16;
 
-/// A machine of the test's own: flat tiles whose rows hold 32 lanes, narrow elements in pairs and fours; products with N
-/// or M in the lanes, convolutions with channels in the rows.
+/// A machine of this test: flat tiles whose rows have 32 lanes, with narrow elements in pairs and fours; products with
+/// N or M in the lanes; convolutions with channels in the rows.
 const FLAT: &str = r#"
 name = "flat"
 summary = "tiles of up to 4 rows of 32 lanes"
@@ -107,7 +107,7 @@ fn targets() -> Vec<Arc<Target>> {
     built_in.into_iter().chain(parsed).collect()
 }
 
-/// The module of a file, or nothing where it is no program for a whole module (a file test of a broken one).
+/// The module of a file; `None` if it is no program for a whole module (a file test of a broken one).
 fn read(path: &Path, registry: &Registry) -> Option<Module> {
     let bytes = std::fs::read(path).expect("a program can be read");
     let kind = path.extension().and_then(|e| e.to_str());
@@ -125,30 +125,30 @@ fn read(path: &Path, registry: &Registry) -> Option<Module> {
         _ => optc_ir::text::parse(&String::from_utf8(bytes).ok()?).ok()?,
     };
     verify::verify(&module, registry).ok()?;
-    // A part that a program says to lie in its operand's memory lies in no tile of its own.
+    // A part that a program declares to be in its operand's memory has no tile of its own.
     let lies_within = |f: &optc_ir::Func| f.ops.iter().any(|(_, op)| &*op.name == "hbir.subview");
     if module.funcs.iter().any(lies_within) {
         return None;
     }
-    // A case of layouts that a machine refuses is none of its programs.
+    // A case whose layouts the target refuses cannot be one of its programs.
     let named = module.attrs.str("hbir.target");
     let built_in = named.and_then(|name| Target::builtin(name).ok());
     let refused = |t: &Target| !optc_check::check_target(&module, registry, t).is_empty();
     (!built_in.is_some_and(|t| refused(&t))).then_some(module)
 }
 
-/// How the program of a file is to be run.
+/// The kind of a program, which decides how it is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It must run, and its results must be numbers.
+    /// The program must run, and its results must not be NaN.
     Block,
-    /// It may be one that no interpreter runs: an opaque operation, no function `main`.
+    /// The program may be one that no interpreter runs: with an opaque operation, or without a function `main`.
     Any,
-    /// What the generator made, with many dimensions of one element: numbers alone are compared.
+    /// A generated program, with many dimensions of extent 1: only numbers are compared.
     Random,
 }
 
-/// What one program came to on all targets.
+/// Folds and runs one program for all targets, and compares.
 fn agree(path: &Path, targets: &[Arc<Target>], kind: Kind) -> Result<(), Failed> {
     let registry = Arc::new(optc_ops::registry());
     let Some(module) = read(path, &registry) else {
@@ -191,7 +191,7 @@ fn agree_on(
         let at = |why: String| Failed::from(format!("{}{boundary}: {why}", target.name));
         let folded = match fold(module, target, registry, (free, kind)) {
             Ok(folded) => folded,
-            // A target that pads refuses sizes that are not known.
+            // A target with padding refuses unknown sizes.
             Err((code, _)) if code == "target-wants-sizes" && !bindings.0.is_empty() => continue,
             Err((_, why)) => return Err(at(why)),
         };
@@ -205,7 +205,7 @@ fn agree_on(
     Ok(())
 }
 
-/// The elements of the largest value whose sizes are known.
+/// The number of elements of the largest value with known sizes.
 fn largest(module: &Module) -> u64 {
     let values = module.funcs.iter().flat_map(|f| f.values.iter());
     let shapes = values.filter_map(|(_, v)| v.ty.as_tensor()?.shape());
@@ -242,7 +242,7 @@ fn fold(
     }
 }
 
-/// Programs of all kinds of operations and element types.
+/// Random programs with all kinds of operations and element types.
 fn random_programs(part: u64, targets: &[Arc<Target>]) -> Result<(), Failed> {
     let registry = Arc::new(optc_ops::registry());
     for case in 0..cases(60) {

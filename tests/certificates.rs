@@ -1,4 +1,4 @@
-//! Certificates of folds: every fold of the cases has one that is accepted, and no program that computes
+//! Certificates of folds: every fold of the cases has a certificate that is accepted, and no program that computes
 //! something else has one.
 
 use optc_check::{Certificate, Digest, Witness, validate};
@@ -21,7 +21,7 @@ fn free() -> Boundary {
     }
 }
 
-/// The fold of a canonical program, as its text is read again, and its certificate, as its text is.
+/// The fold of a canonical program and its certificate, both read back from their text.
 fn certified(
     original: &Module,
     ran: &Ran,
@@ -56,7 +56,7 @@ fn every_case_is_certified() {
                     let Ok(canonical) = run(&module, "canonicalize") else {
                         continue;
                     };
-                    // What the pass refuses has no certificate.
+                    // A fold that the pass refuses has no certificate.
                     let Ok(ran) = run(&canonical.module, "view-fold") else {
                         continue;
                     };
@@ -81,7 +81,7 @@ fn every_case_is_certified() {
     );
 }
 
-/// Programs with operations, effects among them, and chains of known, named and open sizes.
+/// Programs with operations, including effects, and chains of reshapes with known, named and open sizes.
 fn originals(seed: u64, registry: &Registry) -> Module {
     match seed % 5 {
         0 => program(seed, Profile::Moves, registry),
@@ -92,8 +92,8 @@ fn originals(seed: u64, registry: &Registry) -> Module {
     }
 }
 
-/// The witness of the original fold is kept, as is one made for the tampered program: whoever tampers with a
-/// program may also write the certificate.
+/// Both the witness of the original fold and a new one for the tampered program must be refused, since an attacker can
+/// write the certificate too.
 #[test]
 fn no_program_that_computes_something_else_is_certified() {
     let registry = Arc::new(optc_ops::registry());
@@ -113,7 +113,7 @@ fn no_program_that_computes_something_else_is_certified() {
         let ran = ran.unwrap_or_else(|e| panic!("{target}: {e}\n{}", text::print(&original)));
         let printed = text::print(&ran.module);
         let certificate = ran.certificate(&original);
-        // A few of each program, so that there are many programs.
+        // A few mutants of each program, so that there are many programs.
         let all = mutants(&ran.module);
         let step = all.len() / 12 + 1;
         for (what, mutant) in all
@@ -145,12 +145,12 @@ fn no_program_that_computes_something_else_is_certified() {
             assert_ne!(Digest::of(&mutant), certificate.folded, "{what}");
         }
     }
-    // Shown with `--nocapture`.
+    // Printed with `--nocapture`.
     eprintln!("{refused} tampered programs refused, {equal} equal");
     assert!(wanted <= 3 * refused, "{refused} refused, {equal} equal");
 }
 
-/// What is written into a certificate by hand is refused, or true as well.
+/// Any modification of a certificate is refused, or is true as well.
 #[test]
 fn no_other_witness_proves_more() {
     let registry = Arc::new(optc_ops::registry());
@@ -184,7 +184,7 @@ fn no_other_witness_proves_more() {
                 }
                 let target = Target::builtin("cpu").expect("built in");
                 let found = optc_check::check(&original, &ran.module, &other, &registry, &target);
-                // Two operations that are alike, or two values that hold the same.
+                // Two equal operations, or two values with the same contents.
                 let also_true = other.witness != good.witness && found.is_ok();
                 assert!(found.is_err() || also_true, "seed {seed}:\n{text}");
             }
@@ -221,7 +221,7 @@ fn hostile_certificates_are_refused() {
         let error = Certificate::from_text(text).expect_err(text);
         assert_eq!(error.code, "certificate-syntax", "{text}");
     }
-    // Places that are not there, and operations that are stated twice.
+    // Places that do not exist, and operations that are stated twice.
     let registry = Arc::new(optc_ops::registry());
     let original = program(3, Profile::Moves, &registry);
     let ran = run_passes(
@@ -251,7 +251,7 @@ fn hostile_certificates_are_refused() {
     }
 }
 
-/// A fold whose boundary is free says so; without that line, or with another layout, it is refused.
+/// A fold with a free boundary states this. Without the statement, or with another layout, it is refused.
 #[test]
 fn a_boundary_that_changed_is_stated() {
     let registry = Arc::new(optc_ops::registry());
@@ -302,8 +302,8 @@ func.func @main(%x: tensor<4x6xf32>) -> tensor<6x4xf32> {
     }
 }
 
-/// A line says which operations that compute are each other: none is about a constant or a rearrangement. Each live
-/// value has a line.
+/// A line pairs two computing operations; a line about a constant or a rearrangement is refused. Each live value must
+/// have a line.
 #[test]
 fn lines_about_nothing_and_lines_that_are_left_out_are_refused() {
     let registry = Arc::new(optc_ops::registry());
@@ -360,7 +360,7 @@ func.func @main(%x: tensor<3x5xf32>) -> tensor<4x3xf32> {
     assert!(3 <= left_out, "{left_out} of {}", values.len());
 }
 
-/// What the folded program computes several times is the same operation of the same operands each time.
+/// A value that the folded program computes several times must be the same operation on the same operands each time.
 #[test]
 fn what_is_computed_several_times_is_computed_alike() {
     let registry = Arc::new(optc_ops::registry());
@@ -391,7 +391,7 @@ func.func @main(%x: tensor<3x5xsi8>, %y: tensor<3x5xsi8>, %s: tensor<f32>) -> (t
         if !matches!(&**name, "hbir.dequantize" | "hbir.sub") {
             continue;
         }
-        // Another operation, other operands, the same ones in another order, and no word of it.
+        // Another operation, other operands, the same ones in another order, and a missing statement.
         let mut other = ran.module.clone();
         other.funcs[0].ops[op].name = match &**name {
             "hbir.sub" => "hbir.add".into(),
@@ -422,7 +422,7 @@ func.func @main(%x: tensor<3x5xsi8>, %y: tensor<3x5xsi8>, %s: tensor<f32>) -> (t
     }
 }
 
-/// What draws numbers or does more than give results is never there twice.
+/// An operation that draws random numbers, or has an effect besides its results, is never duplicated.
 #[test]
 fn what_is_not_pure_is_computed_once() {
     let registry = optc_ops::registry();

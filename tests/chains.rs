@@ -1,4 +1,4 @@
-//! Random chains of reshapes and transposes fold on every target, with any boundary, to what they are.
+//! Random chains of reshapes and transposes fold on every target, with any boundary, and keep their meaning.
 
 use optc_ir::{DType, FuncBuilder, Module, Registry, TensorType, text};
 use optc_ops::{Transpose, ints};
@@ -45,7 +45,7 @@ fn folds(
         )
         .map_err(|d| say(words(&d)))?;
         match same_meaning(module, &ran.module, registry) {
-            // Sizes without names are drawn, and need not divide as a chain wants.
+            // Sizes without names are drawn at random, and need not be divisible as the chain requires.
             Err(e) if sizes == Sizes::Open && e.contains("the first program cannot be run") => {}
             same => same.map_err(say)?,
         }
@@ -53,7 +53,7 @@ fn folds(
     Ok(())
 }
 
-/// Every chain on every target in turn. The failures are reported together.
+/// Folds every chain, with the targets in turn, and reports all failures together.
 #[track_caller]
 fn all_fold(sizes: Sizes) {
     let registry = Arc::new(optc_ops::registry());
@@ -94,7 +94,7 @@ fn chains_of_open_sizes_fold() {
     all_fold(Sizes::Open);
 }
 
-/// More orders of one value than a group has room for candidates.
+/// A value in more orders than a group has room for candidates.
 #[test]
 fn a_value_in_very_many_orders_folds() {
     let registry = Arc::new(optc_ops::registry());
@@ -102,7 +102,7 @@ fn a_value_in_very_many_orders_folds() {
     let x = b.arg("x", TensorType::fixed(&[2, 3, 2, 3, 2], DType::F32));
     let mut results = Vec::new();
     for number in 0..90 {
-        // The permutation with this number in the factorial system.
+        // The permutation with this number in the factorial number system.
         let (mut left, mut rest): (Vec<usize>, usize) = ((0..5).collect(), number);
         let perm: Vec<usize> = (1..=5)
             .rev()

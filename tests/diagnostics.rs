@@ -1,8 +1,6 @@
-//! The examples of the reference of diagnostics: each program and command is run, and reports the
-//! code that it stands for.
+//! The examples of the reference of diagnostics: each program and command is run, and must report its code.
 //!
-//! The commands are one test, since each works in a folder of its own and a process has one current
-//! folder.
+//! The commands are in one test, since each works in a folder of its own and a process has only one current folder.
 
 use optc_cli::explain::{AREAS, Language};
 use optc_cli::filetest::words;
@@ -37,7 +35,7 @@ fn lists_are_sorted_and_worded_alike() {
     }
 }
 
-/// The codes that reading a program of this language gives.
+/// The codes reported by reading a program of this language.
 fn read(language: Language, program: &str) -> Vec<&'static str> {
     let diags: Vec<Diagnostic> = match language {
         Language::Ir => text::parse(program)
@@ -69,7 +67,7 @@ fn programs_are_refused_with_their_code_alone() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// The codes in a text of diagnostics, with the words before them: `error`, `warning`, `remark`.
+/// The codes in a text of diagnostics, each with the word before it: `error`, `warning`, `remark`.
 fn reported(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -98,7 +96,7 @@ fn run(command: &str) -> (u8, String) {
     (status, String::from_utf8_lossy(&errors).into_owned())
 }
 
-/// Runs the commands of an example in the current folder; what was wrong.
+/// Runs the commands of an example in the current folder; the error is a violation.
 fn follow(name: &str, commands: &str) -> Result<(), String> {
     let mut lines = commands.lines().peekable();
     while let Some(command) = lines.next() {
@@ -110,7 +108,7 @@ fn follow(name: &str, commands: &str) -> Result<(), String> {
             continue;
         }
         let found = reported(&errors);
-        // A remark or a warning says that something is so, beside others; an error is the reason alone.
+        // A remark or warning may come with others; an error must be the only one.
         let says = ["remark", "warning"]
             .iter()
             .any(|said| found.contains(&(said, name)));

@@ -1,4 +1,4 @@
-//! Runs the `before` and `after` fences of the documentation of every pass.
+//! Runs the `before` and `after` fences in the documentation of every pass.
 
 use optc_ir::{AttrDict, Module, text};
 use optc_passes::Boundary;
@@ -13,7 +13,7 @@ struct Example {
     after: String,
 }
 
-/// The pairs in the `//!` and `///` comments of a source.
+/// The pairs of fences in the `//!` and `///` comments of a source.
 fn examples(source: &str) -> Vec<Example> {
     let mut found = Vec::new();
     let mut before = None;
@@ -56,7 +56,7 @@ fn pass_name(source: &str) -> Option<&str> {
     rest.split('"').next()
 }
 
-/// The functions as printed, without what a pass says of the module.
+/// The functions as printed, without attributes that a pass adds to the module.
 fn body(module: &Module) -> String {
     let mut module = module.clone();
     module.attrs = AttrDict::new();

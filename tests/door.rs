@@ -1,5 +1,5 @@
-//! Broken inputs through the library, from the bytes to the text after the default pipeline: each
-//! is refused with a diagnostic or read, and nothing panics, hangs, or stops the process.
+//! Broken inputs through the library, from the bytes to the text after the default pipeline. Each is refused with a
+//! diagnostic or accepted; nothing panics, hangs, or ends the process.
 
 use optc_tests::door::{Passed, target_for, through};
 use optc_tests::mutate::{Case, Wanted, cases};
@@ -9,13 +9,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Programs above this many operations are read and printed, not folded.
+/// The largest number of operations of a program that is folded; larger ones are only read and printed.
 const MOST_OPS: usize = 40;
 
-/// No case takes a tenth of this in a debug build on one core; what takes longer hangs.
+/// The time after which a case counts as hanging. No case takes a tenth of it in a debug build on one core.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a case came to, in words where it is not what is wanted.
+/// Runs a case; the error describes an unwanted outcome.
 fn run(case: &Case) -> Result<(), String> {
     let target = target_for(&case.bytes);
     let passed = catch_unwind(AssertUnwindSafe(|| {
@@ -36,7 +36,7 @@ fn run(case: &Case) -> Result<(), String> {
     }
 }
 
-/// Runs the cases on all cores, on threads with the stack that threads have.
+/// Runs the cases on all cores, on threads with the default stack size.
 fn run_all(all: Vec<Case>) -> Vec<String> {
     let count = all.len();
     let queue = Arc::new(Mutex::new(all));

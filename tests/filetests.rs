@@ -1,7 +1,7 @@
 //! The file tests: each case is run, executed by both oracles, and compared with its snapshot.
 //!
 //! `cargo test -p optc-tests --test filetests passes/view-fold` runs some of them;
-//! `INSTA_UPDATE=always cargo test -p optc-tests --test filetests` accepts what they give.
+//! `INSTA_UPDATE=always cargo test -p optc-tests --test filetests` accepts their output.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use optc_cli::filetest;
@@ -13,7 +13,7 @@ const SNAPSHOTS: &str = "snapshots";
 
 fn main() {
     let args = Arguments::from_args();
-    // Messages name the cases as the root of the workspace sees them.
+    // Messages name the cases relative to the root of the workspace.
     std::env::set_current_dir(root()).expect("the workspace has a root");
     let cases = filetest::discover(Path::new(CASES)).expect("the cases can be read");
     let mut trials: Vec<Trial> = cases.iter().cloned().map(trial).collect();
@@ -25,7 +25,7 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-/// The path of a case below the folder of cases, without its extension, with `/` between its parts.
+/// The path of a case relative to the folder of cases, without extension, with `/` as separator.
 fn name_of(case: &Path) -> String {
     let inside = case.strip_prefix(CASES).unwrap_or(case).with_extension("");
     inside
@@ -55,7 +55,7 @@ fn run(case: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A snapshot whose case is gone must go too.
+/// A snapshot without a case is an error.
 fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
     let known: Vec<String> = cases.iter().map(|c| name_of(c)).collect();
     let folder = root().join(SNAPSHOTS);
@@ -69,7 +69,7 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
             .map(|p| p.to_string_lossy())
             .collect::<Vec<_>>()
             .join("/");
-        // `tests/tiled.rs` has the kernels of the plans there.
+        // Snapshots of the kernels of plans belong to `tests/tiled.rs`.
         let plan = name.strip_prefix("plans/");
         let of_plan =
             plan.is_some_and(|plan| root().join(format!("tests/plans/{plan}.ir")).exists());
@@ -80,7 +80,7 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A case without a command would never run.
+/// A case without a command would never run, so it is an error.
 fn not_run(cases: &[PathBuf]) -> Result<(), Failed> {
     for path in files(Path::new(CASES), "ir") {
         if !cases.contains(&path) {

@@ -1,5 +1,5 @@
-//! What a program of a plan has on chip, counted again from the plan alone: program by program, with the layouts of the
-//! types, and with nothing of the planner.
+//! The on-chip memory of the programs of a plan, recounted from the plan alone: program by program, from the layouts of
+//! the types, without code of the planner.
 
 use optc_ir::entity::EntityId;
 use optc_ir::op::iteration_domain_of;
@@ -36,8 +36,8 @@ fn built_in(name: &str) -> Arc<Target> {
     Arc::new(Target::builtin(name).expect("a built-in target"))
 }
 
-/// The programs of a grid in the order in which they run; of a large one the first, and those along each axis
-/// from the first and the last index of the others.
+/// The programs of a grid in execution order. Of a large grid: the first ones, and those along each axis with all other
+/// indices at their first and at their last value.
 fn programs(grid: &[u64]) -> Vec<Vec<i64>> {
     const MOST: u64 = 1 << 12;
     let number = |n: u64| i64::try_from(n).expect("an index");
@@ -68,7 +68,7 @@ fn programs(grid: &[u64]) -> Vec<Vec<i64>> {
     out
 }
 
-/// The order of the digits of a value, major to minor: per digit its dimension and what it divides by.
+/// The digits of a value's layout, major to minor, as pairs of dimension and divisor.
 fn digits(tensor: &TensorType) -> Vec<(usize, u64)> {
     if let Notation::Block(block) = &tensor.notation
         && block.levels().iter().all(Vec::is_empty)
@@ -91,8 +91,8 @@ fn digits(tensor: &TensorType) -> Vec<(usize, u64)> {
     })
 }
 
-/// The bytes of a block on chip: the values that each digit of its layout takes over the elements of a program, the most
-/// of any, rounded up to the tiles of the target.
+/// The bytes of a block on chip: the number of distinct values of each digit of its layout over the elements of a
+/// program, the maximum over programs, rounded up to the tiles of the target.
 fn bytes_of(
     target: &Target,
     tensor: &TensorType,
@@ -116,7 +116,7 @@ fn bytes_of(
             let (div, above) = (div.cast_signed(), above.map(u64::cast_signed));
             let digit = |i: i64| above.map_or(i, |n| i.rem_euclid(n)).div_euclid(div);
             let values: BTreeSet<i64> = (start..end).map(digit).collect();
-            // A run that passes the end of a digit has its first values and its last ones.
+            // A range that crosses a multiple of the digit has the digit's first and last values.
             let (first, last) = (values.first(), values.last());
             match (first, last, above) {
                 (Some(0), Some(&last), Some(n)) if last == n / div - 1 => (n / div).unsigned_abs(),
@@ -141,7 +141,7 @@ fn bytes_of(
     (extents.iter().product::<u64>() * u64::from(bits)).div_ceil(8)
 }
 
-/// Returns whether the block is another one in some program than in the one before it that shares a chip with it.
+/// Returns whether the block differs between some program and the previous one on the same chip.
 fn moves(tile: &Tile, group: &Group, target: &Target, programs: &[Vec<i64>]) -> bool {
     let apart = |index: &Vec<i64>| -> Vec<i64> {
         let axes = group.axes.iter().zip(index);
@@ -158,8 +158,8 @@ fn moves(tile: &Tile, group: &Group, target: &Target, programs: &[Vec<i64>]) -> 
     })
 }
 
-/// What is on chip of one group, recounted: of each program what it reads and writes, twice where that changes; sums
-/// that are not complete, in 32 bits at least; and what is made for later operations.
+/// The recounted on-chip bytes of one group. Each program has the blocks that it reads and writes, twice if they change
+/// from program to program; accumulators in at least 32 bits; and values for later operations.
 fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, target: &Target) -> u64 {
     let group = &plan.groups[number];
     let grid = group.grid();
@@ -236,7 +236,7 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
                 &programs,
             );
     }
-    // What a later operation needs is there, under whatever name.
+    // A value that a later operation needs is on chip, under whatever name.
     let makers = |op: Op| -> Vec<usize> {
         let mut open: Vec<Op> = func.ops[op]
             .operands
@@ -260,7 +260,8 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
     standing + live.max().unwrap_or(0)
 }
 
-/// The groups of a planned program against what is counted again; the number of groups, and how many cut a sum.
+/// Compares the groups of a planned program with the recount; returns the number of groups, and of those that cut a
+/// reduction.
 fn check(
     name: &str,
     module: &Module,
@@ -302,7 +303,7 @@ fn module_of(path: &PathBuf) -> Module {
     text::parse(&source).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()))
 }
 
-/// The plans that are written by hand.
+/// The handwritten plans.
 #[test]
 fn plans_of_the_project_hold_what_is_said() {
     let mut sums = 0;
@@ -311,7 +312,7 @@ fn plans_of_the_project_hold_what_is_said() {
             let target = built_in(target);
             let name = format!("{} on {}", path.display(), target.name);
             let memory = u64::MAX;
-            // Blocks that a target does not take are no plan for it.
+            // Blocks that a target does not accept are no plan for it.
             let Ok((module, report)) = planned(
                 &module_of(&path),
                 "tile-propagate{memory=1099511627776}",
@@ -325,7 +326,7 @@ fn plans_of_the_project_hold_what_is_said() {
     assert!(5 <= sums, "{sums} groups with sums");
 }
 
-/// The groups cut out of models, with layouts and without, with enough memory and with little.
+/// Groups cut out of models, with and without layouts, with enough memory and with little.
 #[test]
 fn plans_of_model_groups_hold_what_is_said() {
     let mut counts = [0, 0];
@@ -338,7 +339,7 @@ fn plans_of_model_groups_hold_what_is_said() {
             ("cpu", 1 << 14),
         ] {
             for before in ["", "view-fold,"] {
-                // At the sizes of the models one plan is enough, and of three of them one with sums.
+                // At the sizes of the models one plan suffices, and for three of them one that cuts a reduction.
                 let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned());
                 let stem = stem.unwrap_or_default();
                 let large = memory == 1 << 24
@@ -389,7 +390,7 @@ fn plans_of_random_programs_hold_what_is_said() {
     );
 }
 
-/// A product in 16 bits is added up in 32: what does not fit with its sums is cut smaller.
+/// A product in 16 bits accumulates in 32 bits: a block that does not fit with its accumulator is cut smaller.
 #[test]
 fn sums_of_narrow_products_are_held_in_wide_elements() {
     let source = r#"func.func @main(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
@@ -401,7 +402,7 @@ fn sums_of_narrow_products_are_held_in_wide_elements() {
     let memory = 1 << 27;
     let (plan, report) = planned(&module, "tile-propagate", &target).expect("a plan");
     check("product", &plan, &report, &target, memory);
-    // In four programs with sums in four parts the blocks alone fill the memory: the sums are 64 MiB more.
+    // In four programs with a reduction in four parts the blocks alone fill the memory; the accumulators add 64 MiB.
     let by_hand = source
         .replacen(" {\n", " attributes {hbir.groups = [{grid = [2, 2, 4], order = [\"parallel\", \"parallel\", \"arbitrary\"]}]} {\n", 1)
         .replacen(
@@ -417,7 +418,7 @@ fn sums_of_narrow_products_are_held_in_wide_elements() {
     );
 }
 
-/// The last two dimensions of the stored order are padded, whatever order would pad least.
+/// The last two dimensions of the stored order are padded, even if another order would need less padding.
 #[test]
 fn small_images_are_padded_as_they_are_stored() {
     let target = built_in("tpu");

@@ -1,5 +1,5 @@
-//! Groups cut out of exported models, and random ones: their plans compute what the operations compute,
-//! and move hardly more than the best that trying all block sizes finds.
+//! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and move hardly
+//! more bytes than the best plan found by trying all block sizes.
 
 use optc_interp::{
     Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
@@ -41,7 +41,7 @@ fn groups(small: bool) -> Vec<(String, Module)> {
     out
 }
 
-/// The program after some passes, and what its groups move.
+/// The program after some passes, and the report of its groups' traffic.
 fn planned(
     module: &Module,
     passes: &str,
@@ -75,7 +75,7 @@ fn run_both(name: &str, module: &Module, registry: &Registry) {
     }
 }
 
-/// With much memory and with less and less of it, for targets with rules for blocks and without.
+/// With much memory and with less, for targets with and without rules for blocks.
 #[test]
 fn groups_of_models_run_tile_by_tile() {
     let registry = Arc::new(optc_ops::registry());
@@ -103,7 +103,7 @@ fn groups_of_models_run_tile_by_tile() {
     );
 }
 
-/// One place where a group may be cut, and the block sizes that are tried.
+/// A place at which a group may be cut, and the block sizes to try.
 struct Place {
     op: Op,
     which: Which,
@@ -117,7 +117,7 @@ enum Which {
     Sum(usize),
 }
 
-/// Every block size of a short dimension; divisors, powers of two and multiples of `unit` of a long one.
+/// All block sizes of a short dimension; divisors, powers of two and multiples of `unit` of a long one.
 fn sizes(extent: u64, unit: u64) -> Vec<u64> {
     let good = |b: &u64| {
         extent <= 12
@@ -129,9 +129,9 @@ fn sizes(extent: u64, unit: u64) -> Vec<u64> {
     (1..=extent).filter(good).filter(legal).collect()
 }
 
-/// What the best plan moves over all block sizes and orders of the axes of one group: of its last
-/// operation or of one whose result others read a part of each, and of one sum at a time. None where
-/// too many would have to be tried, or none fits.
+/// The bytes of the best plan of one group over all block sizes and orders of axes. Tiles start from its last
+/// operation, or from one whose result several others read in parts, with one reduction at a time. `None` if there are
+/// too many plans to try, or if none fits.
 fn exhaustive(
     module: &Module,
     members: &[Op],
@@ -185,8 +185,8 @@ fn exhaustive(
     best
 }
 
-/// The same with tiles that are carried from those of one operation; none where too many would have to
-/// be tried.
+/// As [`exhaustive`], with tiles that are carried from those of one operation. `None` if there are too many plans to
+/// try.
 fn exhaustive_from(
     module: &Module,
     (root, members): (Op, &[Op]),
@@ -271,7 +271,7 @@ fn exhaustive_from(
     Some(best)
 }
 
-/// All orders of some axes.
+/// All orders of these axes.
 fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
     let Some((&first, rest)) = axes.split_first() else {
         return vec![Vec::new()];
@@ -287,8 +287,8 @@ fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-/// What a plan moves that cuts these places into these blocks; none if it is none, does not fit, or
-/// computes more than a quarter again.
+/// The bytes moved by a plan that cuts these places into these blocks. `None` if it is no plan, does not fit, or
+/// computes more than 1.25 times the elements.
 fn bytes_of(
     module: &Module,
     (root, members): (Op, &[Op]),
@@ -348,8 +348,8 @@ fn bytes_of(
     (!wasteful).then_some(group.tiled_bytes)
 }
 
-/// The plan of the planner against all block sizes; `None` if there is nothing to compare: several
-/// groups, or too many sizes.
+/// The planner's plan and the best plan over all block sizes. `None` if there is nothing to compare: several groups, or
+/// too many sizes.
 fn against_all(
     module: &Module,
     memory: u64,
@@ -367,7 +367,7 @@ fn against_all(
     Some((moved.tiled_bytes, best, moved.lower_bound_bytes))
 }
 
-/// With enough memory and with less and less of it; says how many plans were compared.
+/// Compares with enough memory and with less; returns the number of compared plans.
 fn near_the_best(small: bool, target: &str) -> usize {
     let registry = Arc::new(optc_ops::registry());
     let memories = if small {
@@ -442,7 +442,7 @@ fn plans_of_random_groups_are_near_the_best() {
     );
 }
 
-/// What is written is what was planned: read again, it is the same plan and moves the same.
+/// A complete plan that is read back is kept, and moves the same bytes.
 #[test]
 fn plans_that_are_complete_stay_as_they_are() {
     let registry = Arc::new(optc_ops::registry());
@@ -459,7 +459,7 @@ fn plans_that_are_complete_stay_as_they_are() {
             continue;
         };
         if first.ungrouped != 0 {
-            // They are planned again.
+            // Incomplete plans are planned again.
             continue;
         }
         let place = || {
@@ -481,13 +481,14 @@ fn plans_that_are_complete_stay_as_they_are() {
     assert!(50 < groups, "{groups} groups");
 }
 
-/// A type of these extents.
+/// The type with these extents.
 fn ty(shape: &[u64]) -> String {
     let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
     format!("tensor<{}xf32>", sizes.join("x"))
 }
 
-/// Reshapes and transposes in turn, between products of the same factors in other groupings.
+/// A chain of reshapes and transposes between shapes whose extents are products of the same factors in different
+/// groupings.
 fn chain(count: usize) -> String {
     let factors = [2, 3, 4, 5, 7, 8, 9, 11, 13, 2, 4];
     let grouping = |step: usize| {
@@ -518,7 +519,7 @@ fn chain(count: usize) -> String {
     text
 }
 
-/// Sums and transposes of a value of many dimensions.
+/// Sums and transposes of a value with many dimensions.
 fn many_dimensions(count: usize, rank: usize) -> String {
     let shape = ty(&vec![2; rank]);
     let mut text = String::new();
@@ -542,7 +543,7 @@ fn many_dimensions(count: usize, rank: usize) -> String {
     text
 }
 
-/// A split into many parts, an operation on each, and all of them together in the other order.
+/// A split into many parts, an operation on each part, and a concat of all in reverse order.
 fn split_and_concat(parts: usize) -> String {
     let (part, all) = (ty(&[2, 3]), ty(&[2 * parts as u64, 3]));
     let types = vec![part.as_str(); parts].join(", ");
@@ -558,7 +559,7 @@ fn split_and_concat(parts: usize) -> String {
     text + &format!("%c = \"hbir.concat\"({names}) <{{axis = 0}}> : ({types}) -> {all}\n")
 }
 
-/// What is looked at stays in proportion to the program, and the starts of tiles stay sums of few terms.
+/// The planner's work is proportional to the size of the program, and the starts of tiles stay sums of few terms.
 #[test]
 fn plans_take_work_in_proportion_to_the_program() {
     let registry = Arc::new(optc_ops::registry());

@@ -1,4 +1,4 @@
-//! The pass `inline`: what it makes computes the same, and ends.
+//! The pass `inline`: its result computes the same, and it terminates.
 
 use optc_check::Stats;
 use optc_ir::{Attr, Module, Registry};
@@ -13,7 +13,7 @@ fn ran(module: &Module, pipeline: &str, registry: &Arc<Registry>) -> Ran {
     ran.unwrap_or_else(|e| panic!("{pipeline}: {e}"))
 }
 
-/// Runs pipelines with `inline`, compares with the program, and gives what `inline` alone makes of it.
+/// Runs pipelines with `inline`, compares with the original program, and returns the result of `inline` alone.
 #[track_caller]
 fn same(text: &str) -> Ran {
     let registry = Arc::new(registry());
@@ -93,7 +93,7 @@ func.func private @g(%x: tensor<?x4xf32, {dims = ["M", 4]}>) -> tensor<4x?xf32, 
     assert_eq!(ran.module.funcs.len(), 1);
 }
 
-/// A size that a function finds out by itself may differ from call to call.
+/// A size that a function determines itself may differ between calls.
 #[test]
 fn sizes_that_a_function_knows_alone_keep_it() {
     let registry = Arc::new(registry());
@@ -115,7 +115,7 @@ func.func private @f(%x: tensor<3x?xf32>) -> tensor<3xf32> {
     assert!(words(&ran.cx.remarks).contains("`S`"));
 }
 
-/// The verifier refuses programs that call themselves; the pass ends with them nevertheless.
+/// The verifier refuses recursive programs; the pass terminates on them nevertheless.
 #[test]
 fn calls_that_go_round_stay() {
     let call = |from: &str, to: &str| {
@@ -140,7 +140,7 @@ fn calls_that_go_round_stay() {
     }
 }
 
-/// Functions that each call the one below twice: written out they are `2^depth` operations.
+/// Functions that each call the previous one twice: fully inlined they are `2^depth` operations.
 fn doubling(depth: usize) -> String {
     let mut text = String::new();
     for i in 0..=depth {
@@ -182,7 +182,7 @@ fn growth_is_bounded() {
     assert!(codes(&ran).contains(&"call-kept"), "{:?}", codes(&ran));
 }
 
-/// A chain of functions that are each called once costs no more than what it becomes.
+/// A chain of functions that are each called once costs no more than its result.
 #[test]
 fn long_chains_are_moved() {
     let mut text = String::new();
@@ -234,7 +234,7 @@ fn plans_and_shared_memory_keep_a_function() {
     }
 }
 
-/// A program with fusions moves no more than the same one without them.
+/// A program with fusions moves no more bytes than the same program without them.
 #[test]
 fn fusions_move_what_their_program_moves() {
     const FUSED: &str = "HloModule m
@@ -274,7 +274,7 @@ ENTRY e { x = f32[6,5]{1,0} parameter(0)
     assert!(wanted < bytes(&fused, "canonicalize,view-fold"));
 }
 
-/// Functions that do nothing but call the next one twice: nothing is left of them, and yet not all calls are followed.
+/// Functions that only call the next one twice: nothing remains of them, but the number of inlined calls is bounded.
 #[test]
 fn calls_that_leave_nothing_behind_are_bounded() {
     let ty = "(tensor<2xf32>) -> tensor<2xf32>";

@@ -1,5 +1,5 @@
-//! Integers wrap: every operation that computes with them gives, at the ends of their ranges, the numbers modulo 2 to the
-//! number of bits, in all executors.
+//! Integers wrap: in all executors, every integer operation gives the numbers modulo 2 to the power of the width,
+//! including at the ends of the range.
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable};
@@ -51,7 +51,8 @@ impl Int {
         }
     }
 
-    /// Numbers at the ends of the range, around 0, and one that no double is, from number `start` of them on.
+    /// Numbers at the ends of the range, around 0, and one that no double represents, from number `start` of the list
+    /// on.
     fn numbers(self, count: usize, start: usize) -> Vec<i128> {
         let (low, high) = self.range();
         let some = [
@@ -106,7 +107,7 @@ fn physical(module: &Module, inputs: &IndexMap<String, Tensor>, generic: bool) -
     results.into_values().next().expect("one result")
 }
 
-/// Runs `op` on operands of one type, and compares with what is wanted, wrapped to the type of the result.
+/// Runs `op` on operands of one type, and compares with the wanted result, wrapped to the result's type.
 fn check(
     op: &str,
     operands: &[(Vec<usize>, Vec<i128>)],
@@ -156,7 +157,7 @@ fn check(
     }
 }
 
-/// The sum of products, as large as numbers of 128 bits that wrap.
+/// A sum of products in wrapping 128-bit arithmetic.
 fn dot(pairs: impl IntoIterator<Item = (i128, i128)>) -> i128 {
     let products = pairs.into_iter().map(|(a, b)| a.wrapping_mul(b));
     products.fold(0, i128::wrapping_add)
@@ -385,7 +386,7 @@ fn elements_wrap() {
 #[test]
 fn scattered_sums_wrap() {
     let index = Int::all().find(|int| int.name == "si64").unwrap();
-    // The indices are of the elements' type where all operands are of one.
+    // If all operands have one type, the indices have it too.
     let x = index.numbers(3, 0);
     let updates = index.numbers(3, 5);
     let wanted = [
@@ -409,11 +410,11 @@ fn casts_wrap() {
     }
 }
 
-/// An integer becomes the float that is nearest to it: it is rounded once.
+/// An integer is converted to the nearest float, with a single rounding.
 #[test]
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is tested")]
 fn casts_to_floats_round_once() {
-    // Beside the middle of two floats by less than a double tells.
+    // Numbers closer to the midpoint of two floats than a double can represent.
     let numbers: [i64; 5] = [
         (1 << 60) + (1 << 36) + 1,
         (1 << 60) + (3 << 36) - 1,

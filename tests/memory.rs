@@ -1,4 +1,4 @@
-//! `bufferize` and `plan-memory`: what shares memory, what is refused, how large an arena is.
+//! `bufferize` and `plan-memory`: sharing of memory, refusals, and the size of arenas.
 
 use optc_check::{MemoryUse, check_memory};
 use optc_interp::SplitMix64;
@@ -23,8 +23,8 @@ fn plan(module: &Module, passes: &str, target: &str, registry: &Arc<Registry>) -
     }
 }
 
-/// Bytes of the arena and when they are needed, read from the attributes by another way than the checker's: from every
-/// reader back to the operation that wrote first.
+/// The ranges of the arena and their live ranges, read from the attributes in another way than the checker does: from
+/// every reader back to the first writer.
 fn ranges(func: &Func, registry: &Registry) -> Vec<(u64, u64, usize, usize)> {
     let mut made: SideTable<Value, Option<(Op, usize)>> = SideTable::new(None);
     for &op in &func.body {
@@ -33,7 +33,7 @@ fn ranges(func: &Func, registry: &Registry) -> Vec<(u64, u64, usize, usize)> {
         }
     }
     let wholes = in_place::wholes(func, registry);
-    // Of a value in pieces, all that it lies in.
+    // For a value in pieces, all values that it lies in.
     let sources = |value: Value| {
         let mut found = Vec::new();
         let mut left = vec![value];
@@ -94,14 +94,14 @@ fn is_sound(module: &Module, what: &str, registry: &Registry) {
     }
 }
 
-/// The pipeline that decides about memory with a limit of what is alive.
+/// The pipeline that decides memory, with a limit of live bytes.
 fn limited(limit: u64) -> String {
     let option = format!("{{max-live={limit}}}");
     format!("canonicalize,view-fold{option},bufferize{option},plan-memory")
 }
 
-/// A random program of large values, parts of them, what is computed on parts and what is joined of them; parts are read
-/// again at the end.
+/// A random program of large values, parts of them, computations on parts, and concats; parts are read again at the
+/// end.
 fn program_of_parts(seed: u64) -> Module {
     let mut rng = SplitMix64::new(seed);
     let mut below = |n: usize| usize::try_from(rng.below(n as u64)).expect("a usize");
@@ -214,7 +214,7 @@ fn no_more_is_alive_than_the_limit_says() {
                 let remarks = ran.cx.remarks.iter();
                 let copies = remarks.filter(|d| d.code.as_str() == "copied-for-memory");
                 let copies = copies.count();
-                // Where there is room nothing is copied for it, and only then.
+                // Copies appear exactly if the limit is below the need.
                 assert_eq!(copies == 0, limit == most, "{what}");
                 if copies == 0 {
                     assert_eq!(
@@ -265,7 +265,7 @@ fn random_programs_are_placed_without_overlap() {
     }
 }
 
-/// Values that were moved to other bytes are refused exactly where bytes that are needed overlap.
+/// Values moved to other bytes are refused exactly if live bytes overlap.
 #[test]
 fn the_checker_refuses_what_overlaps() {
     let registry = Arc::new(optc_ops::registry());
@@ -320,7 +320,7 @@ fn the_checker_refuses_what_overlaps() {
 
 const HEAD: &str = "module attributes {hbir.memory = \"bufferized\"} {\n";
 
-/// The first code that the checker gives for the body of a function of `%x: tensor<4x4xf32>`.
+/// The first code that the checker reports for the body of a function of `%x: tensor<4x4xf32>`.
 fn code(body: &str, result: &str) -> Option<String> {
     let text = format!(
         "{HEAD}  func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n{body}\n    return {result} : tensor<4x4xf32>\n  }}\n}}\n"
@@ -352,7 +352,7 @@ fn the_checker_refuses_what_is_written_over() {
         "    %0 = \"hbir.transpose\"(%x) <{{perm = [1, 0]}}> {{memory = [\"alias 0\"]}} : {TY}"
     );
     assert_eq!(code(&turned, "%0").as_deref(), Some("memory-alias"));
-    // The sum reads the transposed value in the bytes that it writes.
+    // The sum reads the transposed value from the bytes that it overwrites.
     let both = format!(
         "{own}    %1 = \"hbir.view\"(%0) <{{perm = [1, 0]}}> {{memory = [\"alias 0\"]}} : (tensor<4x4xf32>) -> tensor<4x4xf32, {{order = [1, 0]}}>
     %2 = \"hbir.add\"(%0, %1) {{memory = [\"over 0\"]}} : (tensor<4x4xf32>, tensor<4x4xf32, {{order = [1, 0]}}>) -> tensor<4x4xf32>"
@@ -378,8 +378,8 @@ fn the_checker_refuses_what_is_written_over() {
     assert_eq!(code(&operand, "%0").as_deref(), Some("memory-place"));
 }
 
-/// The code of what is wrong with a program of pieces: two values at these places, joined, and a ReLU of the upper half of
-/// them at another place, with `more` before it.
+/// The code that the checker reports for a program with a value in pieces: two values at these places, their concat,
+/// and a ReLU of its upper half at another place, with `more` before it.
 fn code_of_pieces([a, b, joined, relu]: [&str; 4], attribute: &str, more: &str) -> Option<String> {
     let (ty, both) = ("tensor<4x16xf32>", "tensor<8x16xf32>");
     let text = format!(
@@ -406,14 +406,15 @@ fn the_checker_refuses_pieces_that_are_lost() {
     let fine = ["arena 0", "arena 256", "pieces", "arena 512"];
     assert_eq!(code(fine, ""), None);
     let [a, b, pieces, relu] = fine;
-    // Between two pieces, and where one lies that is still read: all of them are until the last reader.
+    // At a place between two pieces, and at the place of a piece that is still read: all pieces are live until the last
+    // reader.
     let between = ["arena 0", "arena 512", pieces, "arena 256"];
     assert_eq!(code(between, "").as_deref(), Some("memory-overlap"));
     assert_eq!(
         code([a, b, pieces, "arena 0"], "").as_deref(),
         Some("memory-overlap")
     );
-    // Written over before the pieces are read, or in their place.
+    // Overwritten before the pieces are read, or in their place.
     let ty = "(tensor<4x16xf32>) -> tensor<4x16xf32>";
     let over = format!("    %6 = \"hbir.neg\"(%0) {{memory = [\"over 0\"]}} : {ty}\n");
     assert_eq!(code(fine, &over).as_deref(), Some("memory-overlap"));
@@ -421,13 +422,13 @@ fn the_checker_refuses_pieces_that_are_lost() {
         code([a, b, pieces, "over 0"], "").as_deref(),
         Some("memory-place")
     );
-    // Without the attribute there are none, and what has it may have memory all the same.
+    // Without the attribute the value cannot be in pieces; with it, it may still have memory of its own.
     let stored = code_of_pieces([a, b, pieces, relu], "", "");
     assert_eq!(stored.as_deref(), Some("memory-alias"));
     assert_eq!(code([a, b, "arena 512", "arena 0"], ""), None);
 }
 
-/// Passes that change operations do not run on a program whose memory is decided.
+/// Passes that change operations refuse a program whose memory is decided.
 #[test]
 fn operations_stay_once_memory_is_decided() {
     let registry = Arc::new(optc_ops::registry());
@@ -440,8 +441,8 @@ fn operations_stay_once_memory_is_decided() {
     }
 }
 
-/// The arena of a model is at most a tenth larger than what is alive at once; lines of 64 bytes count where that is
-/// less than a page.
+/// The arena of a model is at most a tenth larger than its live bytes. If these are less than a page, the 64-byte
+/// alignment dominates.
 #[test]
 fn arenas_of_models_are_close_to_what_is_alive() {
     let registry = Arc::new(optc_ops::registry());
@@ -470,7 +471,7 @@ fn arenas_of_generated_programs_are_close_to_what_is_alive() {
         let module = parse(&kind.text(2000, &registry));
         let ran = plan(&module, PLANNED, "cpu", &registry);
         let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
-        // Most values of random programs take less than a line.
+        // Most values of random programs are smaller than a cache line.
         let more = match kind {
             Scale::Random => used.live_bytes / 4,
             _ => used.live_bytes / 10,

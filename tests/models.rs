@@ -1,4 +1,4 @@
-//! Small ONNX models: they fold completely, and every way of running them agrees with onnxruntime.
+//! Small ONNX models: they fold completely, and all executors agree with onnxruntime.
 
 use indexmap::IndexMap;
 use optc_check::Stats;
@@ -18,7 +18,7 @@ fn pattern(position: u64) -> f64 {
     f64::from(u32::try_from(bits >> 24).expect("8 bits")) / 64.0 - 2.0
 }
 
-/// Weights that a model keeps elsewhere, by formula; those in the model's own file, from there.
+/// Weights: those in the model's own file are read, all others are computed by the formula.
 struct Weights {
     model: PathBuf,
 }
@@ -111,7 +111,7 @@ fn naive(module: &Module, model: &Model, registry: &Registry) -> Outputs {
     run.unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
-/// The elements of an output that the expected file keeps.
+/// The elements of an output that are in the expected file.
 fn kept(tensor: &Tensor, n_kept: usize) -> Tensor {
     let n = tensor.len();
     let step = n.div_ceil(4096).max(1);
@@ -196,8 +196,8 @@ fn printed_models_mean_the_same() {
     }
 }
 
-/// A product whose operand and result no alternative of its row takes together: the bound counts the transpose after it, or
-/// what an exchanged product takes longer for.
+/// A product for which no alternative of its row takes the operand and the result together. The bound includes the
+/// transpose after it, or the additional time of the product with exchanged operands.
 #[test]
 fn a_transpose_that_no_product_writes_is_proved() {
     let registry = Arc::new(optc_ops::registry());

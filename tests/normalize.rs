@@ -1,4 +1,4 @@
-//! `normalize-layouts`: programs of every kind, laid out and made row-major again, compute the same.
+//! `normalize-layouts`: programs of every kind, folded and made row-major again, compute the same.
 
 use optc_ir::{Module, Registry, text, verify};
 use optc_layout::Notation;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const TARGETS: [&str; 1] = ["cpu"];
 
-/// Elements of a value up to which a program is run.
+/// The largest number of elements of a value in a program that is run.
 const MOST_ELEMENTS: u64 = 1 << 15;
 
 fn boundaries() -> [Boundary; 2] {
@@ -22,7 +22,7 @@ fn boundaries() -> [Boundary; 2] {
     [Boundary::default(), free]
 }
 
-/// What a program becomes, laid out and made row-major again; nothing where the fold refuses it.
+/// The program after the fold and the normalization; `None` if the fold refuses it.
 fn normalized(
     module: &Module,
     target: &str,
@@ -40,7 +40,7 @@ fn normalized(
     Some(run.map(|ran| [folded.module, ran.module]))
 }
 
-/// That every value is row-major, that the program verifies, and that it computes what it did.
+/// Checks that every value is row-major, that the program verifies, and that it computes the same.
 fn judge(folded: &Module, made: &Module, registry: &Registry) -> Result<(), String> {
     for func in &made.funcs {
         for &op in &func.body {
@@ -61,7 +61,7 @@ fn judge(folded: &Module, made: &Module, registry: &Registry) -> Result<(), Stri
         return Ok(());
     }
     match same_meaning(folded, made, registry) {
-        // Cases of programs that cannot be run.
+        // Some cases are programs that cannot be run.
         Err(e) if e.starts_with("the first program") => Ok(()),
         compared => compared,
     }
@@ -74,7 +74,7 @@ fn every_case_computes_the_same_row_major() {
     let folders = ["tests/cases", "tests/plans"];
     for path in folders.iter().flat_map(|f| files(&root().join(f), "ir")) {
         let source = std::fs::read_to_string(&path).expect("a case is text");
-        // An opaque operation has no semantics by which permuted dimensions compare.
+        // An opaque operation has no semantics for permuted dimensions, so nothing can be compared.
         if source.contains("// EVAL: off an opaque operation") {
             continue;
         }
@@ -93,7 +93,7 @@ fn every_case_computes_the_same_row_major() {
                     tried += 1;
                     let judged = match made {
                         Ok([folded, made]) => judge(&folded, &made, &registry),
-                        // Arguments may declare tiles, which cpu takes as they are.
+                        // Arguments may declare tiles, which the target cpu accepts unchanged.
                         Err(e) if e.contains("normalize-layout") => continue,
                         Err(e) => Err(e),
                     };

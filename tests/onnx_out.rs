@@ -1,4 +1,4 @@
-//! Models that are read, written and read again: the same function, with the operators that it had.
+//! Models that are read, written and read again: the same function, with the same operators.
 
 use optc::interp::{
     EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, equivalent,
@@ -21,7 +21,7 @@ fn models() -> Vec<PathBuf> {
     all
 }
 
-/// The model of a program, and what it reads back as.
+/// Writes the model of a program, and reads it again.
 fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Program) {
     let source = FolderSource::new(program.folder.clone());
     let data = |file: &str, offset, length, dtype| {
@@ -40,7 +40,7 @@ fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Pro
     (emitted.bytes, read.unwrap())
 }
 
-/// The operations that are no constants, by name.
+/// The names of the operations that are no constants.
 fn operations(compiler: &Compiler, program: &Program) -> Vec<String> {
     let func = program.entry().unwrap();
     let ops = func.body.iter().map(|&op| &func.ops[op].name);
@@ -50,7 +50,7 @@ fn operations(compiler: &Compiler, program: &Program) -> Vec<String> {
         .collect()
 }
 
-/// The weights of a program; where their file is absent, made up.
+/// The weights of a program; random ones if their file is absent.
 fn weights(program: &Program) -> FallbackSource<FolderSource, RandomSource> {
     FallbackSource {
         first: FolderSource::new(program.folder.clone()),
@@ -128,7 +128,7 @@ fn folded_models_compute_the_same() {
     }
 }
 
-/// Transposes that a product reads as they lie are none in the model.
+/// A transpose that a product can read directly is not in the model.
 #[test]
 fn products_read_transposed_operands() {
     let mut compiler = Compiler::new();
@@ -164,7 +164,7 @@ fn products_read_transposed_operands() {
     }
 }
 
-/// Sizes that no input has are computed from those that inputs have.
+/// Sizes that are no extent of an input are computed from extents of inputs.
 #[test]
 fn sizes_are_computed_from_inputs() {
     let joined = r#"
@@ -210,7 +210,7 @@ fn sizes_are_computed_from_inputs() {
             }
         }
     }
-    // The name of an input's size is no expression when it is read again.
+    // The name of an input's size must not become an expression when it is read again.
     let solved = r#"
         func.func @main(%x: tensor<?x1xf32, {dims = ["2*S+1", 1]}>) -> tensor<?x?xf32, {dims = ["2*S+1", "S"]}> {
           %0 = "hbir.broadcast"(%x) <{shape = ["2*S+1", "S"]}> : (tensor<?x1xf32, {dims = ["2*S+1", 1]}>) -> tensor<?x?xf32, {dims = ["2*S+1", "S"]}>
@@ -226,7 +226,7 @@ fn sizes_are_computed_from_inputs() {
     );
 }
 
-/// ONNX has convolutions of bytes less a zero point, and no other ones of integers.
+/// ONNX's only integer convolutions are of bytes minus a zero point.
 #[test]
 fn convolutions_of_integers_are_of_bytes() {
     let compiler = Compiler::new();
@@ -248,7 +248,7 @@ fn convolutions_of_integers_are_of_bytes() {
     let program = compiler.parse("a.ir", bytes).unwrap();
     let (model, again) = written(&compiler, &program, false);
     let count = |name: &[u8]| model.windows(name.len()).filter(|w| *w == name).count();
-    // An attribute says which operator it is: the length of its name is before it.
+    // The operator's name with its length before it.
     assert_eq!((count(b"\x0bConvInteger"), count(b"\x04Conv")), (2, 0));
     check_same(&compiler, &program, model, &again);
 
@@ -271,7 +271,7 @@ fn convolutions_of_integers_are_of_bytes() {
     assert!(narrow.contains("MatMul of si16 is no operator"), "{narrow}");
 }
 
-/// A field of a message: a text or another message.
+/// A field of a protobuf message: a text or another message.
 fn field(number: u8, data: &[u8]) -> Vec<u8> {
     let key = u16::from(number) << 3 | 2;
     let low = |n: u16| u8::try_from(n & 127).unwrap();
@@ -295,7 +295,7 @@ fn node(op: &str, domain: &str, from: &str, to: &str) -> Vec<u8> {
     parts.map(|(at, text)| field(at, text.as_bytes())).concat()
 }
 
-/// A model that applies `local.Outer` twice, which applies `local.Inner`; `local.Other` is called by nothing.
+/// A model that calls `local.Outer` twice, which calls `local.Inner`; nothing calls `local.Other`.
 fn with_functions() -> (Vec<u8>, Vec<Vec<u8>>) {
     let function = |name: &str, nodes: &[Vec<u8>]| {
         let ports = [field(1, name.as_bytes()), field(4, b"x"), field(5, b"y")];
@@ -353,7 +353,7 @@ fn functions_that_are_called_stay_functions_without_passes() {
     );
     let text = program.text();
     assert!(text.contains("effect = \"pure\""), "{text}");
-    // What a call gives is known from the function.
+    // The result of a call is known from the function.
     assert!(!text.contains("!hbir.unknown"), "{text}");
     let data = |_: &str, offset: u64, length: u64, _| {
         let (from, to) = (
@@ -380,7 +380,7 @@ fn functions_that_are_called_stay_functions_without_passes() {
     check_same(&compiler, &before, written.clone(), &after);
 }
 
-/// Functions that operators run are graphs of these again, which use what is around them by its name.
+/// Functions that operators run are written as graphs again, which refer to captured values by their names.
 #[test]
 fn functions_that_operators_run_are_written_as_graphs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -409,7 +409,7 @@ fn functions_that_operators_run_are_written_as_graphs() {
     }
 }
 
-/// A function that an operator runs and that runs it again has no end.
+/// A recursive function that an operator runs cannot be written as a graph.
 #[test]
 fn functions_that_run_themselves_are_refused() {
     let compiler = Compiler::new();

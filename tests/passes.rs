@@ -1,4 +1,4 @@
-//! What the manager, the pipelines and the certificates refuse, and what options do.
+//! Refusals by the pass manager, by pipelines and by certificates; options of passes.
 
 use optc_check::{Certificate, Digest, Witness};
 use optc_ir::{Attr, Diagnostic, Func, Module, text};
@@ -106,7 +106,7 @@ fn a_pass_that_breaks_the_program_is_caught() {
     );
 }
 
-/// A pass that says that `cpu` chose the layouts that are there.
+/// A pass that falsely claims that `cpu` chose the present layouts.
 struct ClaimsTarget;
 
 static CLAIMS_TARGET: PassInfo = PassInfo {
@@ -165,7 +165,7 @@ fn a_pass_outside_its_phases_is_refused() {
     );
 }
 
-/// No pass of a pipeline is needed for the program to be right, unless it says so.
+/// Any pass of a pipeline may be left out without making the program wrong, unless the pass says so.
 #[test]
 fn pipelines_are_right_without_any_of_their_passes() {
     let registry = Arc::new(optc_ops::registry());
@@ -270,8 +270,8 @@ fn candidates_that_are_dropped_are_told() {
     assert!(!remarks("view-fold").contains(&"layouts-dropped"));
 }
 
-/// A block in which each convolution reads all values before it, every other one transposed: as many
-/// values cross as there are convolutions, more than elimination has tables for.
+/// A block in which each convolution reads all values before it, and every other value is transposed. The number of
+/// crossing values equals the number of convolutions, which exceeds the tables of variable elimination.
 fn dense_block(n: usize) -> String {
     let image = |channels: usize| format!("tensor<1x{channels}x6x4xf32>");
     let turned = |channels: usize| format!("tensor<1x{channels}x4x6xf32>");
@@ -328,7 +328,8 @@ fn dense_blocks_fold_exactly() {
     let registry = Arc::new(optc_ops::registry());
     for n in [4, 16] {
         let module = parse(&dense_block(n));
-        // A machine of the same rows on which every part is copied: which concat a value lies in is another question.
+        // A machine with the same rows that copies every part, so that the concat in which a value lies in place is
+        // irrelevant.
         let ran = run_passes(
             &module,
             "view-fold",
@@ -352,8 +353,7 @@ fn folded() -> (Module, Module, Certificate) {
     (module, ran.module, certificate)
 }
 
-/// What the checker says of a folded program, after `change` to its text and `claim` to the
-/// certificate.
+/// The codes that the checker reports for a folded program, after `change` to its text and `claim` to the certificate.
 fn check(change: impl Fn(&str) -> String, claim: impl Fn(&mut Certificate)) -> Vec<&'static str> {
     let (original, folded, mut certificate) = folded();
     let printed = text::print(&folded);
@@ -395,7 +395,7 @@ fn certificates_say_what_is_wrong() {
     assert!(check(padded, |_| ()).contains(&"target-layout"));
 }
 
-/// 24 = 3·8 = 8·3 have no common refinement: what the second transpose takes apart has no layout.
+/// 24 = 3·8 = 8·3 have no common refinement: the value behind the second transpose has no layout.
 const REGROUPED: &str = r#"
 func.func @main(%x: tensor<24x5xf32>) -> tensor<24x5xf32> {
   %0 = "hbir.reshape"(%x) <{shape = [3, 8, 5]}> : (tensor<24x5xf32>) -> tensor<3x8x5xf32>
@@ -469,8 +469,8 @@ fn only_rearrangements_are_views() {
     assert_eq!(codes, [None, Some("not-a-rearrangement"), None]);
 }
 
-/// Programs of calls, loops and branches in tiles: what comes out verifies when it is read again, and
-/// its certificate is accepted.
+/// Programs with calls, loops and branches on targets with tiles: the result verifies when it is read again, and its
+/// certificate is accepted.
 #[test]
 fn hlo_modules_fold_on_every_target() {
     let registry = Arc::new(optc_ops::registry());
@@ -513,7 +513,7 @@ fn hlo_modules_fold_on_every_target() {
     }
 }
 
-/// A constant is kept as one element or as all of them; which of the two is no part of its value.
+/// A constant may be written as one element or as all of them; its value is the same.
 #[test]
 fn certificates_compare_constants_by_value() {
     let registry = Arc::new(optc_ops::registry());
@@ -581,7 +581,8 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
     }
 }
 
-/// What an operation shares with the functions that it runs has one layout, and one order where it has all rounds.
+/// A value that an operation shares with the functions that it runs has one layout; if a port has all rounds, one
+/// order.
 #[test]
 fn certificates_of_loops_that_give_other_layouts_than_they_run_are_refused() {
     let registry = Arc::new(optc_ops::registry());
@@ -628,7 +629,7 @@ fn certificates_of_loops_that_give_other_layouts_than_they_run_are_refused() {
     }
 }
 
-/// A program whose named batch grows by a factor from layer to layer, with each layer's result in two orders.
+/// A program whose named batch grows by a factor in each layer, with each layer's result in two orders.
 fn growing(layers: u32, factor: u64) -> String {
     let batch = |n: u64| match n {
         1 => "B".to_owned(),
@@ -665,7 +666,8 @@ fn growing(layers: u32, factor: u64) -> String {
     )
 }
 
-/// Conversions that move 2^62 bytes and more in all, of values with fewer than 2^63 bits each, are made like others.
+/// Conversions that move 2^62 bytes or more in total, of values with fewer than 2^63 bits each, are handled like
+/// others.
 #[test]
 fn conversions_of_the_largest_values_are_added_up() {
     let registry = Arc::new(optc_ops::registry());
@@ -705,7 +707,7 @@ fn conversions_of_the_largest_values_are_added_up() {
     }
 }
 
-/// Sizes that nobody names, each of which the volume gives behind a reshape, are the same before and after a fold.
+/// Unnamed sizes that follow from the volume behind a reshape are the same before and after a fold.
 #[test]
 fn sizes_that_follow_from_volumes_are_named() {
     let mut body = String::new();

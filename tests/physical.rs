@@ -1,4 +1,4 @@
-//! The physical executor: the numbers of the reference interpreter, in buffers that were poisoned before.
+//! The physical executor: it gives the numbers of the reference interpreter, in poisoned buffers.
 
 use indexmap::IndexMap;
 use optc_check::Stats;
@@ -80,8 +80,8 @@ fn poisoned(generic: bool) -> ExecOptions {
     }
 }
 
-/// Returns whether the program, as the passes leave it, gives the numbers of the original: exactly without kernels, within
-/// rounding with them.
+/// Checks that the program after the passes gives the numbers of the original: exactly without kernels, within rounding
+/// with them.
 fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
     let registry = optc_ops::registry();
     let bindings = small_bindings(original);
@@ -93,7 +93,7 @@ fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
     let folded = run_reference(after, &registry, main, &inputs, &data, &bindings);
     let naive = run_naive(after, &registry, main, &inputs, &data, &bindings);
     let (Ok(wanted), Ok(folded), Ok(naive)) = (wanted, folded, naive) else {
-        // An index that is out of bounds, say.
+        // The reference cannot run the inputs, for example because an index is out of bounds.
         return Ok(());
     };
     for generic in [true, false] {
@@ -141,14 +141,15 @@ fn random_programs_give_the_numbers_of_the_reference() {
     }
 }
 
-/// How many concats a program has.
+/// The number of concats of a program.
 fn concats(module: &Module) -> usize {
     let func = &module.funcs[0];
     let ops = func.body.iter().map(|&op| &func.ops[op]);
     ops.filter(|data| &*data.name == "hbir.concat").count()
 }
 
-/// Runs programs of a generator, of which at least one in so many is read in pieces, and of these one in so many moves nothing.
+/// Runs generated programs. At least one in `part` of them must have values in pieces, and at least one in `still` of
+/// these must move nothing.
 fn runs_in_pieces(generator: impl Fn(u64) -> String, [part, still]: [u64; 2]) {
     let registry = Arc::new(optc_ops::registry());
     let (mut all, mut idle) = (0, 0);
@@ -164,7 +165,7 @@ fn runs_in_pieces(generator: impl Fn(u64) -> String, [part, still]: [u64; 2]) {
             let found = in_pieces(&after);
             let (steps, said) = moved(&module, &after, &registry);
             let bytes: u64 = steps.iter().map(|(_, bytes)| bytes).sum();
-            // What lies in a concat is copied there where who writes it reads the same memory.
+            // An operand of a concat that could lie in place is copied if its writer reads the same memory.
             if said < bytes && found == concats(&after) {
                 fail(format!("{steps:?}, said {said}"));
             }
@@ -172,7 +173,7 @@ fn runs_in_pieces(generator: impl Fn(u64) -> String, [part, still]: [u64; 2]) {
             idle += u64::from(found != 0 && bytes == 0);
         }
     }
-    // The generator is worth nothing where few of its programs have pieces.
+    // The generator would be useless if few of its programs had pieces.
     assert!(
         cases(120) <= part * all && all <= still * idle,
         "{idle} of {all} move nothing"
@@ -210,7 +211,7 @@ fn small_models_give_the_numbers_of_the_reference() {
     }
 }
 
-/// The steps of a program after some passes, which computes what the reference does.
+/// The steps of a program after some passes; the program must compute the same as the reference.
 fn steps_of(text: &str, passes: &str) -> Vec<StepProfile> {
     let registry = Arc::new(optc_ops::registry());
     let module = parse(text);
@@ -222,7 +223,7 @@ fn steps_of(text: &str, passes: &str) -> Vec<StepProfile> {
     profiled(&module, &after, &registry).steps
 }
 
-/// What a run of a planned program does, on inputs and poisoned memory.
+/// The profile of a run of a planned program, on inputs and poisoned memory.
 fn profiled(module: &Module, after: &Module, registry: &Registry) -> optc_exec::Profile {
     profiled_with(module, after, registry, &poisoned(false))
 }
@@ -250,7 +251,7 @@ fn profiled_with(
     made.profile(&inputs).expect("it runs").1
 }
 
-/// The steps of a program that move without computing, with the bytes, and what the fold says that it moves.
+/// The steps of a program that only move, with their bytes, and the bytes that the statistics of the fold report.
 fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, u64)>, u64) {
     let profile = profiled(module, after, registry);
     let stats = Stats::at(after, registry, &SizeTable::new(&IndexMap::new()));
@@ -277,7 +278,7 @@ fn what_the_fold_calls_free_moves_nothing() {
             }
             false => parse(&std::fs::read_to_string(&path).expect("it can be read")),
         };
-        // A call hands over copies.
+        // Calls copy their arguments, so they are inlined.
         let passes = format!("inline,{FOLD}");
         let Ok(after) = planned(&module, &passes, &target("cpu"), &registry) else {
             continue;
@@ -291,7 +292,8 @@ fn what_the_fold_calls_free_moves_nothing() {
     assert!(10 <= all && all < 2 * free, "{free} of {all} move nothing");
 }
 
-/// The elements that are still moved when a block is folded, each read and written: the half of the channels that is not convolved.
+/// The number of elements that are still moved after a block is folded: the channels that are not convolved are read
+/// and written.
 const BOUND: &[(&str, u64)] = &[
     ("swin_window", 0),
     ("shufflenet_unit", 10 * 6 * 6),
@@ -301,7 +303,8 @@ const BOUND: &[(&str, u64)] = &[
     ("heads_512", 0),
 ];
 
-/// How far results are from the reference: integers by at most a step, and seldom, where what is rounded was itself rounded.
+/// Compares with the reference. Integers may seldom differ by one step, if a rounded value was itself computed from
+/// rounded values.
 fn near(found: &Tensor, wanted: &Tensor) -> Result<(), String> {
     if wanted.dtype.is_float() {
         return compare(found, wanted).map_err(|e| e.to_string());
@@ -377,9 +380,9 @@ fn blocks_that_layouts_bound_move_what_is_said() {
     }
 }
 
-/// Operations of sizes at which kernels take other ways: `{…}` is an order, the last type is the result's.
+/// Operations at sizes for which kernels take different paths. `{…}` is an order; the last type is the result's.
 const LARGER: &[(&str, &[&str], &str)] = &[
-    // Rows side by side: 64 and 16 at once, the last ones twice; whole pages apart; short ones.
+    // Rows in parallel: 64 and 16 at once, with overlapping last ones; rows at distances of whole pages; short rows.
     (
         r#""hbir.softmax"(%0) <{axis = 2}>"#,
         &["3x75x20xf32, {order = [0, 2, 1]}"],
@@ -395,7 +398,7 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["43x5xf32"],
         "43x5xf32",
     ),
-    // A scale and a bias of more dimensions than are normalized.
+    // A scale and a bias with more dimensions than are normalized.
     (
         r#""hbir.layer_norm"(%0, %1, %2) <{axis = 3, epsilon = 1.0e-05}>"#,
         &["5x3x4x33xf32", "1x1x1x33xf32", "1x33xf32"],
@@ -442,7 +445,7 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["40x1xi1", "40x30xf32, {order = [1, 0]}", "f32"],
         "40x30xf32",
     ),
-    // Sums of products: several blocks of terms, results beside their place, rows in runs, few rows.
+    // Products: several blocks of terms, results not in place, consecutive rows, few rows.
     (
         r#""hbir.matmul"(%0, %1)"#,
         &["61x600xf32", "600x50xf32"],
@@ -474,7 +477,8 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         ],
         "5x13x30xf32, {order = [1, 2, 0]}",
     ),
-    // Rows in pieces of 8, columns in lines of 10; columns in pieces of 14; what is written across lines, of several blocks of terms too.
+    // Rows in pieces of 8, columns in lines of 10; columns in pieces of 14; results written across lines, also with
+    // several blocks of terms.
     (
         r#""hbir.matmul"(%0, %1)"#,
         &[
@@ -498,7 +502,7 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["2x30x14xf32", "2x14x45xf32"],
         "2x30x45xf32, {order = [1, 2, 0]}",
     ),
-    // Each channel by itself, along rows and along channels.
+    // Depthwise convolutions, along rows and along channels.
     (
         r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 37, pads = [3, 3, 3, 3], strides = [1, 1]}>"#,
         &["2x37x9x11xf32, {order = [0, 2, 3, 1]}", "37x1x7x7xf32"],
@@ -514,7 +518,7 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["1x4x11x41xf32", "4x1x3x3xf32"],
         "1x4x11x21xf32, {order = [0, 1, 3, 2]}",
     ),
-    // Numbers of each short line.
+    // One number for each short line.
     (
         r#""hbir.max"(%0, %1)"#,
         &["7x12x10xf32", "7x12x1xf32"],
@@ -525,7 +529,7 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["5x9x33xf32, {order = [1, 0, 2]}", "1x9x33xf32"],
         "5x9x33xf32",
     ),
-    // Windows over few channels that are innermost, and pools along lines.
+    // Windows over few innermost channels, and pools along lines.
     (
         r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]}>"#,
         &["2x6x11x13xf32, {order = [0, 2, 3, 1]}", "9x6x3x3xf32"],
@@ -546,7 +550,8 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["1x2x9x50xf32"],
         "1x2x9x50xf32",
     ),
-    // Rows of whole vectors, of which panels have one, two or parts of two; with a stride, and an odd number of vectors.
+    // Rows of whole vectors, where panels have one vector, two, or parts of two; with a stride, and with an odd number
+    // of vectors.
     (
         r#""hbir.conv"(%0, %1) <{pads = [1, 1, 1, 1]}>"#,
         &["1x5x9x32xf32", "17x5x3x3xf32"],
@@ -562,7 +567,8 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["2x3x40xf32", "5x3x5xf32"],
         "2x5x40xf32",
     ),
-    // Transposed: places of the result that read other places of the kernel, or none; groups, and dimensions that are cut off.
+    // Transposed: positions of the result that read different positions of the kernel, or none; groups, and cropped
+    // dimensions.
     (
         r#""hbir.conv"(%0, %1) <{transposed = true, strides = [2, 2], pads = [1, 0, 1, 1], output_padding = [1, 0]}>"#,
         &["2x5x6x7xf32", "5x9x3x4xf32"],
@@ -578,7 +584,8 @@ const LARGER: &[(&str, &[&str], &str)] = &[
         &["2x3x17xf32", "3x8x5xf32"],
         "2x8x30xf32, {order = [0, 2, 1]}",
     ),
-    // Interpolation: along rows and across them, of one dimension and of several, in other orders, and the nearest elements.
+    // Interpolation: along rows and across them, in one dimension and in several, in other orders, and of the nearest
+    // elements.
     (
         r#""hbir.resize"(%0) <{scales = [1.0, 1.0, 2.0, 2.0], mode = "linear"}>"#,
         &["2x3x9x21xf32"],
@@ -606,9 +613,9 @@ const LARGER: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// The same of `f32` alone: convolutions of each channel with a bias.
+/// More operations of `f32` only: depthwise convolutions with a bias.
 const BIASED: &[(&str, &[&str], &str)] = &[
-    // A bias that changes along a dimension which is not normalized: no rows have it.
+    // A bias that varies along a dimension that is not normalized, so no kernel of rows applies.
     (
         r#""hbir.layer_norm"(%0, %1, %2) <{axis = 2, epsilon = 1.0e-05}>"#,
         &["5x3x4x9xf32", "1x4x9xf32", "3x1x9xf32"],
@@ -657,7 +664,7 @@ fn kernels_of_larger_sizes_give_the_numbers_of_the_reference() {
     }
 }
 
-/// The same operations, and all that are not for floats alone, have kernels of other types as well.
+/// The same operations, and all others that are not for floats only, have kernels for other types too.
 #[test]
 fn kernels_of_narrow_types_give_the_numbers_of_the_reference() {
     let registry = Arc::new(optc_ops::registry());
@@ -713,7 +720,7 @@ fn kernels_of_narrow_types_give_the_numbers_of_the_reference() {
     assert!(100 <= ran, "{ran}");
 }
 
-/// Numbers that change their type, exactly as the reference has them.
+/// Conversions of element types, which must agree exactly with the reference.
 const CHANGED: &[(&str, &[&str], &str)] = &[
     (
         r#""hbir.cast"(%0) <{to = si8}>"#,
@@ -802,7 +809,7 @@ const CHANGED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Operations on elements that are no numbers of 32 bits.
+/// Operations on element types that are not 32 bits wide.
 const WIDE: &[(&str, &[&str], &str)] = &[
     (
         r#""hbir.compare"(%0, %1) <{direction = "lt"}>"#,
@@ -865,7 +872,8 @@ fn wide_elements_give_the_numbers_of_the_reference() {
     }
 }
 
-/// A recurrent network of 5 steps of 3 sequences of 7 numbers, whose states have 20; with lengths if attributes say so.
+/// A recurrent network of 5 steps and 3 sequences, with inputs of 7 numbers and states of 20; with lengths if the
+/// attributes say so.
 fn network(cell: &str, attributes: &str, known: bool, [directions, states]: [usize; 2]) -> String {
     let gates = match cell {
         "lstm" => 4,
@@ -972,20 +980,20 @@ fn recurrent_networks_give_the_numbers_of_the_reference() {
     }
 }
 
-/// Operations that find elements by numbers, with the types of operands and results.
+/// Operations that select elements by numbers, with the types of operands and results.
 const FOUND: &[(&str, &[&str], &[&str])] = &[
     (
         r#""hbir.top_k"(%0) <{axis = 1, k = 7}>"#,
         &["5x90x4xf32"],
         &["5x7x4xf32", "5x7x4xsi64"],
     ),
-    // All elements, the least one first.
+    // All elements, in ascending order.
     (
         r#""hbir.top_k"(%0) <{k = 40, largest = false}>"#,
         &["3x40xf16, {order = [1, 0]}"],
         &["3x40xf16", "3x40xsi64, {order = [1, 0]}"],
     ),
-    // Many equal ones.
+    // Many equal elements.
     (
         r#""hbir.top_k"(%0) <{axis = 0, k = 50}>"#,
         &["300x3xsi8"],
@@ -1089,8 +1097,8 @@ fn numbers_change_their_type_in_chains() {
     }
 }
 
-/// Additions that contractions can become a part of: of two products, of one to itself, of a value that is read again, of one
-/// that broadcasts, of a residual that dies there, and of a product that others read.
+/// Additions that may be fused into contractions: of two products, of a product to itself, of a value that is read
+/// again, of one that broadcasts, of a residual that is dead afterwards, and of a product with other readers.
 const ADDED: &str = r#"
 func.func @main(%x: tensor<5x7xf32>, %w: tensor<7x6xf32>, %v: tensor<7x6xf32>, %b: tensor<6xf32>, %r: tensor<5x6xf32>)
     -> (tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>) {
@@ -1123,14 +1131,14 @@ fn what_is_added_to_a_contraction_begins_its_sums() {
             agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{passes}: {why}"));
         }
     }
-    // Two sums of products, one of them of two products, one residual and one bias are no steps of their own.
+    // Two sums of products (one of them of two products), one residual and one bias are no steps of their own.
     let plan = planned(&module, PLAN, &target("cpu"), &registry).unwrap_or_else(|d| panic!("{d}"));
     let profile = profiled(&module, &plan, &registry);
     let by_sums = |s: &&StepProfile| s.kernel == "contract" && s.op == "add";
     assert_eq!(profile.steps.iter().filter(by_sums).count(), 3);
 }
 
-/// Residuals that lie across lines, and a bias of windows that are rolled back.
+/// Residuals stored across lines, and a bias of windows that are rolled back.
 const ACROSS: &str = r#"
 func.func @main(%x: tensor<4x16x12xf32>, %w: tensor<12x20xf32>, %b: tensor<20xf32>, %r: tensor<4x16x20xf32, {order = [2, 0, 1]}>)
     -> (tensor<4x16x20xf32, {order = [2, 0, 1]}>, tensor<1x8x8x20xf32>) {
@@ -1165,7 +1173,8 @@ fn sums_begin_with_what_lies_in_other_places() {
     );
 }
 
-/// Softmax and norms of which element-wise operations make elements of 8 bits, along rows and across them, of what dies there and of arguments.
+/// Softmax and norms with an epilogue that converts to 8-bit elements: along rows and across them, of dead values and
+/// of arguments.
 const ROUNDED: &str = r#"
 func.func @main(%x: tensor<4x33x49xf32>, %t: tensor<40x37xf32, {order = [1, 0]}>, %s: tensor<50x7xf32>, %g: tensor<49xf32>, %w: tensor<49x8xsi8>)
     -> (tensor<4x33x8xsi32>, tensor<40x37xui8, {order = [1, 0]}>, tensor<50x7xsi8>, tensor<4x33x49xsi8>) {
@@ -1195,8 +1204,8 @@ fn what_rows_are_rounded_to_is_all_they_write() {
     assert_eq!(rows.count(), 4, "{kernels:?}");
 }
 
-/// Convolutions of each channel of bytes, channels last and rows last, by weights that are known and that are not, with what is made of their sums:
-/// bytes of both types, floats, and what is no one loop.
+/// Depthwise convolutions of bytes, channels last and rows last, with known and with unknown weights. Their epilogues
+/// give bytes of both signs, floats, and something that is not a single loop.
 fn made_of_channels(dtype: &str) -> String {
     let last = ", {order = [0, 2, 3, 1]}";
     let all = [
@@ -1283,8 +1292,8 @@ fn what_is_made_of_bytes_of_channels_is_one_step() {
     }
 }
 
-/// Sums of floats with what is made of them alone: of one block of terms and of several, in lines and across them, of convolutions of
-/// each kind, with norms of known means before it; and several operations on floats, which are a step of their own.
+/// Contractions of floats with an epilogue: one block of terms and several, in lines and across them, convolutions of
+/// each kind, with norms of known means before them. Also several operations on floats that are a step of their own.
 fn made_of_floats() -> String {
     let one = |name: &str, value: &str, ty: &str| {
         format!(
@@ -1371,8 +1380,8 @@ fn what_is_made_of_sums_of_floats_is_one_step() {
     assert_eq!(kernels, wanted);
 }
 
-/// Products of what is multiplied by a number: the left, the right, both with an addition after them, in other orders, of what dies there,
-/// and one that is read again.
+/// Products with a scaled operand: the left one, the right one, both with an addition after them, in other orders, of a
+/// dead value, and of one that is read again.
 const MULTIPLIED: &str = r#"
 func.func @main(%q: tensor<3x60x33xf32>, %k: tensor<3x33x70xf32>, %t: tensor<3x33x70xf32, {order = [0, 2, 1]}>, %r: tensor<3x60x70xf32>)
     -> (tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32>, tensor<3x60x70xf32, {order = [0, 2, 1]}>, tensor<3x60x70xf32>, tensor<3x60x33xf32>) {
@@ -1400,7 +1409,7 @@ func.func @main(%q: tensor<3x60x33xf32>, %k: tensor<3x33x70xf32>, %t: tensor<3x3
 fn operands_of_products_are_multiplied_as_they_are_brought() {
     let steps = steps_of(MULTIPLIED, PLAN);
     let kernels: Vec<_> = steps.iter().map(|s| (&*s.op, s.kernel)).collect();
-    // What another operation reads as well is a step.
+    // A value with another reader is a step of its own.
     let muls = kernels.iter().filter(|(op, _)| *op == "mul");
     assert_eq!(muls.count(), 1, "{kernels:?}");
 }
@@ -1459,7 +1468,8 @@ func.func @main(%x: tensor<?x7x10xf32, {dims = ["N", 7, 10]}>) -> tensor<?x7x7xf
 }
 "#;
 
-/// A size that no polynomial says follows from those of the inputs, and a branch that is not taken may not fit them.
+/// A size that is no polynomial is computed from the inputs at run time; a branch that is not taken need not fit the
+/// sizes.
 #[test]
 fn sizes_follow_from_those_of_the_inputs() {
     let module = parse(
@@ -1562,8 +1572,8 @@ func.func private @step(%i: tensor<si32>, %v: tensor<2x3xf32>) -> (tensor<si32>,
 }
 "#;
 
-/// Loops that are handed constants: one that every round hands on, two that change places, one for all rounds, and one that a function of two
-/// loops is handed by one of them.
+/// Loops with constant operands: a loop-invariant one, two that are swapped in each round, one for all rounds, and one
+/// that a function shared by two loops gets from one of them.
 const HANDED: &str = r#"
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<3x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
   %n = "hbir.constant"() <{value = dense<3> : tensor<si64>}> : () -> tensor<si64>
@@ -1617,7 +1627,7 @@ fn loops_and_branches_give_the_numbers_of_the_reference() {
             agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{why}"));
         }
     }
-    // A function that runs itself has no end.
+    // A function that runs itself would not terminate.
     let endless = LOOPS_AND_BRANCHES.replace("hlo.body = @step", "hlo.body = @main");
     let endless = parse(&endless);
     let inputs = random_inputs(&endless, "main", Fill::Normal, 0, &bindings, &registry);
@@ -1628,7 +1638,7 @@ fn loops_and_branches_give_the_numbers_of_the_reference() {
     assert_eq!(done.expect_err("no end").code, "execution-unsupported");
 }
 
-/// Operations whose sizes are named: of no rows, of no columns, of one, and of some.
+/// Operations with named sizes: without rows, without columns, with one, and with several.
 #[test]
 fn values_of_no_elements_give_those_of_the_reference() {
     let registry = Arc::new(optc_ops::registry());
@@ -1686,7 +1696,7 @@ fn values_of_no_elements_give_those_of_the_reference() {
     }
 }
 
-/// What the reference refuses as it runs, of sizes that do not go together, the executor refuses before it does.
+/// Sizes that do not agree, which the reference refuses at run time, are refused by the executor before it starts.
 #[test]
 fn sizes_that_do_not_agree_are_refused() {
     let x = "?x4xf32, {dims = [\"N\", 4]}";
@@ -1767,7 +1777,7 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
         refused(&opaque, &one, &poisoned(false)),
         "execution-unsupported"
     );
-    // Which index is given is known only as it runs.
+    // The index is known only at run time.
     let gather = parse(
         r#"module attributes {hbir.memory = "bufferized"} {
   func.func @main(%x: tensor<3x5xf32>, %i: tensor<2xsi64>) -> tensor<2x5xf32> {
@@ -1812,7 +1822,7 @@ fn every_kernel_with_much_to_do_is_shared() {
         "rows",
         "copy",
     ] {
-        // Few output channels, or values in parts of another, are one thread's.
+        // With few output channels, or with values in parts of others, a step runs on one thread.
         let found = shared.contains(&kernel);
         assert!(found, "{kernel} has one thread, as {alone:?}");
     }

@@ -30,7 +30,7 @@ fn free() -> Boundary {
     }
 }
 
-/// These seeds, or as many times more as `OPTC_PROPS_FACTOR` says.
+/// The seeds, multiplied in number by `OPTC_PROPS_FACTOR`.
 fn more(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
     seeds.start..cases(seeds.end)
 }
@@ -301,7 +301,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     shorter.iter().flat_map(insert).collect()
 }
 
-/// transpose(transpose(x, p), q) by the passes is one transpose by `p[q[i]]`, or nothing.
+/// The passes turn transpose(transpose(x, p), q) into one transpose by `p[q[i]]`, or into nothing.
 #[test]
 fn permutations_compose_and_cancel() {
     let registry = Arc::new(optc_ops::registry());
@@ -339,22 +339,24 @@ fn permutations_compose_and_cancel() {
     }
 }
 
-/// How a fold compares with the least bytes over all layouts.
+/// Statistics of folds against the least bytes over all layouts.
 #[derive(Default)]
 struct Tally {
     tried: u32,
     moving: u32,
     proven: u32,
     tight: u32,
-    /// Programs that compute something several times, and those of them that move as little as any do.
+    /// The number of programs that compute something several times, and of those among them that move the least bytes
+    /// possible.
     twice: [u32; 2],
 }
 
-/// Orders that an operation runs in where programs may compute values several times.
+/// The largest number of orders in which an operation may run, for programs that compute values several times.
 const MOST_RUNS: usize = 2;
 
-/// Folds tiny programs and compares with all layouts: bounds hold, and what is called optimal is, of programs that compute each
-/// value once. One that computes values several times moves less than those, and no less than all that do.
+/// Folds tiny programs and compares with all layouts. Bounds must hold, and a proof of optimality must be right among
+/// programs that compute each value once. A program that computes values several times may move less than those, but no
+/// less than the best program that does so.
 fn against_all_layouts(
     seeds: std::ops::Range<u64>,
     profile: Profile,
@@ -371,7 +373,7 @@ fn against_all_layouts(
             let ran = fold(&module, "cpu", &boundary, &registry).expect("folds");
             let stats = Stats::of(&ran.module, &registry);
             let report = ran.fold().expect("a report");
-            // Copies that another choice might save are in no bound.
+            // Bounds do not include copies that another choice might save.
             let bound = report.lower_bound_bytes.saturating_sub(stats.copy_bytes);
             let found = stats.movement_bytes;
             let free = boundary.free_all;
@@ -418,8 +420,8 @@ fn view_fold_finds_the_minimum_of_all_layouts() {
     );
 }
 
-/// How many programs move bytes, and of how many of these the bound is what they move: no bound is above what some number of
-/// candidates finds.
+/// The number of programs that move bytes, and the number of those among them whose bound equals the moved bytes. No
+/// bound may exceed the result with any number of candidates.
 fn against_more_candidates(
     seeds: std::ops::Range<u64>,
     profile: Profile,
@@ -436,7 +438,7 @@ fn against_more_candidates(
             let ran = ran.unwrap_or_else(|e| panic!("{target} seed {seed}: {e}"));
             let report = ran.fold().expect("a report");
             let stats = Stats::on(&ran.module, &registry, &SizeTable::default(), &machine);
-            // A bound is of programs that compute values as often as the result does, or once.
+            // A bound holds for programs that compute values as often as the result does, or once.
             let bytes = match report.rules_fired.contains_key("compute-twice") {
                 true => u64::MAX,
                 false => stats.layout_bytes() + stats.copy_bytes,
@@ -459,7 +461,7 @@ fn against_more_candidates(
     (moving, tight)
 }
 
-/// Where rows list the ends of matrices.
+/// Targets whose rows list the ends of matrices.
 #[test]
 fn bounds_hold_where_rows_list_ends() {
     for (profile, seeds, least) in [(Profile::Tiny, 0..120, 20), (Profile::Mixed, 0..60, 40)] {
@@ -490,7 +492,7 @@ fn bounds_hold_for_parts_of_tensors() {
     );
 }
 
-/// A machine on which reductions take no parts, and products what is in one piece.
+/// A machine whose reductions do not take parts, and whose products take operands in one piece.
 const PARTIAL: &str = r#"
 name = "partial"
 summary = "some rows take parts"
@@ -532,7 +534,7 @@ families = ["barrier"]
 take = [{ order = "logical" }]
 "#;
 
-/// A machine on which products take longer in some order at each port.
+/// A machine whose products are slower for some order at each port.
 fn slower_products() -> Target {
     let row = r#"take = [{ share = ["k"], one_run = ["k"], not_innermost = ["batch"] }]"#;
     let slower = r#"
@@ -545,21 +547,21 @@ slower = [
     Target::parse(&text.replace(row, &format!("{row}{slower}"))).expect("a target")
 }
 
-/// How folds compare with everything that can be done.
+/// Statistics of folds against an exhaustive search.
 #[derive(Default, Debug)]
 struct Against {
     known: u32,
-    /// Those in which something must be moved, copied or repeated.
+    /// Programs in which something must be moved, copied or repeated.
     costly: u32,
-    /// Of these, those that a fold takes no more for.
+    /// Those of them that a fold solves with the least cost.
     least: u32,
-    /// Of these, those of which it says so.
+    /// Those of them for which the fold proves it.
     proven: u32,
-    /// Those whose bound is reached by some program.
+    /// Programs whose bound is reached by some solution.
     tight: u32,
 }
 
-/// Compares a fold with everything that can be done: what is called optimal is, and no bound lies above.
+/// Compares a fold with an exhaustive search: a proof of optimality must be right, and no bound may exceed the optimum.
 fn against_everything(
     module: &Module,
     machine: &Arc<Target>,
@@ -598,7 +600,7 @@ fn against_everything(
         };
         let least = match least {
             Found::Unknown => return Ok(()),
-            // The search does not know what is read in pieces.
+            // The search does not model values in pieces.
             Found::NothingBelow if 0 < in_pieces(&ran.module) => return Ok(()),
             Found::NothingBelow => return Err(format!("not covered: {}", context())),
             Found::Least(least) => least,
@@ -651,7 +653,8 @@ fn what_is_called_optimal_is_with_everything_that_may_lie_elsewhere() {
     }
 }
 
-/// Who converts in front of a broadcast that stays may convert behind one that is read where it lies, for fewer bytes in all.
+/// Instead of a conversion before a broadcast that is copied, a conversion after a broadcast that is read in place may
+/// take fewer bytes in total.
 #[test]
 fn a_broadcast_that_stays_between_orders_is_not_called_optimal() {
     let registry = Arc::new(optc_ops::registry());
@@ -674,7 +677,7 @@ fn a_broadcast_that_stays_between_orders_is_not_called_optimal() {
     assert_eq!(least, Found::Least(96));
     let proven = report.proof == Proof::Optimal;
     assert!(!proven || found == 96, "{found} bytes");
-    // The layout with which nothing stays is tried.
+    // The layout in which nothing is copied is among the candidates.
     assert_eq!(found, 96, "{}", report.proof.name());
 }
 

@@ -1,5 +1,5 @@
-//! Products and convolutions of bytes less a number, written as casts: bit for bit the numbers of the reference interpreter, in memory that
-//! was poisoned before, by kernels that read the bytes.
+//! Products and convolutions of bytes minus a zero point, written as casts: bit for bit the numbers of the reference
+//! interpreter, in poisoned memory, by kernels that read the bytes.
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable, StepProfile};
@@ -10,7 +10,7 @@ use optc_passes::{PassContext, PassList};
 use optc_tests::check::{parse, target, words};
 use std::sync::Arc;
 
-/// Numbers of a type: the least and the greatest of it among others.
+/// Numbers of a type, including its minimum and maximum.
 fn number(i: usize, unsigned: bool) -> i64 {
     let byte = match i * i % 13 {
         0 | 7 => 0x80,
@@ -30,7 +30,7 @@ fn count(dims: &str) -> usize {
     sizes.product()
 }
 
-/// A constant of bytes, in hexadecimal digits.
+/// A constant of bytes in hex digits.
 fn constant(name: &str, dims: &str, unsigned: bool, of: impl Fn(usize) -> i64) -> String {
     let dtype = if unsigned { "ui8" } else { "si8" };
     let bytes = (0..count(dims)).map(|i| format!("{:02X}", of(i) as u8));
@@ -41,7 +41,8 @@ fn constant(name: &str, dims: &str, unsigned: bool, of: impl Fn(usize) -> i64) -
     )
 }
 
-/// `name`, of these dimensions and bytes, as integers of 32 bits less a number, which is one of these arguments where it is not known.
+/// Converts `name`, bytes of these dimensions, to 32-bit integers minus a zero point, which is an argument if it is not
+/// known.
 fn centred(name: &str, dims: &str, dtype: &str, zero: Option<i64>) -> String {
     let wide = format!("tensor<{dims}xsi32>");
     let zero = match zero {
@@ -58,7 +59,7 @@ fn centred(name: &str, dims: &str, dtype: &str, zero: Option<i64>) -> String {
     )
 }
 
-/// Runs a program with and without passes on bytes; gives the steps of the last one.
+/// Runs a program with and without passes on bytes; returns the steps of the last run.
 #[track_caller]
 fn check(text: &str, seed: usize) -> Vec<StepProfile> {
     check_with(text, seed, compare_exact)
@@ -131,7 +132,7 @@ fn check_with<E: std::fmt::Display>(
     steps
 }
 
-/// Returns whether products read bytes: nothing makes integers of 32 bits of them.
+/// Returns whether products read bytes, so that no step converts them to 32-bit integers.
 fn reads_bytes(steps: &[StepProfile]) -> bool {
     let made = |step: &StepProfile| {
         step.op != "hbir.cast" && step.op != "hbir.sub" || step.kernel == "bytes"
@@ -202,7 +203,7 @@ fn products_of_computed_bytes_are_exact() {
     }
 }
 
-/// Between the cast of bytes and what is taken off, the place of the bytes is written over.
+/// The memory of the bytes is overwritten between their cast and the subtraction of the zero point.
 #[test]
 fn bytes_are_brought_to_another_place_before_theirs_is_written_over() {
     let own = |name: &str, dims: &str, dtype: &str| {
@@ -265,7 +266,7 @@ fn sums_of_many_extreme_bytes_wrap_around() {
     }
 }
 
-/// What is done with the sums of channels: scaled, with something added or not, and rounded.
+/// The epilogue of the sums of channels: scaled, optionally with an addition, and rounded.
 fn rounded(dims: &str, channels: &str, plus: bool, to: &str) -> String {
     let n = count(channels);
     let list = |at: usize| {
@@ -380,7 +381,7 @@ fn convolutions_of_bytes_less_a_number_are_exact() {
     }
 }
 
-/// The same with all values of four dimensions but constants in this order.
+/// The program with all non-constant values of four dimensions in this order.
 fn laid(text: &str, order: &str) -> String {
     let mut made = String::new();
     for (i, part) in text.split("tensor<").enumerate() {
@@ -397,7 +398,8 @@ fn laid(text: &str, order: &str) -> String {
     made
 }
 
-/// Floats that are bytes less a number, by scales that are powers of two, for which sums of floats are exact, or by others.
+/// Floats made from bytes minus a zero point, with scales that are powers of two (so that sums of floats are exact), or
+/// with others.
 fn floats(
     name: &str,
     dims: &str,
@@ -442,7 +444,7 @@ fn floats(
     )
 }
 
-/// What a product of floats is added to, and what becomes of it.
+/// An addition to a product of floats, and its epilogue.
 fn ended(dims: &str, channels: usize, adds: bool, to: &str) -> String {
     let list = (0..channels).map(|i| (i as f32 - 9.0) * 0.25);
     let list = list
@@ -530,12 +532,12 @@ fn convolutions_of_floats_that_are_bytes_multiply_these() {
             true => check(&text, 1),
             false => check_with(&text, 1, compare),
         };
-        // Groups are left to the kernels of floats.
+        // Grouped convolutions use the float kernels.
         assert!(1 < group || steps.len() == 1, "{steps:?}\n{text}");
     }
 }
 
-/// How a convolution of bytes is chosen; all else follows from a number.
+/// The parameters of a convolution of bytes; all others follow from a number.
 struct Sliding {
     group: usize,
     channels: [usize; 2],
@@ -543,7 +545,7 @@ struct Sliding {
     kernel: [usize; 2],
     strides: [usize; 2],
     dilations: [usize; 2],
-    /// Before both dimensions, then behind them.
+    /// Padding before both dimensions, then after them.
     pads: [usize; 4],
 }
 
@@ -576,7 +578,7 @@ impl Sliding {
         }
     }
 
-    /// The dimensions of what is convolved, of the weights and of the result.
+    /// The dimensions of the input, of the weights and of the result.
     fn dims(&self) -> [String; 3] {
         let size = |d: usize| {
             let reach = (self.kernel[d] - 1) * self.dilations[d] + 1;
@@ -599,7 +601,7 @@ impl Sliding {
     }
 }
 
-/// Every way in which convolutions of bytes are done, by how they slide, in two orders, less numbers at the ends of their types.
+/// Convolutions of bytes with all kinds of windows, in two orders, with zero points at the ends of the range.
 #[test]
 fn convolutions_of_bytes_slide_as_those_of_numbers() {
     let (mut alone, mut all) = (0, 0);
@@ -648,11 +650,11 @@ fn convolutions_of_bytes_slide_as_those_of_numbers() {
             alone += usize::from(steps.len() == 1);
         }
     }
-    // Bytes are multiplied and become others in one step.
+    // Most convolutions multiply bytes and convert the result to bytes in one step.
     assert!(0 < alone && all * 9 <= alone * 10, "{alone} of {all}");
 }
 
-/// The same of floats that are bytes times scales of channels.
+/// As above, for floats that are bytes times scales of channels.
 #[test]
 fn convolutions_of_floats_that_are_bytes_slide_as_they_do() {
     let (mut alone, mut all) = (0, 0);
@@ -682,7 +684,7 @@ fn convolutions_of_floats_that_are_bytes_slide_as_they_do() {
     assert!(0 < alone && all * 9 <= alone * 10, "{alone} of {all}");
 }
 
-/// Bytes that products read where they lie are written, whoever else reads what is made of them.
+/// Bytes that products read in place are written, even if their dequantized values have other readers.
 #[test]
 fn bytes_that_others_read_too_are_written() {
     let wide = "tensor<4x8xf32>";

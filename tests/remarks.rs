@@ -1,20 +1,20 @@
-//! What remarks suggest helps: each option that one names is given, and what it promises is looked for.
+//! Suggestions in remarks help: each suggested option is applied, and its promise is checked.
 
 use optc::{Compiler, FoldReport};
 use optc_cli::{Streams, run_command};
 use optc_tests::paths::{files, relative, root};
 use std::path::Path;
 
-/// A conversion that stays, as `--remarks=json` has it.
+/// A remaining conversion, as `--remarks=json` reports it.
 #[derive(Debug)]
 struct Stays {
-    /// The value that is converted.
+    /// The converted value.
     of: String,
     bytes: u64,
     notes: Vec<String>,
 }
 
-/// What a run has to say: conversions that stay, other remarks with their notes.
+/// The remarks of a run: remaining conversions, and all other remarks with their notes.
 struct Said {
     stays: Vec<Stays>,
     others: Vec<String>,
@@ -26,7 +26,7 @@ impl Said {
     }
 }
 
-/// Runs the command; the error is what it says when it does not accept the options or the program.
+/// Runs the command; the error is its message if it refuses the options or the program.
 fn run(pass: &str, options: &[String], path: &Path) -> Result<Said, String> {
     let mut args = vec![
         "optc".to_owned(),
@@ -74,7 +74,7 @@ fn stays(message: &str, notes: Vec<String>) -> Result<Stays, String> {
             .split_once(" from ")?;
         let (_, rest) = rest.split_once(" stays: ")?;
         let (amount, _) = rest.split_once(", read by ")?;
-        // `8*B bytes, 1024 at B=128`, or `1024 bytes`.
+        // The amount is `8*B bytes, 1024 at B=128`, or `1024 bytes`.
         let number = amount.split_once(" bytes, ").map_or(amount, |(_, at)| at);
         let number = number.split_whitespace().next()?.replace("bytes", "");
         Some((of.to_owned(), number.parse().ok()?))
@@ -83,7 +83,7 @@ fn stays(message: &str, notes: Vec<String>) -> Result<Stays, String> {
     Ok(Stays { of, bytes, notes })
 }
 
-/// The options that a note names in backticks, as one would type them.
+/// The options that a note names in backticks, in the form of the command line.
 fn named(note: &str) -> Vec<String> {
     let words = note.split('`').skip(1).step_by(2);
     let options =
@@ -91,7 +91,7 @@ fn named(note: &str) -> Vec<String> {
     options.map(|w| w.replace('\'', "")).collect()
 }
 
-/// The pipeline and the options with one more.
+/// The pipeline and the options with one more option.
 fn with(pass: &str, options: &[String], option: &str) -> (String, Vec<String>) {
     let mut options: Vec<String> = options.to_vec();
     if !option.starts_with("--") {
@@ -103,7 +103,7 @@ fn with(pass: &str, options: &[String], option: &str) -> (String, Vec<String>) {
     (pass.to_owned(), options)
 }
 
-/// How many suggestions of a program were followed; the error is one that does not help.
+/// The number of suggestions of a program that were applied; the error is one that does not help.
 fn follow(pass: &str, options: &[String], path: &Path) -> Result<usize, String> {
     let said = run(pass, options, path)?;
     let mut followed = 0;
@@ -148,7 +148,7 @@ fn follow(pass: &str, options: &[String], path: &Path) -> Result<usize, String> 
     Ok(followed)
 }
 
-/// The programs of one function of a folder, so that the bytes of remarks are those of one function.
+/// The programs of a folder with one function, so that the bytes in remarks are those of one function.
 fn programs(folder: &str) -> Vec<std::path::PathBuf> {
     let mut all = files(&root().join(folder), "ir");
     all.retain(|path| {
@@ -177,7 +177,7 @@ fn what_a_remark_suggests_removes_the_conversion() {
             for (pass, options) in &variants {
                 let mut options = options.clone();
                 options.push(format!("--target={target}"));
-                // A program that the target refuses, or that has no such port, suggests nothing.
+                // A program that the target refuses, or that has no such port, has no suggestions.
                 if run(pass, &options, &path).is_err() {
                     continue;
                 }
@@ -192,7 +192,7 @@ fn what_a_remark_suggests_removes_the_conversion() {
     assert!(200 < followed, "{followed} suggestions were followed");
 }
 
-/// A program in a file of its own, and the notes of the conversions that stay in it.
+/// Writes a program to a file; returns the notes of its remaining conversions.
 fn notes(name: &str, text: &str, pass: &str, options: &[&str]) -> Vec<String> {
     let path = std::env::temp_dir().join(format!("optc-remarks-{}-{name}.ir", std::process::id()));
     std::fs::write(&path, text).expect("a temporary file");
@@ -302,7 +302,7 @@ fn nothing_is_tried_unless_remarks_are_asked_for() {
     assert_eq!(plain.trials, 0);
     assert_eq!(notes, ["argument %x and result 0 are both pinned"]);
     let (asked, _) = folded(true);
-    // A free boundary, and each port by itself.
+    // A free boundary, and each port alone.
     assert_eq!(asked.trials, 3);
     assert_eq!(asked.sizes, plain.sizes);
     assert_eq!(asked.rules_fired, plain.rules_fired);

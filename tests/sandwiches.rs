@@ -1,5 +1,5 @@
-//! An operation along one axis between a transpose and its inverse moves nothing on `cpu`: every permutation of rank 4
-//! by every axis, with the boundary free and pinned. Without rules it does.
+//! An operation along one axis between a transpose and its inverse moves nothing on `cpu`: every permutation of rank 4,
+//! every axis, with a free and a pinned boundary. Without rules it does move.
 
 use optc_check::Stats;
 use optc_ir::tensor::Tensor;
@@ -18,7 +18,7 @@ const RANK: usize = 4;
 /// Distinct primes, so that no two dimensions can be confused.
 const SHAPE: [u64; RANK] = [2, 3, 5, 7];
 
-/// A sandwich that is being made: the operation's axis, and the transpose around it.
+/// A sandwich under construction: the operation's axis, and the transpose before it.
 struct Sandwich<'r> {
     b: FuncBuilder<'r>,
     perm: Vec<usize>,
@@ -30,7 +30,7 @@ impl Sandwich<'_> {
         i64::try_from(self.axis).expect("axes are small")
     }
 
-    /// An argument of this shape behind the transpose.
+    /// An argument whose transpose has this shape.
     fn input(&mut self, name: &str, shape: &[u64], dtype: DType) -> Value {
         let mut before = vec![0; shape.len()];
         for (to, &from) in self.perm.iter().enumerate() {
@@ -58,8 +58,8 @@ impl Sandwich<'_> {
         self.b.must(&Transpose { perm }, &[x])
     }
 
-    /// Back in the order before the transpose. A dimension that the operation removed is left out; where it made
-    /// several of one, they stay together.
+    /// Transposes a result back. A dimension that the operation removed is left out; several dimensions made from one
+    /// stay together.
     fn back(&mut self, y: Value, axes: usize) -> Value {
         let mut at = vec![Vec::new(); RANK];
         let mut next = 0;
@@ -71,7 +71,7 @@ impl Sandwich<'_> {
         self.transposed(y, &at.concat())
     }
 
-    /// One number a dimension: this along the axis, another beside it.
+    /// One number for each dimension: `there` for the axis, `beside` for all others.
     fn one_axis(&self, there: i64, beside: i64) -> Vec<i64> {
         let mut all = vec![beside; RANK];
         all[self.axis] = there;
@@ -79,10 +79,10 @@ impl Sandwich<'_> {
     }
 }
 
-/// Makes the operation and gives its results, back in the order of the argument.
+/// Makes the operation and returns its results, in the order of the argument.
 type Filling = fn(&mut Sandwich<'_>) -> Vec<Value>;
 
-/// A filling along the axis whose dimensions all stay.
+/// A filling along the axis that keeps all dimensions.
 macro_rules! plain {
     ($op:expr) => {
         |s| {
@@ -164,7 +164,7 @@ fn arg_max(s: &mut Sandwich<'_>, keepdims: bool) -> Vec<Value> {
     vec![s.back(y, usize::from(keepdims))]
 }
 
-/// A gather by indices of this shape, all of them of the first two places.
+/// A gather by indices of this shape, which select the first two elements.
 fn gather(s: &mut Sandwich<'_>, indices: &[u64]) -> Vec<Value> {
     let x = s.x();
     let n: u64 = indices.iter().product();
@@ -217,7 +217,7 @@ fn scatter_elements(s: &mut Sandwich<'_>) -> Vec<Value> {
     vec![s.back(y, 1)]
 }
 
-/// A convolution of one pixel, with weights that are an argument behind the transpose too.
+/// A 1x1 convolution, whose weights are a transposed argument too.
 fn conv_of_one_pixel(s: &mut Sandwich<'_>) -> Vec<Value> {
     let x = s.x();
     let weights = [13, s.b.shape(x)[1], 1, 1];
@@ -235,8 +235,8 @@ fn conv_of_one_pixel(s: &mut Sandwich<'_>) -> Vec<Value> {
     vec![s.back(y, 1)]
 }
 
-/// An operator of ONNX that is told what to do when the program runs, by vectors of these types, with results of these
-/// extents along the axis.
+/// An ONNX operator with parameters given at run time, as vectors of these types, and results with these extents along
+/// the axis.
 fn operator(
     s: &mut Sandwich<'_>,
     kind: &str,
@@ -250,7 +250,7 @@ fn operator(
     made.into_iter().map(|y| s.back(y, 1)).collect()
 }
 
-/// An operator of ONNX of a value that is told what to do by arguments, with results of these shapes.
+/// An ONNX operator on a value, with parameters given as arguments, and results of these shapes.
 fn opaque(
     s: &mut Sandwich<'_>,
     (kind, x): (&str, Value),
@@ -274,7 +274,7 @@ fn opaque(
     made.expect("what it gives is stated")
 }
 
-/// An operator whose axis, told at run time, is not in the result.
+/// An operator that removes an axis given at run time.
 fn operator_away(s: &mut Sandwich<'_>, kind: &str, extent: Option<u64>) -> Vec<Value> {
     let x = match extent {
         Some(extent) => {
@@ -293,7 +293,7 @@ fn operator_away(s: &mut Sandwich<'_>, kind: &str, extent: Option<u64>) -> Vec<V
     made.into_iter().map(|y| s.back(y, 0)).collect()
 }
 
-/// A new axis before this one, told at run time.
+/// A new axis before this one, given at run time.
 fn unsqueeze_at_run_time(s: &mut Sandwich<'_>) -> Vec<Value> {
     let x = s.x();
     let mut shape = s.b.shape(x);
@@ -302,7 +302,7 @@ fn unsqueeze_at_run_time(s: &mut Sandwich<'_>) -> Vec<Value> {
     made.into_iter().map(|y| s.back(y, 2)).collect()
 }
 
-/// The same with the axis stated.
+/// As [`operator`], with the axis stated.
 fn operator_along(
     s: &mut Sandwich<'_>,
     kind: &str,
@@ -313,7 +313,7 @@ fn operator_along(
     operator(s, kind, &[("onnx.axis", axis)], told, extents)
 }
 
-/// What is put between a transpose and its inverse.
+/// The operations that are put between a transpose and its inverse.
 const FILLINGS: &[(&str, Filling)] = &[
     (
         "cumsum",
@@ -398,7 +398,7 @@ fn sandwich(filling: Filling, perm: &[usize], axis: usize, registry: &Registry) 
     s.b.finish(&results)
 }
 
-/// All permutations but the identity.
+/// All permutations except the identity.
 fn permutations() -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for _ in 0..RANK {
@@ -413,7 +413,7 @@ fn permutations() -> Vec<Vec<usize>> {
     all
 }
 
-/// A sandwich folded, and the bytes that it still moves.
+/// Folds a sandwich; returns it and the bytes that it still moves.
 fn folded(
     module: &Module,
     pass: &str,
@@ -427,7 +427,7 @@ fn folded(
     (ran.module, bytes)
 }
 
-/// Calls a function for every sandwich there is, with a name of it.
+/// Calls a function for every sandwich, with its name.
 fn for_each(registry: &Registry, mut say: impl FnMut(&Module, &str)) {
     for (name, filling) in FILLINGS {
         for perm in permutations() {
@@ -460,7 +460,7 @@ fn nothing_moves_between_a_transpose_and_its_inverse() {
     assert!(first.is_empty(), "{n} of them move:\n{}", first.join("\n"));
 }
 
-/// One sandwich of each operation: without rules it moves, with them it computes what it did.
+/// One sandwich of each operation: it moves without rules, and it computes the same with them.
 #[test]
 fn rules_take_the_transposes_away_and_change_nothing_else() {
     let registry = Arc::new(optc_ops::registry());
@@ -475,7 +475,8 @@ fn rules_take_the_transposes_away_and_change_nothing_else() {
     }
 }
 
-/// Axes that are told at run time stay a secret where the sizes do not say which they are: of two dimensions alike either may go.
+/// Axes that are given at run time are unknown if the sizes do not determine them: of two dimensions of equal size
+/// either may be removed.
 #[test]
 fn axes_that_the_sizes_do_not_say_keep_the_transposes() {
     let registry = Arc::new(optc_ops::registry());
@@ -503,7 +504,8 @@ fn axes_that_the_sizes_do_not_say_keep_the_transposes() {
     assert_ne!(moved(&[2, 3, 5], "Squeeze", &[], &[6, 5]), 0);
 }
 
-/// A convolution that reads each position of its data once writes its result in every order; one whose windows overlap does not.
+/// A convolution that reads each position of its input once can write its result in every order; one with overlapping
+/// windows cannot.
 #[test]
 fn patches_are_written_in_every_order() {
     let registry = Arc::new(optc_ops::registry());

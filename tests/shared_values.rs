@@ -1,5 +1,5 @@
-//! What loops, branches and scans share with the functions that they run lies in one way inside and outside: between a transpose
-//! and its inverse nothing moves, for every permutation of rank 4, and the numbers stay.
+//! Values that loops, branches and scans share with the functions that they run have one layout inside and outside.
+//! Between a transpose and its inverse nothing moves, for every permutation of rank 4, and the numbers stay the same.
 
 use optc_check::Stats;
 use optc_interp::{EquivalenceOptions, RandomSource, equivalent};
@@ -9,7 +9,7 @@ use optc_tests::check::{parse, run_passes, small_bindings};
 use std::sync::Arc;
 
 const RANK: usize = 4;
-/// Distinct, so that no two dimensions can be confused.
+/// Distinct extents, so that no two dimensions can be confused.
 const SHAPE: [usize; RANK] = [2, 3, 4, 5];
 
 fn permutations() -> Vec<[usize; RANK]> {
@@ -34,7 +34,7 @@ fn tensor(shape: &[usize]) -> String {
     format!("tensor<{sizes}f32>")
 }
 
-/// A program whose operation stands between a transpose by `perm` and its inverse.
+/// A program whose operation is between a transpose by `perm` and its inverse.
 fn between(perm: &[usize], kind: &str) -> String {
     let turned: Vec<usize> = perm.iter().map(|&d| SHAPE[d]).collect();
     let back = inverse(perm);
@@ -104,7 +104,7 @@ func.func private @step(%i: tensor<si32>, %v: {t}) -> (tensor<si32>, {t}) {{
 }}"#
         ),
         _ => {
-            // The rounds follow one another along the first dimension; what is carried is one part of the operand.
+            // Rounds follow one another along the first dimension; the carried value is one slice of the operand.
             let part = tensor(&turned[1..]);
             let axis = perm[0];
             format!(
@@ -127,7 +127,7 @@ func.func private @part(%s: {part}, %p: {part}) -> ({part}, {part}) {{
     }
 }
 
-/// Both programs run, with their functions, to the same numbers.
+/// Runs both programs with their functions, and compares the numbers.
 fn same_meaning(before: &Module, after: &Module, registry: &Registry) -> Result<(), String> {
     let options = EquivalenceOptions {
         seeds: vec![1],
@@ -160,7 +160,7 @@ fn nothing_moves_around_what_runs_functions() {
     }
 }
 
-/// In a format without layouts the functions have other shapes and the scans other dimensions, and no transpose is left.
+/// In a format without layouts the functions have other shapes and the scans other dimensions; no transpose is left.
 #[test]
 fn formats_without_layouts_get_no_transposes_back() {
     let registry = Arc::new(optc_ops::registry());
@@ -177,7 +177,7 @@ fn formats_without_layouts_get_no_transposes_back() {
     }
 }
 
-/// A function that two operations run keeps what it declares, and so does what has sizes that nobody knows.
+/// A function that two operations run keeps its declared types, and so does one with unknown sizes.
 #[test]
 fn what_is_run_twice_keeps_its_boundary() {
     let registry = Arc::new(optc_ops::registry());
@@ -198,7 +198,8 @@ fn what_is_run_twice_keeps_its_boundary() {
     assert_eq!(same_meaning(&module, &after, &registry), Ok(()));
 }
 
-/// What a loop rearranges in every round lies around it as its body wants, and is converted once.
+/// A value that a loop would rearrange in every round is stored in the order that the body needs, and is converted once
+/// outside.
 #[test]
 fn what_a_loop_would_convert_in_every_round_is_converted_around_it() {
     let registry = Arc::new(optc_ops::registry());
@@ -229,8 +230,8 @@ func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: tensor<2x3x4xf32
     assert_eq!(same_meaning(&module, &after, &registry), Ok(()));
 }
 
-/// Operations that hand one value on from one to the next, a branch inside of a loop among them, are laid out together: none alone would
-/// gain by another order.
+/// Operations that pass one value from one to the next, including a branch inside of a loop, are laid out together:
+/// none would gain from another order alone.
 #[test]
 fn a_chain_of_what_runs_functions_is_laid_out_together() {
     let registry = Arc::new(optc_ops::registry());
@@ -285,7 +286,7 @@ func.func private @round(%i: tensor<si64>, %go: tensor<i1>, %v: {t}, %c: tensor<
     }
 }
 
-/// Sizes with names are no obstacle: functions declare the layout that is chosen.
+/// Named sizes are no obstacle: functions declare the chosen layout.
 #[test]
 fn functions_of_named_sizes_have_layouts_of_their_own() {
     let registry = Arc::new(optc_ops::registry());

@@ -1,5 +1,5 @@
-//! Zeros of both signs, infinities, numbers that are none, and the least and greatest: what operations make of them is the same in
-//! all executors, whatever lies where.
+//! Zeros of both signs, infinities, NaN, and the least and greatest numbers: operations give the same results for them
+//! in all executors, in whatever layout.
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable};
@@ -11,7 +11,7 @@ use optc_passes::{PassContext, PassList};
 use optc_tests::check::{parse, target, words};
 use std::sync::Arc;
 
-/// Numbers at which functions end, turn or lose digits, as each type has them.
+/// Numbers at which functions have limits, extrema or cancellation, for each type.
 const SPECIAL: &[f64] = &[
     0.0,
     f64::INFINITY,
@@ -79,7 +79,7 @@ fn planned(module: &Module, registry: &Arc<Registry>) -> Module {
     module
 }
 
-/// The results of a program by the reference, and by all others, which all but kernels give exactly.
+/// The results of a program by the reference and by all other executors; all except kernels must be exact.
 fn results(
     module: &Module,
     registry: &Arc<Registry>,
@@ -109,7 +109,8 @@ fn results(
     [wanted[0].clone(), physical(false)]
 }
 
-/// True if a number is the wanted one: within rounding of its type, and exactly where that is 0, 1, no finite one or an integer.
+/// True if a number is the wanted one: within the rounding of its type, or exactly if that is 0, 1, not finite, or an
+/// integer.
 fn close(found: f64, wanted: f64, dtype: DType) -> bool {
     let tolerance = match dtype {
         DType::F32 => 1e-6,
@@ -126,7 +127,7 @@ fn close(found: f64, wanted: f64, dtype: DType) -> bool {
     (found - wanted).abs() <= tolerance * wanted.abs().max(1.0)
 }
 
-/// An operation on operands of some types that lie so.
+/// An operation on operands of these types and layouts.
 fn program(operation: &str, dtype: DType, operands: &[String], result: &str) -> String {
     let of = |list: Vec<String>| list.join(", ");
     let (name, attrs) = operation.split_once(' ').unwrap_or((operation, ""));
@@ -146,11 +147,12 @@ fn program(operation: &str, dtype: DType, operands: &[String], result: &str) -> 
     )
 }
 
-/// Runs an operation where it takes elements of this type: along lines, across them, in short ones and broadcast. Gives how often.
+/// Runs an operation if it accepts this element type: along lines, across them, in short ones, and broadcast. Returns
+/// the number of runs.
 fn check(operation: &str, operands: usize, dtype: DType, registry: &Arc<Registry>) -> usize {
     let list = values(dtype);
     let n = list.len();
-    // Every pair of numbers, in several orders of places.
+    // Every pair of numbers, with several orders of positions.
     let (rows, columns) = (n, n);
     let at = |i: usize| list[i % n];
     let forms: [(Vec<String>, String); 4] = {
@@ -167,7 +169,7 @@ fn check(operation: &str, operands: usize, dtype: DType, registry: &Arc<Registry
     };
     let mut ran = 0;
     for (types, result) in forms {
-        // Predicates give truth values, everything else its own type or the one that is said.
+        // Predicates give booleans; every other operation gives its operand's type or the stated one.
         let to = operation
             .split("to = ")
             .nth(1)
@@ -220,7 +222,7 @@ const TYPES: &[DType] = &[
     DType::BOOL,
 ];
 
-/// Operations with attributes, and how many operands they have.
+/// Operations with attributes, and their numbers of operands.
 const SPELLED: &[(&str, usize)] = &[
     (r#"hbir.gelu <{approximate = "tanh"}>"#, 1),
     ("hbir.clamp <{min = -3.0, max = 20.0}>", 1),
@@ -262,7 +264,7 @@ fn element_wise_operations_are_the_same_in_all_executors() {
     assert!(1000 <= ran, "{ran}");
 }
 
-/// A function of one operand, by what it is at some numbers.
+/// Checks a function of one operand at some numbers.
 fn check_at(operation: &str, wanted: &[(f64, f64)]) {
     let registry = Arc::new(optc_ops::registry());
     let n = wanted.len();
@@ -318,7 +320,7 @@ fn functions_end_exactly() {
     );
 }
 
-/// Convolutions and pools with an operand that is infinite or no number in places, and weights that are so, beside padding.
+/// Convolutions and pools with infinities or NaN in the operand or in the weights, beside padding.
 const PADDED: &[(&str, &[&str], &str)] = &[
     (
         "hbir.conv <{pads = [0, 1, 0, 1]}>",

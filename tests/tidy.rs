@@ -1,4 +1,4 @@
-//! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
+//! Checks of the repository itself: dependencies, names, diagnostic codes, links.
 
 mod circles;
 mod words;
@@ -11,8 +11,8 @@ use optc_tests::paths::{files, relative, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who may use whom: crate, then the crates of this workspace its library and binaries depend on.
-/// `ARCHITECTURE.md` states the same with reasons.
+/// The allowed dependencies: each crate, then the crates of this workspace that its library and binaries depend on.
+/// `ARCHITECTURE.md` has the same list with reasons.
 const EDGES: &[(&str, &[&str])] = &[
     ("optc-layout", &[]),
     ("optc-ir", &["optc-layout"]),
@@ -86,7 +86,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("optc-cli", &["optc"]),
 ];
 
-/// Outside crates that a crate must not use.
+/// External crates that a crate must not use.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "optc-layout",
@@ -169,7 +169,7 @@ fn every_library_crate_is_in_the_table() {
     }
 }
 
-/// Users of the library: they see nothing but the façade.
+/// True for users of the library, which depend on the façade only.
 fn is_example(name: &str) -> bool {
     let Some(used) = dependencies().get(name).cloned() else {
         return false;
@@ -215,7 +215,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The files of the repository, as git lists them; without git, the folders that hold sources.
+/// The files of the repository according to git; without git, those in the folders of sources.
 fn tracked() -> Vec<PathBuf> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -256,7 +256,7 @@ const FOLDERS: &[&str] = &[
     "fuzz/fuzz_targets",
 ];
 
-/// Files of one kind below the folders of the workspace.
+/// The files with an extension below the folders of the workspace.
 fn sources(extension: &str) -> Vec<PathBuf> {
     let below = FOLDERS
         .iter()
@@ -266,14 +266,14 @@ fn sources(extension: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Rust sources without their `#[cfg(test)]` modules, which stand at the end of a file.
+/// A Rust source without its `#[cfg(test)]` module, which is at the end of the file.
 fn code_of(path: &Path) -> String {
     let text = read(path);
     let end = text.find("#[cfg(test)]").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
-/// A file of a crate whose tests are one binary is a module of it, or a binary of its own.
+/// In a crate whose tests are one binary, each file is a module of that binary, or a binary of its own.
 #[test]
 fn every_file_of_tests_is_run() {
     let all = |path: &PathBuf| path.ends_with("tests/all.rs");
@@ -363,8 +363,7 @@ fn unsafe_functions_say_what_they_promise_to_rely_on() {
     assert!(0 < count);
 }
 
-/// Codes that say that the compiler itself is at fault or at a limit; no program is known that
-/// brings them about.
+/// Codes that mean a defect of the compiler or a limit; no program is known that causes them.
 const DEFECTS: &[&str] = &["no-lowering", "not-saturated", "worse-than-naive"];
 
 fn is_kebab(code: &str) -> bool {
@@ -372,7 +371,7 @@ fn is_kebab(code: &str) -> bool {
     !code.is_empty() && code.chars().all(good) && !code.starts_with('-') && !code.ends_with('-')
 }
 
-/// The sources of the libraries and tools that report codes, without the lists of codes.
+/// The sources of libraries and tools that report codes, without the lists of codes.
 fn reporting_sources() -> Vec<(String, String)> {
     let skip = ["tests/", "benches/", "examples/", "fuzz/", "tools/xtask/"];
     let mut found = Vec::new();
@@ -386,12 +385,12 @@ fn reporting_sources() -> Vec<(String, String)> {
     found
 }
 
-/// A source without the lists of codes that stand beside what reports them.
+/// A source without the lists of codes in it.
 fn without_lists(text: &str) -> String {
     without(text, "codes! {\n", ");\n}")
 }
 
-/// A text without what stands from `opens` to `closes`.
+/// A text without the ranges from `opens` to `closes`.
 fn without(text: &str, opens: &str, closes: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -451,8 +450,8 @@ fn every_listed_code_is_reported() {
     assert!(unused.is_empty(), "nothing reports {unused:#?}");
 }
 
-/// Where operations may be named: the operations themselves, and what reads other formats. Everything else asks
-/// an operation for what it declares, or for its struct; the tables of the emitters name that.
+/// The folders that may name operations: the operations themselves, and the readers of other formats. All other code
+/// uses the declaration of an operation, or its struct; the tables of emitters use the name in the struct.
 const NAMES_OPERATIONS: &[&str] = &["ops/", "frontends/"];
 
 #[test]
@@ -575,7 +574,7 @@ fn every_pass_has_its_names_and_cases() {
     }
 }
 
-/// Each rule has a firing and a refusing case, named after it.
+/// Each rule has a firing and a refusing case, with its name.
 #[test]
 fn every_rule_has_a_firing_and_a_refusing_case() {
     for pass in optc_passes::registry() {
@@ -649,7 +648,7 @@ fn links_of_pages_lead_somewhere() {
     }
 }
 
-/// The targets of `[text](target)`, code left out.
+/// The targets of `[text](target)` outside of code.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;

@@ -1,4 +1,4 @@
-//! Plans of tiles on random programs: tile by tile gives what the operations give.
+//! Plans of tiles on random programs: execution tile by tile gives the same as the operations.
 
 use indexmap::IndexMap;
 use optc_cli::{Streams, run_command};
@@ -32,8 +32,8 @@ fn shape_of(func: &Func, value: Value) -> Option<Vec<u64>> {
     func.ty(value).as_tensor()?.shape()
 }
 
-/// A random plan of one group: a random operation in random blocks, perhaps with a reduction that is
-/// cut, and with it some of the operations before it, each on what is needed of it.
+/// A random plan of one group: a random operation in random blocks, perhaps with a reduction that is cut, and some of
+/// the operations before it, each on the tile that is needed.
 fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> {
     let domain: Vec<IterationDomain> = func
         .body
@@ -207,7 +207,7 @@ fn difference(case: &Case, found: &Values) -> Option<String> {
         .next()
 }
 
-/// The plans of `tests/plans`, which the peers run as well.
+/// The plans of `tests/plans`, which the peers run too.
 #[test]
 fn plans_of_the_project_run_tile_by_tile() {
     let registry = optc_ops::registry();
@@ -278,8 +278,8 @@ fn random_plans_give_what_the_operations_give() {
     );
 }
 
-/// What the planner makes of a random program, for several sizes of memory and rules for blocks: it
-/// verifies, moves no less than its bound, and runs tile by tile to the same numbers.
+/// The planner's plan of a random program, for several sizes of memory and rules for blocks. It verifies, moves no less
+/// than its bound, and gives the same numbers tile by tile.
 #[test]
 fn plans_of_the_planner_give_what_the_operations_give() {
     let registry = Arc::new(optc_ops::registry());
@@ -349,7 +349,7 @@ fn plans_of_the_planner_give_what_the_operations_give() {
     );
 }
 
-/// A tile that is made smaller or moved is refused, or it was larger than needed; never is a result
+/// If a tile is made smaller or moved, the plan is refused, or the tile was larger than needed; the result is never
 /// wrong.
 #[test]
 fn plans_that_are_changed_are_refused_or_still_right() {
@@ -394,7 +394,7 @@ fn plans_that_are_changed_are_refused_or_still_right() {
     );
 }
 
-/// The Python that each plan becomes, as text: what it computes is run with JAX, outside of cargo.
+/// The Python text of each plan; it is run with JAX outside of cargo.
 #[test]
 fn plans_become_the_same_kernels() {
     let mut settings = insta::Settings::new();
@@ -418,7 +418,7 @@ fn plans_become_the_same_kernels() {
     }
 }
 
-/// All indices within these extents, the last one fastest: the programs of a grid as they run.
+/// All indices within these extents, the last one fastest: the programs of a grid in execution order.
 fn indices(grid: &[u64]) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for &n in grid {
@@ -430,27 +430,27 @@ fn indices(grid: &[u64]) -> Vec<Vec<i64>> {
     all
 }
 
-/// What is found of the facts of schedules, so that a test can say that it has seen some of each.
+/// Counts of the checked facts of schedules, so that a test can require some of each kind.
 #[derive(Default)]
 struct Seen {
-    /// Steps of loops whose reads were compared.
+    /// Loop steps whose reads were compared.
     steps: u64,
-    /// Operands that the group makes.
+    /// Operands that the group computes.
     made: u64,
-    /// Programs in which a value was not complete.
+    /// Programs in which a value was incomplete.
     incomplete: u64,
     /// Elements of live-outs.
     written: u64,
 }
 
-/// Parts of reductions that a program adds: a range of each.
+/// The ranges of the reductions that a program adds.
 fn reduced(op: &OpSchedule, program: &[i64]) -> Vec<std::ops::Range<u64>> {
     let spans = op.reduce.iter().zip(&op.reduced);
     spans.map(|(span, &n)| span.clipped(program, n)).collect()
 }
 
-/// Returns whether each operation is complete in each program: with what is added up one program after the other,
-/// from the first part on until every element was there.
+/// Determines for each operation and program whether its result is complete. A reduction accumulates over consecutive
+/// programs, from its first part until every element is included.
 fn completion(
     group: &GroupSchedule,
     number: usize,
@@ -498,8 +498,8 @@ fn completion(
     complete.insert(op.op, out);
 }
 
-/// The reads of one part in one program, step by step of its loops: each lies in the tile that the schedule
-/// has of the operand, and in that of its source.
+/// Checks the reads of one part in one program, step by step of its loops: each is in the tile that the schedule has
+/// for the operand, and in the tile of its source.
 fn reads(
     func: &Func,
     domain: &IterationDomain,
@@ -532,7 +532,7 @@ fn reads(
                 IndexExpr::Digit { of, by, extent } => {
                     Some(at(*of) / by.cast_signed() % extent.cast_signed())
                 }
-                // All of it is read: the ends stand for it.
+                // The whole dimension is read; its ends are checked.
                 IndexExpr::Whole => n.checked_sub(1).map(u64::cast_signed),
             });
             let place: Option<Vec<i64>> = place.collect();
@@ -589,7 +589,7 @@ fn unwritten(
     written.iter().filter(|done| !**done).count() as u64
 }
 
-/// Compares a schedule with what is counted program by program.
+/// Compares a schedule with a count program by program.
 fn check_schedule(func: &Func, registry: &Registry, schedule: &Schedule, seen: &mut Seen) {
     let mut done: Vec<Op> = Vec::new();
     let mut group_of: BTreeMap<Op, usize> = BTreeMap::new();
@@ -652,8 +652,8 @@ fn check_schedule(func: &Func, registry: &Registry, schedule: &Schedule, seen: &
     }
 }
 
-/// Each fact of a schedule is what happens, of random plans and of those of the project: which operation runs
-/// after which, when a sum is complete, what is read of an operand, and which elements are written.
+/// Each fact of a schedule is true, for random plans and for those of the project: the order of operations, the
+/// programs in which a reduction is complete, the reads of an operand, and the written elements.
 #[test]
 fn schedules_say_what_programs_do() {
     let registry = optc_ops::registry();

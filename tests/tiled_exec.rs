@@ -1,5 +1,5 @@
-//! Groups that the physical executor runs tile by tile: bit for bit what it computes untiled, in memory that was poisoned before
-//! every program, on any number of threads.
+//! Groups that the physical executor runs tile by tile: bit for bit the same as untiled, in memory that is poisoned
+//! before every program, on any number of threads.
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable, Untiled};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const FOLD: &str = "canonicalize,view-fold,tile-propagate,bufferize,plan-memory";
 const PLAIN: &str = "tile-propagate,bufferize,plan-memory";
 
-/// The target `cpu` with so many bytes of fast memory.
+/// The target `cpu` with this number of bytes of fast memory.
 fn cpu(bytes: u64) -> Arc<Target> {
     let path = root().join("targets/builtin/cpu.toml");
     let text = std::fs::read_to_string(path).expect("it is there");
@@ -35,7 +35,8 @@ fn planned(module: &Module, passes: &str, bytes: u64, registry: &Arc<Registry>) 
     module
 }
 
-/// What a program gives, tile by tile or not, with how many of its steps are groups, and why others are not.
+/// The results of a program, tile by tile or not, the number of steps that are groups, and the reasons why other groups
+/// are not.
 struct Ran {
     results: IndexMap<String, Tensor>,
     groups: usize,
@@ -81,7 +82,7 @@ fn ran(
     }
 }
 
-/// Runs a program untiled and tile by tile on several threads; gives the run on one.
+/// Runs a program untiled, and tile by tile on several numbers of threads, and compares; returns the run on one thread.
 fn same(name: &str, module: &Module, planned: &Module, seed: u64) -> Option<Ran> {
     let registry = optc_ops::registry();
     let bindings = small_bindings(module);
@@ -89,7 +90,7 @@ fn same(name: &str, module: &Module, planned: &Module, seed: u64) -> Option<Ran>
     let inputs = random_inputs(module, main, Fill::Normal, seed, &bindings, &registry);
     let inputs = inputs.unwrap_or_else(|e| panic!("{name}: {e}"));
     let wanted = run_reference(module, &registry, main, &inputs, &RandomSource, &bindings);
-    // An index that is out of bounds, say.
+    // The reference cannot run the inputs, for example because an index is out of bounds.
     let wanted = wanted.ok()?;
     let untiled = ran(planned, &inputs, &registry, false, 1);
     assert_eq!((untiled.groups, untiled.untiled.len()), (0, 0), "{name}");

@@ -1,8 +1,8 @@
 //! Small programs on machines with tiles, against all layouts of whole dimensions in any order.
 //!
-//! The oracle knows no forms, rules or candidates. Every port of every operation lies in some order of its dimensions,
-//! in the tiles of the target's formats; whether an operation takes its ports so, the checker of folds says. The cost is
-//! counted by hand: bytes converted, and the padding of what is stored.
+//! The oracle has no forms, rules or candidates. Every port of every operation is in some order of its dimensions, in
+//! the tiles of the target's formats; the checker of folds decides whether an operation takes its ports. The cost is
+//! counted directly: converted bytes, and the padding of stored values.
 
 use optc_check::{Stats, check_target};
 use optc_ir::size::SizeTable;
@@ -16,7 +16,7 @@ use optc_tests::check::{cases, words};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A machine of the test's own: short rows of few lanes, products that take K in the lanes of both operands.
+/// A machine of this test: short rows of few lanes, and products with K in the lanes of both operands.
 const ODD: &str = r#"
 name = "odd"
 summary = "tiles of up to 4 rows of 8 lanes"
@@ -51,7 +51,7 @@ unit = "all"
 take = [{}]
 "#;
 
-/// Another one: lines of 8 lanes of N, or of M with the operands exchanged, beside values without tiles.
+/// Another machine: lines of 8 lanes of N, or of M with exchanged operands, beside values without tiles.
 const LINES: &str = r#"
 name = "lines"
 summary = "lines of 8 lanes beside values without tiles"
@@ -89,8 +89,8 @@ unit = "all"
 take = [{}]
 "#;
 
-/// Another one, which has prices: a load of K along the rows, at the left and at the right, and a conversion that
-/// the vector unit makes as it writes.
+/// Another machine, with prices: loads of K along the rows, at the left and at the right, and a conversion by the
+/// vector unit on store.
 const PRICED: &str = r#"
 name = "priced"
 summary = "tiles of up to 4 rows of 4 lanes, and prices"
@@ -151,7 +151,7 @@ impl Random {
     }
 }
 
-/// An operation of the program: its operands are the value before it and perhaps an argument of its own.
+/// An operation of the program: its operands are the previous value and perhaps an argument of its own.
 #[derive(Clone)]
 struct Step {
     name: &'static str,
@@ -159,11 +159,11 @@ struct Step {
     /// The shapes of all ports, operands before the result.
     shapes: Vec<Vec<u64>>,
     streams: bool,
-    /// Of a slice: the bytes that it reads and writes where its result is no part of a live value.
+    /// For a slice: the bytes that it reads and writes if its result is no part of a live value.
     copied: u64,
 }
 
-/// Two operations, and what rearranges the value between them.
+/// Two operations, and the rearrangement between them.
 struct Program {
     steps: [Step; 2],
     map: ViewMap,
@@ -180,7 +180,7 @@ fn step(random: &mut Random, shape: &[u64]) -> Step {
     let same = |operands: usize| vec![shape.to_vec(); operands + 1];
     match random.below(5) {
         0 if 3 < shape[0] => {
-            // Never everything: canonicalize takes that away.
+            // Never the whole dimension, which canonicalize would remove.
             let axis = random.usize(rank);
             let axis = if shape[axis] == 1 { 0 } else { axis };
             let start = random.below(shape[axis]);
@@ -258,7 +258,7 @@ fn program(random: &mut Random) -> Program {
         ty(&result)
     );
     let permuted = result.clone();
-    // Two neighbours become one dimension, or nothing does.
+    // Two adjacent dimensions are merged, or none.
     if rank == 3 && random.below(2) == 0 {
         let at = random.usize(2);
         let merged = result[at] * result[at + 1];
@@ -346,7 +346,7 @@ fn layouts(shape: &[u64], target: &Target) -> Vec<(String, Layout)> {
         let physical: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
         let all = match target.plain(32) {
             None => vec![target.tiles(32, &physical)],
-            // The order without tiles, with the last dimension padded up to a run, and in lines.
+            // The order without tiles, the order with the last dimension padded up to a run, and the order in lines.
             Some(run) => vec![
                 Vec::new(),
                 vec![vec![run]],
@@ -358,8 +358,9 @@ fn layouts(shape: &[u64], target: &Target) -> Vec<(String, Layout)> {
     orders.into_iter().flat_map(tiles).map(of).collect()
 }
 
-/// The layouts of all ports that the checker lets an operation have at once, as indices; what the operation then
-/// costs; and whether it writes its result. A slice may be a part of its operand where something reads it.
+/// The combinations of layouts of all ports that the checker accepts for an operation, as indices; the additional cost
+/// of each; and whether the operation writes its result. A slice may be a part of its operand if something can read it
+/// there.
 fn taken(
     step: &Step,
     target: &Target,
@@ -422,7 +423,7 @@ fn padding(layout: &Layout) -> u64 {
     layout.bytes() - layout.elements() * 4
 }
 
-/// The least bytes moved and padded over all layouts; nothing where some operation takes none of them.
+/// The least bytes moved and padded over all layouts; `None` if some operation takes no layouts.
 fn least(program: &Program, target: &Target, registry: &Registry, free: bool) -> Option<u64> {
     let [first, second] = &program.steps;
     let (all_first, all_second) = (
@@ -434,7 +435,7 @@ fn least(program: &Program, target: &Target, registry: &Registry, free: bool) ->
         (0..step.shapes.len()).map(|p| of(step, p)).collect()
     };
     let (left, right) = (ports(first), ports(second));
-    // An argument is read in the layout that it has, or converted to it.
+    // An argument is read in its own layout, or converted.
     let argument = |layouts: &[(String, Layout)], i: usize| {
         let (have, want) = (&layouts[0].1, &layouts[i].1);
         match free || have.same_function(want) {
@@ -455,7 +456,7 @@ fn least(program: &Program, target: &Target, registry: &Registry, free: bool) ->
             let between = match (direct, (first.streams && second.streams) || epilogue) {
                 (true, true) => 0,
                 (true, false) => write + padding(produced),
-                // The conversion reads the buffer, an operation what it wrote.
+                // The conversion reads the buffer, and the operation reads the converted copy.
                 (false, _) => write + produced.bytes() + wanted.bytes() + padding(wanted),
             };
             let own: u64 = (1..b.len() - 1).map(|p| argument(&right[p], b[p])).sum();
@@ -472,7 +473,7 @@ fn least(program: &Program, target: &Target, registry: &Registry, free: bool) ->
     best
 }
 
-/// Folds a module; what it moves and pads, and the report.
+/// Folds a module; returns its moved bytes, its padding, and the report.
 fn fold(
     module: &Module,
     target: &Arc<Target>,
@@ -512,7 +513,7 @@ fn folds_on_tiles_against_all_orders() {
     let (mut tried, mut reached, mut proved, mut tight) = (0, 0, 0, 0);
     let (mut paid, mut parts) = (0, 0);
     for target in targets() {
-        // With values without tiles there are three times as many layouts of each port.
+        // With values without tiles each port has three times as many layouts.
         let programs = if target.plain(32).is_some() { 24 } else { 120 };
         for seed in 1..=cases(programs) {
             let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -539,7 +540,7 @@ fn folds_on_tiles_against_all_orders() {
                 assert!(found <= report.bytes_before, "{}", place());
                 let optimal = report.proof == Proof::Optimal;
                 assert!(!optimal || found <= least, "{}", place());
-                // With more candidates nothing is worse.
+                // More candidates never make the result worse.
                 let mut fewer: Option<u64> = None;
                 for cap in [1, 2, 3, 5, 24] {
                     let pipeline = format!("canonicalize,view-fold{{max-layouts={cap}}}");

@@ -1,32 +1,31 @@
 //! The least bytes that a tiny program can move on `cpu`, by trying every layout of every operation.
 //!
-//! It knows nothing of digits, views or search: a buffer is a list that says which element of a value
-//! stands at each position. An element-wise operation runs over its index space in some order;
-//! each operand must lie in the order in which it is then read. A value that is wanted in an order
-//! that it was not written in is converted, once for each such order. An element-wise operation may run several times, each time
-//! in another order, where that is asked about. A concat, a slice or a pad runs over
-//! the longest of its values; the others lie in the order that their elements have there, which must
-//! be an order of digits.
+//! It uses no digits, views or search: a buffer is a list of the element of a value at each position. An element-wise
+//! operation runs over its index space in some order, and each operand must be stored in the order in which it is then
+//! read. A value that is needed in an order in which it was not written is converted, once for each such order. On
+//! request, an element-wise operation may run several times, each time in another order. A concat, slice or pad runs
+//! over the longest of its values; the other values are in the order of their elements in that one, which must be an
+//! order of digits.
 
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Func, Module, Op, Value};
 
-/// Positions, major to minor: which element (row-major number) stands there.
+/// The element (row-major number) at each position, major to minor.
 pub(crate) type Order = Vec<usize>;
 
-/// A value as part of the buffer it is stored in: element `i` of the value is element `map[i]` of
-/// the value `root`.
+/// A value as part of the buffer in which it is stored: element `i` of the value is element `map[i]` of the value
+/// `root`.
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) root: Value,
     pub(crate) map: Vec<usize>,
 }
 
-/// The most combinations that are tried.
+/// The largest number of combinations that are tried.
 const LIMIT: usize = 200_000;
 
-/// The least movement bytes, or nothing if there are too many combinations or the program is not
-/// made of reshapes, transposes and element-wise operations, each of which may run so often.
+/// The least movement bytes, where each operation may run up to `most_runs` times. `None` if there are too many
+/// combinations, or if the program has operations other than reshapes, transposes and element-wise ones.
 pub(crate) fn least_bytes(module: &Module, free_boundary: bool, most_runs: usize) -> Option<u64> {
     let func = &module.funcs[0];
     let stored = store(func)?;
@@ -70,7 +69,7 @@ pub(crate) fn least_bytes(module: &Module, free_boundary: bool, most_runs: usize
     }
 }
 
-/// The sets of at least one and at most so many orders; nothing where there are too many.
+/// All sets of one to `most` orders; `None` if there are too many.
 fn sets(orders: &[Order], most: usize) -> Option<Vec<Vec<Order>>> {
     let mut all: Vec<Vec<usize>> = (0..orders.len()).map(|i| vec![i]).collect();
     let mut begin = 0;
@@ -91,7 +90,7 @@ fn sets(orders: &[Order], most: usize) -> Option<Vec<Vec<Order>>> {
     Some(all.into_iter().map(of).collect())
 }
 
-/// The orders an operation may run in.
+/// The orders in which an operation may run.
 fn orders_of(func: &Func, op: Op) -> Vec<Order> {
     let data = &func.ops[op];
     let Some(parts) = parts(func, op) else {
@@ -114,7 +113,7 @@ fn orders_of(func: &Func, op: Op) -> Vec<Order> {
     all
 }
 
-/// Of a concat, slice or pad: per operand and result, where its elements are in the longest value.
+/// For a concat, slice or pad: the position of the elements of each operand and result in the longest value.
 fn parts(func: &Func, op: Op) -> Option<Vec<Vec<usize>>> {
     let data = &func.ops[op];
     let result = data.results[0];
@@ -162,7 +161,7 @@ fn parts(func: &Func, op: Op) -> Option<Vec<Vec<usize>>> {
     }
 }
 
-/// The elements at these places of a whole, in the order that the whole has.
+/// The elements at these places of a whole, in the order of the whole.
 pub(crate) fn induced(order: &Order, places: &[usize]) -> Order {
     let mut position = vec![0; order.len()];
     for (at, &element) in order.iter().enumerate() {
@@ -207,7 +206,7 @@ pub(crate) fn size_of(func: &Func, value: Value) -> u64 {
     ty.elements().expect("known") * u64::from(ty.dtype.bits() / 8)
 }
 
-/// Where each value is stored; nothing for operations that this model does not know.
+/// The buffer of each value; `None` if the model does not know an operation.
 fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
     let mut stored: IndexMap<Value, Stored> = IndexMap::new();
     let own = |v: Value| {
@@ -284,12 +283,12 @@ pub(crate) fn ravel(index: &[usize], shape: &[usize]) -> usize {
     index.iter().zip(shape).fold(0, |at, (&i, &n)| at * n + i)
 }
 
-/// Every order of a shape in which each dimension is cut into digits and the digits stand anywhere.
+/// Every order of a shape in which each dimension is cut into digits, and the digits are permuted.
 pub(crate) fn digit_orders(shape: &[usize]) -> Vec<Order> {
     digit_orders_with(shape, &[])
 }
 
-/// Those in which these dimensions are not cut.
+/// As [`digit_orders`], with these dimensions not cut.
 pub(crate) fn digit_orders_with(shape: &[usize], uncut: &[usize]) -> Vec<Order> {
     let mut lists: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new()];
     for (dim, &n) in shape.iter().enumerate() {
@@ -312,7 +311,7 @@ pub(crate) fn digit_orders_with(shape: &[usize], uncut: &[usize]) -> Vec<Order> 
     found.into_iter().collect()
 }
 
-/// `n` as products of factors above 1, in every order.
+/// `n` as products of factors greater than 1, in every order.
 fn factorizations(n: usize) -> Vec<Vec<usize>> {
     if n == 1 {
         return vec![Vec::new()];
@@ -326,7 +325,7 @@ fn factorizations(n: usize) -> Vec<Vec<usize>> {
     first.flat_map(with).collect()
 }
 
-/// (dimension, divisor, count) of each factor, outermost first.
+/// The dimension, divisor and count of each factor, outermost first.
 fn digits(dim: usize, factors: &[usize]) -> Vec<(usize, usize, usize)> {
     let divisor = |i: usize| factors[i + 1..].iter().product();
     factors
@@ -369,7 +368,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Bytes converted if each computing operation runs in each of the orders given.
+    /// The converted bytes if each computing operation runs in each of the given orders.
     fn bytes(&self, orders: &[&[Order]]) -> u64 {
         let mut wanted: IndexMap<Value, IndexSet<Order>> = IndexMap::new();
         let mut written: IndexMap<Value, IndexSet<Order>> = IndexMap::new();
@@ -415,7 +414,7 @@ impl Program<'_> {
         wanted.iter().map(cost).sum()
     }
 
-    /// The order in which an operand's elements are read first, if the operation runs in `order`.
+    /// The order in which an operand's elements are first read if the operation runs in `order`.
     fn read_order(&self, op: Op, operand: Value, order: &Order) -> Order {
         let result = shape(self.func, self.func.ops[op].results[0]);
         let mine = shape(self.func, operand);

@@ -1,12 +1,12 @@
-//! The least bytes that a tiny program can move, copy and repeat on a machine whose rows have `parts`, by trying every
-//! order of every operation and, beside each, everything that may lie in the bytes of something else.
+//! The least bytes that a tiny program can move, copy and repeat on a machine whose rows have `parts`: every order of
+//! every operation is tried and, for each, every set of values that may lie in the bytes of others.
 //!
-//! It knows nothing of digits of layouts, of spreads or of the search: a buffer is a list that says which element of a
-//! value stands at each position, and what lies in another buffer is a list of positions there. Each port of an operation
-//! reads or writes one order; a value that is wanted in an order that it was not written in is converted, once for each such
-//! order. On top, each part of a slice, split, gather or broadcast is copied or read where it lies, and each operand of a
-//! concat or pad is copied or written there, under the rules of `optc_check::parts`: one writer a byte, readers and
-//! writers that take the strides, and pieces only of what is cut into all of its parts for one reader.
+//! It uses no digits of layouts, no spreads and no search of optc: a buffer is a list of the element of a value at each
+//! position, and a value in another buffer is a list of positions there. Each port of an operation reads or writes one
+//! order. A value that is needed in an order in which it was not written is converted, once for each such order. In
+//! addition, each part of a slice, split, gather or broadcast is copied or read in place, and each operand of a concat
+//! or pad is copied or written in place. The rules of `optc_check::parts` hold: one writer for each byte; readers and
+//! writers that accept the strides; pieces only of a value that is cut into all of its parts for one reader.
 
 use super::brute::{
     Order, digit_orders, digit_orders_with, induced, ravel, shape, size_of, transposed, unravel,
@@ -20,33 +20,33 @@ use optc_target::{Parts, PortRole, PricedPort, Row, Slower, Target};
 
 pub(crate) use super::brute::Stored;
 
-/// What is counted beside conversions and copies.
+/// The bytes that are counted in addition to conversions and copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
-    /// Nothing.
+    /// None.
     Moved,
-    /// What repeats elements.
+    /// Repetition of elements.
     Expanded,
 }
 
-/// What trying everything found.
+/// The result of the exhaustive search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// The least bytes.
     Least(u64),
-    /// Everything takes as many bytes as were asked for, or more.
+    /// No solution takes fewer bytes than the given number.
     NothingBelow,
-    /// The model does not know an operation, or there is too much to try.
+    /// The model does not know an operation, or there are too many combinations.
     Unknown,
 }
 
-/// Steps of the search that are taken at most.
+/// The largest number of steps of the search.
 const MOST_STEPS: usize = 50_000;
 
-/// Parts that a program may have.
+/// The largest number of parts of a program.
 const MOST_PARTS: usize = 10;
 
-/// The least bytes of a program if they are below a number.
+/// The least bytes of a program, if they are less than `below`.
 pub(crate) fn least_below(
     below: u64,
     module: &Module,
@@ -72,33 +72,34 @@ pub(crate) fn least_below(
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) port: Port,
-    /// The element of the whole that each of its elements is.
+    /// For each element of the part, the element of the whole.
     pub(crate) places: Vec<usize>,
     /// The first and last index in each dimension of the whole.
     pub(crate) bounds: Vec<(usize, usize)>,
-    /// Bytes that are saved if it lies in place.
+    /// The bytes that are saved if the part lies in place.
     saves: u64,
 }
 
 /// An operation that computes or copies.
 pub(crate) struct Step {
     pub(crate) op: Op,
-    /// The operands that are no constants, by their numbers.
+    /// The operands that are no constants, with their numbers.
     pub(crate) operands: Vec<(usize, Value)>,
     pub(crate) results: Vec<Value>,
     pub(crate) pieces: Vec<Piece>,
     /// The value that the pieces are parts of.
     pub(crate) whole: Option<Value>,
-    /// What its row takes.
+    /// The parts that its row takes.
     pub(crate) takes: Option<Parts>,
-    /// Of what goes along dimensions of its operand: these, and what it takes longer where they are not innermost.
+    /// If it works along dimensions of its operand: these dimensions, and its additional time if they are not
+    /// innermost.
     along: Option<(Vec<usize>, u64)>,
-    /// Of a product: ports with the dimensions of which one is innermost in orders in which it takes longer, and how much.
+    /// For a product: ports with the innermost dimensions for which an order is slower, and the additional time.
     slower: Vec<(Port, Vec<usize>, u64)>,
 }
 
 impl Step {
-    /// Returns whether its results are parts of its operand.
+    /// Returns whether the results are parts of the operand.
     pub(crate) fn cuts(&self) -> bool {
         self.pieces
             .first()
@@ -106,10 +107,10 @@ impl Step {
     }
 }
 
-/// Orders of some ports of an operation that go together.
+/// Orders of several ports of an operation that go together.
 type Ports = Vec<(Port, Order)>;
 
-/// What some ports of a step may have: orders, by their numbers, and what the step takes longer with them.
+/// The options of some ports of a step: their orders, by number, and the additional time of the step.
 struct Choice {
     step: usize,
     options: Vec<(Vec<(Port, usize)>, u64)>,
@@ -120,18 +121,18 @@ struct Search<'a> {
     free: bool,
     stored: IndexMap<Value, Stored>,
     steps_of: Vec<Step>,
-    /// The orders of each value with a buffer that something may want.
+    /// The orders in which each value with a buffer may be needed.
     orders: IndexMap<Value, IndexSet<Order>>,
-    /// Choices that are made one after the other: of a step, the orders of some ports.
+    /// Choices that are made in sequence, each of the orders of some ports of a step.
     choices: Vec<Choice>,
-    /// What the copies cost for each set of parts that lie in place, the cheapest first.
+    /// The copied bytes for each set of parts in place, cheapest first.
     sets: Vec<(u64, u64)>,
-    /// The parts: their steps and numbers there.
+    /// The parts: the step, and the number within the step.
     parts: Vec<(usize, usize)>,
     produced: IndexMap<Value, usize>,
-    /// How often each order of a value is wanted.
+    /// The number of times that each order of a value is needed.
     wanted: IndexMap<Value, IndexMap<usize, usize>>,
-    /// The order chosen at each port.
+    /// The chosen order at each port.
     chosen: IndexMap<(usize, Port), usize>,
     best: u64,
     steps: usize,
@@ -194,7 +195,7 @@ impl<'a> Search<'a> {
         Some(search)
     }
 
-    /// Adds an operation and the orders that its ports may have.
+    /// Adds an operation and the possible orders of its ports.
     fn add(&mut self, step: Step) -> Option<()> {
         let at = self.steps_of.len();
         for group in orders_of(self.func, &step)? {
@@ -235,7 +236,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// What the boundary gives and wants, where it is as declared.
+    /// Adds the orders of arguments and results, if the boundary is as declared.
     fn boundary(&mut self) -> Option<()> {
         for result in &self.func.results {
             self.stored.get(result)?;
@@ -261,7 +262,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// The bytes of arguments that the caller gets back in another order.
+    /// The bytes of arguments that are returned to the caller in another order.
     fn converted_for_the_caller(&self) -> u64 {
         let bytes = |(root, &order): (&Value, &usize)| {
             let others = self.wanted.get(root).into_iter().flat_map(IndexMap::keys);
@@ -270,7 +271,7 @@ impl<'a> Search<'a> {
         self.produced.iter().map(bytes).sum()
     }
 
-    /// All sets of parts that might lie in place, with what is copied then.
+    /// Lists all sets of parts that might lie in place, with the bytes copied for each.
     fn list_sets(&mut self, copied: u64) -> Option<()> {
         if MOST_PARTS < self.parts.len() {
             return None;
@@ -290,7 +291,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// Makes the choices from one on, if so many bytes are converted by those before it.
+    /// Makes the choices from number `at` on; the previous choices convert `bytes`.
     fn descend(&mut self, at: usize, bytes: u64) {
         let copied = self.sets[0].0;
         self.steps += 1;
@@ -316,7 +317,7 @@ impl<'a> Search<'a> {
         self.choices[at].options = options;
     }
 
-    /// Chooses the order of a port, and says what more is converted.
+    /// Chooses the order of a port; returns the additional converted bytes.
     fn choose(&mut self, step: usize, port: Port, order: usize) -> u64 {
         let root = self.root_at(step, port);
         let bytes = 2 * size_of(self.func, root);
@@ -362,9 +363,9 @@ impl<'a> Search<'a> {
         self.stored[&value].root
     }
 
-    /// Tries what may lie in place once all orders are chosen.
+    /// Tries all sets of parts in place, after all orders are chosen.
     fn try_sets(&mut self, bytes: u64) {
-        // Which order an argument of a free boundary has, and which copy of a value the caller gets.
+        // The order of an argument at a free boundary, and the copy of a value that the caller gets, are still open.
         let mut open: Vec<(Value, Vec<usize>)> = Vec::new();
         if self.free {
             let wanted = |root: &Value| {
@@ -437,7 +438,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The buffers that there are: what is written, and what it is converted to.
+    /// The buffers: the written values and their conversions.
     fn instances(
         &self,
         given: &IndexMap<Value, usize>,
@@ -477,7 +478,7 @@ impl<'a> Search<'a> {
             all[&(*root, number)].whole = true;
         }
         for key in kept {
-            // An argument that nothing reads is in no order.
+            // An argument that nothing reads has no order.
             if let Some(instance) = all.get_mut(key) {
                 instance.whole = true;
             }
@@ -503,8 +504,8 @@ fn own(func: &Func, value: Value) -> Stored {
     }
 }
 
-/// The dimensions of its first operand that an operation goes along, and the price of orders in which they are not
-/// innermost; nothing where it goes along none, or the row of the target has no price for that.
+/// The dimensions of its first operand that an operation works along, and the price of orders in which they are not
+/// innermost. `None` if there are none, or if the row has no such price.
 fn along(func: &Func, op: Op, row: Option<&Row>) -> Option<(Vec<usize>, u64)> {
     let data = &func.ops[op];
     let operand = *data.operands.first()?;
@@ -526,7 +527,7 @@ fn along(func: &Func, op: Op, row: Option<&Row>) -> Option<(Vec<usize>, u64)> {
     Some((axes, any.price?.of(size_of(func, operand))))
 }
 
-/// The ports of a product whose orders have a price, by the dimensions that are innermost in them.
+/// The ports of a product whose orders have a price, by the innermost dimensions of the order.
 fn slower(func: &Func, op: Op, row: Option<&Row>) -> Vec<(Port, Vec<usize>, u64)> {
     let data = &func.ops[op];
     let is_linear = &*data.name == "hbir.linear";
@@ -565,7 +566,7 @@ fn slower(func: &Func, op: Op, row: Option<&Row>) -> Vec<(Port, Vec<usize>, u64)
     row.map_or_else(Vec::new, |row| row.slower.iter().filter_map(of).collect())
 }
 
-/// The dimension along which the second element of an order follows the first.
+/// The dimension along which the second element of an order follows the first one.
 fn innermost(order: &Order, shape: &[usize]) -> Option<usize> {
     let (first, second) = (
         unravel(*order.first()?, shape),
@@ -574,7 +575,7 @@ fn innermost(order: &Order, shape: &[usize]) -> Option<usize> {
     (0..shape.len()).find(|&d| first[d] != second[d])
 }
 
-/// Returns whether the elements of each run along these dimensions follow one another, first to last.
+/// Returns whether the elements of each line along these dimensions are consecutive, from first to last.
 fn goes_along(order: &Order, shape: &[usize], along: &[usize]) -> bool {
     let n: usize = along.iter().map(|&d| shape[d]).product();
     order.chunks(n.max(1)).all(|run| {
@@ -590,7 +591,7 @@ fn goes_along(order: &Order, shape: &[usize], along: &[usize]) -> bool {
     })
 }
 
-/// An operation and the bytes that it copies where nothing lies in place; nothing where the model does not know it.
+/// An operation, and the bytes that it copies if nothing lies in place; `None` if the model does not know it.
 fn step_of(
     func: &Func,
     op: Op,
@@ -664,16 +665,16 @@ fn step_of(
     Some((step, bytes))
 }
 
-/// What a part that lies in place saves.
+/// The saving of a part in place.
 #[derive(Clone, Copy)]
 enum Saves {
-    /// Reading and writing it.
+    /// Reading and writing the part.
     Part,
-    /// All that the operation copies.
+    /// Everything that the operation copies.
     All,
 }
 
-/// The bytes that an operation copies, and what its parts save.
+/// The bytes that an operation copies, and the saving of its parts.
 fn copied_by(
     func: &Func,
     op: Op,
@@ -716,7 +717,7 @@ const ELEMENTWISE: [&str; 10] = [
     "hbir.softmax",
 ];
 
-/// Per group of ports whose orders depend on each other, what these may be.
+/// The possible orders, for each group of ports whose orders depend on each other.
 fn orders_of(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
     let data = &func.ops[step.op];
     let name = &*data.name;
@@ -745,7 +746,7 @@ fn orders_of(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
     Some(vec![of(result).into_iter().map(ports).collect()])
 }
 
-/// The order in which the elements of an operand that is broadcast are read first.
+/// The order in which the elements of a broadcast operand are first read.
 fn read_order(func: &Func, operand: Value, result: Value, order: &Order) -> Order {
     let (all, mine) = (shape(func, result), shape(func, operand));
     let skip = all.len() - mine.len();
@@ -759,7 +760,8 @@ fn read_order(func: &Func, operand: Value, result: Value, order: &Order) -> Orde
     read.into_iter().collect()
 }
 
-/// The orders of what is cut or joined: the whole has an order, the parts have theirs of it, each an order of digits.
+/// The orders of an operation that cuts or joins: the whole has an order, and the parts have the induced orders, each
+/// an order of digits.
 fn orders_of_parts(func: &Func, step: &Step) -> Option<Vec<Ports>> {
     let data = &func.ops[step.op];
     let whole = step.whole?;
@@ -777,7 +779,7 @@ fn orders_of_parts(func: &Func, step: &Step) -> Option<Vec<Ports>> {
             digit_orders(&shape(func, value)).into_iter().collect()
         })
         .collect();
-    // Dimensions that are walked otherwise than in order have one digit, whose values are those of the part.
+    // A dimension with another stride than 1 has one digit, with the values of the part.
     let steps = data.props.ints("strides").unwrap_or_default();
     let uncut: Vec<usize> = (0..steps.len()).filter(|&d| steps[d] != 1).collect();
     let down = |d: usize| steps.get(d).is_some_and(|&by| by < 0);
@@ -809,14 +811,14 @@ fn orders_of_parts(func: &Func, step: &Step) -> Option<Vec<Ports>> {
     Some(all)
 }
 
-/// The orders of a gather or a reduction: loops of which an operand or the result may not have all.
+/// The orders of a gather or a reduction, whose loops need not all be in the operand or in the result.
 fn orders_of_loops(func: &Func, step: &Step) -> Option<Vec<Ports>> {
     let data = &func.ops[step.op];
     let of_operand = shape(func, data.operands[0]);
     let of_result = shape(func, data.results[0]);
     let rank = of_operand.len();
     let axis_of = |n: i64| usize::try_from(if n < 0 { n + rank as i64 } else { n }).ok();
-    // The loops are the operand's dimensions, and the result's that these do not have.
+    // The loops are the operand's dimensions, and those of the result that the operand lacks.
     let mut loops = of_operand.clone();
     let result_loops: Vec<Option<usize>> = if &*data.name == "hbir.gather" {
         let axis = axis_of(data.props.int("axis").unwrap_or(0))?;
@@ -857,7 +859,8 @@ fn orders_of_loops(func: &Func, step: &Step) -> Option<Vec<Ports>> {
     Some(digit_orders(&loops).iter().map(walk).collect())
 }
 
-/// The orders of a product's operands and result, each for itself: batch is not innermost. What is summed is one digit.
+/// The orders of a product's operands and result, each independent: batch is not innermost, and the reduced dimension
+/// is one digit.
 fn orders_of_product(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
     let data = &func.ops[step.op];
     let (a, b) = (shape(func, data.operands[0]), shape(func, data.operands[1]));
@@ -867,7 +870,7 @@ fn orders_of_product(func: &Func, step: &Step) -> Option<Vec<Vec<Ports>>> {
     if a.len() < 2 || b.len() < 2 || !is_prime {
         return None;
     }
-    // Batch is what all three have.
+    // Batch dimensions are those that all three have.
     let batch = match &*data.name {
         "hbir.matmul" => a.len().min(b.len()) - 2,
         _ => 0,

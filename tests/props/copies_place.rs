@@ -1,4 +1,4 @@
-//! Whether parts of a tiny program may lie in the bytes of others, once every order is chosen.
+//! The check whether parts of a tiny program may lie in the bytes of others, after every order is chosen.
 
 use super::brute::{Order, shape, unravel};
 use super::copies::{Piece, Step, Stored};
@@ -7,12 +7,12 @@ use optc_ir::op::part::Port;
 use optc_ir::{Func, Value};
 use optc_target::Parts;
 
-/// Who writes a buffer.
+/// The writer of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writer {
     /// The caller.
     Given,
-    /// The step of this number.
+    /// The step with this number.
     Step(usize),
     /// A conversion from another order.
     Conversion,
@@ -27,13 +27,13 @@ pub(crate) struct Reader {
 
 /// A value in one order.
 pub(crate) struct Instance {
-    /// The position of each element where it has a buffer of its own.
+    /// The position of each element, if the value has a buffer of its own.
     at: Vec<i64>,
     pub(crate) writer: Writer,
     pub(crate) readers: Vec<Reader>,
-    /// True if a conversion reads it.
+    /// True if a conversion reads the value.
     pub(crate) is_converted: bool,
-    /// True if the caller gets it.
+    /// True if the value is returned to the caller.
     pub(crate) whole: bool,
 }
 
@@ -64,18 +64,18 @@ pub(crate) struct Plan<'a> {
     pub(crate) instances: IndexMap<Key, Instance>,
 }
 
-/// Where the buffers lie for one set of parts in place.
+/// The positions of the buffers for one set of parts in place.
 struct Places<'p, 'a> {
     plan: &'p Plan<'a>,
     listed: &'p IndexSet<(usize, Port)>,
-    /// The position of each element of a buffer that lies in another one; none where it does not lie evenly.
+    /// The position of each element of a buffer that lies in another one; `None` if the strides are not even.
     at: IndexMap<Key, Option<Vec<i64>>>,
     /// The step in whose result a buffer lies.
     home: IndexMap<Key, usize>,
     pieces: IndexSet<Key>,
 }
 
-/// It cannot be.
+/// The set of parts is not possible.
 struct Refused;
 
 impl Plan<'_> {
@@ -116,7 +116,7 @@ impl Plan<'_> {
         self.func.ops[self.steps[step].op].operands[port]
     }
 
-    /// The buffer whose part a buffer is, by the operation that writes it.
+    /// The buffer of which a buffer is a part, by the operation that writes it.
     fn parent(&self, key: Key) -> Option<Key> {
         let Writer::Step(step) = self.instances[&key].writer else {
             return None;
@@ -124,14 +124,15 @@ impl Plan<'_> {
         self.steps[step].cuts().then(|| self.read_by(step, 0))
     }
 
-    /// Returns whether the elements of a value lie evenly in the digits of its dimensions, given where those of its buffer do.
+    /// Returns whether the elements of a value have one stride for each digit of its dimensions, given the positions of
+    /// its buffer.
     fn is_even(&self, value: Value, at: &[i64]) -> bool {
         let map = &self.stored[&value].map;
         let own: Vec<i64> = map.iter().map(|&i| at[i]).collect();
         lies_evenly(&shape(self.func, value), &own)
     }
 
-    /// Returns whether a step reads or writes a value that lies so.
+    /// Returns whether a step can read or write a value at these positions.
     fn step_takes(&self, step: usize, value: Value, key: Key, at: &[i64]) -> bool {
         let compact = &self.instances[&key].at;
         let dense = || {
@@ -175,7 +176,7 @@ impl Places<'_, '_> {
         self.plan.steps[step].pieces.iter().filter(listed).collect()
     }
 
-    /// Where a buffer lies that is not in pieces.
+    /// The positions of a buffer that is not in pieces.
     fn positions(&self, key: Key) -> Option<Vec<i64>> {
         match self.at.get(&key) {
             Some(at) => at.clone(),
@@ -183,7 +184,7 @@ impl Places<'_, '_> {
         }
     }
 
-    /// The operands that are written where the result is.
+    /// Places the operands that are written in the result.
     fn joined(&mut self, step: usize) -> Result<(), Refused> {
         let plan = self.plan;
         let pieces: Vec<(usize, Vec<usize>)> = self
@@ -229,7 +230,7 @@ impl Places<'_, '_> {
         Ok(())
     }
 
-    /// The results that are parts of the operand.
+    /// Places the results that are parts of the operand.
     fn cut(&mut self, step: usize) -> Result<(), Refused> {
         let plan = self.plan;
         let parent = plan.read_by(step, 0);
@@ -264,7 +265,7 @@ impl Places<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether everyone who reads a buffer in another one takes it so.
+    /// Checks that every reader of a buffer in another one accepts its positions.
     fn readers(&self, key: Key) -> Result<(), Refused> {
         let (plan, instance) = (self.plan, &self.plan.instances[&key]);
         let at = self.at[&key].as_ref();
@@ -285,7 +286,7 @@ impl Places<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether a buffer may be written in pieces: it is cut into parts that all lie in one place.
+    /// Checks that a buffer may be written in pieces: it must be cut into parts that all lie in one place.
     fn in_pieces(&self, key: Key) -> Result<(), Refused> {
         let (plan, instance) = (self.plan, &self.plan.instances[&key]);
         let writes = match instance.writer {
@@ -326,7 +327,8 @@ impl Places<'_, '_> {
     }
 }
 
-/// Returns whether the position of each element is a sum of what the digits of its index give, each evenly.
+/// Returns whether the position of each element is a sum of one term for each digit of its index, proportional to the
+/// digit.
 fn lies_evenly(shape: &[usize], at: &[i64]) -> bool {
     let Some(&first) = at.first() else {
         return true;
@@ -345,7 +347,7 @@ fn lies_evenly(shape: &[usize], at: &[i64]) -> bool {
     lines.iter().all(|line| is_even_line(line)) && (0..at.len()).all(|i| at[i] - first == sum(i))
 }
 
-/// Returns whether a line that begins with 0 is cut into digits that each have one stride.
+/// Returns whether a line that begins with 0 can be cut into digits with one stride each.
 fn is_even_line(line: &[i64]) -> bool {
     let n = line.len();
     if n <= 2 {

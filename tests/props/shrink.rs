@@ -1,9 +1,8 @@
-//! Makes a failing program smaller.
+//! Reduction of a failing program.
 
 use optc_ir::{Func, Module};
 
-/// The smallest of the shorter programs that still fail: cut after an operation, then with
-/// operations nothing needs left out.
+/// The smallest shorter program that still fails. It is cut after an operation; then dead operations are removed.
 pub(crate) fn shrink(module: &Module, fails: impl Fn(&Module) -> bool) -> Module {
     let n_ops = module.funcs[0].body.len();
     let cut = (1..=n_ops).map(|n| prefix(module, n)).find(|m| fails(m));

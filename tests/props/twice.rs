@@ -1,5 +1,5 @@
-//! Tiny programs of values that are cheap to compute and read in several orders, against every order of every operation, each
-//! run up to three times.
+//! Tiny programs with values that are cheap to compute and read in several orders, against every order of every
+//! operation, with up to three runs of each operation.
 
 use super::brute;
 use optc_check::Stats;
@@ -11,14 +11,14 @@ use optc_tests::check::{cases, run_passes, same_meaning};
 
 use std::sync::Arc;
 
-/// How often an operation may run.
+/// The largest number of runs of an operation.
 const MOST_RUNS: usize = 3;
 
-/// A program of casts, element-wise operations and transposes of an argument or two, that returns some of its values.
+/// A program of casts, element-wise operations and transposes of one or two arguments that returns some of its values.
 fn tiny(random: &mut SplitMix64, registry: &Registry) -> Module {
     let mut below = |n: usize| usize::try_from(random.below(n as u64)).unwrap_or(0);
     let small = ["si8", "bf16", "f32"][below(3)];
-    // Types of values, and which of the two shapes they have.
+    // The values with their types, and which of the two shapes each has.
     let mut values: Vec<(String, &str, bool)> = vec![
         ("%x".to_owned(), small, false),
         ("%y".to_owned(), "f32", below(2) == 0),
@@ -36,7 +36,7 @@ fn tiny(random: &mut SplitMix64, registry: &Registry) -> Module {
             .map(|(name, ..)| name.clone())
             .collect();
         let name = format!("%{n}");
-        // The first one is larger than what it is made of, most often.
+        // The first operation usually gives a larger value than its operand.
         let which = if n == 0 { 0 } else { below(6) };
         let (text, dtype, turned) = match which {
             0 | 1 => {
@@ -71,7 +71,7 @@ fn tiny(random: &mut SplitMix64, registry: &Registry) -> Module {
     let (x, y) = (ty(small, false), ty("f32", values[1].2));
     let (names, types) = (names.join(", "), types.join(", "));
     let mut text = format!("return {names} : {types}\n}}\n");
-    // What converts for an operation that nothing reads is no movement.
+    // Dead operations are removed, since conversions for them are no movement.
     for (n, line) in body.iter().enumerate().rev() {
         if text.contains(&format!("%{n}")) {
             text = format!("{line}\n{text}");
@@ -127,7 +127,7 @@ fn what_is_computed_twice_moves_less_and_is_proved_the_same() {
             once += 1;
             missed += u32::from(fewest < found);
         }
-        // With the rule off each value is computed once.
+        // Without the rule each value is computed once.
         let off = "view-fold{rules=elementwise-any-order}";
         let plain = run_passes(&module, off, "cpu", &boundary, &registry).expect("folds");
         let plain = Stats::of(&plain.module, &registry).movement_bytes;

@@ -6,7 +6,7 @@ use optc_ir::size::Size;
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, Value};
 use optc_ops::{Relu, Reshape, Transpose, Unsqueeze, ints};
 
-/// What is known of the sizes of a chain.
+/// The knowledge of the sizes of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
     /// All are numbers.
@@ -17,15 +17,15 @@ pub enum Sizes {
     Open,
 }
 
-/// Steps of a chain.
+/// The largest number of steps of a chain.
 const STEPS: u64 = 8;
-/// Dimensions of a value.
+/// The largest rank of a value.
 const RANKS: u64 = 6;
-/// Elements of a value, a name being 7 and a `?` 128.
+/// The largest number of elements of a value, with 7 for a name and 128 for a `?`.
 const ELEMENTS: u64 = 2500;
 const OPEN_ELEMENTS: u64 = 20_000;
 
-/// What a dimension is a product of.
+/// A factor of a dimension.
 #[derive(Clone, PartialEq, Eq)]
 enum Factor {
     Number(u64),
@@ -49,9 +49,9 @@ impl Factor {
     }
 }
 
-/// A chain of up to eight reshapes and transposes of ranks 1 to 6, with sizes that have common factors and
-/// sizes that have none, and dimensions of extent 1. An operation stands between some of them, and some
-/// values in the middle are results too. The same for the same seed.
+/// A chain of up to eight reshapes and transposes of ranks 1 to 6. Its sizes have common factors or none, and some
+/// dimensions have extent 1. Between some steps there is an operation, and some intermediate values are results too.
+/// The same seed gives the same chain.
 #[must_use]
 pub fn chain(seed: u64, sizes: Sizes, registry: &Registry) -> Module {
     let mut maker = Maker {
@@ -115,7 +115,7 @@ impl Maker {
         self.grouped(factors)
     }
 
-    /// The factors in order, as the dimensions of a shape of some rank.
+    /// The factors in order, grouped into the dimensions of a shape of random rank.
     fn grouped(&mut self, factors: Vec<Factor>) -> Vec<Vec<Factor>> {
         let rank = 1 + self.rng.below(RANKS);
         let mut ends: Vec<u64> = (1..rank)
@@ -192,7 +192,7 @@ impl Maker {
         b.must(&Reshape::of_dims(&types), &[x])
     }
 
-    /// Numbers in smaller ones, or neighbours in one.
+    /// Splits numbers into smaller ones, or merges adjacent ones.
     fn cut(&mut self, factors: Vec<Factor>) -> Vec<Factor> {
         let mut out: Vec<Factor> = Vec::new();
         for factor in factors {

@@ -1,4 +1,4 @@
-//! Checks that several kinds of tests share.
+//! Checks shared by several kinds of tests.
 
 use optc_check::Certificate;
 use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
@@ -11,7 +11,7 @@ use optc_target::Target;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many results of a program are read in pieces.
+/// The number of results of a program that are in pieces.
 #[must_use]
 pub fn in_pieces(module: &Module) -> usize {
     let ops = module
@@ -21,7 +21,7 @@ pub fn in_pieces(module: &Module) -> usize {
     ops.filter(|data| in_place::is_in_pieces(data)).count()
 }
 
-/// So many cases of a property, or as many times more as `OPTC_PROPS_FACTOR` says.
+/// The number of cases of a property: `n`, multiplied by `OPTC_PROPS_FACTOR`.
 #[must_use]
 pub fn cases(n: u64) -> u64 {
     let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
@@ -31,7 +31,7 @@ pub fn cases(n: u64) -> u64 {
 /// A built-in target; each is read once.
 ///
 /// # Panics
-/// There is none of the name.
+/// There is no target of this name.
 #[must_use]
 pub fn target(name: &str) -> Arc<Target> {
     static READ: Mutex<BTreeMap<String, Arc<Target>>> = Mutex::new(BTreeMap::new());
@@ -42,7 +42,7 @@ pub fn target(name: &str) -> Arc<Target> {
     Arc::clone(target)
 }
 
-/// What a pipeline gave.
+/// The outcome of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The program afterwards.
@@ -58,7 +58,7 @@ impl Ran {
         self.cx.reports.get()
     }
 
-    /// The certificate that `view-fold` gives for what it made of `original`.
+    /// The certificate of `view-fold` for its result from `original`.
     ///
     /// # Panics
     /// No fold was run.
@@ -72,7 +72,7 @@ impl Ran {
 /// Runs a pipeline for a built-in target, verifying after each pass.
 ///
 /// # Errors
-/// What the passes or the verifier say.
+/// The diagnostics of the passes or of the verifier.
 ///
 /// # Panics
 /// The target or the pipeline does not exist.
@@ -89,7 +89,7 @@ pub fn run_passes(
 /// Runs a pipeline for a target, verifying after each pass.
 ///
 /// # Errors
-/// What the passes or the verifier say.
+/// The diagnostics of the passes or of the verifier.
 ///
 /// # Panics
 /// The pipeline does not exist.
@@ -124,8 +124,8 @@ pub fn words(diags: &[Diagnostic]) -> String {
     diags.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks that two programs compute the same: the reference interpreter on both, the naive one on
-/// the second.
+/// Checks that two programs compute the same: both by the reference interpreter, and the second one also by the naive
+/// interpreter.
 ///
 /// # Errors
 /// The first difference.
@@ -160,7 +160,7 @@ pub fn small_bindings(module: &Module) -> Bindings {
 /// Checks that a program verifies, and that printing and parsing it changes nothing.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn round_trip(module: &Module, registry: &Registry) -> Result<Module, String> {
     verify::verify(module, registry).map_err(|d| words(&d))?;
     let printed = text::print(module);
@@ -176,7 +176,7 @@ pub fn round_trip(module: &Module, registry: &Registry) -> Result<Module, String
     }
 }
 
-/// Parses a text that is known to be good.
+/// Parses a text that is known to be valid.
 ///
 /// # Panics
 /// The text is refused.

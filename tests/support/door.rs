@@ -1,21 +1,21 @@
-//! The way of an input through the front door: read, verify, print, read again, fold, print.
+//! The path of an input through the library: read, verify, print, read again, fold, print.
 
 use optc::{Compiler, Error, Program, Severity};
 use std::sync::Arc;
 
-/// How an input went through.
+/// The outcome of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
     /// It was refused with these codes, in order.
     Refused(Vec<&'static str>),
-    /// It was read; the pipeline ran, or was left out because the program is larger than asked for.
+    /// It was read. The pipeline ran, or was skipped because the program is larger than the limit.
     Read,
     /// It was read, and a pass refused it with these codes.
     NotFolded(Vec<&'static str>),
 }
 
 impl Passed {
-    /// The codes it was refused with, none where everything went well.
+    /// The codes of the refusal; empty if everything went well.
     #[must_use]
     pub fn codes(&self) -> &[&'static str] {
         match self {
@@ -25,7 +25,7 @@ impl Passed {
     }
 }
 
-/// Codes that say that the compiler itself is at fault, whatever the input.
+/// Codes that mean a defect of the compiler, whatever the input.
 const DEFECTS: &[&str] = &[
     "internal-error",
     "no-lowering",
@@ -33,25 +33,25 @@ const DEFECTS: &[&str] = &[
     "worse-than-naive",
 ];
 
-/// The name of a built-in target that the bytes alone choose, so that many inputs try all of them.
+/// The name of a built-in target that depends on the bytes only, so that many inputs cover all targets.
 #[must_use]
 pub fn target_for(bytes: &[u8]) -> &'static str {
     let names = optc::Target::names();
     names[bytes.len() % names.len()]
 }
 
-/// Takes the bytes of a file through the library: they are read and verified, what was read is
-/// printed and read again, the default pipeline runs for `target` on programs of at most `most_ops`
-/// operations, its result verifies and prints.
+/// Passes the bytes of a file through the library. They are read and verified; the program is printed and read again.
+/// The default pipeline runs for `target` on programs of at most `most_ops` operations; its result must verify and
+/// print.
 ///
-/// The name tells the format by its extension.
+/// The extension of the name determines the format.
 ///
 /// # Errors
-/// A promise that was not kept, in words: a refusal without a code, a text that reads differently
-/// once printed, a defect of a pass.
+/// A violated promise, in words: a refusal without a code, a text that reads differently after printing, a defect of a
+/// pass.
 ///
 /// # Panics
-/// Something within panics, or there is no such target; the caller catches it if it must.
+/// Something inside panics, or there is no such target; the caller catches the panic if necessary.
 pub fn through(name: &str, bytes: &[u8], target: &str, most_ops: usize) -> Result<Passed, String> {
     let mut compiler = Compiler::new();
     let target = optc::Target::builtin(target).expect("a built-in target");
@@ -72,7 +72,7 @@ pub fn through(name: &str, bytes: &[u8], target: &str, most_ops: usize) -> Resul
     }
 }
 
-/// Runs the default pipeline pass by pass; the codes of a refusal.
+/// Runs the default pipeline pass by pass; returns the codes of a refusal.
 fn folded(compiler: &Compiler, program: &mut Program) -> Result<Option<Vec<&'static str>>, String> {
     for pass in optc::passes::pipeline::DEFAULT {
         if let Err(error) = compiler.compile(program, pass) {
@@ -87,7 +87,7 @@ fn folded(compiler: &Compiler, program: &mut Program) -> Result<Option<Vec<&'sta
     Ok(None)
 }
 
-/// The codes of a refusal that is as it should be.
+/// The codes of a proper refusal.
 fn refusal(error: &Error) -> Result<Vec<&'static str>, String> {
     let text = error.render();
     let codes: Vec<&str> = error.diagnostics.iter().map(|d| d.code.as_str()).collect();

@@ -1,7 +1,7 @@
 //! Random programs: the same seed gives the same program on every machine.
 //!
-//! Sizes are small and mostly primes, so that a swapped axis cannot hide. Values are shared, there
-//! are several results, and rearrangements are as frequent as computations.
+//! Sizes are small and mostly primes, so that a swapped axis is detected. Values are shared, there are several results,
+//! and rearrangements are as frequent as computations.
 
 use crate::must::Must;
 use indexmap::IndexMap;
@@ -18,7 +18,7 @@ use optc_ops::{
 };
 use std::sync::Arc;
 
-/// What a random program is made of.
+/// The kind of a random program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
     /// Every kind of operation.
@@ -28,9 +28,9 @@ pub enum Profile {
     /// A few reshapes, transposes and element-wise operations on a handful of elements, so that all
     /// layouts can be tried.
     Tiny,
-    /// The same with parts: concat, slice without strides, pad.
+    /// As `Tiny`, with parts: concat, slice without strides, pad.
     TinyParts,
-    /// The same with all that copies or repeats, and with products, reductions and softmax.
+    /// As `TinyParts`, with all operations that copy or repeat, and with products, reductions and softmax.
     TinyCopies,
 }
 
@@ -43,7 +43,7 @@ impl Profile {
     }
 }
 
-/// A random program of 1 to 30 operations (1 to 5 or 2 to 6 for the tiny profiles, and a little more).
+/// A random program of 1 to 30 operations (1 to 5 or 2 to 6 for the tiny profiles, and a few more).
 #[must_use]
 pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
     let mut rng = SplitMix64::new(seed);
@@ -87,7 +87,7 @@ fn generate(
     g.b.finish(&results)
 }
 
-/// The same program with a free boundary, as if it had been a file of bare operations.
+/// The program with a free boundary, as if it came from a file of bare operations.
 #[must_use]
 pub fn bare(mut module: Module) -> Module {
     let free = |func: &mut Func| func.bare = true;
@@ -118,19 +118,19 @@ struct Generator<'a> {
     dtype: DType,
     /// Values of type `dtype` that operations may read.
     pool: Vec<Value>,
-    /// The same values by their extents, in the order of the pool.
+    /// The same values by extents, in the order of the pool.
     by_shape: IndexMap<Vec<u64>, Vec<Value>>,
     args: usize,
 }
 
-/// The results that nothing uses, in order.
+/// The unused results, in order.
 fn unused(func: &Func) -> Vec<Value> {
     let uses = Uses::of(func);
     let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
     results.copied().filter(|&v| !uses.is_used(v)).collect()
 }
 
-/// The most elements a value may have.
+/// The largest number of elements of a value.
 const MAX_ELEMENTS: u64 = 1500;
 const MAX_ELEMENTS_TINY: u64 = 12;
 
@@ -151,7 +151,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Adds one operation, or nothing if the one drawn does not fit.
+    /// Adds one operation, or nothing if the drawn one does not fit.
     fn step(&mut self) {
         let moves: &[fn(&mut Self)] = &[
             Self::reshape,
@@ -239,7 +239,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Puts a value into the pool.
+    /// Adds a value to the pool.
     fn keep(&mut self, value: Value) {
         self.pool.push(value);
         let shape = self.b.shape(value);
@@ -364,7 +364,7 @@ impl Generator<'_> {
         self.push(&Reshape::to(&new), &[x]);
     }
 
-    /// Another factorisation: neighbours merged, dimensions cut, or everything anew.
+    /// Another factorization: adjacent dimensions merged, dimensions cut, or a new factorization.
     fn regroup(&mut self, mut shape: Vec<u64>) -> Vec<u64> {
         if self.chance(15) {
             shape = vec![shape.iter().product()];
@@ -581,7 +581,7 @@ impl Generator<'_> {
         self.push(&Gather { axis }, &[x, indices]);
     }
 
-    /// A gather of one index, or of some that are evenly spaced.
+    /// A gather of one index, or of several evenly spaced ones.
     fn gather_run(&mut self) {
         let Some(x) = self.pick_of_rank(1) else {
             return;
@@ -604,7 +604,7 @@ impl Generator<'_> {
         self.push(&Gather { axis }, &[x, indices]);
     }
 
-    /// What is cut in two, put together the other way round.
+    /// A value cut in two, with the halves concatenated in reverse order.
     fn roll(&mut self) {
         let Some(x) = self.pick_of_rank(1) else {
             return;
@@ -745,7 +745,7 @@ fn int(n: usize) -> i64 {
     i64::try_from(n).expect("axes are small")
 }
 
-/// How many elements the largest value of a program has.
+/// The number of elements of the largest value of a program.
 #[must_use]
 pub fn largest(module: &Module) -> u64 {
     let values = module

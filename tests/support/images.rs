@@ -1,10 +1,11 @@
-//! Random programs of images whose channels are joined, shuffled and cut between convolutions, as those of ShuffleNet and DenseNet.
+//! Random programs on images whose channels are joined, shuffled and cut between convolutions, as in ShuffleNet and
+//! DenseNet.
 
 use crate::lines::line;
 use optc_interp::SplitMix64;
 
-/// The program of a seed: `B` images of some channels, 4x3 pixels each, through convolutions of all channels and of each, element-wise
-/// operations, concats, shuffles and parts, every second one of a part too.
+/// The program for a seed: a batch of images with some channels of 4x3 pixels, through full and depthwise convolutions,
+/// element-wise operations, concats, shuffles and parts, including strided parts.
 #[must_use]
 pub fn images(seed: u64) -> String {
     let mut rng = SplitMix64::new(seed);
@@ -25,7 +26,7 @@ pub fn images(seed: u64) -> String {
         lines.mixed(0, channels, 1);
     }
     for _ in 0..5 + below(8) {
-        // What was made last is used first.
+        // Recent values are used first.
         let n = lines.all.len();
         let recent = n - 1 - below(n.min(4) - 1);
         let channels = lines.all[recent].1;
@@ -52,7 +53,7 @@ pub fn images(seed: u64) -> String {
             }
             _ => {
                 let start = below(channels);
-                // Backwards down to the second channel, as there is no limit before the first one.
+                // A reversed slice stops at the second channel, since no limit means before the first one.
                 let (step, most) = match below(3) {
                     0 if 0 < start => (-1, start),
                     1 => (2, (channels - start).div_ceil(2)),
@@ -86,7 +87,7 @@ struct Lines {
     batch: usize,
     args: Vec<String>,
     text: String,
-    /// The images, each with its channels.
+    /// The images, each with its number of channels.
     all: Vec<(String, usize)>,
     count: usize,
 }
@@ -96,7 +97,7 @@ impl Lines {
         format!("tensor<{}x{channels}x4x3xf32>", self.batch)
     }
 
-    /// One more line; the name of its result.
+    /// Adds a line; returns the name of its result.
     fn line(&mut self, operation: &str, operands: &[&str], types: &[&str], result: &str) -> String {
         let ports = (operands, types);
         line(&mut self.text, &mut self.count, operation, ports, result)
@@ -121,12 +122,12 @@ impl Lines {
         self.all.push((made, channels));
     }
 
-    /// A convolution that sums over all channels.
+    /// A convolution over all channels.
     fn mixed(&mut self, of: usize, channels: usize, kernel: usize) {
         self.convolved(of, (channels, kernel, 1));
     }
 
-    /// One of each channel.
+    /// A depthwise convolution.
     fn each(&mut self, of: usize) {
         let channels = self.all[of].1;
         self.convolved(of, (channels, 3, channels));
@@ -167,7 +168,7 @@ impl Lines {
         self.all.push((made, channels));
     }
 
-    /// So many channels from one on.
+    /// `count` channels from `start` on, with a step.
     fn cut(&mut self, of: usize, (start, step, count): (usize, i64, usize)) {
         let [start, last] = [start, count - 1].map(|n| i64::try_from(n).unwrap_or(0));
         let end = start + step * last + step.signum();

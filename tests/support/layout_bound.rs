@@ -1,11 +1,11 @@
-//! Blocks of networks that move more than they compute: windows, shuffled channels, pixels and heads around products that are small,
-//! in floats of 32 and of 16 bits and in scaled integers.
+//! Blocks of networks that move more than they compute: windows, shuffled channels, pixels and heads around small
+//! products, in 32-bit and 16-bit floats and in quantized integers.
 //!
-//! In integers products are summed in `si32`; what is summed is scaled and rounded to `si8` again, and softmax is computed of floats.
+//! Integer products accumulate in `si32`. Sums are scaled and rounded to `si8`, and softmax is computed on floats.
 
 use std::fmt::Write;
 
-/// What a block computes with.
+/// The element type of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// `f32`.
@@ -17,7 +17,7 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// All of them.
+    /// All types.
     pub const ALL: [Numbers; 3] = [Numbers::F32, Numbers::BF16, Numbers::SI8];
 
     /// The name of the element type.
@@ -46,7 +46,7 @@ impl Numbers {
 pub struct Block {
     /// The block and its element type.
     pub name: String,
-    /// What it computes with.
+    /// The element type.
     pub numbers: Numbers,
     /// The program.
     pub text: String,
@@ -185,14 +185,14 @@ impl Lines {
         )
     }
 
-    /// The convolutions of the half of the channels that does not pass by.
+    /// The convolutions of the half of the channels that is not passed through.
     fn branch(&mut self, taken: &Val, half: usize) -> Val {
         let wide = self.conv(taken, half, 1, 1, true);
         let each = self.conv(&wide, half, 3, half, false);
         self.conv(&each, half, 1, 1, true)
     }
 
-    /// Channels of two values, in turns.
+    /// The channels of two values, interleaved.
     fn shuffled(&mut self, kept: &Val, branch: &Val) -> Val {
         let [n, half, height, width] = kept.shape[..] else {
             unreachable!("images have four dimensions")
@@ -204,7 +204,7 @@ impl Lines {
         self.reshape(&pairs, &shape)
     }
 
-    /// The elements from `start` on along a dimension, so many.
+    /// `count` elements from `start` on along a dimension.
     fn slice(&mut self, x: &Val, dim: usize, start: usize, count: usize) -> Val {
         let mut starts = vec![0; x.shape.len()];
         let (mut limits, mut shape) = (x.shape.clone(), x.shape.clone());
@@ -214,7 +214,7 @@ impl Lines {
         self.op("slice", &attrs, &[x], &shape, x.dtype)
     }
 
-    /// The type of sums, and the attribute that says so.
+    /// The accumulator type, and the attribute that states it.
     fn sums(&self) -> (&'static str, &'static str) {
         match self.numbers {
             Numbers::SI8 => ("si32", "to = si32"),
@@ -230,7 +230,7 @@ impl Lines {
         self.op("matmul", attrs, &[a, b], &shape, dtype)
     }
 
-    /// Sums as floats, if they are integers.
+    /// Sums converted to floats, if they are integers.
     fn scaled(&mut self, x: &Val, scale: &str) -> Val {
         if self.numbers != Numbers::SI8 {
             return x.clone();
@@ -239,7 +239,7 @@ impl Lines {
         self.op("dequantize", "", &[x, &scale], &x.shape, "f32")
     }
 
-    /// Floats as integers of 8 bits, if it is these that are computed with.
+    /// Floats rounded to 8-bit integers, if the block computes with these.
     fn rounded(&mut self, x: &Val, scale: &str) -> Val {
         if self.numbers != Numbers::SI8 {
             return x.clone();
@@ -248,7 +248,7 @@ impl Lines {
         self.op("quantize", "to = si8", &[x, &scale], &x.shape, "si8")
     }
 
-    /// A convolution with a bias, and relu if it is wanted.
+    /// A convolution with a bias, and optionally a relu.
     fn conv(&mut self, x: &Val, channels: usize, kernel: usize, group: usize, relu: bool) -> Val {
         let own = x.shape[1] / group;
         let (dtype, to) = self.sums();
@@ -304,8 +304,8 @@ fn argument(numbers: Numbers, shape: &[usize]) -> Val {
     }
 }
 
-/// Windows of 7 by 7 pixels are cut out of an image of queries, keys and values, attend to themselves with heads of 32, and are put
-/// back: Swin's first stage without its products.
+/// Windows of 7x7 pixels are cut out of an image of queries, keys and values, attend to themselves with heads of size
+/// 32, and are put back: Swin's first stage without its products.
 fn windows(numbers: Numbers, size: usize, channels: usize) -> String {
     let mut lines = Lines::new(numbers);
     let x = argument(numbers, &[1, size, size, 3 * channels]);
@@ -321,7 +321,7 @@ fn windows(numbers: Numbers, size: usize, channels: usize) -> String {
     lines.finish(&x, &y)
 }
 
-/// Attention of packed heads `[batch, tokens, 3, heads, size]`, as `[batch, heads, tokens, size]`.
+/// Attention of packed heads `[batch, tokens, 3, heads, size]`, in the form `[batch, heads, tokens, size]`.
 fn split_heads(lines: &mut Lines, packed: &Val) -> Val {
     let turned = lines.transpose(packed, &[2, 0, 3, 1, 4]);
     let own = turned.shape[1..].to_vec();
@@ -332,7 +332,7 @@ fn split_heads(lines: &mut Lines, packed: &Val) -> Val {
     lines.attention([&parts[0], &parts[1], &parts[2]])
 }
 
-/// Heads are taken out of tokens, attend, and are merged.
+/// Heads are split from tokens, attend, and are merged.
 fn heads(numbers: Numbers, tokens: usize, heads: usize) -> String {
     let mut lines = Lines::new(numbers);
     let x = argument(numbers, &[1, tokens, 3 * heads * 64]);
@@ -343,7 +343,8 @@ fn heads(numbers: Numbers, tokens: usize, heads: usize) -> String {
     lines.finish(&x, &y)
 }
 
-/// ShuffleNet V2's plain unit: one half of the channels is convolved, both are joined, and channels are shuffled.
+/// ShuffleNet V2's basic unit: one half of the channels is convolved, both halves are concatenated, and the channels
+/// are shuffled.
 fn shuffle(numbers: Numbers, channels: usize, size: usize) -> String {
     let mut lines = Lines::new(numbers);
     let half = channels / 2;
@@ -355,7 +356,7 @@ fn shuffle(numbers: Numbers, channels: usize, size: usize) -> String {
     lines.finish(&x, &y)
 }
 
-/// Three such units one after another, between convolutions of all channels.
+/// Three such units in sequence, between convolutions of all channels.
 fn shuffles(numbers: Numbers, channels: usize, size: usize) -> String {
     let mut lines = Lines::new(numbers);
     let half = channels / 2;
@@ -373,7 +374,7 @@ fn shuffles(numbers: Numbers, channels: usize, size: usize) -> String {
     lines.finish(&x, &y)
 }
 
-/// Channels become pixels between a pointwise convolution and one of each channel.
+/// Channels become pixels between a pointwise and a depthwise convolution.
 fn pixels(numbers: Numbers, channels: usize, size: usize) -> String {
     let mut lines = Lines::new(numbers);
     let x = argument(numbers, &[1, 2 * channels, size, size]);

@@ -1,4 +1,4 @@
-//! What properties, file tests, fuzz targets and benches share: program generators and checkers.
+//! Program generators and checkers shared by properties, file tests, fuzz targets and benches.
 
 pub mod chains;
 pub mod check;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// One more line of a program, of an operation and its attributes with a space between; the name of its result, which has this number.
+/// Adds a line to a program, with an operation and its attributes separated by a space. Returns the name of its result,
+/// which has the number `count`.
 pub(crate) fn line(
     text: &mut String,
     count: &mut usize,

@@ -1,17 +1,17 @@
-//! Building by generators, whose operations always fit.
+//! Building by generators, whose operations are always valid.
 
 use optc_ir::op::Operation;
 use optc_ir::{AttrDict, DType, FuncBuilder, NewOp, Type, Value};
 use optc_ops::Constant;
 
-/// What a generator adds to a function without looking whether it fits.
+/// Additions to a function by a generator, without error handling.
 ///
 /// # Panics
-/// An operation is refused: the generator has a mistake.
+/// An operation is refused, so the generator has a bug.
 pub trait Must {
-    /// Adds an operation of one result.
+    /// Adds an operation with one result.
     fn must<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Value;
-    /// Adds the operation of this name, which has no attributes.
+    /// Adds an operation without attributes by its name.
     fn plain(&mut self, name: &str, operands: &[Value]) -> Value;
     /// Adds a constant of `f32` numbers.
     fn floats(&mut self, shape: &[u64], values: &[f32]) -> Value;

@@ -1,12 +1,12 @@
-//! Broken inputs: a file of the repository and what is done to its bytes, one case a line.
+//! Broken inputs: a file of the repository and the edits of its bytes, one case per line.
 //!
 //! ```text
 //! WANTED BASE EDIT; EDIT; …
 //! ```
 //!
-//! `WANTED` is a code with which the input is refused, `read` where it is read, or `any`. `BASE` is a
-//! file, or `-.ir` and `-.onnx` for an empty one. Numbers are bytes counted from 0, `A..B` a range
-//! without its end; texts stand in quotation marks and know `\n`, `\t`, `\"`, `\\` and `\xHH`.
+//! `WANTED` is the code with which the input is refused, `read` if it is read, or `any`. `BASE` is a file, or `-.ir`
+//! and `-.onnx` for an empty one. Numbers are bytes counted from 0, `A..B` is a range without its end. Texts are in
+//! quotation marks and may contain `\n`, `\t`, `\"`, `\\` and `\xHH`.
 //!
 //! | edit | what it does |
 //! |---|---|
@@ -28,14 +28,14 @@ use crate::paths::{relative, root};
 use std::ops::Range;
 use std::path::Path;
 
-/// What is wanted of a case.
+/// The wanted outcome of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// It is refused with this code first, or read.
+    /// The input is read, or refused with any code.
     Anything,
-    /// It is read.
+    /// The input is read.
     Read,
-    /// It is refused with this code first.
+    /// The input is refused with this code first.
     Refused(String),
 }
 
@@ -44,9 +44,9 @@ pub enum Wanted {
 pub struct Case {
     /// The file of cases and the line in it.
     pub place: String,
-    /// What is wanted.
+    /// The wanted outcome.
     pub wanted: Wanted,
-    /// The name of the input, which tells its format.
+    /// The name of the input, which determines its format.
     pub name: String,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -97,7 +97,7 @@ fn case(place: &str, line: &str) -> Result<Case, String> {
     })
 }
 
-/// A word of a line, or the bytes of a text in quotation marks.
+/// A word of a line, or the bytes of a quoted text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Token {
     Word(String),
@@ -135,7 +135,7 @@ impl Token {
     }
 }
 
-/// The words of a line, cut at semicolons.
+/// The words of a line, split at semicolons.
 fn edits(line: &str) -> Result<Vec<Vec<Token>>, String> {
     let mut all = vec![Vec::new()];
     let mut chars = line.chars().peekable();
@@ -266,7 +266,7 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The fields on a path: number, and which of those of this number.
+/// The fields on a path: the number of each, and its index among the fields of this number.
 fn steps(path: &str) -> Result<Vec<(u64, usize)>, String> {
     let step = |part: &str| {
         let (field, nth) = part.split_once(':').unwrap_or((part, "0"));
@@ -282,7 +282,7 @@ struct Field {
     wire: u64,
     /// The field with its tag.
     whole: Range<usize>,
-    /// What it holds, without a length.
+    /// The contents without a length.
     value: Range<usize>,
 }
 
@@ -342,7 +342,7 @@ fn put_field(out: &mut Vec<u8>, number: u64, wire: u64, value: &[u8]) {
     out.extend(value);
 }
 
-/// The message with the field on the path changed.
+/// The message after a change of the field on the path.
 fn change_field(bytes: &[u8], path: &[(u64, usize)], change: &[Token]) -> Result<Vec<u8>, String> {
     let ((number, nth), rest) = path.split_first().ok_or("an empty path")?;
     let mut seen = 0;
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn fields_change_with_the_lengths_around_them() {
-        // Field 1 holds field 2 (a number) twice, field 3 a text.
+        // Field 1 contains field 2 (a number) twice; field 3 is a text.
         let base = "any -.onnx append \"\\x0a\\x04\\x10\\x01\\x10\\x02\\x1a\\x01x\"; ";
         let after = |edit: &str, wanted: &[u8]| check(&format!("{base}{edit}"), wanted);
         after("pb 1.2:1 int 300", b"\x0a\x05\x10\x01\x10\xac\x02\x1a\x01x");

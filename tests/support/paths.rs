@@ -1,4 +1,4 @@
-//! Where the files of the workspace are, and how to list them.
+//! Paths and lists of the workspace's files.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// All files below `folder` whose name ends in `.extension`, sorted; none if there is no folder.
+/// All files below `folder` with this extension, sorted; empty if there is no such folder.
 #[must_use]
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A path as the workspace's root sees it, with `/` between its parts.
+/// A path relative to the workspace's root, with `/` as separator.
 #[must_use]
 pub fn relative(path: &Path) -> String {
     let inside = path.strip_prefix(root()).unwrap_or(path);

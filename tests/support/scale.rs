@@ -1,5 +1,5 @@
-//! Large programs of different shapes, each of about as many operations as asked for: what takes
-//! time or memory must grow linearly with every one of them.
+//! Large programs of different shapes, each with about the requested number of operations. Time and memory must grow
+//! linearly with each of them.
 
 use crate::generate::{Profile, program_of};
 use crate::must::Must;
@@ -18,27 +18,27 @@ pub enum Scale {
     Transformer,
     /// Blocks of shifted-window attention: window partition, roll, heads, and back.
     Windows,
-    /// What the random generator draws, in one function.
+    /// Programs of the random generator, in one function.
     Random,
-    /// One value, and its transpose, read by all operations.
+    /// One value and its transpose, read by all operations.
     Readers,
     /// As many arguments and results as operations, all rearranged.
     Ports,
-    /// One concatenation of half as many operands as there are operations.
+    /// One concat with half as many operands as there are operations.
     Concat,
     /// Small functions in one module.
     Functions,
     /// A straight line of reshapes and transposes, each result used only by the next.
     Line,
-    /// The same line with every value read by something else, too.
+    /// As `Line`, with another reader for every value.
     Rungs,
-    /// A deep chain of residual branches that work on the transposed value.
+    /// A deep chain of residual branches on the transposed value.
     Residual,
-    /// Dense blocks: a layer reads all values of its block before it, up to [`DENSE`] of them.
+    /// Dense blocks: a layer reads all previous values of its block, up to [`DENSE`] of them.
     Dense,
-    /// One value of three dimensions that all operations read in five orders.
+    /// One value of three dimensions, read by all operations in five orders.
     Orders,
-    /// A line of transposes of twenty dimensions.
+    /// A line of transposes with twenty dimensions.
     Rank,
 }
 
@@ -80,7 +80,7 @@ impl Scale {
         }
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Scale> {
         Scale::ALL.into_iter().find(|s| s.name() == name)
@@ -231,11 +231,11 @@ fn residual(n_ops: usize, registry: &Registry) -> Module {
     b.finish(&[x])
 }
 
-/// Values that the last layer of a dense block reads.
+/// The number of values that the last layer of a dense block reads.
 pub const DENSE: u64 = 24;
 const SIZE: u64 = 4;
 
-/// Layers of a concatenation of all values of the block, a nonlinearity, and a sum with an argument in another order.
+/// Layers that concatenate all values of the block, apply a nonlinearity, and add an argument in another order.
 fn dense(n_ops: usize, registry: &Registry) -> Module {
     let mut b = FuncBuilder::new(registry);
     let perms = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]];
@@ -391,7 +391,7 @@ impl Blocks<'_> {
         reshape(b, y, &[BATCH, SIDE, SIDE, features])
     }
 
-    /// The elements of an axis moved to the front by `by`, cyclically.
+    /// The elements of an axis, moved cyclically towards the front by `by`.
     fn roll(&mut self, x: Value, axis: usize, by: u64) -> Value {
         let tail = self.slice(x, axis, by, SIDE);
         let head = self.slice(x, axis, 0, by);

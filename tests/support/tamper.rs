@@ -1,10 +1,10 @@
-//! Folded programs with one thing changed, as somebody would who wants another program certified.
+//! Folded programs with one change, as in an attempt to certify another program.
 
 use optc_ir::{Attr, AttrDict, Func, Module, Op, Type, Value};
 use optc_layout::Layout;
 
-/// Every program that differs from this one in one thing, and in which: an attribute, an operand, the order of
-/// operands or of results, an operation left out, the place of an effect, a constant, a layout.
+/// Every program that differs from this one in one change, with a description: an attribute, an operand, the order of
+/// operands or of results, a removed operation, the position of an effect, a constant, a layout.
 #[must_use]
 pub fn mutants(folded: &Module) -> Vec<(String, Module)> {
     let mut all = Vec::new();
@@ -57,8 +57,8 @@ impl Tamper<'_> {
         }
     }
 
-    /// Lists of integers with their ends swapped or their first entry changed, flags turned, texts and numbers of
-    /// others, constants with other elements.
+    /// Changes attributes: swaps the ends of integer lists or changes their first entry, inverts flags, takes texts and
+    /// numbers of other operations, changes elements of constants.
     fn attributes(&mut self, op: Op) {
         let data = self.old().ops[op].clone();
         let mut set = |key: &str, what: &str, attr: Attr| {
@@ -137,7 +137,7 @@ impl Tamper<'_> {
         }
     }
 
-    /// The operation goes; what read its result reads an operand of the same type.
+    /// Removes the operation; readers of its result read an operand of the same type instead.
     fn left_out(&mut self, op: Op) {
         let data = self.old().ops[op].clone();
         let ([operand], [result]) = (data.operands.as_slice(), data.results.as_slice()) else {
@@ -186,7 +186,7 @@ fn func_ty(func: &Func, value: Value) -> &Type {
     func.ty(value)
 }
 
-/// The attributes that a text says.
+/// The attributes in a text.
 fn props(text: &str) -> Option<AttrDict> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?;
     let module = optc_ir::text::parse(&format!("\"a.b\"() <{{{inner}}}> : () -> ()")).ok()?;

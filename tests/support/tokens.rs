@@ -1,9 +1,10 @@
-//! Programs over tokens that are turned by halves, rolled, cut into windows, joined, normed and multiplied, each value read by several.
+//! Programs on tokens that are rotated by halves, rolled, cut into windows, concatenated, normalized and multiplied;
+//! each value has several readers.
 
 use crate::lines::line;
 use optc_interp::SplitMix64;
 
-/// The program of a seed: batches of tokens of some channels.
+/// The program for a seed: batches of tokens with some channels.
 #[must_use]
 pub fn tokens(seed: u64) -> String {
     let mut lines = Lines {
@@ -21,7 +22,7 @@ pub fn tokens(seed: u64) -> String {
         lines.all.push((made, own));
     }
     for _ in 0..6 + lines.below(8) {
-        // What was made last is used first.
+        // Recent values are used first.
         let n = lines.all.len();
         let at = n - 1 - lines.below(n.min(4));
         let value = lines.all[at].clone();
@@ -90,7 +91,7 @@ impl Lines {
         usize::try_from(self.rng.below(n as u64)).unwrap_or(0)
     }
 
-    /// One more line; the name of its result.
+    /// Adds a line; returns the name of its result.
     fn line(&mut self, operation: &str, operands: &[Tokens], result: [usize; 3]) -> String {
         let names: Vec<&str> = operands.iter().map(|(name, _)| name.as_str()).collect();
         let types: Vec<String> = operands.iter().map(|(_, shape)| ty(*shape)).collect();
@@ -126,7 +127,7 @@ impl Lines {
         (self.line(&slice, std::slice::from_ref(of), shape), shape)
     }
 
-    /// The halves in the other order, one of them negative, beside the value itself.
+    /// The halves in reverse order, one of them negated, combined with the value itself.
     fn turned(&mut self, of: &Tokens) {
         let axis = 1 + self.below(2);
         let n = of.1[axis];
@@ -144,7 +145,7 @@ impl Lines {
         }
     }
 
-    /// Rolled along one dimension or along two.
+    /// Rolls a value along one dimension or along two.
     fn rolled(&mut self, of: &Tokens) {
         let mut last = of.clone();
         for axis in [1, 2].into_iter().take(1 + self.below(2)) {
@@ -159,7 +160,7 @@ impl Lines {
         }
     }
 
-    /// Pairs of tokens, from all windows the first ones together.
+    /// Pairs of tokens, such that the first tokens of all windows are together.
     fn windows(&mut self, (name, shape): &Tokens) {
         let [b, t, c] = *shape;
         if !t.is_multiple_of(2) {
@@ -177,7 +178,7 @@ impl Lines {
         self.all.push((made, whole));
     }
 
-    /// With another value that has the other sizes.
+    /// Concatenates a value with another one that has the same other sizes.
     fn joined(&mut self, of: &Tokens) {
         let axis = self.below(3);
         let fits = |other: &&Tokens| (0..3).all(|d| d == axis || other.1[d] == of.1[d]);
@@ -195,7 +196,7 @@ impl Lines {
         }
     }
 
-    /// Along the channels.
+    /// An operation along the channels.
     fn along(&mut self, of: &Tokens) {
         let [b, t, c] = of.1;
         let own = std::slice::from_ref(of);
@@ -219,7 +220,7 @@ impl Lines {
         }
     }
 
-    /// By weights.
+    /// A product with weights.
     fn multiplied(&mut self, (name, shape): &Tokens) {
         let [b, t, c] = *shape;
         let n = [c, 8][self.below(2)];
@@ -230,7 +231,7 @@ impl Lines {
         self.all.push((made, [b, t, n]));
     }
 
-    /// Of tokens with those of another value.
+    /// A product of the tokens with those of another value.
     fn product(&mut self, of: &Tokens) {
         let [b, t, c] = of.1;
         let fits = |other: &&Tokens| other.1[0] == b && other.1[2] == c;

@@ -1,5 +1,4 @@
-//! Transformers of any depth, as exporters write them: heads are split and merged by reshapes and
-//! transposes.
+//! Transformers of any depth in the form of exporters: heads are split and merged by reshapes and transposes.
 
 use crate::must::Must;
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, Value};
@@ -21,7 +20,7 @@ pub struct Transformer {
     pub head: u64,
 }
 
-/// Operations of one layer, constants left out; [`Transformer::with_ops`] counts with it.
+/// The number of operations of one layer without constants, used by [`Transformer::with_ops`].
 pub const LAYER_OPS: usize = 35;
 
 impl Default for Transformer {
@@ -37,7 +36,7 @@ impl Default for Transformer {
 }
 
 impl Transformer {
-    /// A model of about so many operations.
+    /// A model with about this number of operations.
     #[must_use]
     pub fn with_ops(n_ops: usize) -> Transformer {
         Transformer {
@@ -151,7 +150,7 @@ impl Layer<'_> {
         self.b.must(&norm, &[x, scale, bias])
     }
 
-    /// `0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))`, operation by operation as GPT-2 exports it.
+    /// `0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))`, operation by operation as in GPT-2's export.
     fn gelu(&mut self, x: Value) -> Value {
         let b = &mut self.b;
         let [three, cubic, outer, one, half] =

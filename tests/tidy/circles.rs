@@ -1,8 +1,9 @@
-//! Circles of files: files of one crate that use each other, so that none can be read before the others.
+//! Cycles of files: files of one crate that use each other, so that none can be read before the others. Example: `a.rs`
+//! has `use crate::b::B` and `b.rs` has `use crate::a::A`.
 //!
-//! A file uses another where it names something of it: in a `use`, or by a path from `crate` or `super`. A `pub use`
-//! is no use: it is how a module shows what its files have, and names that come through it are the file's that
-//! defines them. Modules of unit tests are left out.
+//! A file uses another one if it names one of its items, in a `use` or by a path from `crate` or `super`. A `pub use`
+//! does not count: it re-exports items of a module's files, and a name that is reached through it counts for the file
+//! that defines it. Modules of unit tests are left out.
 
 use super::{read, sources};
 use optc_tests::paths::relative;
@@ -54,7 +55,7 @@ enum Token {
     Sign(char),
 }
 
-/// The words and signs of a source text; comments, strings and characters are left out.
+/// The words and signs of a source text, without comments, strings and character literals.
 fn tokens(text: &str) -> Vec<Token> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -84,7 +85,7 @@ fn tokens(text: &str) -> Vec<Token> {
     out
 }
 
-/// The bytes of the string or character that the text starts with.
+/// The length in bytes of the string or character literal at the start of the text.
 fn literal(text: &str) -> Option<usize> {
     let raw = text.strip_prefix('r').map(|t| t.trim_start_matches('#'));
     if let Some(inside) = raw.and_then(|t| t.strip_prefix('"')) {
@@ -114,14 +115,14 @@ fn literal(text: &str) -> Option<usize> {
     None
 }
 
-/// A path that a file names, and what it shows it as.
+/// A path that a file names, and the name under which it is re-exported.
 struct Use {
-    /// The name under which a `pub use` shows it; `*` for all names.
+    /// The name of the re-export by `pub use`; `*` for all names.
     shown: Option<String>,
     path: Vec<String>,
 }
 
-/// What one file has and names.
+/// The definitions and uses of one file.
 struct Source {
     /// The folder of the crate's sources.
     root: String,
@@ -156,7 +157,7 @@ impl Source {
         source
     }
 
-    /// What a `pub use` shows under this name.
+    /// The re-exports under this name.
     fn shows<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Use> {
         let shown = self.uses.iter();
         shown.filter(move |u| u.shown.as_deref() == Some(name))
@@ -190,7 +191,7 @@ impl Source {
         }
     }
 
-    /// Reads the tree of a `use` below `before`; gives the place behind it.
+    /// Reads the tree of a `use` below the path `before`; returns the position after it.
     fn tree(&mut self, tokens: &[Token], at: usize, before: &[String], shown: bool) -> usize {
         let (own, mut at) = path(tokens, at);
         let mut path = before.to_vec();
@@ -221,7 +222,8 @@ impl Source {
     }
 }
 
-/// The words of a path and the place behind it, and behind a `::` that something else follows.
+/// The words of a path and the position after it, which is also after a trailing `::` before something other than a
+/// word.
 fn path(tokens: &[Token], mut at: usize) -> (Vec<String>, usize) {
     let mut path = Vec::new();
     while let Some(Token::Word(word)) = tokens.get(at) {
@@ -235,7 +237,7 @@ fn path(tokens: &[Token], mut at: usize) -> (Vec<String>, usize) {
     (path, at)
 }
 
-/// Returns whether `pub` or `pub(…)` stands at the end.
+/// Returns whether the tokens end with `pub` or `pub(…)`.
 fn is_public(before: &[Token]) -> bool {
     let before = match before.last() {
         Some(Token::Sign(')')) => {
@@ -247,7 +249,7 @@ fn is_public(before: &[Token]) -> bool {
     before.last() == Some(&Token::Word("pub".to_owned()))
 }
 
-/// The tokens up to the module of unit tests, which stands at the end of a file.
+/// The tokens before the module of unit tests, which is at the end of a file.
 fn without_tests(mut all: Vec<Token>) -> Vec<Token> {
     let mark = tokens("#[cfg(test)]");
     let opens = |at: &usize| {
@@ -270,7 +272,7 @@ struct Crates {
     at: BTreeMap<(String, Vec<String>), usize>,
 }
 
-/// How many `pub use` a name is followed through.
+/// The largest number of re-exports through which a name is followed.
 const MAX_LINKS: usize = 8;
 
 impl Crates {
@@ -278,7 +280,7 @@ impl Crates {
         self.at.get(&(root.to_owned(), module.to_vec())).copied()
     }
 
-    /// The file that defines what `path` names in a file.
+    /// The file that defines the item that `path` names in a file.
     fn resolve(&self, from: usize, path: &[String], links: usize) -> Option<usize> {
         let Source { root, module, .. } = &self.sources[from];
         let mut rest = path;
@@ -314,7 +316,7 @@ impl Crates {
         }
     }
 
-    /// The file that defines a name of a module, through what the module shows.
+    /// The file that defines a name of a module, through its re-exports.
     fn shown(&self, file: usize, name: &String, links: usize) -> Option<usize> {
         let source = &self.sources[file];
         if source.defines.contains(name) {
@@ -343,7 +345,7 @@ impl Crates {
     }
 }
 
-/// The largest sets of files that all use each other, at first or second hand.
+/// The maximal sets of files that use each other, directly or indirectly (strongly connected components).
 fn circles(files: &[(String, String)]) -> Vec<BTreeSet<String>> {
     let mut crates = Crates {
         sources: Vec::new(),
@@ -374,7 +376,7 @@ fn circles(files: &[(String, String)]) -> Vec<BTreeSet<String>> {
     found.into_iter().collect()
 }
 
-/// What is used by a file, and what that uses.
+/// The files that a file uses, directly or indirectly.
 fn reached(edges: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     let mut open = vec![from];

@@ -1,4 +1,4 @@
-//! Grids and blocks: slices, refusals, what backends take, revisited output blocks.
+//! Grids and blocks: slices, refusals, blocks that backends accept, revisited output blocks.
 
 use optc_tile::block::{
     Backend, BlockDim, BlockError, BlockIndex, BlockSpec, Grid, RankOne, Semantics, check_revisits,
@@ -43,7 +43,7 @@ fn an_empty_grid_is_one_program_and_an_axis_of_zero_is_none() {
     assert_eq!(Grid::new(vec![i64::MAX, 2, 0]).unwrap().count(), 0);
 }
 
-/// Every slice against the definition, element by element.
+/// Checks every slice against the definition, element by element.
 #[test]
 fn slices_hold_the_elements_of_the_definition() {
     let modes = [

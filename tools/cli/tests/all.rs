@@ -1,4 +1,4 @@
-//! The tests of this crate, one binary: each file by itself would be linked with everything again.
+//! The tests of this crate in one binary, so that everything is linked once.
 
 mod bench;
 mod door;

@@ -1,5 +1,4 @@
-//! The command as a process on broken inputs: exit status 1, a diagnostic, nothing written, and a
-//! bounded amount of memory.
+//! The command as a process on broken inputs: exit status 1, a diagnostic, no output, and a bounded amount of memory.
 
 use crate::support;
 
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{CANCEL, Folder};
 
-/// Kilobytes of address space a command gets; a program text of megabytes is read with far less.
+/// The limit of a command's address space, in kilobytes; a program text of megabytes needs far less.
 const MEMORY: &str = "2000000";
 
 /// Runs the command in a process of its own with bounded memory.
@@ -164,7 +163,7 @@ fn links_are_followed_and_permissions_kept() {
     assert_eq!(mode & 0o777, 0o640);
 }
 
-/// Runs the command with its standard output going elsewhere.
+/// Runs the command with its standard output redirected.
 #[cfg(unix)]
 fn spawn_into(folder: &Folder, args: &[&str], output: impl Into<Stdio>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
@@ -267,7 +266,7 @@ fn links_pipes_and_open_files_are_written_through() {
         assert!(meta.is_symlink(), "{link}");
     }
     refused(&run("loop"), "io-write");
-    // Standard output that goes to a file: what stands there already stays.
+    // Standard output redirected to a file: its previous contents stay.
     folder.write("log", "before\n");
     let log = fs::File::options().append(true).open(folder.path("log"));
     let done = spawn_into(&folder, &["-o", "/dev/stdout", "in.ir"], log.unwrap());
@@ -290,7 +289,7 @@ fn a_link_that_was_put_there_is_not_followed_by_a_draft() {
     let folder = Folder::new("door-planted");
     folder.write("in.ir", CANCEL);
     folder.write("victim", "mine");
-    // A name made of the number of the process could be foreseen.
+    // A name that contains the process number could be predicted.
     let mut command = Command::new("sh");
     let script = "ln -s victim .optc-$$-0.tmp; exec \"$@\"";
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_optc")]);
@@ -364,7 +363,7 @@ fn inputs_without_an_end_are_refused() {
         let done = command.args(*args).current_dir(folder.path(".")).output();
         refused(&done.unwrap(), "input-too-large");
     }
-    // A file of more than may be read takes no room on the disk.
+    // A sparse file larger than the limit takes no disk space.
     let sparse = fs::File::create(folder.path("large.ir")).unwrap();
     sparse.set_len((1 << 31) + 1).unwrap();
     refused(&spawn(&folder, &["large.ir"]), "input-too-large");
@@ -404,7 +403,7 @@ fn external_data_is_read_in_the_folder_alone() {
     folder.write("model/w", "0123456789");
     #[cfg(unix)]
     {
-        // Nobody writes to the pipe: whoever opens it waits.
+        // Nothing writes to the pipe, so opening it blocks.
         let made = Command::new("mkfifo")
             .arg(folder.path("model/pipe"))
             .status();
@@ -442,7 +441,7 @@ fn external_data_is_read_in_the_folder_alone() {
     assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
 }
 
-/// Names of drafts that are in a folder.
+/// The names of drafts in a folder.
 fn drafts(folder: &Folder) -> Vec<String> {
     let mut files = folder.files();
     files.retain(|name| name.starts_with(".optc-"));
@@ -469,7 +468,7 @@ fn what_killed_writers_left_is_removed_and_what_is_being_written_stays() {
     assert_eq!(drafts(&folder), [other]);
 }
 
-/// The certificate goes into a pipe that nobody reads, so that the writer waits with a draft of the other output.
+/// The certificate is written to a pipe that nothing reads, so the writer blocks while the other output is a draft.
 #[cfg(target_os = "linux")]
 #[test]
 fn writers_that_are_told_to_end_leave_nothing() {

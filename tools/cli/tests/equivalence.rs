@@ -1,10 +1,10 @@
-//! Programs that `optc verify` and `--check` take for the same: no equal program is refused, and no other one passes.
+//! Equivalence in `optc verify` and `--check`: every correct program is accepted, and no other.
 
 use crate::support;
 
 use support::{Folder, optc};
 
-/// Rewrites a program of StableHLO and compares what was written with it.
+/// Rewrites a StableHLO program and checks the result against it.
 fn checked(name: &str, target: &str, text: &str) {
     let folder = Folder::new(name);
     let (from, to) = (folder.write("in.mlir", text), folder.path("out.mlir"));
@@ -14,7 +14,7 @@ fn checked(name: &str, target: &str, text: &str) {
     assert!(said.errors.contains("the same numbers"), "{}", said.errors);
 }
 
-/// Returns whether `optc verify` finds two programs equivalent.
+/// Checks that `optc verify` finds two programs equivalent.
 fn verified(name: &str, a: &str, b: &str) -> Result<(), String> {
     let folder = Folder::new(name);
     let (a, b) = (folder.write("a.ir", a), folder.write("b.ir", b));
@@ -25,7 +25,7 @@ fn verified(name: &str, a: &str, b: &str) -> Result<(), String> {
     }
 }
 
-/// A comparator in which a constant is written once for each use is the one in which it is written once.
+/// A comparator with one constant for each use equals the one with a shared constant.
 #[test]
 fn comparators_with_merged_constants_are_the_same() {
     let text = include_str!("cases/sort.mlir");
@@ -34,7 +34,7 @@ fn comparators_with_merged_constants_are_the_same() {
     }
 }
 
-/// Convolutions and products that stay opaque are the same in whatever order their dimensions are named.
+/// Opaque convolutions and products are equal in whatever order their dimension numbers are written.
 #[test]
 fn dimension_numbers_may_be_in_any_order() {
     for target in ["xla", "cpu"] {
@@ -57,7 +57,7 @@ const CONVOLUTION: &str = r#"func.func @main(%x: tensor<4x2x5xf32>, %w: tensor<2
 }
 "#;
 
-/// Which dimension is which still counts.
+/// The meaning of each dimension still matters.
 #[test]
 fn other_dimension_numbers_are_another_convolution() {
     let of = |labels: &str| CONVOLUTION.replace("LABELS", labels);
@@ -67,7 +67,8 @@ fn other_dimension_numbers_are_another_convolution() {
     assert!(errors.contains("not-equivalent"), "{errors}");
 }
 
-/// Dead, repeated and reordered operations make no other function; another operand does.
+/// Computing something twice, unused, or in another order gives the same function; computing it from other values does
+/// not.
 #[test]
 fn named_functions_are_the_same_by_what_they_compute() {
     let text = |body: &str| {
@@ -98,7 +99,8 @@ func.func private @f(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {{
     );
 }
 
-/// Positions and indices are drawn from what they are positions in, behind gathers, selections and calls too.
+/// Positions and indices are drawn from the range of the dimension that they index, also behind gathers, selects and
+/// calls.
 #[test]
 fn indices_stay_in_range() {
     let programs = [
@@ -135,7 +137,7 @@ const SEQUENCE: &str = r#"func.func @main(%x: tensor<3x4xf32>, %s: !onnx.seq) ->
 }
 "#;
 
-/// A sequence, and a result whose size only running tells, are something that nobody knows, like all that is opaque.
+/// A sequence, and a result whose size is known only at run time, are uninterpreted, like all opaque values.
 #[test]
 fn sequences_and_open_sizes_are_followed() {
     verified("sequence", SEQUENCE, SEQUENCE).unwrap();
@@ -151,7 +153,7 @@ fn sequences_and_open_sizes_are_followed() {
     }
 }
 
-/// Reads from outside stay as they are if nothing is written.
+/// A read of outside state is a function of its operands as long as nothing is written.
 #[test]
 fn reading_is_a_function_where_nothing_is_written() {
     let text = |write: &str| {
@@ -172,7 +174,7 @@ fn reading_is_a_function_where_nothing_is_written() {
     assert!(errors.contains("no function of its operands"), "{errors}");
 }
 
-/// A program that runs only where one size is twice another one is given such sizes.
+/// A program that runs only if one size is twice another one gets such sizes.
 #[test]
 fn sizes_are_found_that_a_program_runs_with() {
     let text = r#"func.func @main(%x: tensor<1x1x?x?xf32, {dims = [1, 1, "w", "h"]}>) -> tensor<1x1x?x?xf32> {

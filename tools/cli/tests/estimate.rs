@@ -49,12 +49,12 @@ fn a_transpose_that_vanishes_takes_no_time() {
         (&alone["before"], &alone["gain"]),
         (&Json::Null, &Json::Null)
     );
-    // Without `--estimate` nothing is modelled.
+    // Without `--estimate` there is no model.
     let plain = optc_with(&["stats", "--json", "--target=cpu", "-"], CANCEL).ok();
     assert!(!plain.contains("estimate"), "{plain}");
 }
 
-/// A product of 128 by 64 with itself on `journey6`: naive lowering pads both sides to blocks of 128.
+/// A 128x64 by 64x128 product on `journey6`: the naive lowering pads both sides to blocks of 128.
 const PADDED: &str = r#"func.func @main(%x: tensor<128x64xf32>, %y: tensor<64x128xf32>) -> tensor<128x128xf32> {
   %0 = "hbir.matmul"(%x, %y) : (tensor<128x64xf32>, tensor<64x128xf32>) -> tensor<128x128xf32>
   return %0 : tensor<128x128xf32>
@@ -67,7 +67,7 @@ fn conversions_that_the_target_forces_are_in_the_time_before() {
     let json = estimate(&args, PADDED);
     let before = json["before"]["items"].as_array().unwrap();
     let forced = before.iter().find(|item| item["ops"] == json!([])).unwrap();
-    // Read as it is, written in a block of 128, a byte each.
+    // The value is read unpadded and written in a block of 128, one byte per element.
     assert_eq!(forced["bytes"], 128 * 64 + 128 * 128);
     assert_eq!((&json["cast"], &json["gain"]), (&json!("si8"), &json!(1.0)));
     let text = ["stats", "--estimate", args[0], args[1], args[2], "-"];
@@ -82,7 +82,7 @@ fn conversions_that_the_target_forces_are_in_the_time_before() {
     }
 }
 
-/// Of this the product is bound by its work: transposes weigh less the slower it computes.
+/// A program that is bound by the product: transposes matter less if the product is slower.
 const HEAVY: &str = r#"func.func @main(%x: tensor<256x256xf32>, %y: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<256x256xf32>) -> tensor<256x256xf32>
   %1 = "hbir.relu"(%0) : (tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -104,7 +104,8 @@ fn a_sweep_says_where_a_gain_is_crossed() {
         (9, &json!(0.25), &json!(4.0))
     );
     assert_eq!(steps[4]["gain"], json["gain"]);
-    // Moved bytes a step: each transpose and the element-wise operation `moved`; the product takes `work`.
+    // The time of moved bytes in each step: each transpose and the element-wise operation take `moved`, the product
+    // `work`.
     let moved = f64::from(2 * 256 * 256 * 4) / 20e9;
     let work = f64::from(2 * 256 * 256 * 256) / 96e9;
     let crossing = work / (moved * (3.0 - 1.3) / 0.3);

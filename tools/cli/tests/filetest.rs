@@ -1,4 +1,4 @@
-//! `optc test` and what its headers mean.
+//! `optc test` and the meaning of its headers.
 
 use crate::support;
 

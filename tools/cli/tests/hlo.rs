@@ -1,4 +1,4 @@
-//! HLO text through the command: what must stay as it is on the way.
+//! HLO text through the command: properties that must be preserved.
 
 use crate::support;
 
@@ -43,7 +43,7 @@ fn constants_in_files_go_out_whole() {
         .collect();
     std::fs::write(folder.path("w.bin"), &bytes).unwrap();
     let literal = "constant({ {0, 1.5, 2}, {-3, inf, 5} })";
-    // The numbers are the logical ones, in whatever layout a pass wants them.
+    // The numbers are in logical order, whatever layout a pass chooses.
     for pass in ["--pass=", FOLD] {
         let text = optc(&[pass, "--emit=hlo", &program]).ok();
         assert!(text.contains(literal), "{text}");
@@ -95,7 +95,7 @@ fn copies_between_memory_spaces_stay() {
     assert_eq!(out.matches(" copy(").count(), 4, "{out}");
     assert_eq!(out.matches(" copy-start(").count(), 1, "{out}");
     assert_eq!(out.matches("{1,0:S(5)} copy(%a)").count(), 1, "{out}");
-    // What stands in a memory space is read there: nothing else moves.
+    // A value in a memory space is read there; nothing else moves.
     assert_eq!(out.matches("{1,0:S(1)} copy").count(), 2, "{out}");
 }
 
@@ -213,7 +213,7 @@ fn ports_that_share_memory_keep_their_layouts() {
     );
 }
 
-/// Two products of which each has a matrix whose elements the text leaves out.
+/// Two products, each with a matrix whose elements the text elides.
 const LEFT_OUT: &str = "HloModule m\nENTRY e {\n x = f32[4,8]{1,0} parameter(0)\n a = f32[8,8]{1,0} constant({...})\n \
                         b = f32[8,8]{1,0} constant({...})\n \
                         p = f32[4,8]{1,0} dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
@@ -247,7 +247,7 @@ fn constants_without_elements_run() {
     }
 }
 
-/// A convolution over channels that come second, between transposes of images whose channels are last.
+/// A convolution with the channels in dimension 1, between transposes of channels-last images.
 const BETWEEN: &str = "HloModule m\nENTRY e {\n x = f32[1,6,6,8]{3,2,1,0} parameter(0)\n w = f32[8,8,3,3]{3,2,1,0} parameter(1)\n \
                        t = f32[1,8,6,6]{3,2,1,0} transpose(x), dimensions={0,3,1,2}\n \
                        c = f32[1,8,6,6]{3,2,1,0} convolution(t, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01\n \
@@ -265,7 +265,7 @@ fn text_in_and_out_is_folded_for_its_own_target() {
     assert!(text.contains("dim_labels=b01f_oi01->01bf"), "{text}");
     let json = optc(&[&*program, "-o", &output, "--json"]).ok();
     assert!(json.contains("\"target\": \"xla\""), "{json}");
-    // An empty list of passes leaves it as it is.
+    // An empty list of passes leaves the convolution unchanged.
     let same = optc(&["--pass=", "--emit=hlo", &program]).ok();
     assert!(same.contains("dim_labels=bf01_oi01->bf01"), "{same}");
     // Text with tiles keeps its layouts.
@@ -276,7 +276,7 @@ fn text_in_and_out_is_folded_for_its_own_target() {
     assert!(folder.read("b.hlo").contains("T(8,128)"));
 }
 
-/// XLA chooses all layouts of text without tiles but those of the entry.
+/// For text without tiles XLA chooses all layouts except those of the entry.
 #[test]
 fn layouts_of_the_entry_stay() {
     let folder = Folder::new("hlo-entry");
@@ -290,7 +290,7 @@ fn layouts_of_the_entry_stay() {
     let (text, said) = run(turned);
     let entry = "entry_computation_layout={(f32[4,6]{0,1})->f32[4,6]{0,1}}";
     assert!(text.contains(entry), "{text}");
-    // A transpose between two layouts of one order in memory moves nothing.
+    // A transpose between two layouts with the same order in memory moves nothing.
     assert!(said.contains(r#""movement_bytes": 0"#), "{said}");
     assert!(!said.contains(r#""movement_bytes": 192"#), "{said}");
     assert!(!said.contains("written-invalid"), "{said}");
@@ -299,7 +299,7 @@ fn layouts_of_the_entry_stay() {
     let (text, said) = run(&between);
     let entry = "entry_computation_layout={(f32[1,6,6,8]{2,1,3,0}, f32[8,8,3,3]{3,2,1,0})->f32[1,6,6,8]{3,2,1,0}}";
     assert!(text.contains(entry), "{text}");
-    // Channels are first in the argument and last in the result, so that one of both is transposed.
+    // Channels are first in the argument and last in the result, so one of the two is transposed.
     let again = optc(&["stats", "--json", &folder.path("b.hlo")]).ok();
     assert!(again.contains("\"movement_bytes\": 2304"), "{again}");
     assert!(said.contains("\"lower_bound_bytes\": 2304"), "{said}");
@@ -342,7 +342,7 @@ fn loops_and_branches_are_run_by_the_check() {
     let text = folder.read("b.mlir");
     assert!(!text.contains("stablehlo.transpose"), "{text}");
     optc(&["verify", "--from=stablehlo", &program, &output]).ok();
-    // One more turn of the loop, and the other branch, are seen.
+    // One more iteration of the loop, or the other branch, is detected.
     for (from, to) in [("dense<3>", "dense<4>"), ("return %p", "return %x")] {
         assert!(text.contains("dense<3>"), "{text}");
         let other = folder.write("c.mlir", &CONTROL.replacen(from, to, 1));
@@ -351,7 +351,7 @@ fn loops_and_branches_are_run_by_the_check() {
     }
 }
 
-/// Sizes that are not known, as JAX exports them: `s` is what `t` is more than `u`, and asserted to be 1 at least.
+/// Unknown sizes as JAX exports them: `s` is the difference of `t` and `u`, with an assertion that it is at least 1.
 const SIZES: &str = "module @m {\n  func.func public @main(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {\n    \
     %one = stablehlo.constant dense<1> : tensor<i32>\n    \
     %b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>\n    \
@@ -376,7 +376,7 @@ fn sizes_that_are_not_known_are_chosen_by_the_check() {
     let text = folder.read("b.mlir");
     assert!(!text.contains("stablehlo.transpose"), "{text}");
     assert!(text.contains("shape_assertion"), "{text}");
-    // Sizes for which an assertion does not hold.
+    // Sizes for which an assertion fails.
     let ran = optc(&[
         &*program,
         "-o",
@@ -390,7 +390,7 @@ fn sizes_that_are_not_known_are_chosen_by_the_check() {
         "{}",
         ran.errors
     );
-    // Other numbers, another boundary, and another assertion are seen.
+    // Other numbers, another boundary, or another assertion are detected.
     let verify = |from: &str, to: &str| {
         assert!(text.contains(from), "{text}");
         let other = folder.write("c.mlir", &text.replacen(from, to, 1));
@@ -414,7 +414,7 @@ fn a_loop_without_end_is_refused() {
     assert!(!std::path::Path::new(&output).exists());
 }
 
-/// A constant of a thousand million numbers.
+/// A constant with 10^9 elements.
 #[test]
 fn a_check_that_needs_too_much_memory_is_refused() {
     let folder = Folder::new("stablehlo-splat");
@@ -432,7 +432,7 @@ fn a_check_that_needs_too_much_memory_is_refused() {
     }
 }
 
-/// A loop in a loop, whose inner one runs so often.
+/// A loop in a loop; the inner one runs `turns` times.
 fn nested_loops(turns: u32) -> String {
     let condition = |limit: u32| {
         format!(

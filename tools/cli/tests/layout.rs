@@ -117,7 +117,7 @@ fn the_algebra_of_cute() {
     assert_eq!(ask(&["complement", "6:4", "--below=24"]), "4:1\n");
     assert_eq!(ask(&["complement", "(4,2):(1,16)"]), "4:4\n");
     assert_eq!(ask(&["inverse", "(4,8):(8,1)"]), "(8,4):(4,1)\n");
-    // Tensors count their last dimension fastest; the modes are its dimensions all the same.
+    // In tensors the last dimension varies fastest, but the modes are still the dimensions.
     assert_eq!(ask(&["inverse", "f32[4,8]{1,0}"]), "(8,4):(4,1)\n");
     assert_eq!(ask(&["inverse", "4:2"]), "(2,4):(4,1)\n");
     assert_eq!(ask(&["inverse", "--right", "(4,3):(1,8)"]), "4:1\n");

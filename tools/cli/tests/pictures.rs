@@ -79,8 +79,8 @@ fn without_a_plan_there_is_no_arena_to_draw() {
     refused.fails(2, "--arena wants a picture");
 }
 
-/// 2x3 elements in tiles of 2x4: two lines, each with one position of padding; the transposed tile takes its elements
-/// from one tile, none of them beside another.
+/// 2x3 elements in tiles of 2x4: two lines, each with one position of padding. The transposed tile takes its elements
+/// from one tile; no two of them are adjacent there.
 const TILED: &str = "%0 = \"hbir.layout_convert\"(%x) : \
     (tensor<2x3xf32, {xla = \"1,0:T(2,4)\"}>) -> tensor<2x3xf32, {xla = \"0,1:T(4,2)\"}>\n";
 
@@ -98,8 +98,8 @@ fn layouts_are_drawn_with_their_padding_and_what_a_conversion_moves() {
     ] {
         assert!(drawn.contains(wanted), "no `{wanted}`: {drawn}");
     }
-    // In the conversion and alone: a stretch of padding ends each of the two lines of the operand, and one whole line of
-    // the result's four.
+    // In the conversion and alone: padding ends each of the operand's two lines, and fills one whole line of the
+    // result's four.
     assert_eq!(drawn.matches("url(#padding)").count(), 2 * (2 + 1));
 
     let program = folder.write("a.ir", TILED);
@@ -170,7 +170,7 @@ fn several_modules_are_one_picture_or_several_graphs() {
 
 type Point = (f64, f64);
 
-/// Points of a path of lines and curves, `M`, `L` and `C`, close to each other.
+/// Closely spaced points of a path of lines and curves, `M`, `L` and `C`.
 fn points(path: &str) -> Vec<Point> {
     let mut all: Vec<Point> = Vec::new();
     let starts = path.char_indices().filter(|(_, c)| c.is_alphabetic());
@@ -266,7 +266,7 @@ const LAYERS: &str = r#"
 %6 = "hbir.neg"(%5) : (tensor<24x5xf32>) -> tensor<24x5xf32> loc("/layer.1/second")
 "#;
 
-/// Operations of both panels stand at one height, in layers too.
+/// Items that are in the program before and after are at the same height in both panels, also inside of layers.
 #[test]
 fn what_survives_stands_at_one_height() {
     let folder = Folder::new("heights");

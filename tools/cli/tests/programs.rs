@@ -31,7 +31,7 @@ fn counting(shape: &[usize]) -> Tensor {
     Tensor::from_f64(DType::F32, shape.to_vec(), (0..count).map(|i| i as f64))
 }
 
-/// Element (j, i, k) is number (i * 3 + j) * 5 + k of the input.
+/// The transposed input: element (j, i, k) is number (i * 3 + j) * 5 + k of the input.
 fn turned() -> Tensor {
     let mut values = Vec::new();
     for j in 0..3 {
@@ -138,7 +138,7 @@ fn the_folder_of_weights_may_be_another() {
     optc(&["verify", "--data=nowhere", &program, &program]).fails(2, "--data wants a folder");
 }
 
-/// A program with an opaque operation of this name, attributes and operand.
+/// A program with an opaque operation of this kind, with attributes and an operand.
 fn opaque(kind: &str, attrs: &str, operand: &str) -> String {
     format!(
         "func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {{\n\

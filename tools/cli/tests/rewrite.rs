@@ -317,7 +317,7 @@ fn what_came_from_a_node_is_explained_by_its_name() {
     optc_with(&[FOLD, "--explain", "/ac", "-"], named).fails(2, "error[unknown-value]");
 }
 
-/// A product whose transposed result is wanted, and what its operands are transposed from.
+/// A product of transposed operands whose result is transposed.
 const TURNED: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<5x3xf32>) -> tensor<5x2xf32> {
   %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32> loc("/left")
   %1 = "hbir.transpose"(%y) <{perm = [1, 0]}> : (tensor<5x3xf32>) -> tensor<3x5xf32> loc("/right")
@@ -327,7 +327,7 @@ const TURNED: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<5x3xf32>
 }
 "#;
 
-/// A sum that either order moves something for.
+/// A sum for which either order moves something.
 const SUM: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<2x3xf32>) -> tensor<3x2xf32> {
   %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32> loc("/left")
   %1 = "hbir.add"(%0, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> loc("/sum")
@@ -336,7 +336,7 @@ const SUM: &str = r#"func.func @main(%x: tensor<3x2xf32>, %y: tensor<2x3xf32>) -
 }
 "#;
 
-/// The lines of an explanation, without what they are set in by.
+/// The lines of an explanation, without indentation and markers.
 fn explained(program: &str, name: &str, options: &[&str]) -> Vec<String> {
     let args = ["--pass=view-fold", "--explain", name, "-"];
     let args: Vec<&str> = options.iter().chain(&args).copied().collect();
@@ -346,7 +346,7 @@ fn explained(program: &str, name: &str, options: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_rules_of_a_form_are_explained_with_their_equations() {
-    // With prices a product that writes its columns as lines takes longer.
+    // With prices, a product that writes its columns as lines is slower.
     let lines = explained(TURNED, "/product", &["--target=cpu:bytes"]);
     let rule = "by `matmul-transposed`: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))";
     assert!(lines.iter().any(|l| l == rule), "{lines:#?}");
@@ -355,7 +355,7 @@ fn the_rules_of_a_form_are_explained_with_their_equations() {
             .last()
             .is_some_and(|l| l.starts_with("the program: optimal, 0 bytes"))
     );
-    // Without rules there is one form, which nothing made.
+    // Without rules there is one form, which no rule made.
     let plain = explained(TURNED, "/product", &["--rules=none"]);
     let default = "in its default layouts, which no rule is needed for";
     assert!(plain.iter().any(|l| l == default), "{plain:#?}");
@@ -368,7 +368,7 @@ fn the_rules_of_a_form_are_explained_with_their_equations() {
 
 #[test]
 fn what_might_have_been_is_explained_with_its_price() {
-    // One operand is converted in either order, and in one of them the result too.
+    // One operand is converted in either order; in one of the orders the result is too.
     let lines = explained(SUM, "/sum", &[]);
     let chosen =
         "as chosen the function costs 48 bytes; with every operation in its default layouts, 96";
@@ -383,7 +383,8 @@ fn what_might_have_been_is_explained_with_its_price() {
     );
     let layout = "other layout, root in row-major, its default: 96 bytes, 48 more";
     assert!(lines.iter().any(|l| l == layout), "{lines:#?}");
-    // A view is explained by what it would move as it stood, and by why its source lies as it does.
+    // The explanation of a view has the bytes that it would move if unfolded, and the reason for the layout of its
+    // source.
     let lines = explained(SUM, "/left", &[]);
     let unfolded = "left unfolded, `hbir.transpose` at \"/left\" reads and writes 48 bytes";
     assert!(lines.iter().any(|l| l == unfolded), "{lines:#?}");
@@ -439,7 +440,7 @@ fn the_program_is_printed_before_passes() {
     assert_eq!(headings(&["--print-ir-before"]), [first, second]);
     assert_eq!(headings(&["--print-ir-before=all"]), [first, second]);
     assert_eq!(headings(&["--print-ir-before=view-fold"]), [second]);
-    // What a refusing pass was given is shown as well.
+    // The input of a pass that fails is printed too.
     let ran = optc_with(
         &["--pass=view-fold{rules=x}", "--print-ir-before", "-"],
         CANCEL,
@@ -566,7 +567,7 @@ fn the_process_has_the_same_statuses() {
     assert!(log.contains("INFO") && !log.contains('\u{1b}'), "{log}");
 }
 
-/// Every format of the output has a word for elements that nothing computes with.
+/// Every output format can express element types that nothing computes with.
 #[test]
 fn small_floats_and_complex_numbers_are_emitted() {
     let folder = Folder::new("element-types");
@@ -593,7 +594,7 @@ fn small_floats_and_complex_numbers_are_emitted() {
         let text = optc(&[&format!("--emit={format}"), "--pass=", &program]).ok();
         assert!(text.contains(part), "{part} in {text}");
     }
-    // Pallas has no kernels of complex numbers: they stay outside.
+    // Pallas has no kernels of complex numbers, so these stay outside.
     let passes = "--pass=view-fold,tile-propagate";
     let text = optc(&[
         "--emit=pallas",

@@ -132,7 +132,7 @@ fn two_programs_are_compared() {
     optc(&["stats", &folder.path("absent.ir")]).fails(1, "error[io-read]");
 }
 
-/// Two transposes and a slice that came from places with names, and one that has none.
+/// Two transposes and a slice with named locations, and one without a name.
 const NAMED: &str = r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<3x4xf32> {
   %0 = "hbir.exp"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32> loc("exp")
   %1 = "hbir.slice"(%0) <{limits = [4, 3], starts = [0, 0]}> : (tensor<4x6xf32>) -> tensor<4x3xf32> loc("part")
@@ -144,7 +144,7 @@ const NAMED: &str = r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<3x4xf32> {
 }
 "#;
 
-/// Output of `stats --compare --json` for two programs, with further arguments.
+/// The output of `stats --compare --json` for two programs, with further arguments.
 fn compared(a: &str, b: &str, more: &[&str]) -> Json {
     let args = ["stats", "--json", "--compare", a, b];
     let args: Vec<&str> = args.iter().chain(more).copied().collect();
@@ -181,7 +181,7 @@ fn what_makes_up_a_difference_is_listed_largest_first() {
         .collect();
     assert!(names.contains(&"\"part\""), "{names:?}");
     assert!(names.contains(&"\"turn\""), "{names:?}");
-    // The rows add up to the differences of the figures, however few are listed.
+    // The rows add up to the differences of the totals, however few are listed.
     for top in ["0", "1", "20"] {
         let json = compared(&a, &b, &["--top", top]);
         let listed = json["items"].as_array().unwrap();
@@ -210,7 +210,7 @@ fn what_makes_up_a_difference_is_listed_largest_first() {
             "{totals:?}"
         );
     }
-    // The other way around every difference has the other sign; a program has none from itself.
+    // In the opposite direction every difference has the opposite sign; a program has no difference to itself.
     let (there, back) = (compared(&a, &b, &[]), compared(&b, &a, &[]));
     for (class, n) in there["difference"].as_object().unwrap() {
         assert_eq!(
@@ -256,7 +256,8 @@ fn a_parent_that_is_kept_alive_shows_in_the_peak_of_a_comparison() {
     let a = folder.write("a.ir", &text("slice"));
     let b = folder.write("b.ir", &text("subview"));
     let json = compared(&a, &b, &[]);
-    // The sum is written over the copy, which therefore is in the memory of the result; a part keeps what it is a part of.
+    // The sum is written over the copy, which is therefore in the memory of the result. A live part keeps its whole
+    // alive.
     assert_eq!(json["a"]["live_bytes"], 24 * 4);
     assert_eq!(json["b"]["live_bytes"], (24 + 12) * 4);
     assert_eq!(json["difference"]["copy_bytes"], -2 * 12 * 4);

@@ -1,5 +1,5 @@
-//! Groups that the physical executor runs tile by tile: bit for bit what it computes untiled, in memory that was poisoned before every
-//! program, on any number of threads.
+//! Groups that the physical executor runs tile by tile: bit for bit the same as untiled, in memory that is poisoned
+//! before every program, on any number of threads.
 
 use crate::support;
 
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The target `cpu` with so many bytes of fast memory, as an option.
+/// The target `cpu` with this number of bytes of fast memory, as an option.
 fn cpu(folder: &Folder, bytes: u64) -> String {
     let text = fs::read_to_string(root().join("targets/builtin/cpu.toml")).expect("it is there");
     let small = text.replace("bytes = 1048576", &format!("bytes = {bytes}"));
@@ -32,7 +32,8 @@ fn cpu(folder: &Folder, bytes: u64) -> String {
     format!("--target={path}")
 }
 
-/// Runs a program untiled and tile by tile on several threads, which must agree; gives what is said of it on one.
+/// Runs a program untiled, and tile by tile on several numbers of threads, which must agree; returns the output on one
+/// thread.
 #[track_caller]
 fn same(input: &str, passes: &str, target: &str, threads: &[&str]) -> String {
     let mut first = None;

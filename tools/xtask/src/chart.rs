@@ -1,8 +1,8 @@
-//! The picture of results: two bars a model over an axis of megabytes, the longest bar first.
+//! The chart of results: two bars for each model over an axis in megabytes, the longest bar first.
 
 use std::fmt::Write as _;
 
-/// MB that a model moves before and after.
+/// The bytes that a model moves before and after the fold.
 pub(crate) struct Bars<'a> {
     pub(crate) name: &'a str,
     pub(crate) before: u64,
@@ -11,10 +11,10 @@ pub(crate) struct Bars<'a> {
 
 /// The height of a model's two bars and the space below them.
 const LINE: u64 = 18;
-/// The x coordinate at which bars start, with room for a name of 30 characters, and how much the longest one has.
+/// The horizontal start of the bars, with room for a name of 30 characters, and the length of the longest bar.
 const LEFT: u64 = 220;
 const WIDTH: u64 = 520;
-/// The y coordinate of the axis: below the title and the legend.
+/// The vertical position of the axis, below the title and the legend.
 const TOP: u64 = 72;
 /// A megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;
@@ -22,7 +22,7 @@ const MEGABYTE: u64 = 1_000_000;
 const BEFORE: &str = "#9a9a9a";
 const AFTER: &str = "#c62828";
 
-/// The picture as an SVG document, ending with a line break.
+/// The chart as an SVG document, ending with a line break.
 pub(crate) fn draw(bars: &[Bars], target: &str) -> String {
     let mut sorted: Vec<&Bars> = bars.iter().collect();
     sorted.sort_by(|a, b| {
@@ -51,7 +51,7 @@ pub(crate) fn draw(bars: &[Bars], target: &str) -> String {
         LEFT + WIDTH + 120,
         36,
     );
-    // The lines of the axis lie under the bars.
+    // The grid lines are drawn under the bars.
     for tick in (0..=end / step).map(|n| n * step) {
         let x = LEFT + scaled(tick, end);
         let _ = writeln!(
@@ -97,8 +97,8 @@ fn scaled(bytes: u64, end: u64) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(WIDTH) / u128::from(end.max(1))).unwrap_or(WIDTH)
 }
 
-/// The distance of two ticks: 1, 2 or 5 times a power of ten, so that up to six of them reach
-/// over everything; at least 100 bytes, which the words beside a tick can tell.
+/// The distance between two ticks: 1, 2 or 5 times a power of ten, such that at most six ticks cover the range. It is
+/// at least 100 bytes, the precision of the labels.
 fn step(most: u64) -> u64 {
     let mut power = 100_u64;
     loop {
@@ -112,13 +112,13 @@ fn step(most: u64) -> u64 {
     }
 }
 
-/// Megabytes as the tables have them.
+/// Megabytes in the format of the tables.
 #[expect(clippy::cast_precision_loss, reason = "megabytes with two digits")]
 pub(crate) fn mb(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1e6)
 }
 
-/// A tick in megabytes, with as many digits as it needs.
+/// A tick in megabytes, with as many digits as necessary.
 fn number(bytes: u64) -> String {
     let (whole, rest) = (bytes / MEGABYTE, bytes % MEGABYTE);
     match rest {
@@ -127,7 +127,7 @@ fn number(bytes: u64) -> String {
     }
 }
 
-/// A text as it stands in a document.
+/// A text with XML escapes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -6,8 +6,8 @@
 //!    9876       81  passes
 //! ```
 //!
-//! A line of code is one that holds a token outside of comments, of `#[test]` functions and of `#[cfg(test)]` items. Folders of tests and
-//! benchmarks are left out. `tests/tidy/circles.rs` looks for files that use each other.
+//! A line of code contains a token outside of comments, of `#[test]` functions and of `#[cfg(test)]` items. Folders of
+//! tests and benchmarks are left out. `tests/tidy/circles.rs` checks for files that use each other.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -18,31 +18,31 @@ use syn::visit::{self, Visit};
 /// One file of a crate.
 #[derive(Debug)]
 pub struct File {
-    /// Its path below the repository.
+    /// The path relative to the repository.
     pub path: String,
-    /// Lines of code.
+    /// The number of lines of code.
     pub lines: usize,
-    /// The functions with their lines of code.
+    /// The functions with their numbers of lines of code.
     pub functions: Vec<(String, usize)>,
 }
 
 /// One crate of the workspace.
 #[derive(Debug)]
 pub struct Package {
-    /// Its folder below the repository.
+    /// The folder relative to the repository.
     pub folder: String,
-    /// Its files.
+    /// The files.
     pub files: Vec<File>,
 }
 
 impl Package {
-    /// Lines of code.
+    /// The number of lines of code.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.files.iter().map(|file| file.lines).sum()
     }
 
-    /// The functions of all files, as `path function`, with their lines of code.
+    /// The functions of all files, as `path function`, with their numbers of lines of code.
     pub fn functions(&self) -> impl Iterator<Item = (String, usize)> {
         let named = |file: &File| {
             let path = file.path.clone();
@@ -57,7 +57,7 @@ impl Package {
     }
 }
 
-/// A line for each crate, then the functions of more lines than `most`.
+/// A line for each crate, then the functions with more lines than `most`.
 ///
 /// # Errors
 /// A source cannot be read or parsed.
@@ -82,7 +82,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The crates of the workspace, tests and benchmarks left out.
+/// The crates of the workspace, without tests and benchmarks.
 ///
 /// # Errors
 /// A source cannot be read or parsed.
@@ -160,7 +160,7 @@ fn file(path: String, text: &str, parsed: &syn::File) -> File {
 
 struct Reader {
     comments: BTreeSet<usize>,
-    /// Lines of tests.
+    /// The lines of tests.
     tests: BTreeSet<usize>,
     functions: Vec<(String, usize)>,
 }
@@ -186,7 +186,7 @@ impl Reader {
         lines
     }
 
-    /// Notes a test; whether it is one.
+    /// Registers the lines of an item if it is a test; returns whether it is one.
     fn is_test(&mut self, attrs: &[syn::Attribute], item: &impl ToTokens) -> bool {
         let is = |attr: &syn::Attribute| {
             let test = attr.path().is_ident("test");

@@ -1,10 +1,10 @@
-//! The page of diagnostics, from the lists beside the code.
+//! The page of diagnostics, made from the lists of codes in the sources.
 
 use optc_cli::explain::{AREAS, Language};
 use optc_ir::{Code, Example};
 use std::fmt::Write as _;
 
-/// The page; `note` says below the heading how it is made.
+/// The page; `note`, below the heading, says how it is made.
 pub(crate) fn page(note: &str) -> String {
     let mut text = format!("# Diagnostics\n\n{note}");
     text.push_str(

@@ -1,4 +1,4 @@
-//! Generated pages under `docs/`, for the command that writes them and the tests that compare them, and counts of the code.
+//! The generated pages under `docs/`, for the command that writes them and the tests that compare them.
 
 pub mod code;
 pub mod diagnostics;

@@ -2,11 +2,11 @@
 //!
 //! - `cargo run -p optc-xtask -- docs [--check]` writes (or compares) the generated pages under
 //!   `docs/`.
-//! - `cargo run -p optc-xtask -- code` counts lines of code of each crate and lists functions of over 80 lines.
-//! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the
-//!   models and writes the table of results. `--scale FILE` puts in what
-//!   `cargo bench -p optc-bench --bench scaling` printed into FILE; without it that section stays, and
-//!   without models the rest of the page does. `--svg FILE` draws the picture of `docs/results.svg`.
+//! - `cargo run -p optc-xtask -- code` counts lines of code of each crate and lists functions of more than 80 lines.
+//! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the models and writes the
+//!   table of results. `--scale FILE` inserts the output of `cargo bench -p optc-bench --bench scaling` from FILE;
+//!   without it that section is kept. Without models the rest of the page is kept. `--svg FILE` draws the chart
+//!   `docs/results.svg`.
 #![expect(clippy::print_stdout, reason = "a command prints")]
 
 mod chart;

@@ -1,4 +1,4 @@
-//! The table of results: what each model moves before and after, and why what stays stays.
+//! The table of results: the bytes that each model moves before and after the fold, and the reasons for the rest.
 
 use crate::chart::{self, Bars, mb};
 use optc_check::Stats;
@@ -18,24 +18,24 @@ struct Row {
     after: Stats,
     no_rules: u64,
     naive: u64,
-    /// A lower bound for every choice of layouts.
+    /// The lower bound over all choices of layouts.
     bound: u64,
     proof: &'static str,
-    /// Per rule that fired: how often, and the bytes that the model moves more without it.
+    /// For each rule that fired: the number of times, and the additional bytes that the model moves without it.
     rules: Vec<(String, u64, u64)>,
     remarks: Vec<String>,
-    /// Bytes that groups of `tile-propagate` move, a report a target of [`TILED`].
+    /// The traffic of the groups of `tile-propagate`, with a report for each target of [`TILED`].
     tiles: Vec<TileReport>,
     /// A fold for each target of [`LAID`].
     laid: Vec<Laid>,
 }
 
-/// Bytes of copies and expansions, read plus written.
+/// The bytes of copies and expansions, read plus written.
 fn copied(stats: &Stats) -> u64 {
     stats.copy_bytes.saturating_add(stats.expand_bytes)
 }
 
-/// The targets whose plans of tiles are compared.
+/// The targets for which plans of tiles are compared.
 const TILED: [&str; 2] = ["tpu", "triton"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         .and_then(|path| std::fs::read_to_string(path).ok());
     let [old_page, old_scale, runtimes] = parts(old.as_deref().unwrap_or(""));
     let mut text = match old_page {
-        // Without models the rest of the page stays as it is.
+        // Without models the rest of the page is kept.
         page if models.is_empty() && !page.is_empty() => page.to_owned(),
         _ => page(&rows, &target),
     };
@@ -93,10 +93,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// The targets whose layouts the page tells of besides the main one.
+/// The targets whose layouts are on the page besides the main one.
 const LAID: [&str; 3] = ["cpu:bytes", "tpu", "journey6"];
 
-/// Bytes that a fold for another target leaves.
+/// The result of a fold for another target.
 struct Laid {
     naive: u64,
     after: Stats,
@@ -119,7 +119,7 @@ fn laid_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<Laid>, Strin
     LAID.iter().map(fold_for).collect()
 }
 
-/// A table a target of [`LAID`].
+/// A table for each target of [`LAID`].
 fn laid_tables(text: &mut String, rows: &[Row]) {
     for (i, target) in LAID.into_iter().enumerate() {
         let _ = write!(
@@ -162,14 +162,14 @@ fn laid_tables(text: &mut String, rows: &[Row]) {
     }
 }
 
-/// One measured model.
+/// The tables that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tables {
     All,
     Tiles,
 }
 
-/// Measures the plans of tiles alone and writes their tables into the page; the rest of it stays.
+/// Measures only the plans of tiles and replaces their tables in the page.
 fn tiles_alone(models: &[String], path: &str) -> Result<(), String> {
     let registry = Arc::new(optc_ops::registry());
     let mut rows = Vec::with_capacity(models.len());
@@ -209,7 +209,7 @@ fn import(path: &str) -> Result<(String, Module), String> {
     Ok((name, import.module))
 }
 
-/// Bytes that the groups of a program move, a report a target of [`TILED`].
+/// The traffic of the groups of a program, with a report for each target of [`TILED`].
 fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>, String> {
     let mut tiles = Vec::with_capacity(TILED.len());
     for target in TILED {
@@ -295,7 +295,7 @@ fn fold(
     Ok((stats, cx))
 }
 
-/// The page: tables in the order in which they are asked for, figures rounded once, when they are written.
+/// The page, with its tables in order. Numbers are rounded once, when they are written.
 fn page(rows: &[Row], target: &str) -> String {
     let mut text = format!(
         "# Results\n\n\
@@ -365,7 +365,7 @@ fn page(rows: &[Row], target: &str) -> String {
     text
 }
 
-/// Per rule: how often it gave a form, in how many models, and what is moved without it.
+/// For each rule: the number of forms that it gave, the number of models, and the bytes moved without it.
 fn rule_table(text: &mut String, rows: &[Row]) {
     text.push_str(
         "\n## Rules\n\n\
@@ -390,18 +390,18 @@ fn rule_table(text: &mut String, rows: &[Row]) {
     }
 }
 
-/// The head of the first table of tiles, and that of the section behind the last one.
+/// The heading of the first table of tiles, and that of the section after the last one.
 const TILES: &str = "\n## Tiles on `";
 const REASONS: &str = "\n## Why what stays stays\n\n";
 
-/// A table a target.
+/// A table for each target.
 fn tile_tables(text: &mut String, rows: &[(&str, &[TileReport])]) {
     for (i, target) in TILED.into_iter().enumerate() {
         tile_table(text, rows, target, i);
     }
 }
 
-/// Bytes that the groups of a target move, and the operations that are in no group, a row a model.
+/// The bytes that the groups of a target, and the operations in no group, move, with a row for each model.
 fn tile_table(text: &mut String, rows: &[(&str, &[TileReport])], target: &str, which: usize) {
     let _ = write!(
         text,
@@ -445,10 +445,10 @@ fn ratio(a: u64, b: u64) -> String {
 
 const SCALE: &str = "## Scale\n";
 
-/// The last section, which is written by hand of what `tests/interop` measures.
+/// The last section, which is written by hand from measurements of `tests/interop`.
 const RUNTIMES: &str = "## Time in runtimes\n";
 
-/// A page without its last sections, that on scale and that on runtimes.
+/// A page without its last sections, those on scale and on runtimes; and these sections.
 fn parts(page: &str) -> [&str; 3] {
     let (page, runtimes) = page
         .find(RUNTIMES)
@@ -457,7 +457,7 @@ fn parts(page: &str) -> [&str; 3] {
     [page, scale, runtimes]
 }
 
-/// The section on scale, around what the benchmark printed.
+/// The section on scale, with the output of the benchmark.
 fn scale_section(figures: &str) -> String {
     format!(
         "{SCALE}\n\
@@ -475,7 +475,7 @@ fn scale_section(figures: &str) -> String {
     )
 }
 
-/// Bytes that models move before and after, as a picture.
+/// The chart of the bytes that the models move before and after.
 fn picture(rows: &[Row], target: &str) -> String {
     let bars = rows.iter().map(|row| Bars {
         name: &row.name,

@@ -6,7 +6,7 @@ use optc_cli::{Streams, run_command};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Output and exit status of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: u8,
@@ -45,7 +45,7 @@ impl Ran {
         self.output
     }
 
-    /// The error stream of a command that must end with this status and say this.
+    /// The error stream of a command that must end with this status, and with this text in the stream.
     #[track_caller]
     pub(crate) fn fails(self, status: u8, text: &str) -> String {
         assert_eq!(self.status, status, "{}{}", self.output, self.errors);
@@ -93,7 +93,7 @@ impl Folder {
     }
 }
 
-/// A transpose between two pinned boundaries: one conversion, whatever is done.
+/// A transpose between two pinned boundaries: one conversion is unavoidable.
 pub(crate) const TRANSPOSE: &str = r#"func.func @main(%x: tensor<2x3x5xf32>) -> (tensor<3x2x5xf32> {hbir.name = "y"}) {
   %0 = "hbir.transpose"(%x) <{perm = [1, 0, 2]}> : (tensor<2x3x5xf32>) -> tensor<3x2x5xf32>
   return %0 : tensor<3x2x5xf32>
