@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes a small model for each operator of com.microsoft that import translates, and some with functions of their own.
+"""Writes a small model for each operator of com.microsoft that import translates, and some models with functions.
 
 usage: python contrib_models.py FOLDER
 
-Run them with `onnxruntime_peer.py OPTC FOLDER/*.onnx`; FOLDER/branches has models with branches, which are opaque to
-optc's interpreters and go out as they came, and what onnxruntime rounds otherwise where it optimizes: `onnx_out.py OPTC FOLDER/branches/*.onnx`.  Needs numpy and onnx.
+Run them with `onnxruntime_peer.py OPTC FOLDER/*.onnx`. FOLDER/branches has models with branches, which are opaque to
+optc's interpreters and are written unchanged, and models that onnxruntime rounds differently when it optimizes: run
+these with `onnx_out.py OPTC FOLDER/branches/*.onnx`.  Needs numpy and onnx.
 """
 import itertools
 import pathlib
@@ -31,7 +32,7 @@ def scalar(value, dtype=np.float32):
 
 
 def model(op, inputs, outputs=("y",), out=FLOAT, opset=17, **attributes):
-    """A node; an input is a shape (of a graph input), an array or a tensor (an initializer), or None."""
+    """A model of one node. An input is a shape (a graph input), an array or a tensor (an initializer), or None."""
     names, infos, constants = [], [], []
     for i, value in enumerate(inputs):
         name = f"x{i}" if value is not None else ""
@@ -118,7 +119,7 @@ def models():
 
 
 def grouped_attention():
-    """A step of attention with a cache: prompts, steps of one and of several tokens, buffers that are longer than what is valid."""
+    """Attention with a cache: prompts, steps of one token and of several, buffers longer than the valid tokens."""
     heads, kv_heads, size = 4, 2, 16
     angles = f32(32, size // 2), f32(32, size // 2)
 
@@ -154,7 +155,7 @@ def grouped_attention():
 
 
 def blocks():
-    """Weights of a few bits in blocks that have scales and zero points, whole or in part of bytes."""
+    """Weights of a few bits in blocks with scales and zero points, packed or not."""
     def packed(rows, count, bits, zeros, kind=np.float32, block=32):
         scales = (0.1 * RNG.random((rows, count)) + 0.01).astype(kind)
         if zeros == "floats":
@@ -207,7 +208,7 @@ def blocks():
 
 
 def graphs():
-    """Operators on rows between transposes, and weights of four bits that the standard dequantizes."""
+    """Operators on rows between transposes, and 4-bit weights that the standard operator dequantizes."""
     def made(nodes, shapes, constants, opset=17):
         infos = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
         results = [helper.make_tensor_value_info(name, FLOAT, None) for name in nodes[-1].output]
@@ -234,7 +235,7 @@ def graphs():
 
 
 def with_functions():
-    """Functions that call functions, with attributes, at the top and in a branch."""
+    """Functions that call functions, with attributes, at top level and in a branch."""
     local = helper.make_opsetid("local", 1)
     opsets = [helper.make_opsetid("", 17), local]
     leaky = helper.make_node("LeakyRelu", ["t"], ["y"])

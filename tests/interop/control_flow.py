@@ -3,10 +3,11 @@
 
 usage: python control_flow.py OPTC [--filter TEXT] [--keep FOLDER]
 
-Each program is run by onnxruntime at several inputs, and by optc: as imported, folded for the target cpu by the reference
-and by the naive interpreter, and by the executor where all sizes are known before it runs. It is written again as a model by four ways: folded, without a pass, by its text, and by its
-folded text; each passes the full check of `onnx`, still has its operators, and gives the same numbers in onnxruntime. Programs that
-say so move nothing after the fold. Operators of KEPT keep their graphs: what is written passes `--check` and gives the same numbers.
+Each program is run by onnxruntime on several inputs, and by optc: as imported; folded for the target cpu by the
+reference and by the naive interpreter; and by the executor, if all sizes are known before it runs. It is written as a
+model in four ways: folded, without a pass, from its text, and from its folded text. Each of these models passes the full
+check of `onnx`, still has its operators, and gives the same numbers in onnxruntime. Programs marked so move nothing after
+the fold. The operators of KEPT keep their graphs: the written model passes `--check` and gives the same numbers.
 """
 import argparse
 import json
@@ -35,8 +36,8 @@ def whole(n):
 
 HEADER = '<ir_version: 9, opset_import: ["" : 18]>\n'
 
-# Name, text, sets of inputs, whether nothing moves after the fold, and whether the model is written without a pass: an operator
-# that stays as it is and reads a shape with names in it is not.
+# Name, text, sets of inputs, whether nothing moves after the fold, and whether the model is written without a pass. It
+# is not if it has an opaque operator that reads a shape with named sizes.
 PROGRAMS = []
 
 
@@ -289,7 +290,7 @@ F (p, q) => (r) {
         header='<ir_version: 9, opset_import: ["" : 18, "local" : 1]>\n')
 
 
-# Programs with a size that only running them tells, which the executor refuses.
+# Programs with a size that is known only at run time, which the executor refuses.
 OPEN = {"for", "transposes_around_loop", "while", "growing", "loop_in_loop", "if_of_unlike_shapes"}
 
 
@@ -297,7 +298,7 @@ class Wrong(Exception):
     pass
 
 
-# Branches of several ranks, and one that no pass can rearrange.
+# Branches of different ranks, and one that no pass can rearrange.
 KEPT = {
     "captured": ("""
 g (float[1,4,L] x) => (float o) {
@@ -433,7 +434,7 @@ def main():
                 judge(optc, *rest, folder)
             except Wrong as error:
                 bad.append(f"{name}: {error}")
-            except Exception as error:  # What a peer refuses is wrong too.
+            except Exception as error:  # A refusal by a peer is a failure too.
                 bad.append(f"{name}: {type(error).__name__}: {error}")
     for line in bad:
         print(line, file=sys.stderr)

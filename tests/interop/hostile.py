@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""optc ends in time, in bounded memory and with a word of its own on inputs that are meant to harm.
+"""optc terminates in bounded time and memory, with a proper message, on harmful inputs.
 
 usage: python hostile.py OPTC [NAME…]
 
 Each case writes its files into a folder of its own and runs OPTC there with 10 s of processor time (or
-OPTC_HOSTILE_SECONDS) and 1 GB of address space.  The command must do what it is asked or refuse it with
-a coded error: status 0, 1 or 2, no signal, no defect of the compiler.  With NAMEs the cases whose names
-start so run alone.  Needs nothing but Python and Linux.
+OPTC_HOSTILE_SECONDS) and 1 GB of address space.  The command must succeed or refuse the input with a coded error:
+status 0, 1 or 2, no signal, no defect of the compiler.  With NAMEs only cases whose names start with one of them run.
+Needs only Python and Linux.
 """
 import functools
 import os
@@ -19,18 +19,18 @@ import sys
 import tempfile
 import zlib
 
-# Of a quiet machine; one whose speed is not known is given more in OPTC_HOSTILE_SECONDS: what is not linear takes minutes.
+# For a quiet machine. OPTC_HOSTILE_SECONDS allows more on a machine of unknown speed; nonlinear cases take minutes.
 SECONDS = int(os.environ.get("OPTC_HOSTILE_SECONDS", 10))
 BYTES = 1 << 30
-# A command that waits, for a pipe that nobody opens, uses no processor time.
+# A command that blocks, on a pipe that nothing opens, uses no processor time.
 PATIENCE = 120
 
 CASES = []
 
 
 def case(name, *args, code=None, files=None, **options):
-    """A command, the files it reads (name -> content or a function that makes the file at a path), and the code of the
-    error it must end with; any end that is no harm without one."""
+    """A command, its files (name -> contents, or a function that makes the file at a path), and the code of the wanted
+    error. Without a code any proper end is accepted."""
     CASES.append((name, args, code, files or {}, options))
 
 
@@ -41,7 +41,7 @@ def content(make, args):
 
 
 def later(make, *args):
-    """A file that is made where it is needed."""
+    """A file that is made on demand."""
     return lambda path: path.write_bytes(content(make, args))
 
 
@@ -63,7 +63,7 @@ def functions(n):
 
 
 def doubled_calls(n):
-    """2 ** n runs of the last function."""
+    """2 ** n calls of the last function."""
     ty = "(tensor<2xf32>) -> tensor<2xf32>"
     text = ""
     for i in range(n):
@@ -79,7 +79,7 @@ def tensor(shape, dtype="f32"):
 
 
 def rearrangements(n):
-    """n times a reshape whose cuts do not agree with those before, and a transpose."""
+    """n times a reshape whose cuts conflict with the previous ones, and a transpose."""
     primes = [2, 3, 5, 7, 11, 13]
     size = 30030
     lines, value, shape = [], "%x", [size]
@@ -138,7 +138,7 @@ def external(file):
 
 
 def hlo_tuples(n):
-    """A parameter and a result of n elements."""
+    """A parameter and a result that are tuples of n elements."""
     shape = "(" + ", ".join(["f32[4]{0}"] * n) + ")"
     lines = [f"  t = {shape} parameter(0)"]
     for i in range(n):
@@ -178,7 +178,7 @@ def stablehlo_constant(text, ty):
 
 
 def stablehlo_regions(n):
-    """Loops in the body of loops, n deep."""
+    """Loops nested in the bodies of loops, n deep."""
     ty = "tensor<2xf32>"
     opened = f'"stablehlo.while"(%x) ({{\n^bb0(%a: {ty}):\n  %p = stablehlo.constant dense<true> : tensor<i1>\n' \
              f'  stablehlo.return %p : tensor<i1>\n}}, {{\n^bb0(%x: {ty}):\n'
@@ -200,7 +200,7 @@ def stablehlo_attributes(n):
 
 
 def stablehlo_functions(n):
-    """Functions that each call the one before twice."""
+    """Functions that each call the previous one twice."""
     ty = "tensor<2xf32>"
     made = [f"  func.func private @f0(%x: {ty}) -> {ty} {{\n    return %x : {ty}\n  }}\n"]
     for i in range(1, n):
@@ -218,7 +218,7 @@ def stablehlo_circle(n):
 
 
 def endless_loop():
-    """A loop that goes on for good, and has a transpose inside that is folded."""
+    """A loop that never ends, with a transpose inside that is folded."""
     ty = "tensor<2x2xf32>"
     body = f"""    %w = stablehlo.while(%a = %x) : {ty}
     cond {{
@@ -244,7 +244,7 @@ def hlo_nested(n):
 
 
 def hlo_computations(n):
-    """Computations that each call the one before twice."""
+    """Computations that each call the previous one twice."""
     text = "HloModule m\n\nc0 {\n  ROOT x = f32[2] parameter(0)\n}\n"
     for i in range(1, n):
         text += f"\nc{i} {{\n  x = f32[2] parameter(0)\n  a = f32[2] call(x), to_apply=c{i - 1}\n  ROOT b = f32[2] call(a), to_apply=c{i - 1}\n}}\n"
@@ -291,7 +291,7 @@ def onnx_model(nodes, inputs, outputs):
 
 
 def split(n, outputs):
-    """A Split into n parts, of which some are results."""
+    """A Split into n parts; the first ones are results."""
     names = [f"y{i}" for i in range(n)]
     node = onnx_node("Split", ["x"], names, [("axis", 0), ("num_outputs", n)])
     return onnx_model([node], [onnx_value("x", [n, 2])], [onnx_value(y, [1, 2]) for y in names[:outputs]])
@@ -306,7 +306,7 @@ def split_and_joined(n):
 
 
 def onnx_external(file):
-    """An initializer whose data lies in a file."""
+    """An initializer whose data is in a file."""
     entries = [("location", file), ("offset", "0"), ("length", "8")]
     data = b"".join(field(13, field(1, k) + field(2, v)) for k, v in entries)
     weight = field(1, 2) + field(2, 1) + field(8, "w") + data + field(14, 1)
@@ -316,7 +316,7 @@ def onnx_external(file):
 
 
 def onnx_weight(dims):
-    """An initializer of these extents and eight bytes."""
+    """An initializer with these extents and eight bytes of data."""
     weight = b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, "w") + field(9, b"01234567")
     node = onnx_node("Relu", ["w"], ["y"])
     graph = node + field(2, "g") + field(5, weight) + field(12, onnx_value("y", [2]))
@@ -324,7 +324,7 @@ def onnx_weight(dims):
 
 
 def nested_graphs(n):
-    """A branch in a branch, n deep, under a condition that is an input."""
+    """Branches nested n deep, under a condition that is an input."""
     graph = onnx_node("Relu", ["x"], ["y"]) + field(2, "g") + field(12, onnx_value("y", [2]))
     for _ in range(n):
         attrs = b"".join(field(5, field(1, name) + field(6, graph) + field(20, 5)) for name in ["then_branch"])
@@ -339,7 +339,7 @@ SOME_FUNCTIONS = (("A", ("B", "Relu")), ("B", ("Neg",)))
 
 
 def onnx_functions(bodies):
-    """A model that calls A; each function applies others and operators, one after another."""
+    """A model that calls A; each function calls other functions and operators in sequence."""
     local = {name for name, _ in bodies}
 
     def node(op, source, result):
@@ -359,7 +359,7 @@ def flipped(data, at):
 
 
 def onnx_attribute(n):
-    """An operator of an unknown domain with a text of n bytes."""
+    """An operator of an unknown domain with a string attribute of n bytes."""
     attr = field(5, field(1, "a") + field(4, "b" * n) + field(20, 3))
     node = field(1, field(1, "x") + field(2, "y") + field(4, "Foo") + field(7, "unknown") + attr)
     return onnx_model([node], [onnx_value("x", [2])], [onnx_value("y", [2])])
@@ -368,7 +368,7 @@ def onnx_attribute(n):
 # ---- archives ----
 
 def npz(path, name, shape, descr, body):
-    """A deflated archive of one array whose elements are `body` zeros, some thousand times smaller."""
+    """A deflated archive of one array, whose data is `body` zero bytes; the archive is about a thousand times smaller."""
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
@@ -396,7 +396,7 @@ def sparse(size):
     return make
 
 
-# ---- what is tried ----
+# ---- the cases ----
 
 SMALL = later(unary, 3)
 LONG = later(unary, 2000)
@@ -503,7 +503,7 @@ for ty, one in [("tensor<1000000000xf32>", "1.0"), ("tensor<1000x1000x1000xf32>"
     made = {"in.mlir": stablehlo_constant(f"dense<{one}>", ty)}
     for options in [["-o", "out.mlir"], ["--emit=hlo"], ["--emit=linalg"], ["--pass=default", "--target=cpu", "--emit=pallas"]]:
         case(f"stablehlo splat {' '.join(options)} {ty}", "in.mlir", *options, files=made)
-# More elements than the interpreter runs.
+# More elements than the interpreter accepts.
 case("stablehlo splat --check", *MLIR, "--check", wants=1,
      files={"in.mlir": stablehlo_constant("dense<1>", "tensor<1000000000000xi8>")})
 for ty in ["tensor<1000000000xf32>", "tensor<1000x1000x1000xi8>"]:
@@ -615,7 +615,7 @@ def limit():
 
 
 def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null", wants=None):
-    """What is wrong, or nothing."""
+    """The violation of a case, or None."""
     with tempfile.TemporaryDirectory() as folder:
         for name, written in files.items():
             path = pathlib.Path(folder, name)
@@ -629,7 +629,7 @@ def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null", want
                                       preexec_fn=limit, timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 return f"waits for more than {PATIENCE} s"
-        # An output is whole or not there.
+        # An output file is complete or absent.
         found = [p.name for p in pathlib.Path(folder).rglob("*") if p.name in ("out.onnx", "out.mlir") or p.name.startswith(".optc-")]
         left = f"status {done.returncode} and {found} left" if found and done.returncode else None
     said = done.stderr.decode(errors="replace")

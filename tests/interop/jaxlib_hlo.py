@@ -3,10 +3,9 @@
 
 usage: python jaxlib_hlo.py OPTC [FILE ...]
 
-Without files: the modules of frontends/hlo/tests/modules and the programs of tests/cases/pipelines.  Every
-file is written as HLO text as it is; HLO modules also after the default pipeline for the cpu and the tpu.
-Needs jaxlib (requirements.txt); without it nothing is checked, which is said, and is an error where
-CI_REQUIRE_PEERS is set.
+Without files: the modules of frontends/hlo/tests/modules and the programs of tests/cases/pipelines.  Every file is
+written as HLO text unchanged; HLO modules also after the default pipeline for the cpu and the tpu.  Needs jaxlib
+(requirements.txt). Without it nothing is checked, which is reported, and is an error if CI_REQUIRE_PEERS is set.
 """
 import os
 import pathlib
@@ -18,7 +17,7 @@ FOLDED = [["--pass=default", "--target=cpu"], ["--pass=default", "--target=tpu"]
 
 
 def parser():
-    """XLA's parser, or the reason why there is none."""
+    """XLA's parser, or the reason why it is missing."""
     try:
         from jaxlib import _hlo
         return _hlo.hlo_module_from_text, None

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Language models as onnxruntime-genai ships them: read, run, folded and written as they were.
+"""Language models in the form of onnxruntime-genai: read, run, folded, and written with the same operators.
 
 usage: python language_models.py OPTC [--keep FOLDER]
 
-Each model is a decoder of two layers with a cache and weights of a few bits.  A prompt and steps after it run by every executor of
-optc and by onnxruntime, at several sizes of batch, sequence and past.  Written for `onnx` and `onnxruntime`, with --check, the model
-has the operators, attributes and weights that it had, and the same numbers in onnxruntime.  Needs numpy, onnx and onnxruntime.
+Each model is a decoder of two layers with a cache and weights of a few bits.  A prompt and steps after it run in every
+executor of optc and in onnxruntime, at several sizes of batch, sequence and past.  Written for `onnx` and
+`onnxruntime` with --check, the model has its original operators, attributes and weights, and gives the same numbers in
+onnxruntime.  Needs numpy, onnx and onnxruntime.
 """
 import argparse
 import collections
@@ -25,13 +26,13 @@ HIDDEN = HEADS * SIZE
 RUNS = [("reference", ["--pass="]), ("folded", ["--pass=default", "--target=cpu"]),
         ("naive", ["--pass=default", "--target=cpu", "--exec=naive"]),
         ("physical", ["--pass=default", "--target=cpu", "--exec=physical"])]
-# Operators that stay one piece; the others may be written otherwise where that is the same.
+# Operators that must stay whole; the others may be replaced by equivalent ones.
 KEPT = ("GroupQueryAttention", "MatMulNBits", "GatherBlockQuantized", "SkipSimplifiedLayerNormalization",
         "SimplifiedLayerNormalization", "MultiHeadAttention", "Attention", "RotaryEmbedding")
 
 
 class Graph:
-    """A decoder that is being made."""
+    """A decoder under construction."""
 
     def __init__(self, seed, bits, block, zeros):
         self.rng = np.random.default_rng(seed)
@@ -48,7 +49,7 @@ class Graph:
         return outputs[0]
 
     def packed(self, name, rows, columns, flat):
-        """Weights, scales and zero points of a matrix in blocks."""
+        """The weights, scales and zero points of a matrix in blocks."""
         blocks = -(-columns // self.block)
         row = self.block * self.bits // 8
         shape = (rows, columns * self.bits // 8) if flat else (rows, blocks, row)
@@ -135,7 +136,7 @@ def models():
 
 
 def steps():
-    """The inputs of a run: tokens of each sequence, and how many of the sequences of the batch were there before."""
+    """The inputs of a run: the tokens of each sequence, the size of the past, and the total length of each sequence."""
     yield "prompt", dict(tokens=5, past=0, lengths=[5])
     yield "prompts", dict(tokens=4, past=0, lengths=[4, 4])
     yield "step", dict(tokens=1, past=6, lengths=[7])
@@ -179,8 +180,8 @@ def command(*words):
 
 
 def operators(model):
-    """The number of operators of each kind, and those that stay one piece with their attributes."""
-    # A number that is computed of a shape may be reshaped to a scalar.
+    """The number of operators of each kind, and the operators of KEPT with their attributes."""
+    # A number computed from a shape may be reshaped to a scalar.
     counts = collections.Counter(n.op_type for n in model.graph.node if n.op_type != "Reshape")
     of = lambda n: sorted((a.name, str(helper.get_attribute_value(a))) for a in n.attribute)
     kept = sorted((n.op_type, of(n)) for n in model.graph.node if n.op_type in KEPT)

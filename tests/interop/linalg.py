@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""MLIR's own tools take the linalg that optc writes, and compute from it what optc computes.
+"""MLIR's own tools accept the linalg text that optc writes, and compute the same from it as optc.
 
 usage: python linalg.py OPTC [--verify] [FILE ...]
 
-Without files: the models of tests/models, the plans of tests/plans, blocks cut out of models, and single operations; then
-the models with a batch and a sequence of named sizes, those of symbolic.py, and single operations on named sizes, each
-written once and run at two sizes; then models folded for targets of tiles and blocks, and single operations on values in
-padded layouts.
-Each program is written as it is read and folded for the cpu.  mlir-opt verifies the text, bufferizes it and lowers it to
-LLVM, and mlir-cpu-runner runs it on random inputs, to the numbers of `optc run`.  A folded program has no more
-`linalg.transpose` than the conversions that `optc stats` counts; one in tiles has no more of these, `tensor.pack` and
-`tensor.unpack` together.  With --verify files are folded and verified alone, and
-the time and memory of writing them are printed.  Needs numpy, mlir-opt-19 (or MLIR_OPT) and mlir-cpu-runner-19 (or
-MLIR_RUNNER).
+Without files, the programs are: the models of tests/models, the plans of tests/plans, blocks cut out of models, and
+single operations; models with a named batch and sequence, those of symbolic.py, and single operations on named sizes,
+each written once and run at two sizes; models folded for targets with tiles and blocks; and single operations on values
+in padded layouts.
+
+Each program is written as read, and folded for the cpu.  mlir-opt verifies the text, bufferizes it and lowers it to
+LLVM. mlir-cpu-runner runs it on random inputs, and the numbers must be those of `optc run`.  A folded program has no more
+`linalg.transpose` than `optc stats` counts conversions; with tiles, no more of `linalg.transpose`, `tensor.pack` and
+`tensor.unpack` together.  With --verify files are only folded and verified, and the time and memory of writing them are
+printed.  Needs numpy, mlir-opt-19 (or MLIR_OPT) and mlir-cpu-runner-19 (or MLIR_RUNNER).
 """
 import concurrent.futures
 import json
@@ -36,9 +36,9 @@ RUNNER = os.environ.get("MLIR_RUNNER", "mlir-cpu-runner-19")
 FOLD = ["--pass=canonicalize,view-fold", "--target=cpu", "--pin-boundary"]
 PASSES = {"read": ["--pass=", "--pin-boundary"], "folded": FOLD}
 TILED = {target: ["--pass=canonicalize,view-fold", f"--target={target}", "--pin-boundary"] for target in ["tpu", "journey6"]}
-# What moves elements to another layout.
+# Operations that move elements to another layout.
 MOVES = re.compile(r"linalg\.transpose |tensor\.(?:un)?pack ")
-# A pack or unpack becomes pads, reshapes and transposes by what the dialect of transforms has for it.
+# Lowers packs and unpacks to pads, reshapes and transposes, with the transform dialect.
 UNPACK = """module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%module: !transform.any_op) {
     %pack = transform.structured.match ops{["tensor.pack"]} in %module : (!transform.any_op) -> !transform.op<"tensor.pack">
@@ -51,14 +51,14 @@ UNPACK = """module attributes {transform.with_named_sequence} {
   }
 }
 """
-# To buffers, then to loops and LLVM, as the passes of MLIR 19 are called.
+# The passes of MLIR 19: bufferization, then lowering to loops and LLVM.
 BUFFERS = ["-eliminate-empty-tensors", "-one-shot-bufferize=bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map",
            "-buffer-deallocation-pipeline", "-convert-bufferization-to-memref"]
 LOOPS = ["-convert-linalg-to-loops", "-expand-strided-metadata", "-lower-affine", "-convert-scf-to-cf",
          "-arith-expand=include-bf16=true", "-convert-math-to-llvm", "-convert-math-to-libm", "-convert-arith-to-llvm",
          "-convert-index-to-llvm", "-finalize-memref-to-llvm", "-convert-func-to-llvm", "-convert-cf-to-llvm",
          "-reconcile-unrealized-casts"]
-# A copy of strided memory is a call of a library that not every package of the runner has; as linalg it is loops.
+# A copy of strided memory calls a library that not every package of the runner has. As linalg it becomes loops.
 COPY = re.compile(r"memref\.copy (%\S+), (%\S+) : (memref<.*>) to (memref<.*>)")
 DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "i1": "bool"}
 DTYPES |= {f"{sign}{bits}": f"{name}{bits}" for sign, name in [("si", "int"), ("i", "int"), ("ui", "uint")]
@@ -67,7 +67,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3}
 
 X, COLUMN = "tensor<2x4x3xf32>", "tensor<4xf32>"
 IMAGE = "tensor<2x4x7x9xf32>"
-# Operations whose forms are more than their name: name, attributes, types.
+# Operations whose forms are not trivial: name, attributes, types.
 PROGRAMS = [
     ("arg_max", "axis = 1", f"({X}) -> tensor<2x3xsi64>"),
     ("arg_max", "axis = -1, keepdims = true, select_last_index = true", f"({X}) -> tensor<2x4x1xsi64>"),
@@ -135,7 +135,7 @@ PROGRAMS = [
     ("trilu", "k = -1, upper = false", "(tensor<3x4xsi32>) -> tensor<3x4xsi32>"),
 ]
 
-# The same on named sizes, types as HLO writes them; a result that is left out is the first operand's.
+# Operations on named sizes, with types in HLO's syntax; an omitted result type is that of the first operand.
 SIZES = [{"B": 3, "S": 7, "T": 4, "H": 9, "W": 6}, {"B": 1, "S": 5, "T": 5, "H": 12, "W": 7}]
 SIZED = [
     ("arg_max", "axis = 1", "f32[B,S,3] -> si64[B,3]"),
@@ -192,9 +192,9 @@ SIZED = [
 ]
 
 
-# Operations on values in padded layouts: tiles whose padding lies behind a dimension, tiles and blocks that cut one
-# before its end, blocks in another order, strides, and tiles across merged dimensions.  Each operand and result with the
-# layout that it is converted to or from.
+# Operations on values in padded layouts: tiles with padding at the end of a dimension, tiles and blocks that cut a
+# dimension before its end, blocks in another order, strides, and tiles across merged dimensions.  Each operand and
+# result has the layout that it is converted to or from.
 ROWS, TILE, TURNED = 'xla = "1,0:T(8,128)"', 'xla = "2,1,0:T(8,128)"', 'xla = "1,2,0:T(8,128)"'
 BLOCK = 'block = "4H4W"'
 PADDED = [
@@ -261,7 +261,7 @@ def need(command, **kwargs):
 
 
 def signature(optc, path):
-    """Names, element types and shapes of the arguments of @main, and the types of its results."""
+    """The names, element types and shapes of the arguments of @main, and the types of its results."""
     text = json.loads(need([optc, "--pass=", "--emit=json", path]))
     main = next((f for f in text["functions"] if f["name"] == "main"), text["functions"][0])
     port = lambda p: (p["attributes"].get("hbir.name", p["name"]), p["type"]["element"], p["type"]["shape"])
@@ -280,7 +280,7 @@ def drawn(rng, element, shape, nth, name):
         return rng.integers(0, 2, shape).astype(dtype)
     if nth == 0 and name != "one_hot" or name in ("div", "mod", "shift_right"):
         return rng.integers(-9 if dtype.kind == "i" else 0, 10, shape).astype(dtype)
-    # Indices of both signs, in range of the least extent that is indexed.
+    # Indices of both signs, in the range of the smallest indexed extent.
     low, high = (0, 4) if dtype.kind == "u" or name == "rotary_embedding" else (-4, 4)
     return rng.integers(low, high, shape).astype(dtype)
 
@@ -293,7 +293,7 @@ def memref(element, shape):
 def harness(text, inputs, results):
     """The module with an entry that reads the inputs from standard input and writes the results to standard output."""
     lines, args = [], []
-    # Arguments and results of sizes that are not known are cast.
+    # Arguments and results with unknown sizes are cast.
     declared = re.search(r"func\.func @main\((.*)\) -> \((.*)\) \{", text)
     takes, gives = (re.findall(r"tensor<[^>]*>", part) for part in declared.groups())
 
@@ -334,7 +334,7 @@ def harness(text, inputs, results):
 
 
 def poisoned(text):
-    """The module with numbers that show in memory that holds no element: NaN, or a large integer."""
+    """The module with poison in padding: NaN, or a large integer."""
     def number(element):
         if element.startswith("i"):
             return "true" if element == "i1" else "85"
@@ -350,7 +350,7 @@ def poisoned(text):
 
 
 def stored(x, shape):
-    """An array as the first elements of each dimension of an array of this shape, but for dimensions of one."""
+    """An array as the first elements of each dimension of an array of this shape, ignoring dimensions of extent 1."""
     own = [n for n in x.shape if n != 1]
     if list(x.shape) == shape or x.size == np.prod(shape):
         return x.reshape(shape)
@@ -361,7 +361,7 @@ def stored(x, shape):
 
 
 def taken(x, shape):
-    """What [`stored`] has put into an array."""
+    """The inverse of [`stored`]."""
     own = [n for n in shape if n != 1]
     if 4 <= len(own) + 2 == x.ndim:
         # Tiles of the last two dimensions.
@@ -371,7 +371,7 @@ def taken(x, shape):
 
 
 def executed(text, inputs, results, folder):
-    """What MLIR's tools compute from a module."""
+    """The results that MLIR's tools compute from a module."""
     types = [(element, x.shape) for element, x in inputs]
     (folder / "run.mlir").write_text(harness(text, types, results))
     lowered = []
@@ -415,7 +415,7 @@ def written(optc, passes, path, folder):
 
 
 def at_sizes(optc, path, text, sizes, name, folder):
-    """Compares what MLIR's tools compute from one text with what optc computes, at these sizes."""
+    """Compares the results of MLIR's tools for one text with those of optc, at these sizes."""
     number = lambda size: size if isinstance(size, int) else eval(size, {"__builtins__": {}}, dict(sizes))
     args, results = signature(optc, path)
     rng = np.random.default_rng(7)
@@ -427,7 +427,7 @@ def at_sizes(optc, path, text, sizes, name, folder):
     with np.load(folder / "out.npz") as file:
         wanted = [file[key] for key in file]
     results = [(element, [number(n) for n in shape]) for element, shape in results]
-    # What is padded at the boundary is so behind its dimensions.
+    # A value that is padded at the boundary has its padding at the end of its dimensions.
     if not sizes:
         parts = re.search(r"func\.func @main\((.*)\) -> \((.*)\) \{", text).groups()
         takes, gives = ([[int(n) for n in re.findall(r"(\d+)x", ty)] for ty in re.findall(r"tensor<[^>]*>", part)] for part in parts)
@@ -441,7 +441,7 @@ def at_sizes(optc, path, text, sizes, name, folder):
 
 
 def check_sized(optc, path, sizes, name=""):
-    """What is wrong with one program of named sizes; None if nothing is."""
+    """The failure of one program with named sizes; None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for what, passes in PASSES.items():
@@ -464,7 +464,7 @@ def check_sized(optc, path, sizes, name=""):
 
 
 def twins(folder):
-    """Models of named sizes, each with two assignments to its names."""
+    """Models with named sizes, each with two assignments to its names."""
     models = [(p.stem, lambda p=p: peer.load(p, np.random.default_rng(3))) for p in sorted((ROOT / "tests/models").glob("*.onnx"))]
     models += [(make.__name__, make) for make in [symbolic.encoder, symbolic.decoder, symbolic.patches, symbolic.windows]]
     for name, load in models:
@@ -472,7 +472,7 @@ def twins(folder):
         path = folder / f"{name}.symbolic.onnx"
         onnx.save(rewriter.run(), str(path))
         first = {n: rewriter.sizes[n] for n in rewriter.origin}
-        # Positions and masks are cut from constants, which are no longer than the model's own sequence.
+        # Positions and masks are slices of constants, which are no longer than the model's own sequence.
         other = {n: max(2, v - 1) if n == "S" else v + 1 for n, v in first.items()}
         yield name, path, [first, other]
 
@@ -491,7 +491,7 @@ def sized_source(name, attributes, types):
     takes = [tensor(t) for t in takes.split()]
     gives = [tensor(t) for t in gives.split()] or takes[:1]
     args = ", ".join(f"%a{i}: {t}" for i, t in enumerate(takes))
-    # Some arguments of reshapes and broadcasts say sizes alone.
+    # Some arguments of reshapes and broadcasts only provide sizes.
     used = takes[:1] if name in ("reshape", "broadcast") else takes
     results = ", ".join(f"%0#{i}" for i in range(len(gives))) if 1 < len(gives) else "%0"
     left = f"%0:{len(gives)}" if 1 < len(gives) else "%0"
@@ -502,12 +502,12 @@ def sized_source(name, attributes, types):
 
 
 def check(optc, path, name=""):
-    """What is wrong with one program; None if nothing is."""
+    """The failure of one program; None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
             if path.suffix == ".onnx":
-                # With weights, where they are absent.
+                # Absent weights are filled in.
                 model = peer.load(path, np.random.default_rng(3))
                 path = folder / path.name
                 onnx.save(model, str(path))
@@ -535,7 +535,7 @@ def check(optc, path, name=""):
 
 
 def check_tiled(optc, path, passes, name=""):
-    """What is wrong with one program that is folded for a target of tiles; None if nothing is."""
+    """The failure of one program folded for a target with tiles; None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
@@ -547,7 +547,7 @@ def check_tiled(optc, path, passes, name=""):
             if passes != ["--pass="]:
                 stats = json.loads(need([optc, "stats", *passes, "--json", path]))
                 count = len(MOVES.findall(text))
-                # A view of tiles across merged dimensions is read by what is unpacked before it.
+                # A view of tiles across merged dimensions needs an unpack before it.
                 spare = 1 if name == "merged" else 0
                 assert count <= stats["layout_convert"] + spare, f"{count} moves, {stats['layout_convert']} conversions"
             at_sizes(optc, path, poisoned(text), {}, name, folder)
@@ -588,7 +588,7 @@ def source(name, attributes, types):
 
 
 def measured(command):
-    """Seconds and MiB that a command took, and what is wrong if it failed."""
+    """The seconds and MiB that a command took, and its error if it failed."""
     start = time.monotonic()
     child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = child.stderr.read()
@@ -599,7 +599,7 @@ def measured(command):
 
 
 def verified(optc, path):
-    """Folds one model, verifies it, and prints what writing it took."""
+    """Folds and verifies one model, and prints the cost of writing it."""
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder) / "m.mlir"
         seconds, mib, why = measured([optc, *FOLD, "--emit=linalg", path, "-o", here])
@@ -609,7 +609,7 @@ def verified(optc, path):
         if why:
             return why
         stats = json.loads(need([optc, "stats", *FOLD, "--json", path]))
-        # The memory of this process would count as its children's.
+        # The memory of this process would count for its children.
         count = int(run(["grep", "-c", "linalg.transpose ", here]).stdout)
         size = here.stat().st_size
         print(f"{path.name}: written in {seconds:.1f} s and {mib} MiB, {size / 1e6:.1f} MB of text; verified in "

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What optc prints is MLIR, and what mlir-opt prints back means the same to optc.
+"""The printed text is MLIR, and mlir-opt's output has the same meaning to optc.
 
 usage: python mlir_opt.py OPTC
 
-For each case of tests/cases that optc accepts, and each model of tests/models, the text as read and
-the text folded for each target goes through `mlir-opt --allow-unregistered-dialect`, as it is and in
-the generic form, and back through optc.  `optc verify` then compares both programs.  Needs
-mlir-opt-19 (or MLIR_OPT).
+For each case of tests/cases that optc accepts, and each model of tests/models, the text as read and the text folded for
+each target goes through `mlir-opt --allow-unregistered-dialect`, as it is and in the generic form, and back through
+optc.  `optc verify` then compares both programs.  Needs mlir-opt-19 (or MLIR_OPT).
 """
 import concurrent.futures
 import os
@@ -37,7 +36,7 @@ def need(command, what):
 
 
 def inputs():
-    """(path, whether it may be refused, whether it can be executed)"""
+    """(path, whether it may be refused, whether it can be run)"""
     for path in sorted((ROOT / "tests/cases").rglob("*.ir")):
         text = path.read_text()
         if re.search(r"^// (EXIT: [12]|expected-error)", text, re.M) or "--split-input-file" in text \
@@ -52,7 +51,7 @@ def inputs():
 
 
 def bindings(path):
-    """Sizes for the unknown ones of a program; a size that it does not have is refused."""
+    """Values for the named sizes of a program; optc refuses a size that the program does not have."""
     text = pathlib.Path(path).read_text()
     dims = " ".join(re.findall(r"dims = \[([^\]]*)\]", text))
     sizes = {n: v for n, v in {"B": 2, "S": 3, "H": 14}.items() if re.search(rf"\b{n}\b", dims)}
@@ -89,7 +88,7 @@ def check(optc, path, runs):
                 theirs.write_text(text)
                 back = folder / f"{path.stem}.{kind}.{form}.ir"
                 need([optc, "--pass=", theirs, "-o", back], what)
-                # A model's reference run is long; its original text is compared alone.
+                # The reference takes long on a model, so only its original text is compared.
                 if path.suffix != ".onnx" or (kind, form) == ("read", "plain"):
                     same(optc, ours, back, runs, what)
                 again = folder / "again.ir"

@@ -3,18 +3,18 @@
 
 usage: python onnx_backend.py OPTC [--filter TEXT] [--table] [--keep FOLDER] [--jobs N]
 
-Each test is a small model.  It is imported and verified, its printed program is parsed again and must
-print the same, and the default pipeline folds it for the target cpu.  Where no operator stays opaque it
-runs by the reference interpreter as imported, and by the reference and the naive interpreter as folded;
-each run is compared with the outputs that the package expects.  A test ends as
+Each test is a small model.  It is imported and verified, its printed program is parsed again and must print the same, and
+the default pipeline folds it for the target cpu.  If no operator stays opaque it is run by the reference interpreter as
+imported, and by the reference and the naive interpreter as folded. Each run is compared with the outputs that the package
+expects.  The outcome of a test is
 
-  pass     all runs agree; a test whose shapes, axes or bounds are inputs may be run with these as constants
+  pass     all runs agree; inputs that are shapes, axes or bounds may be replaced by constants
   opaque   some operator stays `hbir.opaque` and runs no functions: imported, printed and folded, but not run
   wrong    a run disagrees, a step fails, or the command panics
   refused  the import is refused with a diagnostic
 
-`--table` prints the counts per operator.  Exit status 1 if a test is wrong, or refused for a reason
-that is not in REFUSALS.  Needs numpy, onnx and ml_dtypes.
+`--table` prints the counts per operator.  The exit status is 1 if a test is wrong, or refused for a reason that is not
+in REFUSALS.  Needs numpy, onnx and ml_dtypes.
 """
 import argparse
 import collections
@@ -33,15 +33,15 @@ import onnx.numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-6, "float16": 1e-2, "bfloat16": 4e-2}
-# The codes of diagnostics with which an import may be refused: the IR has no such element type.
+# The codes with which an import may be refused: the IR has no such element type.
 REFUSALS = {"unsupported-dtype"}
-# Tests whose expected values no runtime has: align_corners with an extent that the scale does not give exactly.
+# Tests whose expected values no runtime gives: align_corners with an extent that is not exactly the scaled one.
 CONTESTED = {"test_resize_downsample_scales_linear_align_corners", "test_resize_downsample_scales_cubic_align_corners"}
 LIMIT_S = 120
 
 
 def stored(array):
-    """An array as an .npz holds it for optc: bf16 and smaller floats as their bits, integers below 8 bits as int8."""
+    """An array in the form of an .npz for optc: bf16 and smaller floats as their bits, integers below 8 bits as int8."""
     if array.dtype.name.startswith(("float8", "float4")):
         return array.view(np.uint8)
     if array.dtype == ml_dtypes.bfloat16:
@@ -52,7 +52,7 @@ def stored(array):
 
 
 def defined(case, inputs, wanted):
-    """Where the standard defines the result: a float outside of an integer type's range has none."""
+    """A mask of the elements that the standard defines: a float outside of an integer type's range is undefined."""
     x = np.asarray(inputs[0]) if inputs else np.zeros(())
     if not re.search("_cast(like)?_", case.name) or x.shape != wanted.shape or x.dtype.name[0] not in "fb":
         return np.ones(wanted.shape, bool)
@@ -68,13 +68,13 @@ def is_integer(dtype):
 
 
 def compare(found, wanted, kept, rtol, atol):
-    """Why two arrays differ where `kept`, or None."""
+    """The difference of two arrays where `kept` is true, or None."""
     if wanted.dtype == ml_dtypes.bfloat16:
         found = found.view(ml_dtypes.bfloat16)
     if tuple(found.shape) != tuple(wanted.shape):
         return f"shape {found.shape}, wanted {wanted.shape}"
     if wanted.dtype.name.startswith(("float8", "float4")):
-        # Stored and moved bit by bit, one byte an element; where numbers are made, zeros of both signs are one.
+        # Stored and moved bit by bit, one byte per element. If numbers are computed, zeros of both signs are equal.
         found = found.view(np.uint8)
         numbers = found.view(wanted.dtype).astype(np.float32) == wanted.astype(np.float32)
         same = (found == wanted.view(np.uint8)) | numbers | ~kept
@@ -140,7 +140,7 @@ def execute(optc, what, options, model, case, sets, names, folder):
 
 
 def array(value):
-    """A value of a data set as an array; None if it is no tensor of numbers."""
+    """A value of a data set as an array; None if it is no numeric tensor."""
     if isinstance(value, onnx.TensorProto):
         value = onnx.numpy_helper.to_array(value)
     if not isinstance(value, (np.ndarray, np.generic, int, float)):
@@ -150,7 +150,7 @@ def array(value):
 
 
 def with_constants(case):
-    """The test with every input but the first as an initializer: shapes, axes and bounds mostly are."""
+    """The test with all inputs but the first as initializers, since these are mostly shapes, axes and bounds."""
     if len(case.data_sets) != 1:
         return None
     model = onnx.ModelProto()
@@ -169,7 +169,7 @@ def with_constants(case):
 
 
 def check(optc, case, folder):
-    """The outcome of a test, with its parameters as constants if it stays opaque without."""
+    """The outcome of a test; if an operator stays opaque, with its parameters as constants."""
     outcome, line = check_once(optc, case, folder)
     constant = with_constants(case) if outcome == "opaque" else None
     if constant is not None:
@@ -192,7 +192,7 @@ def check_once(optc, case, folder):
     if first.read_text() != second.read_text():
         raise Wrong("the printed program prints differently")
     must(optc, "fold", "--pass=default", "--target=cpu", "--verify-each", model, "--emit=ir", "-o", folded)
-    # Branches and loops whose graphs are functions run.
+    # Opaque branches and loops whose graphs are functions can be run.
     opaque = [l for l in first.read_text().splitlines() if '"hbir.opaque"' in l and not re.search(r"onnx\.\w+ = @", l)]
     if opaque:
         kinds = sorted(set(re.findall(r'kind = "([^"]+)"', "\n".join(opaque))))
@@ -222,7 +222,7 @@ def guarded(optc, case, keep):
 
 
 def operator(case):
-    """The operator a test is about."""
+    """The operator that a test is about."""
     nodes = case.model.graph.node
     kinds = [f"{n.domain}.{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in nodes]
     if "_expanded" in case.name:

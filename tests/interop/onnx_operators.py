@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the table of all versions of all operators of ONNX, which import, export and docs/onnx-ops.md use.
+"""Writes the table of all versions of all ONNX operators, for import, export and docs/onnx-ops.md.
 
 usage: python onnx_operators.py > formats/onnx/src/schemas.txt
 
-A line a version of an operator: its name (behind its domain and a `:` where that is not the standard one), the
-operator set in which it came (with a `!` where it is deprecated from then on), the least and the greatest number of
-inputs and of outputs (`-` for any number), the element types of each input, those of each output, and its attributes.
-Element types are a hexadecimal mask, bit n for the data type n of the format, bit 0 for values that are no tensors.
-Needs onnx.
+Each line is a version of an operator: its name (after its domain and a `:` if that is not the standard one), the operator
+set that introduced it (with a `!` if it is deprecated from then on), the minimal and the maximal number of inputs and of
+outputs (`-` for any number), the element types of each input, those of each output, and its attributes.  Element types
+are a hexadecimal mask: bit n for data type n of the format, bit 0 for values that are no tensors.  Needs onnx.
 """
 import onnx
 import onnx.defs
@@ -16,7 +15,7 @@ ANY = 2**31 - 1
 
 
 def mask(port):
-    """The element types that an input may have."""
+    """The mask of the element types that an input accepts."""
     bits = 0
     for text in port.types:
         name = text.removeprefix("tensor(").removesuffix(")")

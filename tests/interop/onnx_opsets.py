@@ -4,10 +4,10 @@
 usage: python onnx_opsets.py OPTC [--only TEXT] [--jobs N] [--keep FOLDER] [--table]
 
 The programs are those of ops/tests/ops_reference.txt: an operation, inputs and results.  Each is written in each operator
-set.  onnx.checker accepts the model in full, and onnxruntime, or where that does not run it onnx's reference evaluator,
-gives the results.  SINCE names the operations that are refused before an operator set: none of the operators that came
-earlier stand for them, and no model of an earlier one has them.
-Exit status 1 if something else is refused, invalid or different.  Needs numpy, onnx, onnxruntime and ml_dtypes.
+set.  onnx.checker must accept the model in full, and onnxruntime (or onnx's reference evaluator, if onnxruntime cannot
+run it) must give the results.  SINCE names the operations that are refused before an operator set, since no operators of
+earlier sets can express them and no model in an earlier set has them.  The exit status is 1 if anything else is refused,
+invalid or different.  Needs numpy, onnx, onnxruntime and ml_dtypes.
 """
 import argparse
 import concurrent.futures
@@ -26,7 +26,7 @@ from onnx_out import NotRun, by_reference, by_runtime, difference
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "si64": np.int64, "si32": np.int32, "si8": np.int8, "ui8": np.uint8, "i1": bool}
-# The operator set from which on operations are written.
+# The first operator set in which operations are written.
 SINCE = {"hbir." + name: opset for opset, names in {
     9: "acosh asinh atanh cosh sinh erf gelu is_nan sign compare max min",
     10: "is_inf max_pool matmul mod thresholded_relu slice",
@@ -40,7 +40,7 @@ SINCE = {"hbir." + name: opset for opset, names in {
 
 
 def tensors(words):
-    """The array of `DTYPE SHAPE : NUMBERS`."""
+    """The array in a text `DTYPE SHAPE : NUMBERS`."""
     head, _, numbers = words.partition(" : ")
     dtype, shape = head.split()
     shape = [] if shape == "-" else [int(n) for n in shape.split("x")]
@@ -49,7 +49,7 @@ def tensors(words):
 
 
 def cases():
-    """Operation, attributes as text, inputs and results of each case."""
+    """The operation, its attributes as text, inputs and results of each case."""
     for block in (ROOT / "ops/tests/ops_reference.txt").read_text().strip().split("\n\n"):
         name, attrs, inputs, outputs = None, [], [], []
         for line in block.splitlines():
@@ -68,7 +68,7 @@ def cases():
 
 
 def program(name, attrs, inputs, outputs, opset):
-    """The operation alone, in a module of an operator set."""
+    """A module with the operation alone, for an operator set."""
     ty = lambda t: "tensor<" + "".join(f"{n}x" for n in t[1].shape) + t[0] + ">"
     args = ", ".join(f'%a{i}: {ty(t)} {{hbir.name = "a{i}"}}' for i, t in enumerate(inputs))
     names = ", ".join(f"%a{i}" for i in range(len(inputs)))

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""ONNX models that optc writes are valid and compute what the originals compute.
+"""ONNX models that optc writes are valid and compute the same as the originals.
 
 usage: python onnx_out.py OPTC [MODEL.onnx ...] [--only TEXT] [--keep FOLDER]
        python onnx_out.py OPTC --backend [--only TEXT] [--jobs N] [--table]
        python onnx_out.py OPTC --large
 
-Each model goes through the command as in RUNS.  onnx.checker accepts the result, its inputs and outputs are the
-original's, and onnxruntime computes the same numbers with both (where that does not run the original, onnx's reference
-evaluator).  Without a pass the result has no more nodes than the
-original has, and its functions.  Without models: those of tests/models.
+Each model goes through the command as in RUNS.  onnx.checker must accept the result, its inputs and outputs must be the
+original's, and onnxruntime (or onnx's reference evaluator, if onnxruntime cannot run the original) must compute the same
+numbers with both.  Without a pass the result has no more nodes than the original, and the same functions.  Without
+models: those of tests/models.
 
-`--backend` takes the models of the backend tests of the `onnx` package, every operator.  A test ends as
+`--backend` takes the models of the backend tests of the `onnx` package, every operator.  The outcome of a test is
 
-  same      the runs agree: in onnxruntime, or where that does not run the original in onnx's reference evaluator
+  same      the runs agree: in onnxruntime, or in onnx's reference evaluator if onnxruntime cannot run the original
   checked   nothing runs the original, and onnx.checker accepts the result
   refused   the import or the export is refused with a diagnostic whose code is in REFUSALS
   wrong     anything else
 
-`--large` makes a model with 2 GB of weights in a file beside it, which has to come through with 300 MB of memory of its own.
+`--large` makes a model with 2 GB of weights in a separate file, which must be processed with 300 MB of memory.
 
-Needs numpy, onnx, onnxruntime and ml_dtypes.  Exit status 1 if something is wrong.
+Needs numpy, onnx, onnxruntime and ml_dtypes.  The exit status is 1 if something is wrong.
 """
 import argparse
 import collections
@@ -45,9 +45,9 @@ RUNS = [("no pass", ["--pass="]),
         ("its own target", []),
         ("for onnxruntime", ["--target=onnxruntime"])]
 TOLERANCE = {"float32": 1e-4, "float64": 1e-7, "float16": 1e-2, "bfloat16": 4e-2}
-# Codes of refusals: element types that the IR does not have, and values that are no tensors.
+# The codes of refusals: element types that the IR does not have, and values that are no tensors.
 REFUSALS = {"unsupported-dtype", "onnx-type"}
-# The layouts of another machine may need a reshape of two sizes that have no name.
+# The layouts of another machine may need a reshape of two sizes without names.
 FOREIGN = ("folded for the cpu", "normalize-layout")
 LIMIT_S = 240
 
@@ -65,14 +65,14 @@ class NotRun(Exception):
 
 
 def nodes(model):
-    """The nodes that compute something: functions are put in the place of their calls."""
+    """The number of nodes that compute something, with functions inlined."""
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     return count(model.graph)
 
 
 def count(graph):
-    """The nodes of a graph that compute something, those of the graphs inside of them too."""
+    """The number of nodes of a graph that compute something, including those of inner graphs."""
     inner = (g for n in graph.node for a in n.attribute for g in [*a.graphs, *([a.g] if a.HasField("g") else [])])
     return sum(n.op_type not in ("Constant", "Identity") for n in graph.node) + sum(map(count, inner))
 
@@ -101,7 +101,7 @@ def random_inputs(path, seed):
         if dtype.kind == "f" or dtype.name == "bfloat16":
             made[info.name] = rng.standard_normal(shape).astype(dtype)
         else:
-            # 0 or 1: in range as indices, and a mask.
+            # 0 or 1: valid as indices, and as a mask.
             made[info.name] = rng.integers(0, 2, shape).astype(dtype)
     return made
 
@@ -116,7 +116,7 @@ def by_runtime(path, inputs):
 
 
 class FusedMatMul(onnx.reference.op_run.OpRun):
-    """onnxruntime's product, for the evaluator."""
+    """onnxruntime's product, for the reference evaluator."""
     op_domain = "com.microsoft"
 
     def _run(self, a, b, alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0):
@@ -138,7 +138,7 @@ def by_reference(path, inputs):
 
 
 def difference(found, wanted):
-    """Why two results differ, or None."""
+    """The difference of two results, or None."""
     if isinstance(wanted, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
             return "sequences of other lengths"
@@ -181,7 +181,7 @@ def ports(infos):
 
 
 def same_port(before, after):
-    """True if a port is as it was; a size without a number may have got a name, and one that exporters call `?`."""
+    """True if a port is unchanged; a size without a number, or one that exporters call `?`, may have got a name."""
     if before[:2] != after[:2] or before[2] is None or after[2] is None:
         return before == after
     nameless = lambda d: d == "?" or (isinstance(d, int) and d <= 0)
@@ -190,11 +190,11 @@ def same_port(before, after):
 
 
 def valid(source, output, keeps_nodes):
-    """The result is valid and has the ports of the original."""
+    """Checks that the result is valid and has the ports of the original."""
     try:
         onnx.checker.check_model(str(output))
     except Exception as error:
-        # An original that the checker refuses may go out as it came in.
+        # An original that the checker refuses may be written unchanged.
         if source.read_bytes() != output.read_bytes():
             raise Wrong(f"onnx.checker: {str(error)[:400]}") from None
     before, after = (onnx.load(str(p), load_external_data=False) for p in (source, output))
@@ -270,7 +270,7 @@ def has_weights(path):
 
 
 def with_weights(path, folder):
-    """The model with numbers for weights whose file is absent."""
+    """The model with random weights if their file is absent."""
     model = onnx.load(str(path), load_external_data=False)
     rng = np.random.default_rng(0)
     for tensor in model.graph.initializer:
@@ -312,7 +312,7 @@ def check_case(optc, case, folder):
             return "wrong", f"{what}: {error}"
         try:
             valid(source, output, what == "no pass")
-            # The evaluator knows no operators of onnxruntime.
+            # The evaluator does not know onnxruntime's own operators.
             known = run is not by_reference or what != "for onnxruntime"
             for inputs, results in zip(data, wanted if wanted and known else []):
                 compare(output, results, inputs, run)
@@ -352,10 +352,10 @@ def backend(optc, args):
     return bad
 
 
-# ---- weights that do not fit ----
+# ---- weights larger than memory ----
 
 def large(optc):
-    """A model whose weights are 2 GB of holes, in 300 MB: those of no pass and of a fold that changes no weight."""
+    """A model with 2 GB of sparse weights, in 300 MB of memory: without a pass, and with a fold that changes no weight."""
     rows, columns, layers = 4096, 8192, 16
     weights, nodes, value = [], [], "x"
     for i in range(layers):

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""How long onnxruntime takes for models and for what optc makes of them: processor time, interleaved pairs, one thread.
+"""The time of models and of optc's results in onnxruntime: processor time, interleaved pairs, one thread.
 
 usage: python onnx_time.py OPTC MODEL.onnx... [--target T]... [--rounds N] [--seconds S] [--json FILE] [--report FILE]
                            [--goal R] [--from-ms M]
 
 A model and its result are loaded by onnxruntime at its default level with one thread, and run in turns on the same
-inputs: those that shipped_models.py has for a file of that name, else random ones.  A round is some runs of the one and as many of the
-other, the order changing from round to round; its ratio is that of the processor times.  A line has milliseconds of the original
-(median), the median of the ratios with its 95 % interval (of order statistics, so without a distribution), and the greatest relative
-difference of an output.  Where onnxruntime's optimizer makes one graph of both, the ratio is 1 and nothing is measured.  There are at least `--rounds` rounds, and up to four times as many while the interval has the goal inside.
+inputs: those that shipped_models.py has for a file of that name, else random ones.  A round is some runs of one model and
+the same number of runs of the other, in an order that alternates; its ratio is that of the processor times.  A line has
+the milliseconds of the original (median), the median of the ratios with its 95 % interval (from order statistics, so
+without assuming a distribution), and the greatest relative difference of an output.  If onnxruntime's optimizer makes the
+same graph of both, the ratio is 1 and nothing is measured.  There are at least `--rounds` rounds, and up to four times
+as many while the interval contains the goal.
 
-With `--goal` the exit status is 1 if a result takes more than R times as long: its whole interval is above R, the original takes at
-least M milliseconds (2), and a second measurement says so too.
-Needs numpy, onnx and onnxruntime; weights must be there.
+With `--goal` the exit status is 1 if a result takes more than R times as long: its whole interval is above R, the
+original takes at least M milliseconds (2), and a second measurement confirms it.  Needs numpy, onnx and onnxruntime;
+weights must be there.
 """
 import argparse
 import hashlib
@@ -52,7 +54,7 @@ def hashed(*parts):
 
 
 def results(graph, known):
-    """What the results of a graph are computed by: operators, attributes, weights and inputs, without names and order of nodes."""
+    """Hashes of the computation of a graph's results: operators, attributes, weights and inputs, without node names or order."""
     known = dict(known)
     for tensor in graph.initializer:
         known[tensor.name] = hashed(tensor.data_type, list(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes())
@@ -84,9 +86,9 @@ def spent(here, inputs, runs):
 
 
 def interval(ratios):
-    """Order statistics between which the median is with 95 %."""
+    """The order statistics between which the median lies with a probability of 95 %."""
     n, below, k = len(ratios), 0.0, 0
-    # The k-th smallest is above the median with the probability that fewer than k of n are below it.
+    # The probability that the k-th smallest is above the median is that of fewer than k of n being below it.
     while below + math.comb(n, k) / 2**n <= 0.025:
         below += math.comb(n, k) / 2**n
         k += 1
@@ -126,7 +128,7 @@ def measure(before, after, args):
 
 
 def timed(optc, path, target, args, known):
-    """The figures of one model, or a line that says why there are none; `known` has the targets of its results."""
+    """The measurements of one model, or a line with the reason why there are none; `known` maps results to their targets."""
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / path.name
         done = subprocess.run([optc, path, f"--target={target}", "-o", result], capture_output=True, text=True)

@@ -3,13 +3,13 @@
 
 usage: python onnx_valid.py OPTC [MODEL.onnx ...] [--only TEXT] [--keep FOLDER] [--numbers]
 
-Each model goes through the command for `onnx` and for `onnxruntime`.  The result passes onnx.checker, with full_check where
-the original does, loads in onnxruntime where the original does, and has the interface of the original.  Without models: those of
-tests/models and the models of CASES, each of one kind that is easily written wrong: names that graphs inside of nodes take from
-around them, inputs with a value for when they are not given, regions that have no form.  Of these and with `--numbers` the
-result computes the same in onnxruntime; CASES state also what may go out as it came in.
+Each model goes through the command for `onnx` and for `onnxruntime`.  The result must pass onnx.checker (with full_check
+if the original does), load in onnxruntime if the original does, and have the interface of the original.  Without models:
+those of tests/models, and the models of CASES. Each of these is easily written wrong: names that inner graphs capture,
+inputs with default values, regions without a form.  For these, and with `--numbers`, the result must compute the same in
+onnxruntime; CASES also states the operators that may be written unchanged.
 
-Needs numpy, onnx and onnxruntime.  Exit status 1 if something is wrong.
+Needs numpy, onnx and onnxruntime.  The exit status is 1 if something is wrong.
 """
 import argparse
 import json
@@ -28,9 +28,9 @@ import onnx_out
 TARGETS = ["onnx", "onnxruntime"]
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
 
-# Name, inputs and outputs, nodes, and the names of operators that may go out as they came in.
+# Name, inputs and outputs, nodes, and the names of operators that may be written unchanged.
 CASES = [
-    # An operator keeps its graphs where its results are of another number of dimensions in each.
+    # An operator keeps its graphs if its results have different ranks in them.
     ("branch_takes_renamed", "(float[1, 4, L] x, bool c) => (float o)", """
         [one] r = Relu(x)
         [two] y = If(c) <
@@ -50,7 +50,7 @@ CASES = [
             then_branch = g () => (float[6] a) { k = Constant<value_ints = [6]>() a = Reshape(r, k) },
             else_branch = h () => (float[3, 2] b) { b = Neg(r) }>
         o = ReduceSum<keepdims = 0>(y)""", []),
-    # The node is called like a value inside of the branch.
+    # The node has the same name as a value inside of the branch.
     ("branch_defines_name_of_node", "(float[1, 4] x, bool c) => (float o)", """
         [a] r = Relu(x)
         [b] s = Neg(r)
@@ -98,7 +98,7 @@ CASES = [
     ("scan_takes_renamed", "(float[2, 3] x, float[5, 3] xs) => (float[5, 3] ys)", """
         [first] r = ReduceSum<keepdims = 0>(x)
         [turn] ys = Scan<num_scan_inputs = 1, body = b (float[3] e) => (float[3] y) { y = Mul(e, r) }>(xs)""", []),
-    # A result that no layout of both branches makes a transpose of.
+    # There is no layout in which the results of both branches are transposes of one value.
     ("branches_end_in_transpose_and_reshape", "(float[5, 17] x, bool c) => (float[5, 17] o)", """
         s = Constant<value_ints = [5, 17]>()
         [one] y = If(c) <
@@ -118,12 +118,12 @@ CASES = [
 
 
 def parsed(name, ports, nodes):
-    """A model of a text."""
+    """A model from a text."""
     return onnx.parser.parse_model(f"{HEADER} {name} {ports} {{ {nodes} }}")
 
 
 def overridable():
-    """Inputs with values: a weight, a shift that nothing multiplies, and one whose size is open."""
+    """Inputs with default values: a weight, a shift that nothing multiplies, and one with an open size."""
     info = onnx.helper.make_tensor_value_info
     F = onnx.TensorProto.FLOAT
     w = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -140,10 +140,10 @@ def overridable():
 
 
 def made(folder):
-    """The models of CASES, and what may go out of each as it came in."""
+    """The models of CASES, with the operators of each that may be written unchanged."""
     models = {name: (parsed(name, ports, nodes), kept) for name, ports, nodes, kept in CASES}
     models["overridable"] = (overridable(), [])
-    # In the first versions of the format every weight was listed as an input, and was none.
+    # In the first versions of the format every weight was listed as an input without being one.
     old = overridable()
     old.ir_version = 3
     models["weights_listed_as_inputs"] = (old, [])
@@ -161,7 +161,7 @@ def why_invalid(path, full):
 
 
 def interface(path):
-    """The inputs and outputs; of an old file those inputs alone that no weight is."""
+    """The inputs and outputs; for an old file only inputs that are no weights."""
     model = onnx.load(str(path), load_external_data=False)
     given = {t.name for t in model.graph.initializer}
     listed = model.ir_version < 4
@@ -171,7 +171,7 @@ def interface(path):
 
 
 def inputs_of(path, seed):
-    """Seeded inputs, once without those that have values and once with all."""
+    """Seeded inputs, once without those that have default values and once with all."""
     model = onnx.load(str(path), load_external_data=False)
     rng = np.random.default_rng(seed)
     values = {t.name for t in model.graph.initializer}

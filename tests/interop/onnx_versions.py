@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""optc against every version of every operator that ONNX ever had.
+"""optc against every version of every operator of ONNX.
 
 usage: python onnx_versions.py OPTC [--only TEXT] [--table] [--jobs N] [--keep FOLDER]
 
 The versions are those of the schemas of the `onnx` package.  An example of each is a model of one node, in the first and
-in the last operator set of the version.  It is imported; what docs/onnx-ops.md calls native or decomposed has no
-`hbir.opaque` and gives by the reference interpreter the numbers of a peer: onnxruntime, else onnx's reference evaluator,
-else either of them on a newer spelling by onnx.version_converter.  It is written as a model again as in RUNS, which
-onnx.checker accepts as it did the original, and which gives the same numbers.  An entry ends as
+in the last operator set of the version.  It is imported. If docs/onnx-ops.md calls it native or decomposed, it has no
+`hbir.opaque`, and the reference interpreter gives the numbers of a peer: onnxruntime, else onnx's reference evaluator,
+else either of them on a newer spelling by onnx.version_converter.  It is written as a model again as in RUNS;
+onnx.checker must accept that model as it did the original, and it must give the same numbers.  The outcome of an entry is
 
-  same      all that was run agrees
-  checked   no peer runs the version or its result is random, and what is written is valid
-  opaque    kept as it is, as docs/onnx-ops.md says, written as it came, to the same numbers
+  same      everything that was run agrees
+  checked   no peer runs the version or its result is random, and the written model is valid
+  opaque    kept unchanged, as docs/onnx-ops.md says, and written unchanged, with the same numbers
   wrong     anything else
 
-OLD are the operator sets that no model is written in: what is read in them goes out in a newer one.
-Exit status 1 if an entry is wrong.  Needs numpy, onnx, onnxruntime and ml_dtypes.
+OLD are the operator sets in which no model is written: models in them are written in a newer one.  The exit status is 1
+if an entry is wrong.  Needs numpy, onnx, onnxruntime and ml_dtypes.
 """
 import argparse
 import collections
@@ -43,7 +43,7 @@ from onnx_out import NotRun, by_reference, by_runtime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNS = [("no pass", ["--pass="]), ("its own target", []), ("folded for the cpu", ["--pass=default", "--target=cpu"])]
 NEWEST = onnx.defs.onnx_opset_version()
-# The least operator set of a written model.
+# The oldest operator set of a written model.
 LEAST = 7
 LIMIT_S = 120
 
@@ -52,8 +52,8 @@ LIMIT_S = 120
 class Example:
     """A node: its inputs (arrays; constants are wrapped, missing ones None), attributes and number of outputs.
 
-    `newer` is the same in a version that a peer runs: an operator set, inputs and attributes; `names` are those of the
-    inputs where these are not in order."""
+    `newer` is the equivalent in a version that a peer runs: an operator set, inputs and attributes. `names` are the names of
+    the inputs if these are not in order."""
     inputs: list
     attributes: dict
     outputs: int = 1
@@ -62,7 +62,7 @@ class Example:
 
 
 class Const(np.ndarray):
-    """An array that is an initializer."""
+    """An array that becomes an initializer."""
 
 
 def const(x, dtype=None):
@@ -74,7 +74,7 @@ def i64(*x):
 
 
 class Made:
-    """Makes numbers, the same for each name."""
+    """A generator of numbers, the same for each name."""
 
     def __init__(self, name):
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -109,7 +109,7 @@ def example(*names):
 
 
 def takes(name, version, dtype, at=0):
-    """Whether a version of an operator takes elements of a type."""
+    """True if a version of an operator accepts this element type."""
     schema = onnx.defs.get_schema(name, version)
     names = {"float32": "float", "float64": "double"}
     return f"tensor({names.get(np.dtype(dtype).name, np.dtype(dtype).name)})" in schema.inputs[min(at, len(schema.inputs) - 1)].types
@@ -154,7 +154,7 @@ def pair(m, name, v):
 
 
 def old_broadcasts(x, y):
-    """Before version 7 the second operand stood at an axis of the first."""
+    """Before version 7 the second operand was aligned with an axis of the first one."""
     column = y[0, :, :1]
     return [Example([x, y[0, :, 0]], {"broadcast": 1, "axis": 1}, newer=(7, [x, column], {})),
             Example([x, y[0]], {"broadcast": 1}, newer=(7, [x, y[0]], {})),
@@ -597,7 +597,7 @@ def pool(m, name, v):
             Example([x], {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}), Example([m.f(1, 2, 9)], {"kernel_shape": [3]})]
     if has(name, v, "ceil_mode"):
         made.append(Example([x], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}))
-    # A window that would begin in the padding is left out by kernels; of LpPool the inference of onnx counts it.
+    # Kernels leave out a window that would begin in the padding; for LpPool onnx's inference counts it.
     if has(name, v, "ceil_mode") and name != "LpPool":
         made += [Example([m.f(1, 2, 9, 8)], {"kernel_shape": [2, 3], "strides": [2, 3], "pads": [0, 1, 0, 1], "ceil_mode": 1})]
     if has(name, v, "dilations"):
@@ -817,7 +817,7 @@ def scan(m, name, v):
     return [Example([m.f(3), m.f(4, 3)], {"body": body, "num_scan_inputs": 1}, 2)]
 
 
-# Operators of strings, sequences and optional values: no tensors of numbers go in or come out.
+# Operators on strings, sequences and optional values, without numeric tensors as inputs or outputs.
 FOREIGN = {"ConcatFromSequence", "ImageDecoder", "Optional", "OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "SequenceAt",
            "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence",
            "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"}
@@ -864,7 +864,7 @@ def by_any(model, feeds, path):
 
 
 def peers(model, feeds, path):
-    """What a peer gives, and how it is run."""
+    """The results of a peer, and the function that runs it."""
     found, run = by_any(model, feeds, path)
     if found is not None:
         return found, run
@@ -896,7 +896,7 @@ def accepts(path, full):
 
 
 def declares(model, found):
-    """Declares the outputs that inference knows nothing of as what a peer gave."""
+    """Declares outputs that inference knows nothing about, with the types of a peer's results."""
     for output in model.graph.output:
         known = output.type.WhichOneof("value") and output.type.tensor_type.HasField("shape")
         value = found.get(output.name)
@@ -953,7 +953,7 @@ def check(optc, name, version, opset, example, state, folder):
             try:
                 found = peers_of(output, feeds, run)
             except NotRun as error:
-                # A peer may run the newer spelling of an example alone.
+                # A peer may run only the newer spelling of an example.
                 if example.newer is None:
                     raise Wrong(f"{what}: {str(error)[:300]}") from None
                 continue
@@ -962,7 +962,7 @@ def check(optc, name, version, opset, example, state, folder):
 
 
 def expected(name, model, feeds, opset, example, path):
-    """What a peer gives for an example, or for its newer spelling."""
+    """The results of a peer for an example, or for its newer spelling."""
     if example.newer and opset < LEAST:
         newer, inputs, attributes = example.newer
         newer, feeds = model_of(name, dataclasses.replace(example, inputs=inputs, attributes=attributes), newer)
@@ -976,7 +976,7 @@ def expected(name, model, feeds, opset, example, path):
 
 
 def peers_of(path, feeds, run):
-    """The results of a written model: by the peer of the original, or by another one."""
+    """The results of a written model, by the peer of the original or by another one."""
     try:
         return run(path, feeds)
     except NotRun:
@@ -987,7 +987,7 @@ def peers_of(path, feeds, run):
 
 
 def states():
-    """How docs/onnx-ops.md says that each version of each operator comes in."""
+    """The state of each version of each operator according to docs/onnx-ops.md."""
     found = {}
     words = {"n": "native", "d": "decomposed", "o": "opaque", "x": "given up"}
     inside = False

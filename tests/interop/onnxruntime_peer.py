@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""optc computes what onnxruntime computes, on random inputs.
+"""optc computes the same as onnxruntime, on random inputs.
 
 usage: python onnxruntime_peer.py OPTC [MODEL.onnx ...]
        python onnxruntime_peer.py OPTC --sweep FOLDER [--weights SCRIPT] [--only TEXT] [--naive-below S] [--limit S]
 
-Without models: those of tests/models.  Weights that are absent are filled at random.  The original
-runs by optc's reference interpreter, the program folded for each target by the reference and by the
-naive interpreter.  Numbers agree when max|a-b| <= tol * max(1, max|b|), integers when they are equal.
+Without models: those of tests/models.  Absent weights are filled at random.  The original is run by optc's reference
+interpreter, and the program folded for each target by the reference and by the naive interpreter.  Numbers agree if
+max|a-b| <= tol * max(1, max|b|), integers if they are equal.
 
-`--sweep` takes the models of a folder one after the other, a line each.  SCRIPT IN.onnx OUT.onnx writes
-a model with weights; without it they are random.  The original and the program folded for the cpu run
-by the reference interpreter, and where that took less than `--naive-below` seconds the folded program
-by the naive one.  A run that takes longer than `--limit` seconds counts as slow, not as failed.
-Needs numpy, onnx and onnxruntime.
+`--sweep` takes the models of a folder one after the other and prints a line for each.  SCRIPT IN.onnx OUT.onnx writes a
+model with weights; without it they are random.  The original and the program folded for the cpu are run by the reference
+interpreter, and if that took less than `--naive-below` seconds the folded program is also run by the naive one.  A run of
+more than `--limit` seconds counts as slow, not as failed.  Needs numpy, onnx and onnxruntime.
 """
 import argparse
 import pathlib
@@ -58,7 +57,7 @@ def random_input(rng, info):
     dtype = np.dtype(TYPES[info.type])
     if dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
-    # Integers are 0 or 1 as well: in range as indices, and a mask once cast to float.
+    # Integers are 0 or 1 too: valid as indices, and as a mask after a cast to float.
     return rng.integers(0, 2, shape).astype(dtype)
 
 
@@ -75,7 +74,7 @@ def compare(found, wanted):
 
 
 def expected(here, seed, folder):
-    """Writes inputs and gives what onnxruntime computes from them, by output."""
+    """Writes inputs, and returns onnxruntime's results for them, by output."""
     rng = np.random.default_rng(seed)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -87,7 +86,7 @@ def expected(here, seed, folder):
 
 
 def run(optc, options, here, wanted, folder, limit=None):
-    """Runs a model; the greatest distance from `wanted`, or an AssertionError that says what is wrong."""
+    """Runs a model; returns the greatest distance from `wanted`, or raises an AssertionError with the failure."""
     command = [optc, "run", *options, here, "--inputs", folder / "in.npz", "--output", folder / "out.npz"]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=limit)
     assert done.returncode == 0, done.stderr
@@ -108,7 +107,7 @@ def check(optc, path, seed, folder):
 
 
 def sweep_one(optc, path, args, folder):
-    """What happened to one model, in words; raises an AssertionError where something disagrees."""
+    """The outcome of one model, in words; raises an AssertionError on a difference."""
     here = folder / path.name
     if args.weights:
         script = [sys.executable, str(args.weights), str(path), str(here)]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Models whose inputs have sizes without a name, or whose shapes are computed, run as onnxruntime runs them.
+"""Models with unnamed input sizes, or with computed shapes, run as in onnxruntime.
 
 usage: python open_sizes.py OPTC [NAME ...]
 
 Each model is made here. optc must import it without an opaque operator (`If`, `Loop` and `Scan` run functions), and
-compute what onnxruntime does at two sizes: on logical tensors as imported, and in buffers after the fold.
+compute the same as onnxruntime at two sizes: on logical tensors as imported, and in buffers after the fold.
 """
 import pathlib
 import re
@@ -115,7 +115,7 @@ def expanded():
 
 
 def padded_to_a_multiple():
-    """As PyTorch exports `pad`: the amounts in pairs, in reverse order."""
+    """PyTorch's export of `pad`: the amounts in pairs, in reverse order."""
     m = Model()
     n = m.size("x", 1)
     more = m.op("Sub", m.op("Mul", m.op("Div", m.op("Add", n, m.ints(7)), m.ints(8)), m.ints(8)), n)
@@ -128,7 +128,7 @@ def padded_to_a_multiple():
 
 
 def windows():
-    """Rows that overlap by half, as a short-time transform cuts them."""
+    """Rows that overlap by half, as in a short-time Fourier transform."""
     m = Model()
     n = m.op("Max", m.op("Div", m.size("x", 0), m.ints(4)), m.ints(1))
     least = m.op("Max", m.op("Sub", m.ints(4), m.size("x", 0)), m.ints(0))
@@ -199,7 +199,7 @@ def reversed_sequences():
 
 
 def counted_loop():
-    """Row by row as long as the counter is below the number of rows."""
+    """A loop over rows while the counter is less than the number of rows."""
     m = Model()
     x = m.op("Transpose", "x", perm=[1, 0, 2])
     count = m.op("Cast", m.scalar(m.size(x, 0)), to=TensorProto.INT32)
@@ -225,7 +225,7 @@ def counted_loop():
 
 
 def squeezed_if_one():
-    """As PyTorch exports `squeeze` of one dimension: the other branch has a rank that the rest refuses."""
+    """PyTorch's export of `squeeze` of one dimension: the other branch has a rank that the remaining model refuses."""
     m = Model()
     x = m.op("Conv", "x", m.weight(4, 2, 8), strides=[8])
     one = m.op("Equal", m.size(x, 2), m.ints(1))
@@ -251,7 +251,7 @@ def quantized_lstm():
 
 
 def triangle():
-    """From a diagonal that a size gives, as a causal mask behind a past."""
+    """A triangle from a computed diagonal on, as for a causal mask after a past."""
     m = Model()
     k = m.op("Sub", m.size("x", 1), m.size("x", 0))
     mask = m.op("Trilu", "x", m.scalar(m.op("Add", k, m.ints(1))), upper=1)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""JAX computes with the Pallas kernels that optc writes what optc computes.
+"""JAX computes the same as optc with the Pallas kernels that optc writes.
 
 usage: python pallas.py OPTC [--cases=N] [FILE ...]
 
-Without files: those of tests/plans, groups cut out of models, and groups of several families with random sizes and random
-tiles (the same ones every time), some with blocks that a TPU takes.  Each plan is run three ways: by the reference interpreter,
-tile by tile (`--exec=tiled`), and as Pallas kernels in interpret mode.  Those for a TPU are also
-lowered for it, which runs Pallas's own checks of block shapes; of groups cut out of models Pallas may lack
-an operation on a TPU, or they have a part without a kernel, and their numbers count alone.  A file is a program with a plan;
-`// TPU` in it says that a TPU takes its blocks.  Without files the models of tests/models are written as modules, too, and
-give in interpret mode what onnxruntime gives; a file that ends in .onnx is tried so.  Needs jax and onnxruntime
+Without files: those of tests/plans, groups cut out of models, and groups of several families with random sizes and
+random tiles (the same ones in every run), some with blocks that a TPU accepts.  Each plan is run in three ways: by the
+reference interpreter, tile by tile (`--exec=tiled`), and as Pallas kernels in interpret mode.  Plans for a TPU are also
+lowered for it, which runs Pallas's own checks of block shapes. For groups cut out of models only the numbers count:
+Pallas may lack an operation on a TPU, or a part may have no kernel.  A file is a program with a plan; `// TPU` in it
+says that a TPU accepts its blocks.  Without files the models of tests/models are also written as modules, and must give
+onnxruntime's numbers in interpret mode; so must a file that ends in .onnx.  Needs jax and onnxruntime
 (requirements.txt).
 """
 import importlib.util
@@ -56,7 +56,7 @@ def up(a, b):
 
 
 def linear(m, n, k, bm, bn, bk):
-    """A product with a bias, its reduction cut, and a GELU that waits for it."""
+    """A product with a bias and a cut reduction, and a GELU that needs the complete sum."""
     t = [span(bm, f"g0 * {bm}"), span(bn, f"g1 * {bn}")]
     y = tensor([m, n])
     return function(
@@ -68,7 +68,7 @@ def linear(m, n, k, bm, bn, bk):
 
 
 def heads(s, h, d, k, bs, bd):
-    """A linear, a reshape into heads and a transpose: two nested loops where `bd` cuts a head."""
+    """A linear, a reshape into heads and a transpose: two nested loops if `bd` cuts a head."""
     flat, split, turned = [s, h * d], [s, h, d], [h, s, d]
     rows, head, inner = span(bs, f"g2 * {bs}"), span(1, "g0"), span(bd, f"g1 * {bd}")
     both = span(bd, f"g0 * {d} + g1 * {bd}")
@@ -81,7 +81,7 @@ def heads(s, h, d, k, bs, bd):
 
 
 def attention(h, s, d, bs):
-    """Scores, softmax and context of every head, the heads merged."""
+    """Scores, softmax and context of every head, with the heads merged."""
     q, scores, flat = [h, s, d], [h, s, s], [s, h * d]
     head, rows = span(1, "g0"), span(bs, f"g1 * {bs}")
     return function(
@@ -96,7 +96,7 @@ def attention(h, s, d, bs):
 
 
 def convolutions(c, m, h, w, bh):
-    """Two convolutions of 3x3 in strips of rows: the first makes one row more on each side."""
+    """Two 3x3 convolutions in strips of rows: the first one computes one more row on each side."""
     x, y = [1, c, h, w], [1, m, h, w]
     halo = [span(1), span(m), span(bh + 2, f"g0 * {bh} - 1"), span(w)]
     strip = [span(1), span(c), span(bh, f"g0 * {bh}"), span(w)]
@@ -110,7 +110,7 @@ def convolutions(c, m, h, w, bh):
 
 
 def norm(m, n, bm):
-    """A residual, a layer norm over the whole rows, and a sum over them."""
+    """A residual, a layer norm over whole rows, and a sum over them."""
     t, x = [span(bm, f"g0 * {bm}"), span(n)], tensor([m, n])
     return function(
         [("x", [m, n]), ("r", [m, n]), ("s", [n]), ("b", [n])], [m, n], [up(m, bm)], ["parallel"],
@@ -152,7 +152,7 @@ def tpu_plans():
 
 
 def model_groups(optc):
-    """Groups cut out of models, small, planned for a TPU with much memory on chip and with little."""
+    """Small groups cut out of models, planned for a TPU with much on-chip memory and with little."""
     for path in sorted((ROOT / "tests/cases/passes/tile-propagate/groups").glob("*_small.ir")):
         for memory in (1 << 24, 1 << 17, 1 << 15, 1 << 14):
             passes = f"--pass=view-fold,tile-propagate{{memory={memory}}}"
@@ -185,7 +185,7 @@ def run_jax(path, inputs, tpu):
 
 
 def differs(found, wanted):
-    """Why two sets of results are not the same numbers."""
+    """The difference of two sets of results, or None."""
     for key, w in wanted.items():
         f = found.get(key)
         if f is None or f.shape != w.shape:
@@ -201,7 +201,7 @@ def differs(found, wanted):
 
 
 def check(optc, text, tpu, folder):
-    """What is wrong with one program; None if nothing is."""
+    """The failure of one program; None if there is none."""
     path = folder / "plan.ir"
     path.write_text(text)
 
@@ -245,14 +245,14 @@ def check(optc, text, tpu, folder):
 
 
 def model_runs(files):
-    """Models, with plans for much memory on chip and for little."""
+    """Models, with plans for much on-chip memory and for little."""
     for path in files:
         for target, memory in (("tpu", 1 << 24), ("tpu", 1 << 17), ("cpu", 1 << 15)):
             yield path, target, memory
 
 
 def check_model(optc, path, target, memory, folder):
-    """How many kernels the module of a model has, and what is wrong with it; None if nothing is."""
+    """The number of kernels of a model's module, and its failure; None if there is none."""
     here, written = folder / path.name, folder / "model.py"
     onnx.save(peer.load(path, np.random.default_rng(5)), str(here))
     wanted = peer.expected(here, 5, folder)

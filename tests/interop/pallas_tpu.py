@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How many of the groups that optc plans for a TPU have a kernel that JAX lowers for one.
+"""The share of groups planned for a TPU that have a kernel which JAX lowers for one.
 
 usage: python pallas_tpu.py OPTC [--target=NAME] [--at-least=N] [FILE.onnx ...]
 
-Without files: the models of tests/models.  Each model is planned (`default,tile-propagate`, target tpu), written as
-Pallas, and each kernel of the module is lowered by itself by JAX for a "TPU v5 lite", which takes no such machine.
-A group is counted as lowered if nothing is raised; `NotImplementedError` is a failure like any other, and so is a
-group that has no kernel and is written operation by operation.  Prints the share and the reasons; fails if fewer
-than N are lowered.  What Mosaic makes of a lowered kernel is not asked.  Needs jax and onnx (requirements.txt).
+Without files: the models of tests/models.  Each model is planned (`default,tile-propagate`, target tpu) and written as
+Pallas. JAX lowers each kernel of the module by itself for a "TPU v5 lite", for which no such machine is needed.  A group
+counts as lowered if nothing is raised. `NotImplementedError` is a failure like any other, and so is a group without a
+kernel, which is written operation by operation.  Prints the share and the reasons; fails if fewer than N are lowered.
+Mosaic's compilation of a lowered kernel is not tested.  Needs jax and onnx (requirements.txt).
 """
 import collections
 import importlib.util
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def kernels(path):
-    """The calls of `pl.pallas_call` in a module: how each is made, and the shapes of what it is given."""
+    """The calls of `pl.pallas_call` in a module: a function for each call, and the shapes of its arguments."""
     calls = []
 
     def record(kernel, *rest, out_shape, **options):
@@ -50,7 +50,7 @@ def kernels(path):
 
 
 def lowered(call, shapes):
-    """Why JAX does not lower a kernel; None if it does."""
+    """The reason why JAX does not lower a kernel; None if it does."""
     chip = jax.sharding.AbstractDevice(device_kind="TPU v5 lite", num_cores=1, platform="tpu")
     mesh = jax.sharding.AbstractMesh((), (), abstract_device=chip)
     try:
@@ -64,7 +64,7 @@ def lowered(call, shapes):
 
 
 def groups_of(optc, path, target, folder):
-    """For each group of a model why it is not lowered, None where it is."""
+    """For each group of a model, the reason why it is not lowered; None if it is."""
     here, written = folder / path.name, folder / "model.py"
     onnx.save(peer.load(path, np.random.default_rng(5)), str(here))
     done = subprocess.run([optc, "--pass=default,tile-propagate", f"--target={target}", "--emit=pallas", str(here),

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every operator that has axes, between every pair of permutations: what is written moves no more than what was read.
+"""Every operator with axes, between every pair of permutations: the result moves no more bytes than the original.
 
 usage: python permuted_operators.py OPTC [--only TEXT] [--target T]... [--all] [--report FILE] [--keep FOLDER] [--jobs N]
 
 An operator of CASES reads operands of rank 3 and 4 with distinct sizes.  For each permutation p of its operand and each
-permutation q of its result there is a model: the operand transposed by p, the operator, the result transposed by q.
-Of rank 3 there is another one whose sizes are names.  The model is written for a target.  Then
+permutation q of its result there is a model: the operand transposed by p, the operator, the result transposed by q.  For
+rank 3 there is a second one with named sizes.  The model is written for a target.  The failures are
 
   refused   nothing was written
   worse     movement, copies and expansions of the result are together more bytes than those of the model
@@ -14,9 +14,9 @@ Of rank 3 there is another one whose sizes are names.  The model is written for 
   wrong     onnxruntime does not load the result, or computes other numbers than the operator alone, transposed
   case      onnxruntime does not run the operator alone
 
-Variants of an operator (VARIANTS) have one rank and one target, unless all is asked for.
-Results are counted, checked and run many at once, as parts of one model, and one by one where that fails.
-Needs numpy, onnx and onnxruntime.  Exit status 1 if there is any of these.
+Variants of an operator (VARIANTS) have one rank and one target, except with --all.  Results are counted, checked and run
+in batches, as parts of one model, and one by one if a batch fails.  Needs numpy, onnx and onnxruntime.  The exit status
+is 1 on any failure.
 """
 import argparse
 import collections
@@ -39,11 +39,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_out import difference
 
 OPSET, IR = 21, 10
-# Models that are written, then counted, checked and run as one.
+# The number of models that are written, then counted, checked and run as one.
 BATCH = 72
 LIMIT_S = 120
 BYTES = ("movement_bytes", "copy_bytes", "expand_bytes")
-# Operators whose rows a target has besides those of `onnx`.
+# Operators for which a target has rows of its own besides those of `onnx`.
 OTHERS = {"onnxruntime": "^(MatMul|Gemm|Einsum)"}
 VARIANTS = """Add_other Mul_channel Where_mask Cast Clip LayerNorm_two LpNorm_0 LpNorm_2 LpNorm_3 Softmax_flat LogSoftmax ReduceL2
     Gather_last Gather_arg GatherElements_turned ScatterElements_turned ScatterND_points Trilu_lower Expand_front Pad_reflect Pad_edge
@@ -54,7 +54,7 @@ VARIANTS = """Add_other Mul_channel Where_mask Cast Clip LayerNorm_two LpNorm_0 
 
 @dataclasses.dataclass
 class Arg:
-    """An operand that is an argument as it is, not transposed."""
+    """An operand that is an argument, not transposed."""
     value: np.ndarray
 
 
@@ -316,7 +316,7 @@ CASES += [dataclasses.replace(it, name=it.name + "_named", named=True) for it in
 
 
 def is_variant(it):
-    """Whether an operator is tried in a like form already."""
+    """True if the operator is already tested in a similar form."""
     return it.rank == 4 and it.name.removesuffix("_4") in VARIANTS
 
 
@@ -362,7 +362,7 @@ def run(model, inputs):
 
 
 def alone(it):
-    """What the operator gives of its operands as they are."""
+    """The results of the operator on its untransposed operands."""
     node, arguments, initializers = operator(it)
     results = {name: np.zeros(()) for name in node.output}
     model = model_of([node], {n: a.value for n, a in arguments.items()}, results, initializers, it)
@@ -373,7 +373,7 @@ def alone(it):
 
 
 def permuted(it, wanted, p, q):
-    """The model of two permutations, its inputs and its outputs."""
+    """The model for two permutations, its inputs and its outputs."""
     node, arguments, initializers = operator(it)
     nodes, inputs, before = [], {}, {}
     for name, operand in arguments.items():
@@ -396,7 +396,7 @@ def pairs(it, wanted):
 
 
 def merged(models):
-    """Models side by side as one: of each, names begin with its number."""
+    """Models side by side as one model; the names of each begin with its number."""
     whole = onnx.ModelProto()
     whole.CopyFrom(models[0])
     domains = {o.domain: o.version for m in models for o in m.opset_import}
@@ -422,11 +422,11 @@ def merged(models):
     return whole
 
 
-# ---- what is checked ----
+# ---- checks ----
 
 @dataclasses.dataclass
 class Written:
-    """A model that was written, and what it is of."""
+    """A written model and its original."""
     pair: tuple
     path: pathlib.Path
     model: onnx.ModelProto
@@ -447,7 +447,7 @@ def counted(optc, path):
 
 
 def verdict(optc, folder, written):
-    """What is wrong with models that were written, taken as one; None if nothing is."""
+    """The failure of written models, taken as one; None if there is none."""
     whole = merged([w.model for w in written])
     path = folder / "merged.onnx"
     onnx.save(whole, path)
@@ -471,7 +471,7 @@ def verdict(optc, folder, written):
 
 
 def one_by_one(optc, folder, written):
-    """The failures of models that were written; halves tell where they are."""
+    """The failures of written models, found by bisection."""
     found = verdict(optc, folder, written)
     if found is None:
         return []
@@ -508,7 +508,7 @@ def batch(optc, target, it, wanted, of, keep):
 
 
 def check(optc, target, it, keep):
-    """All pairs of one operator: pairs, failures, bytes before and after."""
+    """All pairs of one operator: their number, the failures, and the bytes before and after."""
     try:
         wanted = alone(it)
     except Exception as error:
@@ -543,7 +543,7 @@ def main():
     assert work, "no operator has such a name"
     total, kinds, lines = 0, collections.Counter(), []
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
-        # Operators that have the most pairs come first, so that none is left alone at the end.
+        # Operators with the most pairs come first, so that none of them remains for the end.
         work.sort(key=lambda w: -w[1].rank)
         results = pool.map(check, *zip(*((optc, target, it, args.keep) for target, it in work)))
         for (target, it), (n, failures, before, after) in zip(work, results):

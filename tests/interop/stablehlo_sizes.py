@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""JAX takes what optc makes of programs with unknown sizes, and computes the same numbers from it at every size.
+"""JAX accepts optc's results for programs with unknown sizes, and computes the same numbers from them at every size.
 
 usage: python stablehlo_sizes.py OPTC [NAME ...] [--keep FOLDER]
 
-Each program is exported with symbolic shapes, read and written by optc as it is, and folded for the target `xla`.  What is
-written is parsed and verified by the MLIR of jaxlib, put into the export in the place of the module, and called at several
-sizes beside the original.  `--check` takes the fold of all but those that it cannot run, which it has to say.  A program that says so may keep no more transposes than it names; none that was exported is left
-with `!hlo.shape`, which is what a value of unknown sizes was when nothing could be done with it.  Needs jax
-(requirements.txt).
+Each program is exported with symbolic shapes, read and written by optc unchanged, and folded for the target `xla`.  The
+written text is parsed and verified by jaxlib's MLIR, put into the export in place of the original module, and called at
+several sizes together with the original.  `--check` must accept the fold, or say that it cannot run the program.  A
+program may state the largest number of transposes that the fold may leave.  No result has `!hlo.shape`, the former type
+of values with unknown sizes.  Needs jax (requirements.txt).
 """
 import argparse
 import dataclasses
@@ -67,7 +67,7 @@ def branches(x):
 
 
 def stages(x, w1, w2):
-    """Convolutions and a pooling of images of any number, and of any size."""
+    """Convolutions and a pooling on any number of images of any size."""
     def conv(x, w, stride):
         return jax.lax.conv_general_dilated(x, w, (stride, stride), [(1, 1), (1, 1)], dimension_numbers=("NCHW", "OIHW", "NCHW"))
     y = jax.nn.relu(conv(x, w1, 2))
@@ -93,14 +93,14 @@ def averages(x):
 
 
 def same(x, w):
-    """Strides over an image of any size, padded as its size wants it: that convolution stays what it is."""
+    """A strided convolution on an image of any size with `SAME` padding; the convolution is kept unchanged."""
     return jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 IMAGES = [dict(b=1, h=9, w=7), dict(b=3, h=6, w=12)]
 ROWS = [dict(b=2, s=5, t=3, n=4), dict(b=3, s=16, t=1, n=2)]
 
-# The function, its arguments with their shapes, sizes to call it at, and the most transposes that a fold may leave.
+# The function, its arguments with their shapes, sizes for the calls, and the largest number of transposes after a fold.
 PROGRAMS = {
     "two_arguments": (lambda x, y: x @ y.T + 1, [("b, 16", F), ("b, 16", F)], [dict(b=1), dict(b=7)], 1),
     "cancel": (lambda x: jnp.tanh(x.transpose(1, 2, 0)).transpose(2, 0, 1), [("b, s, 8", F)], [dict(b=2, s=3), dict(b=5, s=1)], 0),
@@ -169,7 +169,7 @@ def draw(rng, dtype, shape):
 
 
 def replaced(exported, text):
-    """The export with another module in the place of its own; MLIR's verifier has to take it."""
+    """The export with another module in place of its own, which MLIR's verifier must accept."""
     context = mlir.make_ir_context()
     context.allow_unregistered_dialects = False
     with context:

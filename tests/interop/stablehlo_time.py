@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What XLA's CPU backend does with StableHLO that optc has folded: CPU time beside the original, and bytes that only move.
+"""XLA's CPU backend on StableHLO folded by optc: CPU time relative to the original, and bytes of pure movement.
 
 usage: python stablehlo_time.py OPTC FILE.mlir ... [--target T] [--pairs N] [--bytes-only]
 
-For each module a line: transposes in the two StableHLO texts; MB read plus written by `copy` and `transpose` in XLA's optimized
-HLO of the two, those inside of fusions too; and the median of the ratios of CPU time, result over original, with its quartiles.
-The two are run in turns, one pair after another, each on one thread; every second pair begins with the other.  Inputs are random.
+The line of each module has: the transposes in both StableHLO texts; the MB read plus written by `copy` and `transpose`
+in XLA's optimized HLO of both, including those inside of fusions; and the median of the ratios of CPU time, result over
+original, with its quartiles.  Both are run in turns, in pairs, each on one thread; every second pair begins with the
+other one.  Inputs are random.
 """
 import argparse
 import os
@@ -30,8 +31,8 @@ def numbers(text):
 
 
 def moved(built):
-    """Bytes that copies and transposes of a compiled program read and write; a transpose into a layout in which nothing moves is
-    none of these."""
+    """The bytes that copies and transposes of a compiled program read and write. A transpose into a layout in which nothing
+    moves does not count."""
     total, layouts = 0, {}
     for line in built.hlo_modules()[0].to_string().splitlines():
         found = VALUE.search(line)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A model of named sizes means the same as the model of numbers.
+"""A model with named sizes has the same meaning as the model with numbers.
 
 usage: python symbolic.py OPTC [MODEL.onnx ...] [--table FILE] [--no-sequence]
 
-Each model is rewritten so that its batch, and the length of integer inputs, are `dim_param`s: declared
-types inside are dropped, and constants that hold these sizes become 0, -1, or computed shapes.  Then optc
-must import it without an opaque operator or a size without a name, fold it without a reshape or transpose,
-print what it reads back, and give polynomials that at the original sizes are the figures of the model of
-numbers, before and after the fold.  Models whose weights are there are also run, by optc before and after
-the fold and by onnxruntime, at the original sizes (against the model of numbers) and at others.
+Each model is rewritten so that its batch, and the length of integer inputs, are `dim_param`s: declared types inside are
+dropped, and constants with these sizes become 0, -1, or computed shapes.  optc must import it without an opaque operator
+or an unnamed size, fold it without a reshape or transpose, read its printed text back, and give polynomials that equal
+the statistics of the model with numbers at the original sizes, before and after the fold.  Models whose weights are there
+are also run, by optc before and after the fold and by onnxruntime, at the original sizes (against the model with numbers)
+and at others.
 
 Without models it makes small ones; those run in CI.
 """
@@ -30,11 +30,11 @@ ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "Pow", "Where", "And", "Or", "Equal",
 
 
 class Unfit(Exception):
-    """The model cannot be rewritten: a size is baked into it in another way."""
+    """The model cannot be rewritten: a size is used in an unsupported way."""
 
 
 class Rewriter:
-    """Makes sizes of a model's inputs symbolic."""
+    """The rewriter, which makes sizes of a model's inputs symbolic."""
 
     def __init__(self, model, sequence):
         self.model = onnx.ModelProto()
@@ -53,7 +53,7 @@ class Rewriter:
             self.static[name] = list(tensor.dims)
         self.types, self.origin, self.sizes = {}, {}, {}
         self.nodes, self.made, self.fresh = [], {}, 0
-        # What hangs on constants alone.
+        # Values that depend on constants only.
         self.fixed = set(self.constants)
         self.inputs(sequence)
 
@@ -88,7 +88,7 @@ class Rewriter:
         return self.model
 
     def dims(self, name):
-        """Numbers, names, or None."""
+        """The extents: numbers, names, or None."""
         shape = self.types[name].tensor_type.shape.dim
         return [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in shape]
 
@@ -179,7 +179,7 @@ class Rewriter:
         return math.prod(int(s) if s.isdigit() else self.sizes[s] for s in size.split("*"))
 
     def target(self, node):
-        """The shape of a reshape with named sizes for the numbers that they were."""
+        """The shape of a reshape, with named sizes in place of their numbers."""
         data, output = node.input[0], node.output[0]
         dims, wanted = self.dims(data), self.static[output]
         result = [None] * len(wanted)
@@ -205,7 +205,7 @@ class Rewriter:
         return self.add("Concat", parts, axis=0)
 
     def segment(self, data, dims, rows, columns, entries, result):
-        """Dimensions `rows` of the operand become `columns` of the result."""
+        """Maps dimensions `rows` of the operand to `columns` of the result."""
         factors = [f for d in dims[slice(*rows)] for f in str(d).split("*")]
         names = [f for f in factors if not f.isdigit()]
         if not names:
@@ -220,7 +220,7 @@ class Rewriter:
             result[j] = "*".join([*names, *([str(rest)] if rest != 1 else [])])
             entries[j] = -1 if -1 not in entries else self.product(data, i, a)
             return
-        # Each name goes to the first extent that is its number; one that leads, else to the first.
+        # Each name goes to the first extent with its number; a leading name goes to the first extent if there is none.
         for name in names:
             fits = [c for c in range(j, b) if result[c] is None and entries[c] == self.sizes[name]]
             if name not in self.origin or not (fits or factors[0] == name and result[j] is None):
@@ -241,7 +241,7 @@ class Rewriter:
         return sizes[0]
 
     def expanded(self, node):
-        """The shape of an expand whose numbers were the sizes of what meets it."""
+        """The shape of an expand whose numbers were sizes of the values that it is combined with."""
         data, output = node.input[0], node.output[0]
         dims, wanted = self.dims(data), list(self.static[output])
         lead = len(wanted) - len(dims)
@@ -257,7 +257,7 @@ class Rewriter:
         return self.add("Concat", [self.ints(e) if isinstance(e, int) else e for e in entries], axis=0)
 
     def broadcast(self, node):
-        """The part of each constant that meets a named size."""
+        """Replaces each constant by the slice of it that is combined with a named size."""
         out = list(node.input)
         for k, name in enumerate(node.input):
             if name not in self.fixed:
@@ -278,7 +278,7 @@ class Rewriter:
         return out
 
     def joined(self, node):
-        """Constants that are one of a batch, repeated for each."""
+        """Replaces constants that are one element of a batch by their repetition for the whole batch."""
         out = list(node.input)
         axis = helper.get_node_attr_value(node, "axis")
         for k, name in enumerate(node.input):
@@ -308,7 +308,7 @@ def evaluate(polynomial, sizes):
 
 
 class Case:
-    """One model of numbers and its twin of names."""
+    """One model with numbers and its twin with names."""
 
     def __init__(self, optc, model, name, folder, weights, sequence=True):
         self.optc, self.name, self.weights = optc, name, weights
@@ -398,7 +398,7 @@ def close(what, found, wanted):
         assert worst <= 1e-4, f"{what}: differs by {worst}"
 
 
-# Models made here: sizes are small primes where they can be.
+# Models made here, with small prime sizes if possible.
 
 class Maker:
     def __init__(self, name):
@@ -443,7 +443,7 @@ class Maker:
 
 
 def encoder():
-    """Tokens, positions of a table, attention with merged rows as Gemm wants them."""
+    """Token embeddings, positions from a table, attention with merged rows as Gemm requires."""
     m, (b, s) = Maker("encoder"), (2, 7)
     x = m.op("Gather", m.weight(11, 15), "ids")
     x = m.op("Add", x, m.weight(1, s, 15))
@@ -454,7 +454,7 @@ def encoder():
 
 
 def decoder():
-    """A causal mask that is cut from a constant, heads that share keys."""
+    """A causal mask sliced from a constant, and heads that share keys."""
     m, (b, s) = Maker("decoder"), (3, 5)
     mask = np.triu(np.full((s, s), -1e4, np.float32), 1)[None, None]
     x = m.op("Gather", m.weight(11, 12), "ids")
@@ -466,7 +466,7 @@ def decoder():
 
 
 def patches():
-    """Patches of an image behind a class token: one more than there are."""
+    """Patches of an image after a class token, which is one more position."""
     m, b = Maker("patches"), 2
     x = m.op("Conv", "image", m.weight(10, 3, 4, 4), strides=[4, 4])
     x = m.op("Transpose", m.shape(x, b, 10, 6), perm=[0, 2, 1])
@@ -477,7 +477,7 @@ def patches():
 
 
 def windows():
-    """Windows of an image, attended to each on its own, put back."""
+    """Windows of an image with attention inside of each, put back."""
     m, b = Maker("windows"), 3
     x = m.shape("x", b, 2, 5, 3, 5, 4)
     x = m.shape(m.op("Transpose", x, perm=[0, 1, 3, 2, 4, 5]), b * 6, 25, 4)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""XLA's CPU backend computes, from the HLO that optc writes of an operation, what the operation does.
+"""XLA's CPU backend computes the same as optc from the HLO that optc writes for an operation.
 
 usage: python xla_forms.py OPTC
 
-Each program is one operation; it goes out as HLO text and runs in XLA, and by `optc run` as it is.  Tried are the
-operations whose forms are more than an instruction, those above all whose instructions optc does not read back.
-Numbers agree as xla_run.py has it.  Needs jax (requirements.txt); without it nothing is checked, which is said, and is
-an error where CI_REQUIRE_PEERS is set.
+Each program is one operation. It is written as HLO text and run in XLA, and run by `optc run` unchanged.  Covered are
+operations whose forms are more than one instruction, especially those whose instructions optc does not read back.  The
+tolerance is that of xla_run.py.  Needs jax (requirements.txt). Without it nothing is checked, which is reported, and is
+an error if CI_REQUIRE_PEERS is set.
 """
 import os
 import pathlib
@@ -19,7 +19,8 @@ import xla_run
 X, COLUMN = "tensor<2x4x3xf32>", "tensor<4xf32>"
 INDEXED = "(tensor<5x4xf32>, tensor<3x{}xsi64>{}) -> {}"
 
-# The name, the attributes, the types, and the greatest index that integer operands may hold; ties is for data of few values.
+# The name, the attributes, the types, and the largest index that integer operands may hold; `ties` is for data with few
+# distinct values.
 PROGRAMS = [
     ("arg_max", "axis = 1", f"({X}) -> tensor<2x3xsi64>"),
     ("arg_max", "axis = -1, keepdims = true, select_last_index = true", f"({X}) -> tensor<2x4x1xsi64>"),
@@ -60,7 +61,7 @@ PROGRAMS = [
     ("trilu", "", "(tensor<2x3x4xf32>) -> tensor<2x3x4xf32>"),
     ("trilu", "k = -1, upper = false", "(tensor<3x4xsi32>) -> tensor<3x4xsi32>"),
 ]
-# Data beside what is drawn: the odd floats, where they must keep an order.
+# Operations that are also run with special floats, whose order they must respect.
 ODD = ["arg_max", "arg_min", "top_k"]
 
 
@@ -85,7 +86,7 @@ def drawn(rng, name, module, odd):
         elif number == 0 and name != "one_hot":
             x = rng.integers(-9, 9, dims).astype({"s32": "int32", "s8": "int8"}[element])
         else:
-            # Indices of both signs, in range of the least extent that is indexed.
+            # Indices of both signs, in the range of the smallest indexed extent.
             low, high = (0, 3) if name == "rotary_embedding" else (-4, 4)
             x = rng.integers(low, high, dims).astype({"s64": "int64", "s32": "int32", "s8": "int8"}[element])
         found.append((key, x))
@@ -101,7 +102,7 @@ def agree(found, wanted):
 
 
 def check(optc, xla, folder, program, seed, odd):
-    """What is wrong with one program; None if nothing is."""
+    """The failure of one program; None if there is none."""
     text, _ = source(*program)
     path, given, results = (folder / n for n in ("m.ir", "in.npz", "out.npz"))
     path.write_text(text)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""XLA's CPU backend runs the HLO that optc writes of a folded model, to the numbers of onnxruntime.
+"""XLA's CPU backend gives onnxruntime's numbers for the HLO that optc writes of a folded model.
 
 usage: python xla_models.py OPTC [MODEL.onnx ...]
 
-Without models: those of tests/models.  Weights that are absent are filled at random, inputs are random.  Each model is
-written as it is imported, and folded for the cpu.  Numbers agree as onnxruntime_peer.py has it.  Needs jax, onnx and
-onnxruntime (requirements.txt).
+Without models: those of tests/models.  Absent weights are filled at random; inputs are random.  Each model is written as
+imported, and folded for the cpu.  The tolerance is that of onnxruntime_peer.py.  Needs jax, onnx and onnxruntime
+(requirements.txt).
 """
 import pathlib
 import subprocess
@@ -22,7 +22,7 @@ PASSES = ["", "default"]
 
 
 def check(optc, xla, path, folder):
-    """What is wrong with one model; None if nothing is."""
+    """The failure of one model; None if there is none."""
     here = folder / path.name
     onnx.save(peer.load(path, np.random.default_rng(3)), str(here))
     wanted = list(peer.expected(here, 3, folder).values())

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""optc computes what XLA computes: HLO modules on random inputs, on XLA's CPU backend and by `optc run`.
+"""optc computes the same as XLA: HLO modules on random inputs, by XLA's CPU backend and by `optc run`.
 
 usage: python xla_run.py OPTC [FILE.hlo ...] [--cases N] [--seed S]
 
-Without files: the modules of frontends/hlo/tests/modules/run, and N generated ones (60), each of one
-instruction with random shapes, attributes and layouts, drawn from seed S (1).  A module runs as it is
-imported by the reference interpreter, and folded for the cpu by the naive one.  What stays opaque cannot
-run; those modules are counted apart and listed by opcode.  Needs jax (requirements.txt); without it
-nothing is checked, which is said, and is an error where CI_REQUIRE_PEERS is set.
+Without files: the modules of frontends/hlo/tests/modules/run, and N generated ones (60). Each generated one has a single
+instruction with random shapes, attributes and layouts, drawn from seed S (1).  A module is run as imported by the
+reference interpreter, and folded for the cpu by the naive one.  A module with an opaque operation cannot run; such
+modules are counted separately and listed by opcode.  Needs jax (requirements.txt). Without it nothing is checked, which
+is reported, and is an error if CI_REQUIRE_PEERS is set.
 """
 import argparse
 import os
@@ -47,7 +47,7 @@ class Xla:
 
 
 def parameters(module):
-    """Names, types and sizes of the entry's parameters as the printed text has them."""
+    """The names, types and sizes of the entry's parameters in the printed text."""
     lines = module.to_string().split("\nENTRY ")[1].splitlines()[1:]
     found = {}
     for line in lines:
@@ -140,7 +140,7 @@ REDUCERS = {"add": "0", "maximum": "-inf", "minimum": "inf", "multiply": "1"}
 
 
 class Draw:
-    """Modules of one instruction; sizes are small and differ."""
+    """A generator of modules with one instruction; sizes are small and distinct."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -154,7 +154,7 @@ class Draw:
         return order
 
     def shape(self, sizes, element="f32"):
-        """With a layout of its own, now and then the default one."""
+        """A shape with a random layout, sometimes the default one."""
         rank = len(sizes)
         order = self.order(rank) if self.rng.random() < 0.6 else list(reversed(range(rank)))
         layout = "{" + ",".join(map(str, order)) + "}" if rank else ""
@@ -272,7 +272,7 @@ class Draw:
                           f"iota_dimension={self.rng.randrange(len(sizes))}\n")
 
     def reducer(self, many=True):
-        """XLA takes the first value for one that changes nothing where one element is reduced."""
+        """A reducer. If a single element is reduced, XLA assumes that the initial value is neutral."""
         name = self.rng.choice(list(REDUCERS))
         body = f"f {{\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] {name}(a, b)\n}}\n"
         start = "0.5" if many and self.rng.random() < 0.2 else REDUCERS[name]
@@ -368,7 +368,7 @@ class Draw:
                           f"dim_labels={x_labels}_{w_labels}->{y_labels}, feature_group_count={groups}\n")
 
     def gather(self):
-        """Rows by one index each: an embedding, along any dimension; or slices of a few rows."""
+        """A gather by one index per row (an embedding, along any dimension), or of slices of a few rows."""
         sizes = self.sizes(1, 4)
         axis = self.rng.randrange(len(sizes))
         ids = self.sizes(0, 3, 4)
@@ -386,7 +386,7 @@ class Draw:
             f"index_vector_dim={vector}, slice_sizes={text(slices)}\n")
 
     def among(self, ids, window):
-        """The extents of a gather's result, and at which of them those of the window stand."""
+        """The extents of a gather's result, and the positions of the window's extents among them."""
         rank = len(ids) + len(window)
         offset = sorted(self.rng.sample(range(rank), len(window)))
         out, rest_ids, rest_window = [], list(ids), list(window)
@@ -395,7 +395,7 @@ class Draw:
         return out, offset
 
     def gather_places(self):
-        """Parts at places given by several coordinates."""
+        """A gather of parts at positions with several coordinates."""
         sizes = self.sizes(2, 4, 5)
         mapped = self.rng.sample(range(len(sizes)), self.rng.randint(2, len(sizes)))
         ids = self.sizes(0, 2, 4)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The census of stored values in XLA:TPU's optimized modules: what lies in lanes and rows at each port of each operation.
+"""The census of stored values in XLA:TPU's optimized modules: the dimensions in lanes and rows at each port of each operation.
 
 usage: python census.py FOLDER --target targets/builtin/tpu.toml [--json OUT] > docs/tpu-census.md
 
-FOLDER holds optimized modules as HLO text (*.hlo) with tiled layouts. With --target, the rows of that file are asked which of the stored ports they take.
+FOLDER has optimized modules as HLO text (*.hlo) with tiled layouts. With --target, the rows of that file are checked: the output says which of the stored ports they accept.
 """
 import argparse
 import collections
@@ -52,18 +52,18 @@ SELDOM_NAMED = {"elementwise", "transcendental", "select", "constant", "paramete
 
 
 def nothing(comp, i):
-    """Whether an instruction inside of a fusion passes its operand on: the same elements in the same places."""
+    """True if an instruction inside of a fusion forwards its operand: the same elements in the same places."""
     return i.op in ("bitcast", "convert", "bitcast-convert") or i.op in ("copy", "transpose", "reshape") and not hlo.moves(comp, i)
 
 
 class Walk:
-    """Stored values of one module and the ports they reach."""
+    """A walk over the stored values of one module and the ports that they reach."""
 
     def __init__(self, module):
         self.module, self.seen = module, set()
 
     def values(self):
-        """(computation, times, instruction, element of its tuple or None, array) of each stored value."""
+        """(computation, number of runs, instruction, element of its tuple or None, array) for each stored value."""
         for comp, times in self.module.scopes():
             for i in comp.instrs.values():
                 if i.op in ("bitcast", "get-tuple-element", "tuple", "copy-start", "slice-start", "while", "call", "conditional", "after-all"):
@@ -74,8 +74,8 @@ class Walk:
                         yield comp, times, i, k if i.tuple else None, s
 
     def inside(self, comp, name, callers=()):
-        """(computation, instruction, operand index) of the operations of a fusion that read a value of it.  `callers` are the fusions
-        around that of `comp`, each in its computation: what a nested one passes on goes on there."""
+        """(computation, instruction, operand index) for the operations of a fusion that read one of its values.  `callers` are the fusions
+        around that of `comp`, innermost last, each with its computation: the root of a nested fusion is followed in its caller."""
         if callers and comp.instrs[name].root:
             yield from self.inside(callers[-1][0], callers[-1][1].name, callers[:-1])
         for i, k in comp.users[name]:
@@ -89,7 +89,7 @@ class Walk:
                 yield comp, i, k
 
     def readers(self, comp, name, element=None):
-        """The same for a stored value; views of it are followed, and the root of the entry is a reader of its own kind (None)."""
+        """As [`inside`] for a stored value. Views of it are followed; the root of the entry is a reader of its own kind (None)."""
         if element is not None:
             for i, _ in comp.users[name]:
                 if i.op == "get-tuple-element" and i.index() == element:
@@ -111,7 +111,7 @@ class Walk:
                 yield comp, i, k
 
     def maker(self, comp, i, element):
-        """(computation, instruction) that makes a stored value; (computation, None) where a fusion only passes an operand on."""
+        """(computation, instruction) that makes a stored value; (computation, None) if a fusion only forwards an operand."""
         inner = comp
         while True:
             if i is None or inner is not comp and i.op == "parameter":
@@ -129,7 +129,7 @@ class Walk:
                 return inner, i
 
     def fused(self):
-        """Computations of fusions that run, nested ones too, each with how often."""
+        """The computations of fusions that run, including nested ones, with the number of runs."""
         todo = [(comp, times, False) for comp, times in self.module.scopes()]
         while todo:
             comp, times, within = todo.pop()
@@ -155,7 +155,7 @@ class Census:
         self.joint = collections.defaultdict(Row)
 
     def add(self, table, name, op, port, seen, roles, stored, times):
-        """One port: `seen` is the array as the operation has it, `stored` as memory has it."""
+        """Adds one port: `seen` is the array as the operation has it, `stored` the array in memory."""
         if seen is None or seen.elements() <= 1:
             return
         if self.accepted and table is self.rows:
@@ -176,7 +176,7 @@ class Census:
         r.modules.add(name)
 
     def together(self, name, comp, i, times):
-        """The three ports of one contraction or convolution at once."""
+        """Adds the three ports of one contraction or convolution together."""
         op, operands, (_, roles) = hlo.ports(comp, i)
         if len(operands) != 2 or {p for p, _ in operands.values()} != {"lhs", "rhs"}:
             return
@@ -266,7 +266,7 @@ def together(census):
 
 
 def never(census):
-    """Pairs of roles that no port has: in memory, and inside of fusions neither."""
+    """Pairs of roles that no port has: never in memory, and those that are never inside of fusions either."""
     out = ["| operation | port | never stored, but inside of a fusion (lanes / rows) | never at all (lanes / rows) |", "|---|---|---|---|"]
     for (op, port), roles in CANDIDATES.items():
         stored = {k[3:] for k in census.rows if k[:2] == (op, port)}
@@ -283,7 +283,7 @@ def power(n):
 
 
 def format_rule(bits, dims, order):
-    """The tile that the width and the extents predict."""
+    """The tile predicted from the width and the extents."""
     pack = 32 // bits
     if len(dims) == 0:
         return ((128 * pack,),)
@@ -295,7 +295,7 @@ def format_rule(bits, dims, order):
 
 
 def rank_class(dims, order):
-    """A word for what decides the tile: the rank where it is small, else the extent in rows."""
+    """A word for the property that determines the tile: the rank if it is small, else the extent in rows."""
     if len(dims) < 2:
         return f"rank {len(dims)}, " + ("" if not dims else "up to 128" if dims[0] <= 128 else "up to 256" if dims[0] <= 256 else "up to 512" if dims[0] <= 512 else "above 512")
     n = dims[order[1]]

@@ -1,6 +1,6 @@
-"""HLO text read for its layouts: shapes with tiles, their bytes and offsets, computations, trip counts, roles of dimensions.
+"""A reader of HLO text for its layouts: shapes with tiles, their bytes and offsets, computations, trip counts, roles of dimensions.
 
-Only what `census.py` and `relayout.py` need; every instruction is taken as printed and nothing is verified.
+It has only what `census.py` and `relayout.py` need; every instruction is taken as printed, and nothing is verified.
 """
 import collections
 import functools
@@ -32,7 +32,7 @@ class Shape(collections.namedtuple("Shape", "dtype dims order tiles bits")):
         return math.prod(self.dims)
 
     def extents(self):
-        """Extents in memory from major to minor: each tile rounds up what it cuts, an inner tile cuts the outer one's places."""
+        """The extents in memory from major to minor. Each tile rounds up the dimensions that it cuts; an inner tile cuts those of the outer one."""
         places = [self.dims[i] for i in reversed(self.order)]
         for tile in self.tiles:
             while len(places) < len(tile):
@@ -51,7 +51,7 @@ class Shape(collections.namedtuple("Shape", "dtype dims order tiles bits")):
         return self.bytes() - self.logical_bytes()
 
     def offset(self, index):
-        """Where the element of a logical index lies, counted in elements."""
+        """The position in memory of the element with a logical index, in elements."""
         places = [index[i] for i in reversed(self.order)]
         sizes = [self.dims[i] for i in reversed(self.order)]
         for tile in self.tiles:
@@ -71,7 +71,7 @@ class Shape(collections.namedtuple("Shape", "dtype dims order tiles bits")):
         return self.order[0] if self.order else None
 
     def rows(self):
-        """The dimension in rows; None without one.  A tile of one extent lays its only dimension over rows and lanes."""
+        """The dimension in rows; None if there is none.  A one-dimensional tile puts its only dimension into rows and lanes."""
         if self.tiles and len(self.tiles[0]) == 1:
             return self.order[0] if self.order and self.dims[self.order[0]] > 128 else None
         return self.order[1] if len(self.order) > 1 else None
@@ -88,18 +88,18 @@ class Shape(collections.namedtuple("Shape", "dtype dims order tiles bits")):
         return (self.dims[self.order[1]] if len(self.order) > 1 else 1) % self.tiles[0][-2] != 0
 
     def grid(self):
-        """Dimensions above the tile from major to minor, those of one element left out."""
+        """The dimensions above the tile from major to minor, without those of extent 1."""
         inside = len(self.tiles[0]) if self.tiles else 2
         return [i for i in reversed(self.order[inside:]) if self.dims[i] > 1]
 
     def in_layout(self, dims):
-        """Another array of these dimensions laid out alike."""
+        """An array with these dimensions and the same layout."""
         return self._replace(dims=tuple(dims))
 
 
 @functools.lru_cache(maxsize=None)
 def shape(text):
-    """The array that a type's text says, or None."""
+    """The array in a type's text, or None."""
     m = ARRAY.match(text)
     if not m or m.group(1) not in BITS and not m.group(1).startswith("f8"):
         return None
@@ -113,7 +113,7 @@ def shape(text):
 
 
 def split(text):
-    """Parts between commas outside of brackets."""
+    """The parts between commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         if c in "([{":
@@ -128,7 +128,7 @@ def split(text):
 
 
 def closing(text, at):
-    """The place of the bracket that closes the one at `at`."""
+    """The position of the bracket that closes the one at `at`."""
     depth = 0
     for i in range(at, len(text)):
         if text[i] == "(":
@@ -141,7 +141,7 @@ def closing(text, at):
 
 
 class Instr:
-    """One instruction; `shapes` has one entry for an array and one per element for a tuple."""
+    """One instruction; `shapes` has one entry for an array, and one for each element of a tuple."""
 
     def __init__(self, name, kind, op, operands, inside, attrs, root):
         self.name, self.op, self.operands, self.inside, self.attrs, self.root = name, op, operands, inside, attrs, root
@@ -220,7 +220,7 @@ class Module:
             comp.root = i
 
     def reads_part(self, i):
-        """Whether a fusion or call only spells that an operation reads a part of a value: a slice of what it is given."""
+        """True if a fusion or call only expresses that an operation reads a part of a value: a slice of its argument."""
         inner = self.comps.get(i.called("to_apply") if i.op == "call" else i.called())
 
         def given(name):
@@ -231,7 +231,7 @@ class Module:
         return bool(inner) and any(j.op == "slice" and given(j.operands[0]) for j in inner.instrs.values())
 
     def scopes(self):
-        """Computations whose values are stored, each with how often it runs: the entry and the bodies of loops."""
+        """The computations whose values are stored, with the number of runs: the entry and the bodies of loops."""
         out, todo = [], [(self.entry, 1)]
         while todo:
             comp, times = todo.pop()
@@ -246,13 +246,13 @@ class Module:
         return out
 
     def constant(self, comp, name):
-        """The integer that a value is, followed through copies."""
+        """The integer value of an instruction, followed through copies."""
         while (i := comp.instrs.get(name)) and i.op in ("copy", "bitcast", "copy-done", "copy-start", "convert") and i.operands:
             name = i.operands[0]
         return int(i.inside) if i and i.op == "constant" and re.fullmatch(r"-?\d+", i.inside) else None
 
     def trips(self, comp, loop):
-        """How often a loop runs: what the text says, or the bound its condition compares a counter with; 1 where neither is known."""
+        """The trip count of a loop: as stated in the text, or the bound that its condition compares a counter with; 1 if neither is known."""
         m = re.search(r'known_trip_count"?[:=]\s*\{\s*"?n"?\s*:\s*"?(\d+)', loop.attrs)
         if m:
             return int(m.group(1))
@@ -294,7 +294,7 @@ class Module:
 
 
 def sample(dims, at_most=600):
-    """Indices of an array: all of a small one, else its corners, powers of two along each dimension and a fixed random draw."""
+    """Indices of an array: all of a small one, else its corners, powers of two along each dimension and a fixed random sample."""
     if math.prod(dims) <= at_most:
         return list(itertools.product(*(range(n) for n in dims)))
     draw = random.Random(7)
@@ -324,7 +324,7 @@ def delinear(dims, at):
 
 @functools.lru_cache(maxsize=None)
 def is_view(of, to, perm=None):
-    """Whether every element of `of` lies in memory where the same element of `to` does.  `perm`: `to` is `of` transposed by it."""
+    """True if every element of `of` is at the same place in memory as the same element of `to`.  `perm`: `to` is `of` transposed by it."""
     if of.bits != to.bits or of.dtype != to.dtype or of.elements() != to.elements():
         return False
     for index in sample(to.dims):
@@ -342,7 +342,7 @@ def is_view(of, to, perm=None):
 
 
 def moves(comp, i):
-    """Whether a copy, transpose or reshape changes where elements lie."""
+    """True if a copy, transpose or reshape changes the positions of elements."""
     of = comp.operand(i, 0)
     if of is None or of.shape is None or i.shape is None:
         return False
@@ -357,7 +357,7 @@ def moves(comp, i):
 # Roles
 
 def window(i, rank):
-    """Size, stride, padding, dilation of the operand and of the window, and reversal along each spatial dimension."""
+    """The size, stride, padding, dilations of operand and window, and reversal for each spatial dimension."""
     m = re.search(r"window=\{([^}]*)\}", i.attrs)
     words = dict(w.split("=") for w in m.group(1).split()) if m and m.group(1).strip() else {}
 
@@ -372,7 +372,7 @@ def window(i, rank):
 
 @functools.lru_cache(maxsize=None)
 def spatial_role(length, out, dim):
-    """What a spatial dimension of a convolution is to a contraction: unit, M, N, K, batch; window where it is none of these."""
+    """The role of a convolution's spatial dimension in a contraction: unit, M, N, K or batch; window if it has none of these roles."""
     size, stride, (low, _), dilate, inner, reverse = dim
     if length == out == size == 1:
         return "unit"
@@ -429,7 +429,7 @@ def place_of(s, d):
 
 
 def reshape_roles(of, to):
-    """Roles of both sides: a dimension is kept, merged into a larger one, split into smaller ones, or regrouped with its neighbours."""
+    """The roles on both sides: a dimension is kept, merged into a larger one, split into smaller ones, or regrouped with adjacent ones."""
     def body(dims):
         return [d for d, n in enumerate(dims) if n > 1]
 
@@ -457,7 +457,7 @@ def reshape_roles(of, to):
 
 
 def ports(comp, i):
-    """(op, {operand index: (port, roles)}, (port, roles) of the result); roles name the dimensions of the arrays as the operation sees them."""
+    """(op, {operand index: (port, roles)}, (port, roles) of the result); roles name the dimensions of the arrays as the operation has them."""
     ops = [comp.operand(i, k) for k in range(len(i.operands))]
     shapes = [o.shape if o else None for o in ops]
     out = i.shape or i.shapes[0]
@@ -469,7 +469,7 @@ def ports(comp, i):
         return op, {k: ("operand", plain(role, k)) for k, s in enumerate(shapes) if s}, ("result", plain(role))
 
     def marked(op, role, changed, port="operand", result=None):
-        """Operand 0 and the result, with one role where `changed` says so and kept elsewhere; the other operands are scalars."""
+        """Roles of operand 0 and the result: `role` if `changed` is true, else kept. The other operands are scalars."""
         roles = [role if c else "kept" for c in changed]
         return op, {0: (port, roles)}, ("result", result if result is not None else roles)
 

@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""Bytes that two compilers move between stored values only to change layouts, and the padding of what they store, counted alike.
+"""The bytes that two compilers move between stored values only to change layouts, and the padding of their stored values.
 
 usage: python relayout.py A.hlo B.hlo
        python relayout.py --folders DIR_A DIR_B        (modules of one name in both)
        python relayout.py --one A.hlo...
 
-Counted in the entry computation and in loop bodies times their trip counts, as bytes read plus written with tile padding:
-copies, transposes and reshapes that put some element elsewhere, slices, pads, concatenates and reversals, and fusions that do nothing
-but such moves (XLA's concatenation as the maximum of padded operands among them).  A slice reads what it writes.  Moves between memory
-spaces are none.  `stem` is the part of these moves that surrounds a convolution whose window XLA split (space to batch): chains of
-moves that end at its data operand or start at its result; it is not in `relayout`.  Such a convolution has a window that is padded along
-one dimension and not along another, or a chain of moves before it that pads or slices, and splits; a chain ends where the module names
-a move after a source operation that rearranges.
+Counted in the entry computation, and in loop bodies times their trip counts, as bytes read plus written with tile padding:
+copies, transposes and reshapes that change the position of some element; slices, pads, concatenates and reversals; and fusions
+that only do such moves (including XLA's concatenation as the maximum of padded operands).  A slice reads the bytes that it writes.
+Moves between memory spaces do not count.
 
-Padding is physical minus logical bytes of each stored value, once where it is written and once where anything reads it; parameters and
-constants are only read, arrays of one element are left out.  `stem padding` is the part of it that results of moves in stems have.  In
-a module without fusions, but for those and calls of a slice and the operation that reads it, an element-wise or broadcast value is not stored where only element-wise operations read it, or one reduction,
-contraction or convolution alone, nor is a contraction's result that one element-wise operation reads.
+`stem` is the part of these moves around a convolution whose window XLA split (space to batch): chains of moves that end at its data
+operand or start at its result. It is not included in `relayout`.  Such a convolution has a window that is padded along one dimension
+and not along another, or is preceded by a chain of moves that pads or slices, and splits. A chain ends at a move that the module
+names after a rearranging source operation.
+
+Padding is the physical minus the logical bytes of each stored value, counted once for its write and once if anything reads it.
+Parameters and constants are only read; arrays of one element are left out.  `stem padding` is the part of it in results of moves in
+stems.  In a module without fusions (except fusions and calls of a slice and its reader), some values are not stored: an element-wise
+or broadcast value that only element-wise operations read, or a single reduction, contraction or convolution; and the result of a
+contraction that a single element-wise operation reads.
 """
 import argparse
 import collections
@@ -30,13 +33,13 @@ VIEWS = {"bitcast", "get-tuple-element", "tuple", "copy-start", "copy-done", "sl
 CHEAP = {"parameter", "constant", "bitcast", "bitcast-convert", "convert", "broadcast", "iota", "compare", "and", "or", "not", "select", "tuple",
          "get-tuple-element"}
 MOVERS = {"copy", "transpose", "reshape", "slice", "pad", "concatenate", "reverse"}
-# Last words of the names of source operations that rearrange.
+# The last words of the names of source operations that rearrange.
 REARRANGES = {"transpose", "reshape", "slice", "concatenate", "split", "pad", "gather", "rev", "squeeze", "broadcast_in_dim"}
 FUSIBLE = hlo.ELEMENTWISE | {"broadcast", "iota"}
 
 
 def infinite(comp, name):
-    """Whether a value is minus infinity everywhere."""
+    """True if a value is minus infinity everywhere."""
     i = comp.instrs.get(name)
     while i and i.op in ("broadcast", "convert", "copy", "bitcast"):
         i = comp.instrs.get(i.operands[0])
@@ -44,7 +47,7 @@ def infinite(comp, name):
 
 
 def part(comp, name):
-    """Whether a value has minus infinity outside of a part: an operand of a concatenation written as a maximum."""
+    """True if a value is minus infinity outside of a part: an operand of a concatenation written as a maximum."""
     i = comp.instrs.get(name)
     while i and i.op in ("bitcast", "convert") and i.operands:
         i = comp.instrs.get(i.operands[0])
@@ -75,7 +78,7 @@ class Counter:
             self.padding(comp, times, stems)
 
     def kind(self, i):
-        """The operation that an instruction does, which is that of its root where it is a fusion or call that reads a part."""
+        """The kind of operation of an instruction; for a fusion or call that reads a part, that of its root."""
         while not self.fuses and i.op in ("fusion", "call") and self.module.reads_part(i):
             inner = self.module.comps[i.called("to_apply") if i.op == "call" else i.called()]
             i = next(j for j in inner.instrs.values() if j.root)
@@ -83,7 +86,7 @@ class Counter:
 
     @staticmethod
     def view(comp, i):
-        """Whether an instruction makes no value of its own: another name, or the same bytes in another memory space."""
+        """True if an instruction makes no value of its own: another name, or the same bytes in another memory space."""
         return i.op in VIEWS or i.op == "custom-call" and '"ConcatBitcast"' in i.attrs \
             or i.op in ("copy", "transpose", "reshape") and (of := comp.operand(i, 0)) is not None and of.shape is not None \
             and of.shape.dtype == i.shape.dtype and not hlo.moves(comp, i)
@@ -110,7 +113,7 @@ class Counter:
         return None
 
     def moves_within(self, comp):
-        """True, False, or None where a computation does more than move."""
+        """True if a computation moves and does nothing else, False if it does nothing, None if it does more."""
         found = False
         for i in comp.instrs.values():
             if i.op == "fusion":
@@ -133,7 +136,7 @@ class Counter:
         return bool(self.moves_within(comp))
 
     def reads(self, comp, k, outer):
-        """Bytes that a fusion reads of an operand: its slices where nothing else reads it."""
+        """The bytes that a fusion reads of an operand: only those of its slices, if nothing else reads it."""
         name = comp.params.get(k)
         if name is None:
             return 0
@@ -151,8 +154,8 @@ class Counter:
     # Stems
 
     def convolutions(self, comp):
-        """Names of instructions with a convolution of a real window, each with the operand numbers that its data comes from and whether
-        its window shows that XLA split it."""
+        """The names of instructions with a convolution that has a real window. For each, the numbers of the operands that its data comes
+        from, and whether its window shows that XLA split it."""
         found = {}
         for i in comp.instrs.values():
             if i.op == "convolution" and (lhs := comp.operand(i, 0)) and lhs.shape:
@@ -168,7 +171,7 @@ class Counter:
 
     @staticmethod
     def split_window(comp, i):
-        """A spatial dimension whose window is padded beside one of the same window that is not: the unpadded one became batch."""
+        """True if the window is padded along one spatial dimension but not along another one of equal size, which became batch."""
         lhs = comp.operand(i, 0)
         if not lhs or not lhs.shape or "dim_labels" not in i.attrs:
             return False
@@ -177,7 +180,7 @@ class Counter:
         return any(w[2] == (0, 0) and w[1] < w[0] for w in real) and any(sum(w[2]) for w in real)
 
     def sources(self, comp, name):
-        """Parameters of a fusion that the data operand of its convolution comes from, through anything."""
+        """The parameters of a fusion on which the data operand of its convolution depends."""
         numbers = {n: k for k, n in comp.params.items()}
         found, todo, seen = set(), [name], set()
         while todo:
@@ -192,8 +195,8 @@ class Counter:
         return found
 
     def stems(self, comp, moved):
-        """Names of the moves and views around convolutions that XLA split: by their window, or by a chain of moves before them that pads
-        or slices and splits a dimension."""
+        """The names of moves and views around convolutions that XLA split. The split is recognized by the window, or by a preceding chain
+        of moves that pads or slices and splits a dimension."""
         found = set()
         for name, (places, split) in self.convolutions(comp).items():
             conv = comp.instrs[name]
@@ -216,7 +219,7 @@ class Counter:
 
     @staticmethod
     def of_stem(i, moved):
-        """Whether a chain around a convolution goes on at a move or view: it ends at a rearrangement that the model itself asks for."""
+        """True if a chain around a convolution continues at a move or view; it ends at a rearrangement of the model itself."""
         name = re.search(r'op_name="([^"]*)"', i.attrs)
         own = name and name.group(1).rsplit("/", 1)[-1] in REARRANGES
         return i.op in VIEWS or i.name in moved and not own
@@ -244,7 +247,7 @@ class Counter:
                 self.made["stem padding"] += n if i.name in stems else 0
 
     def readers(self, comp, name, element=None):
-        """Instructions that read a value, through views of it and moves between memory spaces."""
+        """The instructions that read a value, through views of it and moves between memory spaces."""
         for i, _ in comp.users[name]:
             if i.op == "get-tuple-element" and element is not None:
                 if i.index() == element:
@@ -259,7 +262,7 @@ class Counter:
         return next(self.readers(comp, name, element), None) is not None
 
     def stored(self, comp, i):
-        """Whether a value lies in memory: all that a module with fusions shows; else by what makes it and what reads it."""
+        """True if a value is in memory: every value in a module with fusions; else it depends on the maker and the readers."""
         op = self.kind(i)
         if self.fuses or i.root or op not in FUSIBLE | {"convolution", "dot"}:
             return True

@@ -1,7 +1,7 @@
-"""Which share of the stored ports of XLA:TPU's modules the rows of a target file take.
+"""The share of the stored ports of XLA:TPU's modules that the rows of a target file accept.
 
-A port is asked alone: whether some alternative of the row of its operation's family has the roles of its lanes and rows there, as
-`check/src/tiles.rs` asks it. Where an alternative has one order at all ports, the stored operands and results of one operation are asked together.
+A port is checked alone: some alternative of its operation's row must have the roles of its lanes and rows, as in
+`check/src/tiles.rs`. If an alternative has one order at all ports, the stored operands and results of an operation are checked together.
 """
 import collections
 import tomllib
@@ -12,7 +12,7 @@ FAMILIES = {
     "dynamic-update-slice": "slice", "pad": "slice", "broadcast": "broadcast", "elementwise": "elementwise", "transcendental": "elementwise",
     "select": "elementwise",
 }
-"""The family whose row an operation of the census is asked of; what is not here moves, comes in, goes out, or has no row."""
+"""The family whose row applies to an operation of the census. An operation that is missing here moves, is an input or output, or has no row."""
 
 NAMED = {"batch": "batch", "M": "m", "N": "n", "K": "k", "input channel": "input", "output channel": "output", "spatial": "spatial", "window": "tap",
          "reduced": "axis", "gathered": "axis", "concatenated": "axis", "sliced": "axis", "padded": "axis", "elementwise": "parallel", "kept": "parallel",
@@ -22,12 +22,12 @@ CHANNELS = ("input", "output", "channel")
 
 
 def role(op, port, name):
-    """A role of the census as rows have it."""
+    """A role of the census in the words of rows."""
     if op == "depthwise convolution" and name in ("input channel", "output channel"):
         return "channel"
     if op == "reduce-window":
         return {"kept": "channel", "reduced": "spatial"}.get(name, name)
-    # The positions of an index are dimensions of the result like any other.
+    # The positions of an index are ordinary dimensions of the result.
     if op in ("gather", "scatter") and port in ("indices", "result"):
         return "parallel"
     if op == "reduce" and port == "result":
@@ -53,7 +53,7 @@ def read(path):
 
 
 def takes(alternative, op, port, seen, roles):
-    """None where an alternative takes the lanes and rows of a port, else what is wrong, in words."""
+    """None if an alternative accepts the lanes and rows of a port, else the reason, in words."""
     when = alternative.get("when")
     other = {"depthwise": op != "depthwise convolution", "mixing": op == "depthwise convolution", "untiled": True, "pointwise": True}
     if "refused" in alternative or "price" in alternative or other.get(when, False):
@@ -77,7 +77,7 @@ def takes(alternative, op, port, seen, roles):
 
 
 class Accepted:
-    """Ports that rows take, by operation and port."""
+    """The ports that rows accept, by operation and port."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -102,7 +102,7 @@ class Accepted:
             self.why[op, port, (why or faults)[0]] += times
 
     def together(self, op, operand, result, times):
-        """A stored operand and the stored result of one operation that takes one order of dimensions."""
+        """Checks a stored operand and the stored result of an operation that takes one order of dimensions."""
         row = self.rows.get(FAMILIES.get(op))
         if row is None or len(operand.dims) != len(result.dims) or not any(a.get("share") == "all" for a in row["take"]):
             return
