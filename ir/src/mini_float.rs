@@ -1,4 +1,7 @@
 //! Floats of at most eight bits: encoding and decoding.
+//!
+//! Example: the byte `0x38` of an `f8E4M3FN` has the exponent field 7, which is equal to the bias, and an empty
+//! mantissa, so it is 1.0.
 
 /// An element type of at most eight bits that holds a float.
 ///

@@ -1,4 +1,7 @@
 //! Propagation of sizes: a type that states a size determines another type that leaves it open.
+//!
+//! Example: the operand of an `hbir.exp` is a `tensor<?xf32>`, and its result is declared with the size `S`. Then the
+//! operand has the size `S` too.
 
 use crate::entity::SideTable;
 use crate::module::{Func, Module, Op, Value};

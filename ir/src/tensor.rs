@@ -1,4 +1,7 @@
 //! Logical tensors: the values of the reference semantics.
+//!
+//! Example: a `tensor<2x3xf16>` has the shape `[2, 3]` and six row-major elements, which are held as `f32` and are
+//! exact in `f16`.
 
 use crate::types::{DType, Sign};
 use half::{bf16, f16};

@@ -1,4 +1,7 @@
 //! Sizes that may be unknown: exact integer polynomials in named symbols.
+//!
+//! Example: `2*B*S + 4` and `2*(B*S + 2)` are the same value, printed as `2*B*S+4`. The sizes `B*S` and `S*B` are
+//! equal, and `B*S` divided by `S` is `B`.
 
 mod divide;
 mod parse;

@@ -1,5 +1,7 @@
 //! The grammar of attributes.
 //!
+//! Example: `{axis = 1, shape = ["S", 4], u}` is an integer, an array, and an attribute without a value.
+//!
 //! An attribute that the IR has no form for is kept as its text, so that attributes of other dialects survive.
 
 use super::lexer::hex_value;

@@ -1,4 +1,7 @@
 //! The grammar of operations and of the values in them.
+//!
+//! Example: `%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [3, 1]}> : (tensor<4xf32>) -> (tensor<3xf32>, tensor<1xf32>)`
+//! has two results, `%0#0` and `%0#1`.
 
 use super::parser::{Fail, PResult, Parser};
 use super::print::print_type;

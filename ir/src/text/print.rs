@@ -1,4 +1,7 @@
 //! The printer: one canonical text of a module, which the parser reads back.
+//!
+//! Example: results are numbered in the order of the text (`%0`, `%1:2`), whatever their names were. Arguments keep
+//! names that can be written. Operations are in the generic form, with all types.
 
 use super::lexer::{is_word, is_word_start};
 use super::number::{self, all_equal};

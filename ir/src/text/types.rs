@@ -1,4 +1,6 @@
 //! The grammar of types, and of the layout in a tensor type's encoding.
+//!
+//! Example: `tensor<?x3xf32, {dims = ["B", 3], order = [1, 0]}>` has a named size and a column-major layout.
 
 use super::lexer::is_word;
 use super::parser::{Fail, PResult, Parser};

@@ -1,4 +1,6 @@
 //! Parts, padding, and reads by index.
+//!
+//! Example: the elements 9, 7 and 5 of a line are a `slice` with `slice={[5:10:2]}`, then a `reverse`.
 
 use super::custom::custom_call;
 use super::func::{Outcome, Writer, list};

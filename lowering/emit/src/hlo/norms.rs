@@ -1,4 +1,7 @@
 //! Norms, softmax, rotary embeddings: full-size work around a reduction or a table.
+//!
+//! Example: a softmax is a `reduce` with `maximum`, a `broadcast` of its result, `subtract`, `exponential`, a `reduce`
+//! with `add`, another `broadcast`, and `divide`.
 
 use super::compose::{Elementwise, reduced};
 use super::func::{Outcome, Writer, list};

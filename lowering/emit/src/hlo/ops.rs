@@ -1,4 +1,7 @@
 //! The instructions for each operation.
+//!
+//! Example: `hbir.exp` is one instruction, `exponential`. Operations that take several instructions are in the modules
+//! of their families.
 
 use super::compose;
 use super::constant::constant;

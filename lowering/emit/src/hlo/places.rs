@@ -1,5 +1,8 @@
 //! Operations on positions of elements: gathers and scatters by coordinates, arg-min and arg-max, one-hot, triangular
 //! masks, sorting.
+//!
+//! Example: `gather_elements` along axis 0 of a matrix is a `gather` by full coordinates. The first coordinate of an
+//! element is its index, the second one an `iota` along dimension 1.
 
 use super::compose::{Elementwise, reduced};
 use super::custom::custom_call;

@@ -1,4 +1,7 @@
 //! Quantized values, interpolation, and Einstein sums.
+//!
+//! Example: `hbir.quantize` is a `divide` by the broadcast scale, `round-nearest-even`, an `add` of the broadcast zero
+//! point, `maximum` and `minimum` with the limits of the integer type, and a `convert`.
 
 use super::func::{Outcome, Writer, list};
 use super::norms::wide;

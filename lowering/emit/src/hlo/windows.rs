@@ -1,4 +1,8 @@
 //! Convolution, pooling and cumulative sums.
+//!
+//! Example: a 3x3 convolution of an 8x8 image with stride 2 and padding 1 has
+//! `window={size=3x3 stride=2x2 pad=1_0x1_0}`: the last window ends at the last element, so the padding at the end is
+//! 0.
 
 use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};

@@ -1,4 +1,7 @@
 //! Parts and combinations of parts: slices, splits, concatenations and padding, along the first digit of a dimension.
+//!
+//! Example: the elements 2 to 4 of a line are `tensor.extract_slice %x[2] [3] [1]`. A part with a negative stride is no
+//! slice and is read element by element.
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::extents;

@@ -1,5 +1,8 @@
 //! Reads and writes at computed positions: gathers, scatters one element after the other, counting, cumulative
 //! operations, sorting.
+//!
+//! Example: a `gather` is a `linalg.generic` over its result. The body reads an index with `tensor.extract`, counts a
+//! negative one from the end, and reads the element there with another `tensor.extract`.
 
 use super::body::{Body, Idx, Rel, Scalar};
 use super::digits::{extents, row_major};

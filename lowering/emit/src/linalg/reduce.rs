@@ -1,4 +1,7 @@
 //! Reductions, softmax and normalizations.
+//!
+//! Example: a softmax is four `linalg.generic`: the maximum, the exponentials of the differences from it, their sum,
+//! and the quotients.
 
 use super::body::{Body, Rel, Scalar};
 use super::mem::{Mem, Outcome, Port};

@@ -1,4 +1,7 @@
 //! Windows that slide over spatial dimensions, and interpolation.
+//!
+//! Example: a convolution with a kernel of 3, stride 2 and padding 1 is a `tensor.pad` with zeros, then a
+//! `linalg.generic` that reads the padded operand at `position * 2 + tap`, or one of the named convolutions of MLIR.
 
 use super::body::{Body, Idx, Rel, Scalar};
 use super::constant::{line_digits, numbers};

@@ -1,4 +1,6 @@
 //! Contractions, convolutions, pools and resizes.
+//!
+//! Example: `hbir.linear` of a matrix, whose weights have the result channels first, is a `Gemm` with `transB = 1`.
 
 use super::attrs::{float, floats, int, ints, text};
 use super::bytes::bytes;

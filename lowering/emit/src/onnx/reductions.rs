@@ -1,4 +1,8 @@
 //! Reductions, softmax and norms.
+//!
+//! Example: a softmax along axis 1 of three is a `Softmax` from opset 13 on. Before, the operator merges all dimensions
+//! from the axis on, so the softmax is a `Transpose` with `perm = [0, 2, 1]`, a `Softmax` of the last axis, and another
+//! `Transpose`.
 
 use super::attrs::{float, int, ints};
 use super::shapes::{cast, reshaped};

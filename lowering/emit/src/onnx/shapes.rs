@@ -1,4 +1,7 @@
 //! Operations that move elements or work with positions: reshapes, parts, gathers and the like.
+//!
+//! Example: a reshape from `[B, S, 8]` to `[B, S, 2, 4]` is a `Reshape` by `[0, 0, 2, 4]`: a 0 keeps the extent of the
+//! operand.
 
 use super::attrs::{int, ints, text};
 use super::writer::{Outcome, Writer};

@@ -1,4 +1,6 @@
 //! Products that read transposed operands directly: `Gemm`, and `FusedMatMul` if the model is for onnxruntime.
+//!
+//! Example: a product of two matrices whose right operand is a transpose of `w` is a `Gemm` of `w` with `transB = 1`.
 
 use super::attrs::{int, text};
 use super::shapes::reshaped;

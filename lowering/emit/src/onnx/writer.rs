@@ -1,4 +1,7 @@
 //! The writer of one graph.
+//!
+//! Example: an `hbir.add` of an argument and a constant is a node `Add`. The constant is written at its first use. A
+//! transpose of a constant is no node: it is folded into the constant's elements.
 
 use super::attrs;
 use super::dense::{external, tensor_proto, transposed};

@@ -1,5 +1,8 @@
 //! A Python module: one `pl.pallas_call` for each group of the plan, plain `jnp` for all other operations.
 //!
+//! Example: a group of an `hbir.add` and an `hbir.relu` on 16x4 elements, in tiles of 8 rows, is one kernel with a line
+//! for each operation. It is called with a grid of 2 programs, and each operand has a `pl.BlockSpec` of 8x4.
+//!
 //! - A kernel has one line for each operation, on the tile that the plan gives it; values keep their names.
 //! - Each value that a group reads or writes has a `pl.BlockSpec` for the part that a program needs. If a tile is no
 //!   block in some dimension, all dimensions use element offsets.
