@@ -17,22 +17,30 @@ import rows
 
 HEAD = """# What lies in lanes and rows in XLA:TPU's modules
 
+Read this page to look up which dimensions XLA:TPU puts into the lanes and rows of a tile at each port of an operation, before you change the
+rows of `targets/builtin/tpu.toml`.
+
 Made by `tools/census/census.py FOLDER --target targets/builtin/tpu.toml > docs/tpu-census.md` from {modules} optimized modules of XLA:TPU: {names}. The modules are not in the repository.
 
-**What is counted.** *Stored* values: operands and results of the instructions of the entry computation and of loop bodies (times their trip counts), {values}
-of them, arrays of one element left out. An operand of a fusion is followed inside, through bitcasts, converts, copies, transposes and reshapes that change nothing and nested fusions, to each
-operation that reads it; a result is followed back likewise to the operation that makes it. A value that n operations read counts n times. The element width, the
-bytes and the tile are those of the stored value, the roles are those of its dimensions as that operation sees them.
+**Stored values.** The tables count stored values: operands and results of the instructions of the entry computation and of loop bodies, times
+the trip counts of the loops. These are {values} values; arrays of one element are left out. An operand of a fusion is followed into the fusion
+to each operation that reads it, through bitcasts, converts, nested fusions, and copies, transposes and reshapes that move nothing. A result is
+followed back in the same way to the operation that computes it. A value with n readers counts n times. The element width, the bytes and the tile
+are those of the stored value. The roles are those of its dimensions at that operation.
 
-**Lanes** is the most minor dimension, **rows** the next one, as they stand in memory: `unit` is a dimension of one element that holds the place, `same` a value of one
-dimension that a tile of one extent lays over rows and lanes, `none` no dimension at all. A convolution whose windows only spell a contraction is a `contraction`: each of its dimensions
-is `batch`, `M` (left operand and result), `N` (right operand and result) or `K` (both operands). Other roles: what a slice, pad, concatenate, reduce or gather
-changes and what it keeps; where a copy or transpose takes a dimension from and to (`to rows`, `from grid`); whether a reshape merges or splits it. A result of a
-reduction says where in its operand its dimensions were. XLA cuts space into batch before most convolutions: where the model has a batch of 1, `batch` of a convolution
-is pieces of a spatial dimension.
+**Lanes** is the most minor dimension in memory, **rows** the next one. Three words are not roles: `unit` is a dimension of one element that
+holds the place, `same` a value of one dimension that a tile of one extent lays over rows and lanes, `none` no dimension at all.
 
-MB are physical bytes of one pass over the port, tile padding included. Share is the row's part of the bytes of its operation's port. The three columns of percentages say for how many of the counted
-ports the lane dimension and the row dimension do not fill whole tiles, and for how many the dimensions above the tile stand in logical order.
+**Roles.** A convolution whose windows only express a contraction is a `contraction`: each of its dimensions is `batch`, `M` (left operand and
+result), `N` (right operand and result) or `K` (both operands). Roles at a slice, pad, concatenate, reduce or gather say whether the operation
+changes the dimension or keeps it. Roles at a copy or transpose say where the dimension comes from and goes to (`to rows`, `from grid`). Roles at
+a reshape say whether it merges or splits the dimension. Roles at the result of a reduction say where its dimensions were in the operand. XLA
+cuts space into batch before most convolutions: if the model has a batch of 1, `batch` of a convolution consists of pieces of a spatial
+dimension.
+
+**Columns.** MB are physical bytes of one pass over the port, tile padding included. Share is the row's part of the bytes of its operation's
+port. The three columns of percentages give the share of the counted ports whose lane dimension does not fill whole tiles, whose row dimension
+does not fill whole tiles, and whose dimensions above the tile are in logical order.
 """
 
 CANDIDATES = {
@@ -316,7 +324,7 @@ def formats(census):
         out.append(f"| {key[0]} | {key[1]} | `{text}` | {n} | {wrong[key]} |")
     out += ["", f"The rule fails for {sum(wrong.values())} of {sum(found.values())} stored values."]
     if misses:
-        out += ["Where it fails:", ""]
+        out += ["The most frequent failures:", ""]
         for (bits, dims, order, tiles), n in misses.most_common(12):
             text = "".join("(%s)" % ",".join(map(str, t)) for t in tiles) or "none"
             out.append(f"- {n} of {bits} bits, `[{','.join(map(str, dims))}]{{{','.join(map(str, order))}}}`: `{text}`")
@@ -330,17 +338,18 @@ def document(census, target=None):
         out += ["", "## What the rows take", ""]
         out += census.accepted.document(target.stem)
     out += ["", "## Inside of fusions", "",
-            "Ports of the same modules that no stored value reaches: what an operation inside of a fusion reads from, or hands to, another one. Element-wise operations and broadcasts",
-            "are left out, and bytes are those of the array as the fusion has it.", ""]
+            "Ports of the same modules that no stored value reaches: operands that an operation inside of a fusion reads from another one, and results",
+            "that it passes to another one. Element-wise operations and broadcasts are left out. Bytes are those of the array in the fusion.", ""]
     out += table(census.fused)
     out += ["", "## Ports together", "",
-            "The three ports of each contraction and convolution at once (lanes / rows), as the operation sees them, stored or inside of a fusion.", ""]
+            "The three ports of each contraction and convolution together (lanes / rows), with the operation's roles, stored or inside of a fusion.", ""]
     out += together(census)
-    out += ["", "## Never seen", "", "Pairs of roles in lanes and rows that no port of these modules has; pairs with `unit`, `same` or `none` are not asked for.", ""]
+    out += ["", "## Never seen", "", "Pairs of roles in lanes and rows that no port of these modules has. Pairs with `unit`, `same` or `none` are not listed.", ""]
     out += never(census)
     out += ["", "## Formats", "",
-            "The rule: with p = 32 / bits, rank 0 has `(128 p)`; rank 1 has runs of the next power of two of its extent, at least 128 p and at most 1024; rank 2 and more have rows of the",
-            "next power of two of the extent in rows, at least p and at most 8, and 128 lanes. Where p > 1 the tile `(p,1)` packs inside, after `(128)` for rank 1.", ""]
+            "The rule for the tile, with p = 32 / bits: rank 0 has `(128 p)`. Rank 1 has runs of the next power of two of its extent, at least 128 p and at",
+            "most 1024. Rank 2 and more have 128 lanes, and rows of the next power of two of the extent in rows, at least p and at most 8. If p > 1, the",
+            "tile `(p,1)` packs inside, after `(128)` for rank 1.", ""]
     out += formats(census)
     return "\n".join(out) + "\n"
 

@@ -117,18 +117,18 @@ class Accepted:
     def document(self, name):
         count, good, size, taken = (sum(at[k] for at in self.ports.values()) for k in range(4))
         out = [f"The rows of `{name}` take {good} of {count} stored ports, {percent(good, count)}, and {taken / 1e6:.1f} of {size / 1e6:.1f} MB, {percent(taken, size)}. "
-               "Each port is asked alone, of the row of its family:",
-               "whether an alternative has the roles of its lanes and rows there.", "",
+               "Each port is checked alone,",
+               "against the row of its family: some alternative must have the roles of its lanes and rows at that port.", "",
                "| operation | port | family | ports | taken | share | MB | taken MB | share |", "|---|---|---|---|---|---|---|---|---|"]
         for (op, port), (n, ok, whole, part) in sorted(self.ports.items()):
             out.append(f"| {op} | {port} | {FAMILIES[op]} | {n} | {ok} | {percent(ok, n)} | {whole / 1e6:.3f} | {part / 1e6:.3f} | {percent(part, whole)} |")
-        out += ["", "What is not taken:", ""]
+        out += ["", "Ports that no alternative takes:", ""]
         out += [f"- {n} of {op}, {port}: {why}" for (op, port, why), n in sorted(self.why.items(), key=lambda w: (-w[1], w[0]))] or ["- nothing"]
-        out += ["", "Where the row has one order at all ports, a stored operand and the stored result of one operation have it, dimensions of one element left out:", "",
+        out += ["", "Some rows have one order at all ports. The pairs are a stored operand and the stored result of one operation, dimensions of one element left out:", "",
                 "| operation | pairs | in one order | share |", "|---|---|---|---|"]
         out += [f"| {op} | {n} | {ok} | {percent(ok, n)} |" for op, (n, ok) in sorted(self.pairs.items())]
         left = ", ".join(f"{op} ({n})" for op, n in sorted(self.left.items()))
-        out += ["", f"No row is asked about what moves, comes in, goes out or is a barrier: {left}."]
+        out += ["", f"No row is checked for operations that move, for inputs and outputs, and for barriers: {left}."]
         return out
 
 
