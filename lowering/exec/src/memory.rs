@@ -75,7 +75,7 @@ impl Slot {
 pub(crate) enum In<'a> {
     Bytes(&'a [u8]),
     /// The bytes that are written: each element is in the place of the result's element.
-    InPlace,
+    Inplace,
     /// The buffer that is written; elements are in other places than the result's.
     Aliased,
 }
@@ -130,7 +130,7 @@ impl In<'_> {
     /// An operand that is in the result's bytes, as a kernel reads it.
     pub(crate) fn same(operand: &Slot, result: &Slot) -> Self {
         match operand.access == result.access {
-            true => In::InPlace,
+            true => In::Inplace,
             false => In::Aliased,
         }
     }

@@ -102,7 +102,7 @@ impl Kernel for Copied {
     ) -> Result<(), String> {
         let mut ins = ins.iter().map(|operand| match operand {
             In::Bytes(bytes) => Ok(*bytes),
-            In::InPlace | In::Aliased => Err("bytes are written over".to_owned()),
+            In::Inplace | In::Aliased => Err("bytes are written over".to_owned()),
         });
         let mut next = || {
             ins.next()

@@ -169,7 +169,7 @@ impl Kernel for Chain {
         for operand in ins {
             sources.push(match operand {
                 In::Bytes(bytes) => Source::Beside(bytes),
-                In::InPlace => Source::Same,
+                In::Inplace => Source::Same,
                 In::Aliased => Source::Among,
             });
         }

@@ -206,7 +206,7 @@ impl Kernel for Channels {
         match (self, ins) {
             (Channels::Own { rows, chain }, [x, scale, bias]) => {
                 rows.run(result, &[*x], out, cx)?;
-                chain.run(result, &[In::InPlace, *scale, *bias], out, cx)
+                chain.run(result, &[In::Inplace, *scale, *bias], out, cx)
             }
             (
                 Channels::Given {

@@ -301,7 +301,7 @@ impl Kernel for Contract {
         let start = match (self.biased, rest) {
             (true, [In::Bytes(values)]) => InitialBytes::Values(values),
             // A residual in the place of the result.
-            (true, [In::InPlace]) => InitialBytes::Result,
+            (true, [In::Inplace]) => InitialBytes::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => InitialBytes::Zero,
         };

@@ -267,7 +267,7 @@ impl Kernel for Copy {
             let source = match ins.get(*operand) {
                 Some(In::Bytes(source)) => Some(*source),
                 Some(In::Aliased) => None,
-                Some(In::InPlace) | None => {
+                Some(In::Inplace) | None => {
                     return Err("an operand is written over as it is copied".to_owned());
                 }
             };

@@ -95,7 +95,7 @@ impl Declared {
             let (source, k) = match operand {
                 In::Bytes(bytes) => (*bytes, k + 1),
                 In::Aliased => (&*out, k + 1),
-                In::InPlace => (&*out, 0),
+                In::Inplace => (&*out, 0),
             };
             let size = self.size(inputs.len());
             let mut row = Vec::with_capacity(count * size);
@@ -164,7 +164,7 @@ impl Kernel for Declared {
         let inside = |k: usize| match ins[k] {
             In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / self.size(k)),
             In::Aliased => self.nest.fits(k + 1, out.len() / self.size(k)),
-            In::InPlace => self.size(k) == size,
+            In::Inplace => self.size(k) == size,
         };
         if !self.nest.fits(0, out.len() / size) || !(0..ins.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());

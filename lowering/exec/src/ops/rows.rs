@@ -292,7 +292,7 @@ impl Kernel for Rows {
         };
         let more = |i: usize| match ins.get(i) {
             Some(In::Bytes(bytes)) => numbers(self.kind, bytes).map(Some),
-            Some(In::InPlace) | None => Ok(None),
+            Some(In::Inplace) | None => Ok(None),
             Some(In::Aliased) => Err("an operand lies among what is written".to_owned()),
         };
         let (scale, bias) = (more(1)?, more(2)?);

@@ -43,7 +43,7 @@ impl Select {
         let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(cast)?;
         // An operand in the result's bytes is read there, at the result's offset if the accesses are equal.
         let own = |operand: &In<'_>, k: usize| match operand {
-            In::InPlace => 0,
+            In::Inplace => 0,
             In::Bytes(_) | In::Aliased => k,
         };
         let (places, branches) = ([own(a, 2), own(b, 3)], [branch::<T>(a)?, branch::<T>(b)?]);
@@ -89,7 +89,7 @@ fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, String> {
         In::Bytes(bytes) => bytemuck::try_cast_slice(bytes)
             .map(Some)
             .map_err(|e| e.to_string()),
-        In::InPlace | In::Aliased => Ok(None),
+        In::Inplace | In::Aliased => Ok(None),
     }
 }
 

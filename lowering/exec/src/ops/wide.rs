@@ -216,7 +216,7 @@ impl Wide {
             let (source, port) = match operand {
                 In::Bytes(bytes) => (*bytes, k + 1),
                 In::Aliased => (&*out, k + 1),
-                In::InPlace => (&*out, 0),
+                In::Inplace => (&*out, 0),
             };
             with_cell!(self.types[k], C => {
                 fetch::<C>(cast(source)?, (at[port], steps[port]), count, to);
@@ -456,7 +456,7 @@ impl Kernel for Wide {
         let inside = |k: usize| match ins[k] {
             In::Bytes(bytes) => self.nest.fits(k + 1, bytes.len() / from[k].size()),
             In::Aliased => self.nest.fits(k + 1, out.len() / from[k].size()),
-            In::InPlace => from[k].size() == to.size(),
+            In::Inplace => from[k].size() == to.size(),
         };
         if !self.nest.fits(0, out.len() / to.size()) || !(0..ins.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
