@@ -3,6 +3,7 @@
 mod analysis;
 mod build;
 mod diagnostics;
+mod axes;
 mod element_types;
 mod max_pool_indices;
 mod ops_eval;

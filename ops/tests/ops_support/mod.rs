@@ -13,7 +13,9 @@ use optc_ir::{
 };
 use std::sync::Arc;
 
-/// Types that convert to an attribute.
+pub(crate) mod draw;
+
+/// What can stand for an attribute.
 pub(crate) trait IntoAttr {
     fn attr(self) -> Attr;
 }
@@ -288,4 +290,163 @@ pub(crate) fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// The cases with reference results, and one for each operation that has none.
+pub(crate) fn seeds() -> Vec<Case> {
+    let mut seeds = cases();
+    let mut add = |name: &str, inputs: Vec<Tensor>, props: AttrDict, wanted: Vec<Tensor>| {
+        seeds.push(Case {
+            name: name.into(),
+            props,
+            inputs,
+            wanted,
+        });
+    };
+    let x = count(&[2, 3, 4]);
+    for name in [
+        "hbir.cbrt",
+        "hbir.expm1",
+        "hbir.log1p",
+        "hbir.rsqrt",
+        "hbir.silu",
+        "hbir.identity",
+        "hbir.layout_convert",
+    ] {
+        add(name, vec![x.clone()], AttrDict::new(), vec![x.clone()]);
+    }
+    add(
+        "hbir.rms_norm",
+        vec![x.clone(), count(&[4])],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
+    let angles = || count(&[2, 3, 2]);
+    add(
+        "hbir.rotary_embedding",
+        vec![count(&[2, 5, 3, 4]), angles(), angles()],
+        AttrDict::new(),
+        vec![count(&[2, 5, 3, 4])],
+    );
+    add(
+        "hbir.grid_sample",
+        vec![count(&[2, 3, 4, 5]), count(&[2, 1, 3, 2])],
+        AttrDict::new(),
+        vec![count(&[2, 3, 1, 3])],
+    );
+    let view = props! { shape: [2, 12], perm: [1, 0] };
+    add("hbir.view", vec![x.clone()], view, vec![count(&[12, 2])]);
+    let part = props! { starts: [0, 1, 0], limits: [2, 3, 4] };
+    add(
+        "hbir.subview",
+        vec![x.clone()],
+        part,
+        vec![count(&[2, 2, 4])],
+    );
+    add(
+        "hbir.subview",
+        vec![count(&[4])],
+        props! { broadcast: true },
+        vec![x.clone()],
+    );
+    add(
+        "hbir.one_hot",
+        vec![i64s(&[2], &[0, 1])],
+        props! { depth: 3 },
+        vec![count(&[2, 3])],
+    );
+    add(
+        "hbir.linear",
+        vec![x.clone(), count(&[5, 4])],
+        AttrDict::new(),
+        vec![count(&[2, 3, 5])],
+    );
+    add(
+        "hbir.atan2",
+        vec![x.clone(), count(&[4])],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
+    add(
+        "hbir.erfc",
+        vec![x.clone()],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
+    let start = || i64s(&[], &[1]);
+    add(
+        "hbir.dynamic_update_slice",
+        vec![x.clone(), count(&[1, 3, 2]), start(), start(), start()],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
+    let lists = props! { lhs_batch: [0], rhs_batch: [1], lhs_contract: [2], rhs_contract: [0] };
+    add(
+        "hbir.dot_general",
+        vec![x, count(&[4, 2])],
+        lists,
+        vec![count(&[2, 3])],
+    );
+    add(
+        "hbir.iota",
+        vec![],
+        props! { axis: 1 },
+        vec![count(&[2, 3])],
+    );
+    add("hbir.call", vec![], AttrDict::new(), vec![count(&[2])]);
+    add("func.call", vec![], AttrDict::new(), vec![count(&[2])]);
+    add(
+        "hbir.cumprod",
+        vec![f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0])],
+        props! { axis: 1 },
+        vec![f32s(&[2, 2], &[1.0, 2.0, 3.0, 12.0])],
+    );
+    add(
+        "hbir.max_pool_indices",
+        vec![f32s(&[1, 1, 3], &[1.0, 3.0, 2.0])],
+        props! { kernel: [2] },
+        vec![Tensor::from_i64(DType::SI64, vec![1, 1, 2], [1, 1])],
+    );
+    add(
+        "hbir.bitcast_convert",
+        vec![f32s(&[2], &[0.0, 1.0])],
+        AttrDict::new().with("to", Attr::Type(Type::Scalar(DType::SI32))),
+        vec![Tensor::from_i64(DType::SI32, vec![2], [0, 0x3F80_0000])],
+    );
+    add(
+        "hbir.dequantize_blocks",
+        vec![
+            Tensor::from_i64(DType::UI8, vec![1, 2], [0x21, 0x43]),
+            f32s(&[1, 2], &[1.0, 2.0]),
+        ],
+        props! { block: 2, bits: 4 },
+        vec![f32s(&[1, 4], &[-7.0, -6.0, -10.0, -8.0])],
+    );
+    add(
+        "hbir.recurrent",
+        vec![
+            f32s(&[1, 1, 1], &[2.0]),
+            f32s(&[1, 1, 1], &[0.25]),
+            f32s(&[1, 1, 1], &[1.0]),
+            f32s(&[1, 2], &[0.0, 0.0]),
+        ],
+        props! { cell: "plain" },
+        vec![
+            f32s(&[1, 1, 1, 1], &[0.462_117_16]),
+            f32s(&[1, 1, 1], &[0.462_117_16]),
+        ],
+    );
+    add(
+        "hbir.opaque",
+        vec![],
+        props! { kind: "Loop" },
+        vec![count(&[2])],
+    );
+    add(
+        "hbir.constant",
+        vec![],
+        AttrDict::new(),
+        vec![f32s(&[1], &[1.0])],
+    );
+    seeds
 }
