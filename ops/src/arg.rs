@@ -4,7 +4,8 @@
 use crate::lanes::Lanes;
 use crate::reduce::{self, without};
 use crate::shape::{as_axis, one, show};
-use optc_ir::op::{Axes, Call, Freedom, Inferred, OpError, OpRef, OverAxes};
+use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
+use optc_ir::op::{Axes, Call, Inferred, OpError, OpRef, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, codes};
@@ -81,11 +82,8 @@ impl Arg {
         Ok(call.integers(lanes.iter().map(nan_first)))
     }
 
-    pub(crate) fn freedom(self, op: &OpRef<'_>) -> Freedom {
-        match self.along(op) {
-            Ok(axis) => reduce::freedom(op, &[axis], self.keepdims),
-            Err(_) => Freedom::barrier(op),
-        }
+    pub(crate) fn iteration_domain(self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        reduce::iteration_domain(op, &[self.along(op)?], self.keepdims, LoopKind::Whole)
     }
 }
 

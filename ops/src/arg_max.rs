@@ -1,9 +1,8 @@
 //! `hbir.arg_max`: where along `axis` the greatest element lies, as si64 (ONNX `ArgMax`).
 
 use crate::arg::{self, Arg};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -56,8 +55,8 @@ impl Operation for ArgMax {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        self.arg().freedom(op)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        self.arg().iteration_domain(op)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

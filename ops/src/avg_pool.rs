@@ -6,7 +6,7 @@ use crate::pool::{self, each_window};
 use crate::shape::wants_float;
 use crate::window::{Slide, Stated};
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -76,10 +76,6 @@ impl Operation for AvgPool {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        pool::freedom(op, self.slides(op))
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

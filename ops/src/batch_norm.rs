@@ -2,7 +2,8 @@
 //! and variance, all but x one number a channel, dimension 1 (ONNX `BatchNormalization` at inference).
 
 use crate::norm;
-use optc_ir::op::{Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -39,8 +40,8 @@ impl Operation for BatchNorm {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        norm::freedom_channels(op, |_, _| {})
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        norm::channels(op)
     }
 
     /// What stands before the channels is the batch, whatever it is.

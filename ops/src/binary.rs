@@ -5,10 +5,9 @@
 //! once to the element type; integers wrap, an integer divided by 0 is 0, and a shift by the width or more, or
 //! by less than 0, leaves the sign alone.
 
-use crate::labels::broadcasting;
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
 use Takes::{Any, Floats, Integers, IntegersAndBool, Numbers};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
@@ -106,9 +105,6 @@ macro_rules! binary {
             }
             fn effect(&self, _: &OpRef<'_>) -> Effect {
                 Effect::Pure
-            }
-            fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-                broadcasting(op)
             }
         }
     )*

@@ -2,9 +2,8 @@
 //! `bitcast_convert`), so that the shape stays. An `i1` has no bits of its own: it is neither operand nor
 //! result.
 
-use crate::labels::broadcasting;
 use crate::shape::one;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes};
@@ -47,10 +46,6 @@ impl Operation for BitcastConvert {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }
 

@@ -1,14 +1,14 @@
 //! `hbir.broadcast`: numpy's broadcast of the operand and a `shape` (ONNX `Expand`); an entry is a number, a
 //! symbol's name or -1, which keeps the operand's dimension; without `shape` it is the result type's.
 
-use crate::labels::broadcasting;
 use crate::lists::{shape_attrs, sizes};
 use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
 use optc_ir::attr::Attr;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation,
-    OverAxes, Part, Traffic,
+    Along, Attributes, Axes, Call, Effect, Inferred, Known, OpError, OpRef, Operation, OverAxes,
+    Part, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -62,8 +62,8 @@ impl Operation for Broadcast {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        IterationDomain::broadcasting(op)
     }
 
     fn over_axes(&self, _: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

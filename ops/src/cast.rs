@@ -5,9 +5,8 @@
 //! becomes a narrower one by wrapping, and a float by rounding to the nearest, ties to even. What rounds
 //! beyond a float of 8 bits is an infinity there, or NaN where it has none (XLA's `convert`).
 
-use crate::labels::broadcasting;
 use crate::shape::one;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Sign};
 use optc_ir::{Code, attributes, codes};
@@ -56,10 +55,6 @@ impl Operation for Cast {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 
     fn passes_on(&self) -> bool {

@@ -1,8 +1,7 @@
 //! `hbir.clamp`: `min(max(x, min), max)` (ONNX `Clip`, StableHLO `clamp` of numbers).
 
-use crate::labels::broadcasting;
 use crate::unary::{self, floats, infer_number, integers};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -40,10 +39,6 @@ impl Operation for Clamp {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }
 

@@ -1,9 +1,8 @@
 //! `hbir.compare`: `y = a direction b` as `i1` (ONNX `Equal`, `Less`, …; StableHLO `compare`), with numpy's
 //! broadcasting. NaN is unequal to everything.
 
-use crate::labels::broadcasting;
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes, words};
@@ -65,10 +64,6 @@ impl Operation for Compare {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }
 

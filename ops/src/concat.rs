@@ -1,11 +1,10 @@
 //! `hbir.concat`: the operands one after another along `axis` (ONNX `Concat`, StableHLO `concatenate`).
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
     Operation, OverAxes, Part, Role, Traffic, unify,
 };
 use optc_ir::size::Size;
@@ -88,18 +87,6 @@ impl Operation for Concat {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let result = op.result(0)?;
-            let labels = f.fresh_for(result.rank());
-            let axis = self.along(op)?;
-            f.role(labels[axis], Role::Axis);
-            (0..op.operands.len()).for_each(|_| f.operand(marks(&labels)));
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let label = axes.label(0, self.along(op).ok()?)?;
         let at = axes.first(label).filter(|&at| axes.has_equal_parts(at))?;
@@ -111,15 +98,11 @@ impl Operation for Concat {
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let result = op.result(0)?;
         let axis = self.along(op)?;
-        let mut domain = IterationDomain::whole(op);
-        for (d, dim) in result.dims.iter().enumerate() {
-            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            domain.results[0][d] = IndexExpr::of(id);
-            domain
-                .operands
-                .iter_mut()
-                .for_each(|dims| dims[d] = IndexExpr::of(id));
-        }
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&result.dims);
+        domain.loops[axis].role = Role::Axis;
+        domain.operands.fill(IndexExpr::each(&ids));
+        domain.results[0] = IndexExpr::each(&ids);
         let mut before = 0i64;
         for i in 0..op.operands.len() {
             domain.operands[i][axis] = IndexExpr::shifted(axis, 1, -before);

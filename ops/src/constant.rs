@@ -6,9 +6,8 @@
 use crate::iota::source;
 use crate::shape::{one, show};
 use optc_ir::attr::{Attr, Dense};
-use optc_ir::op::{
-    Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, compatible,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, compatible};
 use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
 use optc_ir::types::{DType, TensorType, Type};
 use optc_ir::{Code, attributes, codes};
@@ -94,7 +93,7 @@ impl Operation for Constant {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         source(op)
     }
 }

@@ -2,14 +2,9 @@
 //!
 //! Floats accumulate in `f64` with k ascending, integers in wrapping `i64`.
 
-use optc_ir::op::{Freedom, FreedomClass, Known, OpRef, Partial};
+use optc_ir::op::{Known, OpRef};
 use optc_ir::tensor::{Data, Tensor};
 use optc_ir::types::DType;
-
-/// How partial results of what has this freedom become one: a contraction adds up.
-pub(crate) fn partial(freedom: &Freedom) -> Option<Partial> {
-    (freedom.class == FreedomClass::Contract).then_some(Partial::Add)
-}
 
 /// The other operand of a product or convolution with a constant permutation matrix, which only
 /// rearranges.

@@ -7,13 +7,11 @@
 //! read from. An attribute `to` names another element type for the result.
 
 use crate::contract::{Extents, Number, Sums, add_product, permuted, read_all};
-use crate::labels::{Labels, marks, or_barrier};
 use crate::shape::{common_dtype, computed, one, show};
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
 use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
-    unify,
+    Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Role, unify,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -163,82 +161,58 @@ impl Operation for Conv {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Window, |f| {
-            let config = self.config(op)?;
-            let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
-            let batch = f.fresh(Role::Batch);
-            let output = f.fresh(Role::Channel);
-            let [input, w0, w1] = channel_labels(f, x, y, &config, output);
-            let mut x_labels = vec![Some(batch), input];
-            let mut w_labels = vec![w0, w1];
-            let mut y_labels = vec![batch, output];
-            for slide in &config.slides {
-                let spatial = f.fresh(Role::Spatial);
-                if *slide != Slide::POINT {
-                    f.uncut(spatial);
-                }
-                x_labels.push(Some(spatial));
-                w_labels.push(Some(f.fresh(Role::Axis)));
-                y_labels.push(spatial);
-            }
-            if w.rank() != w_labels.len() {
-                return Err(OpError::new(CONV_C2, "the weights have another rank"));
-            }
-            f.operand(x_labels);
-            f.operand(w_labels);
-            if 2 < op.operands.len() {
-                f.operand(vec![Some(output)]);
-            }
-            f.result(marks(&y_labels));
-            Ok(())
-        })
-    }
-
     /// Batch, group, output channel in the group, spatial positions; input channels in the group and the
-    /// kernel are summed over. Transposed, only batch and group are loops.
+    /// kernel are summed over. Transposed, the spatial positions are needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let config = self.config(op)?;
         let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
         let extent = |dim: &Dim| dim.fixed().unwrap_or(0);
         let groups = config.group;
-        let mut domain = IterationDomain::whole(op);
-        let batch = domain.add(extent(&x.dims[0]), LoopKind::Parallel);
-        let group = domain.add(groups, LoopKind::Parallel);
-        let outputs = domain.add(extent(&y.dims[1]) / groups, LoopKind::Parallel);
+        let mut domain = IterationDomain::new(op, FreedomClass::Window);
+        let each = LoopKind::Parallel;
+        let batch = domain.add_as(extent(&x.dims[0]), each, Role::Batch);
+        let group = domain.add_as(groups, each, Role::Channel);
+        let outputs = domain.add_as(extent(&y.dims[1]) / groups, each, Role::Channel);
         let sum = LoopKind::Reduce(Combine::Add);
-        let inputs = domain.add(extent(&x.dims[1]) / groups, sum);
+        let inputs = domain.add_as(extent(&x.dims[1]) / groups, sum, Role::Channel);
+        // A loop runs through the channels of all ports of a depthwise convolution; other groups pair channels in a way
+        // that no cut keeps.
+        let depthwise = x.dims[1] == Dim::Fixed(groups) && y.dims[1] == x.dims[1];
+        if groups != 1 && !depthwise {
+            for id in [group, outputs, inputs] {
+                domain.uncut(id);
+            }
+        }
         let digits = |a: &IterationDomain, low: usize| IndexExpr::merged(&[group, low], &a.loops);
         let (output, input) = (digits(&domain, outputs), digits(&domain, inputs));
         domain.operands[0][..2].clone_from_slice(&[IndexExpr::of(batch), input.clone()]);
         domain.results[0][..2].clone_from_slice(&[IndexExpr::of(batch), output.clone()]);
-        let weights = if config.transposed {
-            [input, IndexExpr::of(outputs)]
-        } else {
-            [output.clone(), IndexExpr::of(inputs)]
+        let (first, second) = match config.transposed {
+            true => (input, outputs),
+            false => (output.clone(), inputs),
         };
+        let second = match groups != 1 && depthwise {
+            true => IndexExpr::zero(),
+            false => IndexExpr::of(second),
+        };
+        let weights = [first, second];
         domain.operands[1][..2].clone_from_slice(&weights);
         if 2 < op.operands.len() {
             domain.operands[2][0] = output;
             domain.epilogue.push(2);
         }
-        if config.transposed {
-            return Ok(domain);
-        }
         for (s, slide) in config.slides.iter().enumerate() {
             let d = 2 + s;
-            let at = domain.add(extent(&y.dims[d]), LoopKind::Parallel);
-            let (x_index, w_index) = slide.index(&mut domain, at);
+            let (x_index, w_index, at) = match config.transposed {
+                true => slide.whole(&mut domain, &y.dims[d]),
+                false => slide.index(&mut domain, &y.dims[d]),
+            };
             domain.operands[0][d] = x_index;
             domain.operands[1][d] = w_index;
-            domain.results[0][d] = IndexExpr::of(at);
+            domain.results[0][d] = at;
         }
         debug_assert_eq!(w.rank(), x.rank(), "checked by `config`");
         Ok(domain)
-    }
-
-    fn partial(&self, _: &OpRef<'_>) -> Option<Partial> {
-        Some(Partial::Add)
     }
 
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
@@ -460,44 +434,6 @@ impl Plan {
         }
     }
 }
-
-/// The labels of the operand's channel and of the weights' first two dimensions. Of a depthwise
-/// convolution one label runs through all; other groups pair channels in a way no cut keeps.
-fn channel_labels(
-    f: &mut Labels,
-    x: &TensorType,
-    y: &TensorType,
-    config: &Config,
-    output: usize,
-) -> [LabelOf; 3] {
-    let order = |outer: usize, inner: Option<usize>| -> [LabelOf; 2] {
-        if config.transposed {
-            [inner, Some(outer)]
-        } else {
-            [Some(outer), inner]
-        }
-    };
-    let depthwise = x.dims[1] == Dim::Fixed(config.group) && y.dims[1] == x.dims[1];
-    if config.group == 1 {
-        let input = f.fresh(Role::Channel);
-        let [a, b] = order(output, Some(input));
-        return [Some(input), a, b];
-    }
-    if depthwise {
-        return [Some(output), Some(output), None];
-    }
-    let (input, inner) = (f.fresh(Role::Channel), f.fresh(Role::Channel));
-    [output, input, inner]
-        .into_iter()
-        .for_each(|label| f.uncut(label));
-    if config.transposed {
-        [Some(input), Some(input), Some(inner)]
-    } else {
-        [Some(input), Some(output), Some(inner)]
-    }
-}
-
-type LabelOf = Option<usize>;
 
 codes! {
     const CODES;

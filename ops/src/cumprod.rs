@@ -1,12 +1,10 @@
 //! `hbir.cumprod`: `y[i] = x[0] * … * x[i]` along `axis` (ONNX `CumProd`); `exclusive` leaves out `x[i]`,
 //! `reverse` starts at the end. Integers wrap.
 
-use crate::labels::broadcasting_along;
 use crate::lanes::{Direction, Lanes};
 use crate::shape::{as_axis, one};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -61,11 +59,8 @@ impl Operation for Cumprod {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        match self.along(op) {
-            Ok(axis) => broadcasting_along(op, &[axis]),
-            Err(_) => Freedom::barrier(op),
-        }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        IterationDomain::broadcasting_along(op, &[self.along(op)?])
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

@@ -3,6 +3,7 @@
 //! `[N, C/b², H·b, W·b]`.
 
 use crate::blocks::{self, BlockMap, part, times};
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Traffic, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -74,6 +75,11 @@ impl Operation for DepthToSpace {
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         self.block_map(op)
             .map_or(Traffic::Movement, |map| map.traffic())
+    }
+
+    /// A barrier: `canonicalize` writes it as reshapes and a transpose.
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        Ok(IterationDomain::whole(op))
     }
 
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {

@@ -3,11 +3,10 @@
 //! `y = (x - zero) * scale` in the scale's element type. Scale and zero point are scalars, or have one element for
 //! each of the extent along `axis`.
 
-use crate::quantization::{self, check_parameters, freedom, parameter, parameter_axis};
+use crate::quantization::{self, check_parameters, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -69,8 +68,8 @@ impl Operation for Dequantize {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        freedom(op, self.axis)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        quantization::iteration_domain(op, self.axis)
     }
 
     /// Scale and zero point change along one axis, any where they do not.

@@ -7,11 +7,9 @@
 //! floats like the scales, or integers that are held as those of the operand; without them they are `2^(bits - 1)`, or 0 where
 //! `bits` is 0.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, computed, one, show, wants_float, wants_rank};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
-};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -181,24 +179,19 @@ impl Operation for DequantizeBlocks {
         Effect::Pure
     }
 
-    /// Dimensions without blocks are in any order; the last one, of which a byte holds several, stays whole.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let axis = self.blocks(op)?.axis;
-            let labels = f.fresh_for(op.operand(0)?.rank());
-            for (d, &label) in labels.iter().enumerate() {
-                let packed = self.bits != 0 && d + 1 == labels.len();
-                if d == axis || packed {
-                    f.role(label, Role::Axis);
-                    f.uncut(label);
-                }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let axis = self.blocks(op)?.axis;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        for &id in &ids {
+            let packed = self.bits != 0 && id + 1 == ids.len();
+            if id == axis || packed {
+                domain.along_uncut(id);
             }
-            for _ in 0..op.operands.len() {
-                f.operand(marks(&labels));
-            }
-            f.result(marks(&labels));
-            Ok(())
-        })
+        }
+        domain.operands.fill(IndexExpr::each(&ids));
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 }
 

@@ -4,13 +4,11 @@
 //! dimensions are the batch ones, then the other ones of the left operand, then of the right. An
 //! attribute `to` names another element type for the result.
 
-use crate::contract::{Pairing, contract, partial};
-use crate::labels::{marks, or_barrier};
+use crate::contract::{Pairing, contract};
 use crate::lists::distinct_axes;
 use crate::shape::{common_dtype, one};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role, unify,
-};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes};
@@ -107,32 +105,35 @@ impl Operation for DotGeneral {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Contract, |f| {
-            let p = self.pairing(op)?;
-            let (a, b) = (op.operand(0)?.rank(), op.operand(1)?.rank());
-            let labels = f.fresh_for(op.result(0)?.rank());
-            let mut next = labels.iter().copied();
-            let (mut lhs, mut rhs) = (vec![None; a], vec![None; b]);
-            for (&i, &j) in p.lhs_batch.iter().zip(&p.rhs_batch) {
-                lhs[i] = next.next();
-                rhs[j] = lhs[i];
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let mut domain = IterationDomain::new(op, FreedomClass::Contract);
+        let p = self.pairing(op)?;
+        let (a, b) = (op.operand(0)?, op.operand(1)?);
+        let ids = domain.over(&op.result(0)?.dims);
+        let mut next = ids.iter().map(|&id| IndexExpr::of(id));
+        let mut set = |domain: &mut IterationDomain, sides: &[(usize, usize)]| {
+            if let Some(index) = next.next() {
+                for &(side, d) in sides {
+                    domain.operands[side][d] = index.clone();
+                }
             }
-            p.lhs_free(a).into_iter().for_each(|d| lhs[d] = next.next());
-            p.rhs_free(b).into_iter().for_each(|d| rhs[d] = next.next());
-            for (&i, &j) in p.lhs_contract.iter().zip(&p.rhs_contract) {
-                lhs[i] = Some(f.fresh(Role::Parallel));
-                rhs[j] = lhs[i];
-            }
-            f.operand(lhs);
-            f.operand(rhs);
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
-    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        partial(&self.freedom(op))
+        };
+        for (&i, &j) in p.lhs_batch.iter().zip(&p.rhs_batch) {
+            set(&mut domain, &[(0, i), (1, j)]);
+        }
+        for d in p.lhs_free(a.rank()) {
+            set(&mut domain, &[(0, d)]);
+        }
+        for d in p.rhs_free(b.rank()) {
+            set(&mut domain, &[(1, d)]);
+        }
+        for (&i, &j) in p.lhs_contract.iter().zip(&p.rhs_contract) {
+            let id = domain.add_for(&a.dims[i], LoopKind::Reduce(Combine::Add));
+            domain.operands[0][i] = IndexExpr::of(id);
+            domain.operands[1][j] = IndexExpr::of(id);
+        }
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 }
 

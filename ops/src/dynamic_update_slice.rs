@@ -2,11 +2,11 @@
 //! holds the second. The other operands are numbers without dimensions: where the box starts, one a
 //! dimension; a start that would let the box stick out is moved to the nearest one that does not.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role, Traffic,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Traffic,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
@@ -73,23 +73,21 @@ impl Operation for DynamicUpdateSlice {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let (x, update) = (op.operand(0)?, op.operand(1)?);
-            let labels = f.fresh_for(x.rank());
-            let mut own = marks(&labels);
-            for (d, (n, k)) in x.dims.iter().zip(&update.dims).enumerate() {
-                if n != k || *n == Dim::Unknown {
-                    f.role(labels[d], Role::Axis);
-                    own[d] = Some(f.fresh(Role::Axis));
-                }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, update) = (op.operand(0)?, op.operand(1)?);
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&x.dims);
+        let mut own = ids.clone();
+        for (d, (n, k)) in x.dims.iter().zip(&update.dims).enumerate() {
+            if n != k || *n == Dim::Unknown {
+                domain.along(ids[d]);
+                own[d] = domain.add_for(k, LoopKind::Whole);
             }
-            f.operand(marks(&labels));
-            f.operand(own);
-            labels.iter().for_each(|_| f.operand(Vec::new()));
-            f.result(marks(&labels));
-            Ok(())
-        })
+        }
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.operands[1] = IndexExpr::each(&own);
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     /// Each axis has the start of its dimension; what has one element starts at 0.

@@ -5,12 +5,12 @@
 //! alphabetical order. A letter's extents are equal or 1. One operand that only permutes is a
 //! rearrangement, two operands are a contraction, more are written as several by `canonicalize`.
 
-use crate::contract::{Pairing, contract, partial};
-use crate::labels::{Labels, or_barrier};
+use crate::contract::{Pairing, contract};
 use crate::shape::{broadcast_dim, common_dtype, moves, one, show};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
-    Traffic, ViewDims, not_a_rearrangement,
+    Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
+    not_a_rearrangement,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -78,28 +78,36 @@ impl Operation for Einsum {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let Ok(equation) = self.equation(op) else {
-            return Freedom::barrier(op);
-        };
-        if equation.operands.iter().any(|o| repeats(o)) {
-            return Freedom::barrier(op);
-        }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let equation = self.equation(op)?;
+        let repeated = equation.operands.iter().any(|o| repeats(o));
         let class = match equation.operands.len() {
+            _ if repeated => return Ok(IterationDomain::whole(op)),
             1 if equation.permutation().is_some() => FreedomClass::Rearrange,
             1 => FreedomClass::Ordered,
             2 if contracts(&equation) => FreedomClass::Contract,
-            _ => return Freedom::barrier(op),
+            _ => return Ok(IterationDomain::whole(op)),
         };
-        or_barrier(op, class, |f| {
-            for (i, indices) in equation.operands.iter().enumerate() {
-                let dims = &op.operand(i)?.dims;
-                let marks = operand_marks(f, &equation, indices, dims);
-                f.operand(marks);
-            }
-            f.result((0..equation.result.len()).map(Some).collect());
-            Ok(())
-        })
+        let mut domain = IterationDomain::new(op, class);
+        // What is only permuted is not tiled.
+        for (index, extent) in &equation.extents {
+            domain.add_for(
+                extent,
+                match (class, equation.result.contains(index)) {
+                    (FreedomClass::Rearrange, _) | (FreedomClass::Ordered, false) => {
+                        LoopKind::Whole
+                    }
+                    (_, true) => LoopKind::Parallel,
+                    (_, false) => LoopKind::Reduce(Combine::Add),
+                },
+            );
+        }
+        for (i, indices) in equation.operands.iter().enumerate() {
+            let dims = &op.operand(i)?.dims;
+            domain.operands[i] = operand_map(&equation, indices, dims);
+        }
+        domain.results[0] = IndexExpr::each(&(0..equation.result.len()).collect::<Vec<_>>());
+        Ok(domain)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
@@ -118,10 +126,6 @@ impl Operation for Einsum {
             shape: x.dims.clone(),
             perm: perm.ok_or_else(|| not_a_rearrangement(op))?,
         })
-    }
-
-    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        partial(&self.freedom(op))
     }
 }
 
@@ -442,27 +446,16 @@ fn contracts(equation: &Equation) -> bool {
         .all(|(i, _)| equation.result.contains(i) || in_both(i))
 }
 
-/// Label `i` is index `i` of the equation; the first operand makes them all.
-fn operand_marks(
-    f: &mut Labels,
-    equation: &Equation,
-    indices: &[Index],
-    dims: &[Dim],
-) -> Vec<Option<usize>> {
-    while f.len() < equation.extents.len() {
-        let summed = !equation.result.contains(&equation.extents[f.len()].0);
-        let alone = equation.operands.len() == 1;
-        f.fresh(if summed && alone {
-            Role::Axis
-        } else {
-            Role::Parallel
-        });
-    }
-    let mark = |(index, dim): (&Index, &Dim)| {
-        let at = equation.extents.iter().position(|e| e.0 == *index)?;
-        (!dim.is_one() || equation.extents[at].1.is_one()).then_some(at)
+/// Loop `i` is index `i` of the equation.
+fn operand_map(equation: &Equation, indices: &[Index], dims: &[Dim]) -> Vec<IndexExpr> {
+    let index = |(index, dim): (&Index, &Dim)| {
+        let at = equation.extents.iter().position(|e| e.0 == *index);
+        match at {
+            Some(at) if !dim.is_one() || equation.extents[at].1.is_one() => IndexExpr::of(at),
+            _ => IndexExpr::zero(),
+        }
     };
-    indices.iter().zip(dims).map(mark).collect()
+    indices.iter().zip(dims).map(index).collect()
 }
 
 codes! {

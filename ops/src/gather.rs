@@ -1,12 +1,12 @@
 //! `hbir.gather` (ONNX `Gather`): along `axis` the elements that the indices name; the indices' dimensions take
 //! the axis's place: `y[i.., j.., k..] = x[i.., indices[j..], k..]`. An index below 0 counts from the end.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one, result_bytes, wants_index};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Role, Traffic,
+    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, OverAxes, Part, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -101,19 +101,17 @@ impl Operation for Gather {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
-            let axis = self.along(op)?;
-            let labels = f.fresh_for(x - 1 + indices);
-            let mut own = marks(&labels[..axis]);
-            own.push(Some(f.fresh(Role::Axis)));
-            own.extend(marks(&labels[axis + indices..]));
-            f.operand(own);
-            f.operand(marks(&labels[axis..axis + indices]));
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?.rank());
+        let axis = self.along(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        let gathered = domain.add_for(&x.dims[axis], LoopKind::Whole);
+        let own = [&ids[..axis], &[gathered], &ids[axis + indices..]].concat();
+        domain.operands[0] = IndexExpr::each(&own);
+        domain.operands[1] = IndexExpr::each(&ids[axis..axis + indices]);
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     /// The axes of the indices stand in the result where the gathered one stands in the data.

@@ -2,12 +2,12 @@
 //! counts from the end.
 
 use crate::gather::{indexed_axis, position, traffic};
-use crate::labels::{marks, or_barrier};
 use crate::over_axes::exchanged;
 use crate::shape::{as_axis, one, show, wants_index, wants_rank};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role, Traffic,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Traffic,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
 use optc_ir::types::Dim;
@@ -71,18 +71,15 @@ impl Operation for GatherElements {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let rank = op.operand(0)?.rank();
-            let axis = self.along(op)?;
-            let labels = f.fresh_for(rank);
-            let mut own = marks(&labels);
-            own[axis] = Some(f.fresh(Role::Axis));
-            f.operand(own);
-            f.operand(marks(&labels));
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let axis = self.along(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        domain.operands.fill(IndexExpr::each(&ids));
+        domain.results[0] = IndexExpr::each(&ids);
+        let gathered = domain.add_for(&op.operand(0)?.dims[axis], LoopKind::Whole);
+        domain.operands[0][axis] = IndexExpr::of(gathered);
+        Ok(domain.settled(op))
     }
 
     /// The axis of indices and result stands where that of the operand does.

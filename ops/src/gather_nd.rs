@@ -2,12 +2,12 @@
 //! first `batch_dims`, which both operands have. An index below 0 counts from the end.
 
 use crate::gather::{position, traffic};
-use crate::labels::{marks, or_barrier};
 use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{one, show, wants_index};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role, Traffic, compatible,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
 use optc_ir::types::Dim;
@@ -53,23 +53,22 @@ impl Operation for GatherNd {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
-            let (batch, depth) = self.extents(op)?;
-            let labels = f.fresh_for(indices - 1 + x - batch - depth);
-            let mut own = marks(&labels[..batch]);
-            own.extend((0..depth).map(|_| Some(f.fresh(Role::Axis))));
-            own.extend(marks(&labels[indices - 1..]));
-            let mut places = marks(&labels[..indices - 1]);
-            let coordinate = f.fresh(Role::Axis);
-            f.uncut(coordinate);
-            places.push(Some(coordinate));
-            f.operand(own);
-            f.operand(places);
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let rows = indices.rank() - 1;
+        let (batch, depth) = self.extents(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        let gathered: Vec<usize> = (batch..batch + depth)
+            .map(|d| domain.add_for(&x.dims[d], LoopKind::Whole))
+            .collect();
+        let coordinate = domain.add_for(&indices.dims[rows], LoopKind::Whole);
+        domain.uncut(coordinate);
+        let own = [&ids[..batch], &gathered, &ids[rows..]].concat();
+        domain.operands[0] = IndexExpr::each(&own);
+        domain.operands[1] = IndexExpr::each(&[&ids[..rows], &[coordinate]].concat());
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     /// Batch, then coordinates in their order, then the rest.

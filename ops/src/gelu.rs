@@ -1,8 +1,7 @@
 //! `hbir.gelu`: `x * Phi(x)`, with the error function or its approximation by tanh (ONNX `Gelu`).
 
-use crate::labels::broadcasting;
 use crate::unary::{self, erf, floats, infer_float};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, words};
 
@@ -44,10 +43,6 @@ impl Operation for Gelu {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }
 

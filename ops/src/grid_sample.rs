@@ -7,12 +7,12 @@
 //! `padding_mode` says what lies outside: zeros, the border's elements, or the operand reflected at its
 //! border. Everything is computed in `f64` and rounded once.
 
-use crate::labels::{marks, or_barrier};
+use crate::pool;
 use crate::shape::{one, show, wants_float};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
-};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify};
 use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes, words};
 
 words! {
@@ -114,27 +114,25 @@ impl Operation for GridSample {
         Effect::Pure
     }
 
-    /// Batch and channels anywhere; along the others it looks up whole planes. A place is one index of the grid's
-    /// last dimension.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Window, |f| {
-            let (batch, channel) = (f.fresh(Role::Batch), f.fresh(Role::Channel));
-            let mut labels = vec![batch, channel];
-            for _ in 2..op.operand(0)?.rank() {
-                let spatial = f.fresh(Role::Spatial);
-                f.uncut(spatial);
-                labels.push(spatial);
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (grid, y) = (op.operand(1)?, op.result(0)?);
+        let mut domain = IterationDomain::new(op, FreedomClass::Window);
+        let mut ids = Vec::with_capacity(y.rank());
+        for (d, dim) in y.dims.iter().enumerate() {
+            let role = pool::role(d);
+            let id = domain.add_as(dim.fixed().unwrap_or(0), LoopKind::Whole, role);
+            if role == Role::Spatial {
+                domain.uncut(id);
             }
-            let coordinate = f.fresh(Role::Axis);
-            f.uncut(coordinate);
-            let mut places = vec![Some(batch)];
-            places.extend(marks(&labels[2..]));
-            places.push(Some(coordinate));
-            f.operand(marks(&labels));
-            f.operand(places);
-            f.result(marks(&labels));
-            Ok(())
-        })
+            ids.push(id);
+        }
+        let last = grid.dims.last().unwrap_or(&Dim::Unknown);
+        let coordinate = domain.add_for(last, LoopKind::Whole);
+        domain.uncut(coordinate);
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.operands[1] = IndexExpr::each(&[&ids[..1], &ids[2..], &[coordinate]].concat());
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 }
 

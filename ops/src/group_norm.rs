@@ -3,10 +3,10 @@
 //! channel (ONNX `GroupNormalization` of opset 21).
 
 use crate::norm;
-use optc_ir::op::{
-    Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes, Role,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -64,14 +64,13 @@ impl Operation for GroupNorm {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let channels = op.operand(0).ok().and_then(|x| x.dims.get(1)?.fixed());
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let channels = op.operand(0)?.dims.get(1).and_then(Dim::fixed);
         let size = channels.map_or(1, |c| c / self.groups().unwrap_or(1));
-        norm::freedom_channels(op, |f, labels| {
-            norm::along_spatial(f, labels);
-            f.role(labels[1], Role::Axis);
-            f.cut(labels[1], size);
-        })
+        let mut domain = norm::channels_along_spatial(op)?;
+        domain.along(1);
+        domain.cut(1, size);
+        Ok(domain)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

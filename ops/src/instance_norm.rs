@@ -3,7 +3,8 @@
 //! `InstanceNormalization`).
 
 use crate::norm;
-use optc_ir::op::{Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -35,8 +36,8 @@ impl Operation for InstanceNorm {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        norm::freedom_channels(op, norm::along_spatial)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        norm::channels_along_spatial(op)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

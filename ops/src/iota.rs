@@ -1,9 +1,9 @@
 //! `hbir.iota`: `y[i] = i[axis]`, the index along `axis` (StableHLO `iota`). Shape and element type are the result
 //! type's.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one};
-use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -57,20 +57,22 @@ impl Operation for Iota {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         source(op)
     }
 }
 
-/// Any order of the results.
-pub(crate) fn source(op: &OpRef<'_>) -> Freedom {
-    or_barrier(op, FreedomClass::Source, |f| {
-        for i in 0..op.results.len() {
-            let labels = f.fresh_for(op.result(i)?.rank());
-            f.result(marks(&labels));
+/// Any order of the results; sources are not tiled.
+pub(crate) fn source(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let mut domain = IterationDomain::new(op, FreedomClass::Source);
+    for i in 0..op.results.len() {
+        for (d, dim) in op.result(i)?.dims.iter().enumerate() {
+            let extent = dim.fixed().unwrap_or(0);
+            let id = domain.add_as(extent, LoopKind::Whole, Role::Parallel);
+            domain.results[i][d] = IndexExpr::of(id);
         }
-        Ok(())
-    })
+    }
+    Ok(domain)
 }
 
 codes! {

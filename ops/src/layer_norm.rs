@@ -2,9 +2,8 @@
 //! dimensions from `axis` on (ONNX `LayerNormalization`). The bias may be left out.
 
 use crate::norm;
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -48,8 +47,8 @@ impl Operation for LayerNorm {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        norm::freedom_trailing(op, self.axis)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        norm::trailing(op, self.axis)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

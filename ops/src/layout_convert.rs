@@ -3,7 +3,7 @@
 
 use crate::shape::one;
 use optc_ir::attributes;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic};
 use optc_ir::tensor::{EvalError, Tensor};
 
@@ -34,13 +34,10 @@ impl Operation for LayoutConvert {
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        let dims = &op.result(0)?.dims;
         let mut domain = IterationDomain::whole(op);
-        for (d, dim) in dims.iter().enumerate() {
-            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            domain.operands[0][d] = IndexExpr::of(id);
-            domain.results[0][d] = IndexExpr::of(id);
-        }
+        let ids = domain.over(&op.result(0)?.dims);
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.results[0] = IndexExpr::each(&ids);
         Ok(domain)
     }
 

@@ -1,8 +1,7 @@
 //! `hbir.leaky_relu`: `alpha * x below 0, else x` (ONNX `LeakyRelu`).
 
-use crate::labels::broadcasting;
 use crate::unary::{self, below, floats, infer_float};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -32,9 +31,5 @@ impl Operation for LeakyRelu {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }

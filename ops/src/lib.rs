@@ -1,10 +1,10 @@
 //! The operations of the `hbir` dialect, one file an operation.
 //!
 //! A file has the struct of the operation's attributes with their defaults, and what the compiler asks of it: the
-//! shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects, layout freedom,
-//! loops and the bytes moved. Element-wise operations without attributes stand in two tables, `unary` and
-//! `binary`. What several operations share stands in files of its own: `labels` builds freedoms, `shape` and
-//! `lists` check extents and lists, `window` slides windows.
+//! shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects, loops (the layout
+//! freedom follows from them) and the bytes moved. Element-wise operations without attributes stand in two tables,
+//! `unary` and `binary`. What several operations share stands in files of its own: `shape` and `lists` check extents
+//! and lists, `window` slides windows.
 
 mod arg;
 mod arg_max;
@@ -44,7 +44,6 @@ mod group_norm;
 mod hard_sigmoid;
 mod instance_norm;
 mod iota;
-mod labels;
 mod lanes;
 mod layer_norm;
 mod layout_convert;
@@ -60,7 +59,7 @@ mod norm;
 mod one_hot;
 mod opaque;
 mod operator_control;
-mod operator_freedom;
+mod operator_loops;
 mod operator_rows;
 mod over_axes;
 mod pad;

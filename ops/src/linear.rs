@@ -2,14 +2,10 @@
 //!
 //! An attribute `to` names another element type for the result; without it the result has the operands'.
 
-use crate::contract::{Extents, partial, permuted, products};
-use crate::labels::{marks, or_barrier};
+use crate::contract::{Extents, permuted, products};
 use crate::shape::{common_dtype, one, show, wants_rank};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
-    unify,
-};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
@@ -75,34 +71,23 @@ impl Operation for Linear {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Contract, |f| {
-            let labels = f.fresh_for(op.result(0)?.rank());
-            let k = f.fresh(Role::Parallel);
-            let (&n, lead) = labels
-                .split_last()
-                .ok_or_else(|| OpError::new(LINEAR_C2, "hbir.linear of a scalar"))?;
-            let mut x = marks(lead);
-            x.push(Some(k));
-            f.operand(x);
-            f.operand(vec![Some(n), Some(k)]);
-            if 2 < op.operands.len() {
-                f.operand(vec![Some(n)]);
-            }
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
     /// The bias counts once.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        let mut domain = IterationDomain::of_freedom(op, &self.freedom(op));
-        domain.epilogue = (2..op.operands.len()).collect();
+        let mut domain = IterationDomain::new(op, FreedomClass::Contract);
+        let (x, result) = (op.operand(0)?, op.result(0)?);
+        let ids = domain.over(&result.dims);
+        let (&n, lead) = ids
+            .split_last()
+            .ok_or_else(|| OpError::new(LINEAR_C2, "hbir.linear of a scalar"))?;
+        let k = domain.add_for(&x.dims[lead.len()], LoopKind::Reduce(Combine::Add));
+        domain.operands[0] = IndexExpr::each(&[lead, &[k]].concat());
+        domain.operands[1] = IndexExpr::each(&[n, k]);
+        for bias in 2..op.operands.len() {
+            domain.operands[bias] = IndexExpr::each(&[n]);
+            domain.epilogue.push(bias);
+        }
+        domain.results[0] = IndexExpr::each(&ids);
         Ok(domain)
-    }
-
-    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        partial(&self.freedom(op))
     }
 
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {

@@ -1,9 +1,8 @@
 //! `hbir.log_softmax`: the logarithm of [`Softmax`](crate::Softmax) (ONNX `LogSoftmax` of opset 13).
 
 use crate::softmax;
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -45,8 +44,8 @@ impl Operation for LogSoftmax {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        softmax::freedom(op, self.axis)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        IterationDomain::broadcasting_along(op, &[softmax::along(op, self.axis)?])
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

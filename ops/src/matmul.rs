@@ -4,13 +4,10 @@
 //! the left and a column on the right whose dimension of 1 the result drops. An attribute `to` names another
 //! element type for the result, as ONNX `MatMulInteger` has; without it the result has the operands'.
 
-use crate::contract::{Extents, partial, permuted, products};
-use crate::labels::{marks, or_barrier};
+use crate::contract::{Extents, permuted, products};
 use crate::shape::{broadcast, common_dtype, one, show};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
-    unify,
-};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim, TensorType};
 use optc_ir::{Code, attributes, codes};
@@ -93,29 +90,24 @@ impl Operation for Matmul {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Contract, |f| {
-            let (a, b, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
-            let (m, n) = (1 < a.rank(), 1 < b.rank());
-            let labels = f.fresh_for(y.rank());
-            let batch = y.rank() - usize::from(m) - usize::from(n);
-            let k = f.fresh(Role::Parallel);
-            let side = |t: &TensorType| batch_labels(&t.dims, &y.dims[..batch], &labels[..batch]);
-            let mut a_labels = side(a);
-            a_labels.extend(m.then(|| Some(labels[batch])));
-            a_labels.push(Some(k));
-            let mut b_labels = side(b);
-            b_labels.push(Some(k));
-            b_labels.extend(n.then(|| Some(labels[y.rank() - 1])));
-            f.operand(a_labels);
-            f.operand(b_labels);
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
-    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        partial(&self.freedom(op))
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let mut domain = IterationDomain::new(op, FreedomClass::Contract);
+        let (a, b, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
+        let (m, n) = (1 < a.rank(), 1 < b.rank());
+        let ids = domain.over(&y.dims);
+        let batch = y.rank() - usize::from(m) - usize::from(n);
+        let summed = a.dims.last().unwrap_or(&Dim::Unknown);
+        let k = domain.add_for(summed, LoopKind::Reduce(Combine::Add));
+        let side = |t: &TensorType| batch_indices(&t.dims, &y.dims[..batch], &ids[..batch]);
+        let mut left = side(a);
+        left.extend(m.then(|| IndexExpr::of(ids[batch])));
+        left.push(IndexExpr::of(k));
+        let mut right = side(b);
+        right.push(IndexExpr::of(k));
+        right.extend(n.then(|| IndexExpr::of(ids[y.rank() - 1])));
+        domain.operands = vec![left, right];
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
@@ -163,13 +155,14 @@ fn right(b: &TensorType) -> Option<Side<'_>> {
 }
 
 /// The labels of an operand's batch dimensions: all but its last two, aligned at the last.
-fn batch_labels(dims: &[Dim], batch: &[Dim], labels: &[usize]) -> Vec<Option<usize>> {
+fn batch_indices(dims: &[Dim], batch: &[Dim], ids: &[usize]) -> Vec<IndexExpr> {
     let own = &dims[..dims.len().saturating_sub(2)];
     let lead = batch.len().saturating_sub(own.len());
-    let label = |(d, dim): (usize, &Dim)| {
-        (!dim.is_one() || batch[lead + d].is_one()).then(|| labels[lead + d])
+    let index = |(d, dim): (usize, &Dim)| match dim.is_one() && !batch[lead + d].is_one() {
+        true => IndexExpr::zero(),
+        false => IndexExpr::of(ids[lead + d]),
     };
-    own.iter().enumerate().map(label).collect()
+    own.iter().enumerate().map(index).collect()
 }
 
 codes! {

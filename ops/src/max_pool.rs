@@ -5,7 +5,7 @@ use crate::cast::int_range;
 use crate::pool::{self, each_window};
 use crate::window::{Slide, Stated};
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -81,10 +81,6 @@ impl Operation for MaxPool {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        pool::freedom(op, self.slides(op))
     }
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {

@@ -5,12 +5,11 @@
 //!
 //! The numbers hang on the place in the whole operand, so that no part of it gives them: it is not tiled.
 
-use crate::labels::{marks, or_barrier};
 use crate::pool::{self, each_window};
 use crate::shape::one;
 use crate::window::{Slide, Stated};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
@@ -94,20 +93,18 @@ impl Operation for MaxPoolIndices {
         Effect::Pure
     }
 
-    /// The layouts of `hbir.max_pool`, but no dimension is cut: the numbers count through all of them.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Window, |f| {
-            let mut labels = vec![f.fresh(Role::Batch), f.fresh(Role::Channel)];
-            labels.extend((2..op.operand(0)?.rank()).map(|_| f.fresh(Role::Spatial)));
-            labels.iter().for_each(|&label| f.uncut(label));
-            f.operand(marks(&labels));
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
+    /// The roles of `hbir.max_pool`, but every dimension is needed whole: the numbers count through all of them.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        Ok(IterationDomain::whole(op))
+        let y = op.result(0)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Window);
+        for (d, dim) in y.dims.iter().enumerate() {
+            let role = pool::role(d);
+            let id = domain.add_as(dim.fixed().unwrap_or(0), LoopKind::Whole, role);
+            domain.uncut(id);
+            domain.operands[0][d] = IndexExpr::of(id);
+            domain.results[0][d] = IndexExpr::of(id);
+        }
+        Ok(domain)
     }
 }
 

@@ -1,8 +1,7 @@
 //! `hbir.mod`: the remainder of a division (ONNX `Mod`).
 
 use crate::binary::{self, Takes};
-use crate::labels::broadcasting;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -35,10 +34,6 @@ impl Operation for Mod {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }
 

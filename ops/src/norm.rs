@@ -4,12 +4,11 @@
 //! have scale and bias, or mean and variance too, one a channel.
 
 use crate::binary::broadcast_floats;
-use crate::labels::{Labels, broadcasting_along, marks, or_barrier};
 use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::{
-    Axes, Call, Freedom, FreedomClass, Inferred, OpError, OpRef, OverAxes, Role, Run, compatible,
-    unify,
+    Axes, Call, FreedomClass, Inferred, OpError, OpRef, OverAxes, Run, compatible, unify,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{AttrDict, Code, codes};
@@ -79,12 +78,10 @@ pub(crate) fn eval_trailing(
     Ok(call.floats(values))
 }
 
-pub(crate) fn freedom_trailing(op: &OpRef<'_>, axis: i64) -> Freedom {
-    let axes = first_axis(op, axis).and_then(|axis| Ok(axis..op.operand(0)?.rank()));
-    match axes {
-        Ok(axes) => broadcasting_along(op, &axes.collect::<Vec<_>>()),
-        Err(_) => Freedom::barrier(op),
-    }
+/// The operation works along the dimensions from an axis on.
+pub(crate) fn trailing(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
+    let axes: Vec<usize> = (first_axis(op, axis)?..op.operand(0)?.rank()).collect();
+    IterationDomain::broadcasting_along(op, &axes)
 }
 
 /// C1: floats of one element type. C4: rank 2 or more. C5: the other operands have one element a
@@ -140,23 +137,17 @@ pub(crate) fn eval_groups(call: &Call<'_>, groups: usize, epsilon: f64) -> Vec<T
     call.floats(values)
 }
 
-/// One label a dimension, and that of the channels for all other operands; `along` says which labels are
-/// worked along.
-pub(crate) fn freedom_channels(
-    op: &OpRef<'_>,
-    along: impl FnOnce(&mut Labels, &[usize]),
-) -> Freedom {
-    or_barrier(op, FreedomClass::Ordered, |f| {
-        let labels = f.fresh_for(op.operand(0)?.rank());
-        let channel = *labels
-            .get(1)
-            .ok_or_else(|| OpError::new(NORM_C4, "a norm over channels of rank below 2"))?;
-        along(f, &labels);
-        f.operand(marks(&labels));
-        (1..op.operands.len()).for_each(|_| f.operand(vec![Some(channel)]));
-        f.result(marks(&labels));
-        Ok(())
-    })
+/// Operands behind the first have one number a channel.
+pub(crate) fn channels(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&op.operand(0)?.dims);
+    let channel = *ids
+        .get(1)
+        .ok_or_else(|| OpError::new(NORM_C4, "a norm over channels of rank below 2"))?;
+    domain.operands.fill(IndexExpr::each(&[channel]));
+    domain.operands[0] = IndexExpr::each(&ids);
+    domain.results[0] = IndexExpr::each(&ids);
+    Ok(domain)
 }
 
 /// A normalization of trailing dimensions over axes: these are last, each whole, in their order; `write` gives the attributes.
@@ -213,9 +204,11 @@ pub(crate) fn over_images(op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
     over_channels(op, axes, vec![batch], spatial)
 }
 
-/// Works along the spatial dimensions.
-pub(crate) fn along_spatial(f: &mut Labels, labels: &[usize]) {
-    labels[2..].iter().for_each(|&l| f.role(l, Role::Axis));
+/// As [`channels`], and the operation works along the spatial dimensions.
+pub(crate) fn channels_along_spatial(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let mut domain = channels(op)?;
+    (2..domain.loops.len()).for_each(|id| domain.along(id));
+    Ok(domain)
 }
 
 codes! {

@@ -3,11 +3,10 @@
 //! from the end, one out of bounds marks nothing. The result's element type is the second operand's, else
 //! `to`.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one, show, wants_index};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -98,22 +97,20 @@ impl Operation for OneHot {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let rank = op.result(0)?.rank();
-            let axis = self.along(op)?;
-            let labels = f.fresh_for(rank);
-            f.role(labels[axis], Role::Axis);
-            let mut indices = labels.clone();
-            indices.remove(axis);
-            f.operand(marks(&indices));
-            if 1 < op.operands.len() {
-                let values = f.fresh(Role::Axis);
-                f.operand(vec![Some(values)]);
-            }
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let axis = self.along(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        domain.along(ids[axis]);
+        let mut indices = ids.clone();
+        indices.remove(axis);
+        domain.operands[0] = IndexExpr::each(&indices);
+        if 1 < op.operands.len() {
+            let values = domain.add(2, LoopKind::Whole);
+            domain.operands[1] = IndexExpr::each(&[values]);
+        }
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {

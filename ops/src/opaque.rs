@@ -4,11 +4,12 @@
 //! it where the kind is known to work dimension by dimension, whatever it is told when the program runs.
 
 use crate::operator_control::{self, symbol};
-use crate::operator_freedom;
+use crate::operator_loops;
 use crate::operator_rows;
 use optc_ir::attr::Attr;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{
-    AttrValue, Axes, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
+    AttrValue, Axes, Call, Control, Effect, Inferred, OpError, OpRef, Operation, OverAxes,
     Structure, Traffic,
 };
 use optc_ir::size::Size;
@@ -92,13 +93,14 @@ impl Operation for Opaque {
         self.effect.map_or(Effect::Write, |stated| stated.0)
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let domain = self.domain.as_deref().unwrap_or_default();
-        match domain {
-            _ if self.on_rows() => operator_rows::freedom(&self.kind, op),
-            "" | "ai.onnx" => operator_freedom::freedom(&self.kind, op),
-            _ => Freedom::barrier(op),
-        }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let domain = match self.domain.as_deref().unwrap_or_default() {
+            _ if self.on_rows() => operator_rows::iteration_domain(&self.kind, op)?,
+            "" | "ai.onnx" => operator_loops::iteration_domain(&self.kind, op)?,
+            _ => IterationDomain::whole(op),
+        };
+        // What its types say nobody has inferred.
+        Ok(domain.settled(op))
     }
 
     fn family_if_free(&self, op: &OpRef<'_>) -> Option<&'static str> {

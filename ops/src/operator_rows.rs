@@ -1,8 +1,8 @@
 //! Operators of onnxruntime that stay in one piece and work on rows: whatever dimensions stand before the last one, in any
 //! order.
 
-use crate::labels::{broadcasting, marks, or_barrier};
-use optc_ir::op::{Axes, Freedom, FreedomClass, OpError, OpRef, OverAxes, Role, Run};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::{Axes, FreedomClass, OpError, OpRef, OverAxes, Run};
 use optc_ir::shared_codes::OPERAND_KIND;
 
 /// Operators on rows, and how many of their first inputs are rows; the others are read as they are.
@@ -37,46 +37,40 @@ fn on_elements(kind: &str, op: &OpRef<'_>) -> bool {
     ELEMENTS.contains(&kind) && op.operands.len() == 1
 }
 
-/// The freedom of an operator; a barrier where nothing is known of it.
-pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
+/// The loops of an operator; one whose rows are several dimensions, or are repeated, is a barrier.
+pub(crate) fn iteration_domain(kind: &str, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     if on_elements(kind, op) {
-        return broadcasting(op);
+        return IterationDomain::broadcasting(op);
     }
     let rows = ROWS.iter().find(|(name, _)| *name == kind);
     let rows = rows.map_or(0, |&(_, rows)| rows);
     let axis = op.props.int("onnx.axis").unwrap_or(-1);
-    or_barrier(op, FreedomClass::Ordered, |f| {
-        let x = op.operand(0)?;
-        let lead = x.rank().saturating_sub(1);
-        if axis != -1 && usize::try_from(axis) != Ok(lead) {
-            return Err(OpError::new(OPERAND_KIND, "a row is several dimensions"));
+    let x = op.operand(0)?;
+    let lead = x.rank().saturating_sub(1);
+    if axis != -1 && usize::try_from(axis) != Ok(lead) {
+        return Err(OpError::new(OPERAND_KIND, "a row is several dimensions"));
+    }
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&x.dims);
+    if let Some(&last) = ids.last() {
+        domain.along_uncut(last);
+    }
+    for i in 0..op.operands.len().min(rows) {
+        let ty = op.operand(i)?;
+        if ty.rank() != x.rank() || !ty.dims.iter().zip(&x.dims).all(|(a, b)| a.same(b)) {
+            return Err(OpError::new(OPERAND_KIND, "rows are repeated"));
         }
-        let labels = f.fresh_for(x.rank());
-        if let Some(&last) = labels.last() {
-            f.role(last, Role::Axis);
-            f.uncut(last);
+        domain.operands[i] = IndexExpr::each(&ids);
+    }
+    for i in 0..op.results.len() {
+        let ty = op.result(i)?;
+        let before = ty.dims.iter().zip(&x.dims).take(lead);
+        if ty.rank() != x.rank() || !before.into_iter().all(|(a, b)| a.same(b)) {
+            return Err(OpError::new(OPERAND_KIND, "a result has other rows"));
         }
-        for i in 0..op.operands.len() {
-            let ty = op.operand(i)?;
-            if rows <= i {
-                f.operand(vec![None; ty.rank()]);
-                continue;
-            }
-            if ty.rank() != x.rank() || !ty.dims.iter().zip(&x.dims).all(|(a, b)| a.same(b)) {
-                return Err(OpError::new(OPERAND_KIND, "rows are repeated"));
-            }
-            f.operand(marks(&labels));
-        }
-        for i in 0..op.results.len() {
-            let ty = op.result(i)?;
-            let before = ty.dims.iter().zip(&x.dims).take(lead);
-            if ty.rank() != x.rank() || !before.into_iter().all(|(a, b)| a.same(b)) {
-                return Err(OpError::new(OPERAND_KIND, "a result has other rows"));
-            }
-            f.result(marks(&labels));
-        }
-        Ok(())
-    })
+        domain.results[i] = IndexExpr::each(&ids);
+    }
+    Ok(domain)
 }
 
 /// The operator over other axes: of each element any, else those before the rows as they stand, or as one where they are more than

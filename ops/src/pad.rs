@@ -5,15 +5,14 @@
 //! `reflect` the elements mirrored at the first and last one, `edge` these two, `wrap` the elements over
 //! again.
 
-use crate::labels::{marks, or_barrier};
 use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, AttrValue, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known,
-    OpError, OpRef, Operation, OverAxes, Part, Role, Traffic,
+    Along, AttrValue, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError,
+    OpRef, Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
@@ -214,29 +213,6 @@ impl Operation for Pad {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let rank = op.operand(0)?.rank();
-            let pads = self.amounts(op)?;
-            let labels = f.fresh_for(rank);
-            for (d, &label) in labels.iter().enumerate() {
-                let (low, high) = (pads.low[d], pads.high[d]);
-                if (low, high) == (0, 0) {
-                    continue;
-                }
-                f.role(label, Role::Axis);
-                if matches!(self.mode, PadMode::Reflect | PadMode::Edge) {
-                    f.uncut(label);
-                }
-                f.cut(label, low.unsigned_abs());
-                f.cut(label, high.unsigned_abs());
-            }
-            f.operand(marks(&labels));
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let amounts = self.amounts(op).ok()?;
         let rank = axes.list().len();
@@ -268,13 +244,15 @@ impl Operation for Pad {
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let y = op.result(0)?;
         let pads = self.amounts(op)?;
-        let mut domain = IterationDomain::whole(op);
-        for (d, dim) in y.dims.iter().enumerate() {
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        for (d, id) in domain.over(&y.dims).into_iter().enumerate() {
             let (low, high) = (pads.low[d], pads.high[d]);
-            if (low, high) != (0, 0) && self.mode != PadMode::Constant {
-                continue;
+            match self.mode {
+                _ if (low, high) == (0, 0) => {}
+                PadMode::Constant => domain.loops[id].role = Role::Axis,
+                PadMode::Reflect | PadMode::Edge => domain.along_uncut(id),
+                PadMode::Wrap => domain.along(id),
             }
-            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
             domain.results[0][d] = IndexExpr::of(id);
             domain.operands[0][d] = IndexExpr::shifted(id, 1, low.saturating_neg());
         }

@@ -2,11 +2,10 @@
 //!
 //! With `ceil_mode` a last window may reach beyond the padding; what lies there never counts.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{one, show};
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role};
+use optc_ir::op::{Call, FreedomClass, Inferred, OpError, OpRef, Role};
 use optc_ir::{Code, codes};
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
@@ -96,20 +95,13 @@ fn declared(slide: &Slide, at: usize, n: usize) -> usize {
         .count()
 }
 
-pub(crate) fn freedom(op: &OpRef<'_>, slides: Result<Vec<Slide>, OpError>) -> Freedom {
-    or_barrier(op, FreedomClass::Window, |f| {
-        let mut labels = vec![f.fresh(Role::Batch), f.fresh(Role::Channel)];
-        for slide in slides? {
-            let spatial = f.fresh(Role::Spatial);
-            if slide != Slide::POINT {
-                f.uncut(spatial);
-            }
-            labels.push(spatial);
-        }
-        f.operand(marks(&labels));
-        f.result(marks(&labels));
-        Ok(())
-    })
+/// The role of a dimension of what windows slide over.
+pub(crate) fn role(dim: usize) -> Role {
+    match dim {
+        0 => Role::Batch,
+        1 => Role::Channel,
+        _ => Role::Spatial,
+    }
 }
 
 /// Windows slide over the spatial dimensions.
@@ -118,14 +110,21 @@ pub(crate) fn iteration_domain(
     slides: &[Slide],
 ) -> Result<IterationDomain, OpError> {
     let y = op.result(0)?;
-    let mut domain = IterationDomain::whole(op);
+    let mut domain = IterationDomain::new(op, FreedomClass::Window);
     for (d, dim) in y.dims.iter().enumerate() {
-        let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-        domain.results[0][d] = IndexExpr::of(id);
-        domain.operands[0][d] = match d.checked_sub(2).and_then(|s| slides.get(s)) {
-            None => IndexExpr::of(id),
-            Some(slide) => slide.index(&mut domain, id).0,
+        let (operand, result) = match d.checked_sub(2).and_then(|s| slides.get(s)) {
+            None => {
+                let extent = dim.fixed().unwrap_or(0);
+                let id = domain.add_as(extent, LoopKind::Parallel, role(d));
+                (IndexExpr::of(id), IndexExpr::of(id))
+            }
+            Some(slide) => {
+                let (operand, _, result) = slide.index(&mut domain, dim);
+                (operand, result)
+            }
         };
+        domain.operands[0][d] = operand;
+        domain.results[0][d] = result;
     }
     Ok(domain)
 }

@@ -1,9 +1,8 @@
 //! `hbir.prelu`: `slope * x` below 0, else `x` (ONNX `PRelu`).
 
 use crate::binary::{self, Takes};
-use crate::labels::broadcasting;
 use crate::shape::{one, operand_dims, show};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, compatible};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, compatible};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -42,9 +41,5 @@ impl Operation for Prelu {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }

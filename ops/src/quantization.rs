@@ -1,11 +1,10 @@
 //! What quantize and dequantize share: scale and zero point, which are scalars, or have one element for each of
 //! the extent along an axis.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, show};
-use optc_ir::op::{Axes, AxisOf, Call, Freedom, FreedomClass, OpError, OpRef, unify};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::{Axes, AxisOf, Call, FreedomClass, OpError, OpRef, unify};
 use optc_ir::tensor::EvalError;
-use optc_ir::types::Dim;
 use optc_ir::{Code, codes};
 
 /// The axis, unless every parameter is a scalar.
@@ -60,20 +59,22 @@ pub(crate) fn parameter(
     Ok(move |e: usize| len.map(|len| if len == 1 { 0 } else { e / inner % n }))
 }
 
-pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
-    or_barrier(op, FreedomClass::Ordered, |f| {
-        let x = op.operand(0)?;
-        let labels = f.fresh_for(x.rank());
-        let axis = parameter_axis(op, axis)?;
-        f.operand(marks(&labels));
-        for i in 1..op.operands.len() {
-            let dims = &op.operand(i)?.dims;
-            let own = |dim: &Dim| axis.filter(|&a| !dim.is_one() || x.dims[a].is_one());
-            f.operand(dims.iter().map(|dim| own(dim).map(|a| labels[a])).collect());
+/// Scales and zero points follow the axis of the first operand.
+pub(crate) fn iteration_domain(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
+    let x = op.operand(0)?;
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&x.dims);
+    let axis = parameter_axis(op, axis)?;
+    domain.operands[0] = IndexExpr::each(&ids);
+    domain.results[0] = IndexExpr::each(&ids);
+    for (i, indices) in domain.operands.iter_mut().enumerate().skip(1) {
+        for (dim, index) in op.operand(i)?.dims.iter().zip(indices) {
+            if let Some(a) = axis.filter(|&a| !dim.is_one() || x.dims[a].is_one()) {
+                *index = IndexExpr::of(ids[a]);
+            }
         }
-        f.result(marks(&labels));
-        Ok(())
-    })
+    }
+    Ok(domain)
 }
 
 /// The axis along which scale and zero point change, of the dimension along which they do. Any where it has one element; nothing where

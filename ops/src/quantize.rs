@@ -4,11 +4,10 @@
 //! one's. Scale and zero point are scalars, or have one element for each of the extent along `axis`.
 
 use crate::cast::saturate;
-use crate::quantization::{self, check_parameters, freedom, parameter, parameter_axis};
+use crate::quantization::{self, check_parameters, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
@@ -91,8 +90,8 @@ impl Operation for Quantize {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        freedom(op, self.axis)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        quantization::iteration_domain(op, self.axis)
     }
 
     /// Scale and zero point change along one axis, any where they do not.

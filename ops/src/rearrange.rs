@@ -2,8 +2,7 @@
 
 use crate::shape::Volume;
 use optc_ir::Code;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, ViewDims, not_a_rearrangement};
+use optc_ir::op::{Call, OpError, OpRef, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 
@@ -61,30 +60,4 @@ pub(crate) fn eval(call: &Call<'_>, view: &ViewDims) -> Result<Vec<Tensor>, Eval
             .transposed(&view.perm)
             .reshaped(call.shape()),
     ])
-}
-
-/// Labels say which result dimension is which operand dimension, where one is: none of a reshape.
-pub(crate) fn freedom(op: &OpRef<'_>) -> Freedom {
-    Freedom {
-        class: FreedomClass::Rearrange,
-        ..Freedom::barrier(op)
-    }
-}
-
-/// The loops are the digits that operand, `shape` and result share; see [`IterationDomain::rearranged`].
-pub(crate) fn iteration_domain(
-    op: &OpRef<'_>,
-    view: &ViewDims,
-) -> Result<IterationDomain, OpError> {
-    let (x, y) = (op.operand(0)?, op.result(0)?);
-    let sizes =
-        |dims: &[Dim]| -> Vec<u64> { dims.iter().map(|d| d.fixed().unwrap_or(0)).collect() };
-    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
-    let shape = shape.ok_or_else(|| not_a_rearrangement(op))?;
-    Ok(IterationDomain::rearranged(
-        &sizes(&x.dims),
-        &shape,
-        &view.perm,
-        &sizes(&y.dims),
-    ))
 }

@@ -9,11 +9,9 @@
 //! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, of an LSTM, the last cells.
 //! Everything is computed in `f64` and rounded once.
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{show, wants_float, wants_index};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
-};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes, words};
@@ -236,35 +234,31 @@ impl Operation for Recurrent {
         Effect::Pure
     }
 
-    /// Batch, sequence, directions and states in any order; weights as they are.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let [sequence, batch, read, direction, kept] = [
-                Role::Axis,
-                Role::Parallel,
-                Role::Axis,
-                Role::Axis,
-                Role::Axis,
-            ]
-            .map(|role| f.fresh(role));
-            for label in [sequence, read, direction, kept] {
-                f.uncut(label);
-            }
-            let state = [direction, batch, kept];
-            f.operand(marks(&[sequence, batch, read]));
-            for i in 1..op.operands.len() {
-                f.operand(match i {
-                    1..=3 => vec![None; op.operand(i)?.rank()],
-                    _ if op.operand(i)?.rank() == 1 => marks(&[batch]),
-                    _ => marks(&state),
-                });
-            }
-            f.result(marks(&[sequence, direction, batch, kept]));
-            for _ in 1..op.results.len() {
-                f.result(marks(&state));
-            }
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let [sequence, batch, read, direction, kept] = [
+            (&x.dims[0], LoopKind::Whole),
+            (&x.dims[1], LoopKind::Parallel),
+            (&x.dims[2], LoopKind::Whole),
+            (&y.dims[1], LoopKind::Whole),
+            (&y.dims[3], LoopKind::Whole),
+        ]
+        .map(|(dim, kind)| domain.add_for(dim, kind));
+        for id in [sequence, read, direction, kept] {
+            domain.uncut(id);
+        }
+        let state = IndexExpr::each(&[direction, batch, kept]);
+        domain.operands[0] = IndexExpr::each(&[sequence, batch, read]);
+        for i in 4..op.operands.len() {
+            domain.operands[i] = match op.operand(i)?.rank() {
+                1 => IndexExpr::each(&[batch]),
+                _ => state.clone(),
+            };
+        }
+        domain.results.fill(state);
+        domain.results[0] = IndexExpr::each(&[sequence, direction, batch, kept]);
+        Ok(domain)
     }
 }
 

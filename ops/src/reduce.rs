@@ -4,13 +4,12 @@
 //! The sum over no elements is 0, the product 1, the greatest the least value there is.
 
 use crate::cast::int_range;
-use crate::labels::or_barrier;
 use crate::lists::distinct_axes;
 use crate::shape::one;
 use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Partial, Role, Run,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Partial, Run,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -145,13 +144,6 @@ impl Operation for Reduce {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        match self.reduced(op) {
-            Ok(axes) => freedom(op, &axes, self.keepdims),
-            Err(_) => Freedom::barrier(op),
-        }
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let reduced = self.reduced(op).ok()?.into_iter();
         let labels: Option<Vec<usize>> = reduced.map(|d| axes.label(0, d)).collect();
@@ -175,28 +167,11 @@ impl Operation for Reduce {
 
     /// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        let x = op.operand(0)?;
-        let axes = self.reduced(op)?;
-        let mut domain = IterationDomain::whole(op);
-        let mut result = Vec::new();
-        for (d, dim) in x.dims.iter().enumerate() {
-            let extent = dim.fixed().unwrap_or(0);
-            if !axes.contains(&d) {
-                let id = domain.add(extent, LoopKind::Parallel);
-                domain.operands[0][d] = IndexExpr::of(id);
-                result.push(IndexExpr::of(id));
-                continue;
-            }
-            if let Some(combine) = self.kind.combine() {
-                let id = domain.add(extent, LoopKind::Reduce(combine));
-                domain.operands[0][d] = IndexExpr::of(id);
-            }
-            if self.keepdims {
-                result.push(IndexExpr::zero());
-            }
-        }
-        domain.results = vec![result];
-        Ok(domain)
+        let along = match self.kind.combine() {
+            Some(combine) => LoopKind::Reduce(combine),
+            None => LoopKind::Whole,
+        };
+        iteration_domain(op, &self.reduced(op)?, self.keepdims, along)
     }
 
     /// Means of floats combine too, weighted, though no loop says so.
@@ -217,20 +192,27 @@ pub(crate) fn without(dims: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
     dims.iter().enumerate().filter_map(dim).collect()
 }
 
-/// Reduced dimensions have labels of their own; a kept extent of 1 has none.
-pub(crate) fn freedom(op: &OpRef<'_>, axes: &[usize], keep: bool) -> Freedom {
-    or_barrier(op, FreedomClass::Ordered, |f| {
-        let labels = f.fresh_for(op.operand(0)?.rank());
-        axes.iter().for_each(|&a| f.role(labels[a], Role::Axis));
-        f.operand(labels.iter().copied().map(Some).collect());
-        let mark = |(d, &label): (usize, &usize)| match (axes.contains(&d), keep) {
-            (false, _) => Some(Some(label)),
-            (true, true) => Some(None),
-            (true, false) => None,
-        };
-        f.result(labels.iter().enumerate().filter_map(mark).collect());
-        Ok(())
-    })
+/// Loops of this kind along the reduced dimensions; the others are parallel.
+pub(crate) fn iteration_domain(
+    op: &OpRef<'_>,
+    axes: &[usize],
+    keep: bool,
+    along: LoopKind,
+) -> Result<IterationDomain, OpError> {
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let mut result = Vec::new();
+    for (d, dim) in op.operand(0)?.dims.iter().enumerate() {
+        let reduced = axes.contains(&d);
+        let id = domain.add_for(dim, if reduced { along } else { LoopKind::Parallel });
+        domain.operands[0][d] = IndexExpr::of(id);
+        match (reduced, keep) {
+            (false, _) => result.push(IndexExpr::of(id)),
+            (true, true) => result.push(IndexExpr::zero()),
+            (true, false) => {}
+        }
+    }
+    domain.results = vec![result];
+    Ok(domain)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count of elements")]

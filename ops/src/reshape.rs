@@ -5,8 +5,7 @@ use crate::lists::{shape_attrs, sizes, target_shape};
 use crate::rearrange;
 use crate::shape::one;
 use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
@@ -62,14 +61,6 @@ impl Operation for Reshape {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        rearrange::freedom(op)
-    }
-
-    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {

@@ -11,11 +11,10 @@
 //! gives (starts, then ends, in parts of `n - 1`); outside of the operand is `extrapolation_value`. Dimensions are
 //! independent: one after the other is interpolated, in `f64`, and the result rounded once.
 
-use crate::labels::{marks, or_barrier};
 use crate::lanes::Lanes;
 use crate::shape::{computed, one, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{Dim, TensorType};
@@ -227,41 +226,25 @@ impl Operation for Resize {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Window, |f| {
-            let (x, y) = (op.operand(0)?, op.result(0)?);
-            let mut labels = Vec::with_capacity(x.rank());
-            for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
-                let role = match d {
-                    0 if 2 < x.rank() => Role::Batch,
-                    1 if 2 < x.rank() => Role::Channel,
-                    _ => Role::Spatial,
-                };
-                let label = f.fresh(role);
-                if !a.same(b) {
-                    f.uncut(label);
-                }
-                labels.push(label);
-            }
-            f.operand(marks(&labels));
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
     /// A dimension that keeps its size is a loop, unless a region of interest says otherwise.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
-        let mut domain = IterationDomain::whole(op);
-        if self.roi.is_some() {
-            return Ok(domain);
-        }
+        let mut domain = IterationDomain::new(op, FreedomClass::Window);
         for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
-            // Outer dimensions alone: an inner one of the same size may still be scaled.
-            if !a.same(b) || 2 <= d || x.rank() <= 2 {
-                continue;
+            let role = match d {
+                0 if 2 < x.rank() => Role::Batch,
+                1 if 2 < x.rank() => Role::Channel,
+                _ => Role::Spatial,
+            };
+            // A spatial dimension of the same size may still be scaled.
+            let kind = match a.same(b) && role != Role::Spatial && self.roi.is_none() {
+                true => LoopKind::Parallel,
+                false => LoopKind::Whole,
+            };
+            let id = domain.add_as(b.fixed().unwrap_or(0), kind, role);
+            if !a.same(b) {
+                domain.uncut(id);
             }
-            let id = domain.add(b.fixed().unwrap_or(0), LoopKind::Parallel);
             domain.operands[0][d] = IndexExpr::of(id);
             domain.results[0][d] = IndexExpr::of(id);
         }

@@ -7,11 +7,9 @@
 //! stays. Cosines and sines are `[batch, sequence, size / 2]`, or `[positions, size / 2]` with a fourth
 //! operand `[batch, sequence]` that says which row each element of the sequence takes.
 
-use crate::labels::{Labels, marks, or_barrier};
 use crate::shape::{common_dtype, one, show, wants_float, wants_index};
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
-};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
@@ -162,34 +160,34 @@ impl Operation for RotaryEmbedding {
     }
 
     /// The last dimension stays whole; positions are followed, their rows are not.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let x = op.operand(0)?;
-            let sequence = self.config(op)?.sequence;
-            let labels = f.fresh_for(x.rank());
-            let last = labels[x.rank() - 1];
-            f.role(last, Role::Axis);
-            f.uncut(last);
-            f.operand(marks(&labels));
-            let place = |d: &Dim| (!d.is_one()).then_some(labels[0]);
-            for i in 1..op.operands.len() {
-                let dims = &op.operand(i)?.dims;
-                let angles = i < 3;
-                let mut marks = Vec::with_capacity(dims.len());
-                if angles && 3 < op.operands.len() {
-                    marks.push(Some(whole(f)));
-                } else if let Some(batch) = dims.first() {
-                    marks.push(place(batch).filter(|_| batch.same(&x.dims[0])));
-                    marks.push(Some(labels[sequence]));
-                }
-                if angles {
-                    marks.push(Some(whole(f)));
-                }
-                f.operand(marks);
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let x = op.operand(0)?;
+        let sequence = self.config(op)?.sequence;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&x.dims);
+        domain.along_uncut(x.rank() - 1);
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.results[0] = IndexExpr::each(&ids);
+        let rows = 3 < op.operands.len();
+        for i in 1..op.operands.len() {
+            let angles = i < 3;
+            let dims = &op.operand(i)?.dims;
+            for (d, dim) in dims.iter().enumerate() {
+                let row = angles && (d + 1 == dims.len() || rows);
+                domain.operands[i][d] = match d {
+                    _ if row => {
+                        let id = domain.add_for(dim, LoopKind::Whole);
+                        domain.uncut(id);
+                        IndexExpr::of(id)
+                    }
+                    0 if dim.is_one() => IndexExpr::zero(),
+                    0 if dim.same(&x.dims[0]) => IndexExpr::of(ids[0]),
+                    0 => IndexExpr::Whole,
+                    _ => IndexExpr::of(ids[sequence]),
+                };
             }
-            f.result(marks(&labels));
-            Ok(())
-        })
+        }
+        Ok(domain)
     }
 
     /// A position is a row of the cosines.
@@ -226,13 +224,6 @@ fn angle_row(call: &Call<'_>, b: usize, s: usize, length: usize) -> Result<usize
     let found = positions.i64_at(b * length + s);
     let row = usize::try_from(found).ok().filter(|&r| r < rows);
     row.ok_or_else(|| EvalError::new(format!("position {found} is not below {rows}")))
-}
-
-/// A label of one operand's own dimension.
-fn whole(f: &mut Labels) -> usize {
-    let label = f.fresh(Role::Axis);
-    f.uncut(label);
-    label
 }
 
 codes! {

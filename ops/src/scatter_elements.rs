@@ -2,13 +2,13 @@
 
 use crate::gather::indexed_axis;
 use crate::gather_elements::element_places;
-use crate::labels::{marks, or_barrier};
 use crate::over_axes::exchanged;
 use crate::scatter::{ScatterReduction, traffic, write};
 use crate::shape::{as_axis, common_dtype, one, show, wants_index, wants_rank};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role, Traffic, compatible,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -79,20 +79,17 @@ impl Operation for ScatterElements {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let rank = op.operand(0)?.rank();
-            let axis = self.along(op)?;
-            let labels = f.fresh_for(rank);
-            f.role(labels[axis], Role::Axis);
-            let mut updates = marks(&labels);
-            updates[axis] = Some(f.fresh(Role::Axis));
-            f.operand(marks(&labels));
-            f.operand(updates.clone());
-            f.operand(updates);
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let axis = self.along(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.operand(0)?.dims);
+        domain.along(ids[axis]);
+        let mut updates = ids.clone();
+        updates[axis] = domain.add_for(&op.operand(1)?.dims[axis], LoopKind::Whole);
+        domain.operands.fill(IndexExpr::each(&updates));
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain.settled(op))
     }
 
     /// The axis of indices and updates stands where that of the operand does.

@@ -1,13 +1,13 @@
 //! `hbir.scatter_nd` (ONNX `ScatterND`) writes the part at the coordinates in the last dimension of the indices.
 
 use crate::gather_nd::{indexed_all, nd_places};
-use crate::labels::{marks, or_barrier};
 use crate::over_axes::{among, of_dims, whole};
 use crate::scatter::{ScatterReduction, traffic, write};
 use crate::shape::{common_dtype, one, show, wants_index};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role, Traffic, compatible,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
+    Role, Traffic, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -62,21 +62,29 @@ impl Operation for ScatterNd {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
-            let depth = depth(op)?;
-            let labels = f.fresh_for(x);
-            labels[..depth].iter().for_each(|&l| f.role(l, Role::Axis));
-            let rows = f.fresh_for(indices - 1);
-            let coordinate = f.fresh(Role::Axis);
-            f.uncut(coordinate);
-            f.operand(marks(&labels));
-            f.operand([marks(&rows), vec![Some(coordinate)]].concat());
-            f.operand([marks(&rows), marks(&labels[depth..])].concat());
-            f.result(marks(&labels));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let depth = depth(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&x.dims);
+        ids[..depth].iter().for_each(|&id| domain.along(id));
+        let mut rows = Vec::with_capacity(indices.rank());
+        for (d, dim) in indices.dims.iter().enumerate() {
+            let role = match d + 1 == indices.rank() {
+                true => Role::Axis,
+                false => Role::Parallel,
+            };
+            rows.push(domain.add_as(dim.fixed().unwrap_or(0), LoopKind::Whole, role));
+        }
+        if let Some(&coordinate) = rows.last() {
+            domain.uncut(coordinate);
+        }
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.operands[1] = IndexExpr::each(&rows);
+        domain.operands[2] =
+            IndexExpr::each(&[&rows[..indices.rank() - 1], &ids[depth..]].concat());
+        domain.results[0] = IndexExpr::each(&ids);
+        Ok(domain)
     }
 
     /// Coordinates in their order, then the rest.

@@ -1,8 +1,7 @@
 //! `hbir.select`: `y = cond ? a : b` (ONNX `Where`, StableHLO `select`), with numpy's broadcasting.
 
-use crate::labels::broadcasting;
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -66,10 +65,6 @@ impl Operation for Select {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 
     fn passes_on(&self) -> bool {

@@ -1,8 +1,7 @@
 //! `hbir.selu`: `gamma * elu(x, alpha)` (ONNX `Selu`).
 
-use crate::labels::broadcasting;
 use crate::unary::{self, below, floats, infer_float};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -34,9 +33,5 @@ impl Operation for Selu {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }

@@ -4,16 +4,15 @@
 //! Of a dimension of unknown size the greatest `i64` names the end: as a limit, or, with a negative stride,
 //! as the start at the last element. A bound may be a size as text, `"S"`, `"P+S"`.
 
-use crate::labels::{Labels, marks, or_barrier};
 use crate::lists::per_axis;
 use crate::over_axes::divided;
 use crate::shape::{one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, AttrValue, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known,
-    OpError, OpRef, Operation, OverAxes, Part, Role, Traffic,
+    Along, AttrValue, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError,
+    OpRef, Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
@@ -50,10 +49,6 @@ impl Operation for Slice {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        self.cut().freedom(op)
     }
 
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
@@ -270,19 +265,6 @@ impl Cut<'_> {
         Ok(vec![x.picked(call.shape(), offsets)])
     }
 
-    pub(crate) fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let x = op.operand(0)?;
-            let labels = f.fresh_for(x.rank());
-            for ((part, dim), &label) in self.parts(op)?.iter().zip(&x.dims).zip(&labels) {
-                cut_part(f, part, dim, label);
-            }
-            f.operand(marks(&labels));
-            f.result(marks(&labels));
-            Ok(())
-        })
-    }
-
     /// The result as a part of the operand; none where it walks down from the end of a dimension of unknown size.
     pub(crate) fn as_part(&self, op: &OpRef<'_>) -> Vec<Part> {
         let (Ok(parts), Ok(x)) = (self.parts(op), op.operand(0)) else {
@@ -307,25 +289,26 @@ impl Cut<'_> {
         dims.into_iter().map(part).collect()
     }
 
-    /// Element p of the result is start + p * stride of the operand.
+    /// Element p of the result is start + p * stride of the operand; from a start without a number it is anywhere.
     pub(crate) fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
-        let mut domain = IterationDomain::whole(op);
-        for (d, (part, dim)) in self.parts(op)?.iter().zip(&x.dims).enumerate() {
-            let start = match (part.start.as_constant(), part.is_whole(dim)) {
-                (_, true) => Some(0),
-                (Some(n), false) => i64::try_from(n).ok(),
-                (None, false) => None,
-            };
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        domain.results[0] = IndexExpr::each(&ids);
+        for ((part, dim), &id) in self.parts(op)?.iter().zip(&x.dims).zip(&ids) {
+            if part.is_whole(dim) {
+                domain.operands[0][id] = IndexExpr::of(id);
+                continue;
+            }
+            domain.loops[id].role = Role::Axis;
             // The last element of a dimension without a number.
             let down = part.stride < 0 && part.start == Size::default();
-            let Some(start) = start.filter(|_| !down) else {
-                continue;
-            };
-            let extent = op.result(0)?.dims[d].fixed().unwrap_or(0);
-            let id = domain.add(extent, LoopKind::Parallel);
-            domain.results[0][d] = IndexExpr::of(id);
-            domain.operands[0][d] = IndexExpr::shifted(id, part.stride, start);
+            let number = part.start.as_constant().filter(|_| !down);
+            let start = number.and_then(|n| i64::try_from(n).ok());
+            if start.is_none() {
+                domain.along_uncut(id);
+            }
+            domain.operands[0][id] = IndexExpr::shifted(id, part.stride, start.unwrap_or(0));
         }
         Ok(domain)
     }
@@ -437,19 +420,6 @@ fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64
         show(bounds[1])
     );
     OpError::new(SLICE_C3, message)
-}
-
-fn cut_part(f: &mut Labels, part: &SlicePart, dim: &Dim, label: usize) {
-    if part.is_whole(dim) {
-        return;
-    }
-    f.role(label, Role::Axis);
-    if part.stride == 1 {
-        // A start that is not known lies anywhere.
-        f.cut(label, part.start.as_extent().unwrap_or(1));
-    } else {
-        f.uncut(label);
-    }
 }
 
 codes! {

@@ -1,13 +1,10 @@
 //! `hbir.softmax`: `y = exp(x - m) / sum exp(x - m)` along `axis`, with m the greatest element (ONNX `Softmax` of
 //! opset 13).
 
-use crate::labels::broadcasting_along;
 use crate::lanes::Lanes;
 use crate::shape::{as_axis, one, wants_float};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -49,29 +46,15 @@ impl Operation for Softmax {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        freedom(op, self.axis)
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         axes.along(self.along(op).ok()?, |axis| Softmax { axis }.write())
     }
 
     /// A loop a dimension; the one along the axis can be computed online, with the sum of what was read so far.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        let x = op.operand(0)?;
         let axis = self.along(op)?;
-        let mut domain = IterationDomain::whole(op);
-        for (d, dim) in x.dims.iter().enumerate() {
-            let kind = if d == axis {
-                LoopKind::Online
-            } else {
-                LoopKind::Parallel
-            };
-            let id = domain.add(dim.fixed().unwrap_or(0), kind);
-            domain.operands[0][d] = IndexExpr::of(id);
-            domain.results[0][d] = IndexExpr::of(id);
-        }
+        let mut domain = IterationDomain::broadcasting_along(op, &[axis])?;
+        domain.loops[axis].kind = LoopKind::Online;
         Ok(domain)
     }
 }
@@ -112,13 +95,6 @@ pub(crate) fn along_lanes(
         }
     }
     Ok(call.floats(values))
-}
-
-pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
-    match along(op, axis) {
-        Ok(axis) => broadcasting_along(op, &[axis]),
-        Err(_) => Freedom::barrier(op),
-    }
 }
 
 codes! {

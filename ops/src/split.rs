@@ -1,11 +1,10 @@
 //! `hbir.split`: consecutive parts along `axis`, result i with `sizes[i]` elements (ONNX `Split`).
 
-use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, operand_bytes, result_bytes, show};
-use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Along, Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Along, Attributes, Axes, Call, Effect, FreedomClass, Inferred, Known, OpError, OpRef,
     Operation, OverAxes, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
@@ -78,18 +77,6 @@ impl Operation for Split {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let x = op.operand(0)?;
-            let labels = f.fresh_for(x.rank());
-            let axis = self.along(op)?;
-            f.role(labels[axis], Role::Axis);
-            f.operand(marks(&labels));
-            op.results.iter().for_each(|_| f.result(marks(&labels)));
-            Ok(())
-        })
-    }
-
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let label = axes.label(0, self.along(op).ok()?)?;
         let at = axes.first(label).filter(|&at| axes.has_equal_parts(at))?;
@@ -106,15 +93,11 @@ impl Operation for Split {
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
-        let mut domain = IterationDomain::whole(op);
-        for (d, dim) in x.dims.iter().enumerate() {
-            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            domain.operands[0][d] = IndexExpr::of(id);
-            domain
-                .results
-                .iter_mut()
-                .for_each(|dims| dims[d] = IndexExpr::of(id));
-        }
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&x.dims);
+        domain.loops[axis].role = Role::Axis;
+        domain.operands[0] = IndexExpr::each(&ids);
+        domain.results.fill(IndexExpr::each(&ids));
         let mut before = 0i64;
         for (result, size) in domain.results.iter_mut().zip(self.extents()?) {
             result[axis] = IndexExpr::shifted(axis, 1, -before);

@@ -3,8 +3,7 @@
 use crate::lists::distinct_axes;
 use crate::rearrange;
 use crate::shape::{one, show};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -52,14 +51,6 @@ impl Operation for Squeeze {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        rearrange::freedom(op)
-    }
-
-    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {

@@ -2,13 +2,10 @@
 //! shape, as a read-only window into a live parent: it moves nothing.
 
 use crate::broadcast::{self, Broadcast};
-use crate::labels::broadcasting;
 use crate::slice::{self, Bounds, Cut, Slice, SlicePart};
 use optc_ir::attr::{Attr, AttrDict};
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, missing,
-};
+use optc_ir::op::{Call, Effect, Inferred, Known, OpError, OpRef, Operation, Part, missing};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, OpData, attributes};
 
@@ -58,21 +55,10 @@ impl Operation for Subview {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        if self.broadcast {
-            return broadcasting(op);
-        }
-        match self.cut(op) {
-            Ok(cut) => cut.freedom(op),
-            Err(_) => Freedom::barrier(op),
-        }
-    }
-
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        if self.broadcast {
-            Ok(IterationDomain::of_freedom(op, &broadcasting(op)))
-        } else {
-            self.cut(op)?.iteration_domain(op)
+        match self.broadcast {
+            true => IterationDomain::broadcasting(op),
+            false => self.cut(op)?.iteration_domain(op),
         }
     }
 

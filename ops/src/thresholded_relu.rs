@@ -1,8 +1,7 @@
 //! `hbir.thresholded_relu`: `x` above `alpha`, else 0 (ONNX `ThresholdedRelu`).
 
-use crate::labels::broadcasting;
 use crate::unary::{self, floats, infer_float};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -32,9 +31,5 @@ impl Operation for ThresholdedRelu {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        broadcasting(op)
     }
 }

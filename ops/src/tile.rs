@@ -1,11 +1,11 @@
 //! `hbir.tile`: the operand `repeats[d]` times along each dimension (ONNX `Tile`).
 
 use crate::broadcast;
-use crate::labels::{marks, or_barrier};
 use crate::shape::{computed, one, show};
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{
-    Attributes, Axes, AxisOf, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
-    Operation, OverAxes, Part, Role, Traffic,
+    Attributes, Axes, AxisOf, Call, Effect, Inferred, Known, OpError, OpRef, Operation, OverAxes,
+    Part, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -78,19 +78,15 @@ impl Operation for Tile {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let (x, y) = (op.operand(0)?, op.result(0)?);
-            let labels = f.fresh_for(x.rank());
-            for ((a, b), &label) in x.dims.iter().zip(&y.dims).zip(&labels) {
-                if a != b {
-                    f.role(label, Role::Axis);
-                }
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let mut domain = IterationDomain::broadcasting(op)?;
+        for (id, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
+            if a != b {
+                domain.along(id);
             }
-            f.broadcast(&x.dims, &y.dims, &labels);
-            f.result(marks(&labels));
-            Ok(())
-        })
+        }
+        Ok(domain)
     }
 
     /// A dimension that is repeated is one axis, unless it has one element.

@@ -3,13 +3,12 @@
 //! first, with `sorted = false` too. NaN counts as the greatest.
 
 use crate::arg::element_order;
-use crate::labels::{marks, or_barrier};
 use crate::lanes::Lanes;
 use crate::over_axes::exchanged;
 use crate::shape::as_axis;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    OverAxes, Role,
+    Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
@@ -103,18 +102,16 @@ impl Operation for TopK {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Ordered, |f| {
-            let rank = op.operand(0)?.rank();
-            let axis = self.along(op)?;
-            let labels = f.fresh_for(rank);
-            f.role(labels[axis], Role::Axis);
-            let mut own = marks(&labels);
-            own[axis] = Some(f.fresh(Role::Axis));
-            f.operand(own);
-            op.results.iter().for_each(|_| f.result(marks(&labels)));
-            Ok(())
-        })
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let axis = self.along(op)?;
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+        let ids = domain.over(&op.result(0)?.dims);
+        domain.along(ids[axis]);
+        let mut own = ids.clone();
+        own[axis] = domain.add_for(&op.operand(0)?.dims[axis], LoopKind::Whole);
+        domain.operands[0] = IndexExpr::each(&own);
+        domain.results.fill(IndexExpr::each(&ids));
+        Ok(domain)
     }
 
     /// The axis of the results stands where that of the operand does.

@@ -1,12 +1,8 @@
 //! `hbir.transpose`: `perm[i]` is the input axis of output axis `i` (ONNX and StableHLO).
 
-use crate::labels::{marks, or_barrier};
 use crate::rearrange::{self, permutation};
 use crate::shape::{moves, one};
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
-};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Traffic, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -58,25 +54,6 @@ impl Operation for Transpose {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        or_barrier(op, FreedomClass::Rearrange, |f| {
-            let rank = op.operand(0)?.rank();
-            let labels = f.fresh_for(rank);
-            f.operand(marks(&labels));
-            f.result(
-                self.permutation(op)?
-                    .into_iter()
-                    .map(|p| Some(labels[p]))
-                    .collect(),
-            );
-            Ok(())
-        })
-    }
-
-    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -1,11 +1,9 @@
 //! `hbir.trilu`: elements above (with `upper`) or below the k-th diagonal of the last two dimensions, the
 //! diagonal included, and zeros elsewhere (ONNX `Trilu`).
 
-use crate::labels::broadcasting_along;
 use crate::shape::{one, show};
-use optc_ir::op::{
-    Attributes, Axes, Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, OverAxes,
-};
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -61,9 +59,10 @@ impl Operation for Trilu {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op.operand(0).map_or(0, |x| x.rank());
-        broadcasting_along(op, &(rank.saturating_sub(2)..rank).collect::<Vec<_>>())
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let rank = op.operand(0)?.rank();
+        let matrix: Vec<usize> = (rank.saturating_sub(2)..rank).collect();
+        IterationDomain::broadcasting_along(op, &matrix)
     }
 
     /// Rows and columns are last; exchanged, the upper triangle is the lower one.

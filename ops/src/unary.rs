@@ -3,10 +3,9 @@
 //! Names and meanings follow ONNX (`Neg`, `Erf`, `HardSwish`, …) and, where ONNX has none, StableHLO (`rsqrt`).
 //! Floats are computed in `f64` and rounded once to the element type; integers wrap.
 
-use crate::labels::broadcasting;
 use crate::shape::one;
 use UnaryFn::{Float, Identity as Same, Not as Invert, Number, Test};
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes};
@@ -118,9 +117,6 @@ macro_rules! unary {
             }
             fn effect(&self, _: &OpRef<'_>) -> Effect {
                 Effect::Pure
-            }
-            fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-                broadcasting(op)
             }
             fn passes_on(&self) -> bool {
                 matches!($apply, Same)

@@ -5,10 +5,7 @@ use crate::lists::{shape_attrs, target_shape};
 use crate::rearrange::{self, permutation};
 use crate::shape::{completed, one, same_volume};
 use optc_ir::attr::Attr;
-use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{
-    Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, ViewDims,
-};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -62,14 +59,6 @@ impl Operation for View {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        rearrange::freedom(op)
-    }
-
-    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {

@@ -3,7 +3,7 @@
 use crate::shape::computed;
 use optc_ir::Code;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
-use optc_ir::op::{OpError, OpRef};
+use optc_ir::op::{OpError, OpRef, Role};
 use optc_ir::size::{Remembered, Size};
 use optc_ir::types::Dim;
 use std::cell::RefCell;
@@ -101,13 +101,46 @@ impl Slide {
         })
     }
 
-    /// The operand's index of output position `at`, and that of the kernel: `at * stride + k * dilation - low`.
-    pub(crate) fn index(&self, domain: &mut IterationDomain, at: usize) -> (IndexExpr, IndexExpr) {
+    /// The indices of the operand, the kernel and the result, which has this extent: `at * stride + k * dilation - low`, `k`
+    /// and `at`.
+    pub(crate) fn index(
+        &self,
+        domain: &mut IterationDomain,
+        extent: &Dim,
+    ) -> (IndexExpr, IndexExpr, IndexExpr) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let k = domain.add(self.kernel as u64, LoopKind::Inner);
+        let [at, k] = self.loops(domain, extent, [LoopKind::Parallel, LoopKind::Inner]);
         let terms = vec![(at, number(self.stride)), (k, number(self.dilation))];
         let offset = -number(self.low);
-        (IndexExpr::Sum { terms, offset }, IndexExpr::of(k))
+        (
+            IndexExpr::Sum { terms, offset },
+            IndexExpr::of(k),
+            IndexExpr::of(at),
+        )
+    }
+
+    /// The same where operand, kernel and result are needed whole.
+    pub(crate) fn whole(
+        &self,
+        domain: &mut IterationDomain,
+        extent: &Dim,
+    ) -> (IndexExpr, IndexExpr, IndexExpr) {
+        let [at, k] = self.loops(domain, extent, [LoopKind::Whole, LoopKind::Whole]);
+        (IndexExpr::of(at), IndexExpr::of(k), IndexExpr::of(at))
+    }
+
+    /// The loops of positions and of the kernel.
+    fn loops(
+        &self,
+        domain: &mut IterationDomain,
+        extent: &Dim,
+        kinds: [LoopKind; 2],
+    ) -> [usize; 2] {
+        let at = domain.add_as(extent.fixed().unwrap_or(0), kinds[0], Role::Spatial);
+        if *self != Slide::POINT {
+            domain.uncut(at);
+        }
+        [at, domain.add(self.kernel as u64, kinds[1])]
     }
 
     /// Where element `offset` of window `at` lies, if it is no padding.

@@ -3,9 +3,7 @@
 
 use crate::ops_support;
 
-use ops_support::{
-    Case, Random, count, data_len, infer, op_ref, props, run, seeds, ty, type_of,
-};
+use ops_support::{Case, Random, data_len, infer, op_ref, props, run, seeds, ty, type_of};
 use optc_ir::{
     Attr, AttrDict, Axes, Bindings, DType, Digit, Dim, EvalContext, Freedom, FreedomClass,
     LaidPort, OverAxes, Role, Run, Size, Tensor, TensorType, Traffic, Type,

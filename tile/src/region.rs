@@ -219,9 +219,8 @@ impl Tiling for IterationDomain {
     ) -> Option<Vec<Tile>> {
         let one = IterationDomain {
             loops: self.loops.clone(),
-            operands: Vec::new(),
             results: vec![self.results.get(result)?.clone()],
-            epilogue: Vec::new(),
+            ..IterationDomain::default()
         };
         let shape = *shapes.get(result)?;
         let steps = one

@@ -2,8 +2,8 @@
 
 use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
-    Axes, Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
-    Operation, OverAxes, Role, Tensor, attributes,
+    Axes, Call, Code, Effect, EvalError, FreedomClass, Inferred, OpError, OpRef, Operation,
+    OverAxes, Tensor, attributes,
 };
 
 const ENERGY_C1: Code = Code::input(
@@ -51,26 +51,6 @@ impl Operation for Energy {
         Effect::Pure
     }
 
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op.operand(0).map_or(0, |x| x.rank());
-        let label = |d: usize| Label {
-            role: if d + 1 == rank {
-                Role::Axis
-            } else {
-                Role::Parallel
-            },
-            granule: 0,
-        };
-        let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
-        let kept = all[..rank.saturating_sub(1)].to_vec();
-        Freedom {
-            class: FreedomClass::Ordered,
-            labels: (0..rank).map(label).collect(),
-            operands: vec![all],
-            results: vec![kept],
-        }
-    }
-
     /// What is summed is last, in whatever order it lies; the rest stays in the order of the axes.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let last = op.operand(0).ok()?.rank().checked_sub(1)?;
@@ -80,10 +60,10 @@ impl Operation for Energy {
         Some(OverAxes::new(op.props.clone(), vec![all], vec![kept]))
     }
 
-    /// A loop a dimension; the last one adds up. How the parts become one follows from that.
+    /// A loop a dimension; the last one adds up. The layouts that it takes and how parts become one follow from that.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
-        let mut domain = IterationDomain::whole(op);
+        let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
         for (d, dim) in x.dims.iter().enumerate() {
             let adds_up = d + 1 == x.rank();
             let kind = if adds_up {
@@ -91,7 +71,7 @@ impl Operation for Energy {
             } else {
                 LoopKind::Parallel
             };
-            let id = domain.add(dim.fixed().unwrap_or(0), kind);
+            let id = domain.add_for(dim, kind);
             domain.operands[0][d] = IndexExpr::of(id);
             if !adds_up {
                 domain.results[0][d] = IndexExpr::of(id);

@@ -1,8 +1,7 @@
-//! An element-wise operation: shape rule, meaning, layout freedom.
+//! An element-wise operation: shape rule and meaning.
 
 use optc::{
-    Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
-    Operation, Role, Tensor, attributes,
+    Call, Code, Effect, EvalError, Inferred, OpError, OpRef, Operation, Tensor, attributes,
 };
 
 const GATE_C1: Code = Code::input(
@@ -20,7 +19,8 @@ attributes! {
 impl Operation for Gate {
     const NAME: &'static str = "acme.gate";
     const SUMMARY: &'static str = "x · sigmoid(g), element by element";
-    /// Targets treat it like any other element-wise operation.
+    /// Targets treat it like any other element-wise operation, and it takes any order of dimensions that operands and result
+    /// share.
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (2, 2);
 
@@ -47,21 +47,5 @@ impl Operation for Gate {
     /// Equal gates are one, and one that nothing uses goes.
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    /// Any order of dimensions, as long as the operands and the result share it.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op.operand(0).map_or(0, |x| x.rank());
-        let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
-        let parallel = Label {
-            role: Role::Parallel,
-            granule: 0,
-        };
-        Freedom {
-            class: FreedomClass::Ordered,
-            labels: vec![parallel; rank],
-            operands: vec![all.clone(), all.clone()],
-            results: vec![all],
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! A rearrangement: passes fold it away as they fold a reshape.
 
 use optc::{
-    Call, Code, Dim, Effect, EvalError, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation,
-    Tensor, ViewDims, attributes,
+    Call, Code, Dim, Effect, EvalError, Inferred, OpError, OpRef, Operation, Tensor, ViewDims,
+    attributes,
 };
 
 const SHUFFLE_C1: Code = Code::input(
@@ -44,13 +44,6 @@ impl Operation for Shuffle {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        Freedom {
-            class: FreedomClass::Rearrange,
-            ..Freedom::barrier(op)
-        }
     }
 
     /// Reshape C to `groups` by the rest, exchange the two, and merge them again.

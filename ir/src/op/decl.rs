@@ -86,7 +86,7 @@ pub trait OpDecl: Send + Sync {
     /// formed.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes>;
 
-    /// The loops; every dimension whole where the operation is not well formed.
+    /// The loops by which tiles are carried; every dimension whole where the operation is not well formed.
     ///
     /// Read it by [`iteration_domain_of`].
     fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain;

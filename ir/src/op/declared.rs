@@ -52,6 +52,11 @@ impl<T: Operation> Declared<T> {
         let ok = inferred.len() == op.results.len() && inferred.iter().enumerate().all(fits);
         ok.then_some(typed)
     }
+
+    /// The loops, if it is well formed.
+    fn loops(&self, op: &OpRef<'_>) -> Option<IterationDomain> {
+        self.well_formed(op)?.iteration_domain(op).ok()
+    }
 }
 
 impl<T: Operation> OpDecl for Declared<T> {
@@ -98,8 +103,8 @@ impl<T: Operation> OpDecl for Declared<T> {
         T::read(op).map_or(Effect::Write, |typed| typed.effect(op))
     }
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        match self.well_formed(op) {
-            Some(typed) => typed.freedom(op),
+        match self.loops(op) {
+            Some(domain) => Freedom::of(op, &domain),
             None => Freedom::barrier(op),
         }
     }
@@ -107,10 +112,10 @@ impl<T: Operation> OpDecl for Declared<T> {
         self.well_formed(op)?.over_axes(op, axes)
     }
     fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain {
-        let access = self
-            .well_formed(op)
-            .and_then(|t| t.iteration_domain(op).ok());
-        access.unwrap_or_else(|| IterationDomain::whole(op))
+        match self.loops(op) {
+            Some(domain) => domain.without_whole(),
+            None => IterationDomain::whole(op),
+        }
     }
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         T::read(op).map_or(Traffic::None, |typed| typed.traffic(op))

@@ -1,4 +1,5 @@
-//! Layout freedom: how the order of an operation's operands maps to the order of its results.
+//! Layout freedom: how the order of an operation's operands maps to the order of its results. It follows from the
+//! operation's loops ([`Freedom::of`]).
 
 use crate::op::op_ref::OpRef;
 use crate::types::{TensorType, Type};
@@ -20,7 +21,7 @@ pub struct Freedom {
 }
 
 /// What kind of agreement an operation needs between the orders of its operands and results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FreedomClass {
     /// Only renames elements: reshape, transpose, view, squeeze. Part of the index map, never run.
     Rearrange,
@@ -36,6 +37,7 @@ pub enum FreedomClass {
     /// constant, an iota.
     Source,
     /// Nothing is known: operands and results are in the default layout.
+    #[default]
     Barrier,
 }
 

@@ -1,16 +1,24 @@
 //! The iteration domain of an operation: its loops, and the indexing maps by which they touch each operand
 //! and result.
 
-use crate::op::freedom::{Freedom, FreedomClass, Label, Role};
+use crate::codes;
+use crate::op::error::OpError;
+use crate::op::freedom::{FreedomClass, Role};
 use crate::op::op_ref::OpRef;
-use crate::types::Type;
+use crate::op::rearrangement::ViewDims;
+use crate::types::{Dim, Type};
+use optc_layout::gcd;
 
 /// The loops of an operation and the indexing map of each operand and result: an expression a dimension.
 ///
 /// One step of all loops reads one element of each operand and writes one of each result. A result
 /// element is written by one step for each step of the loops that are no [`LoopKind::Parallel`].
+///
+/// The layout freedom follows from it: see [`Freedom::of`](crate::op::Freedom::of).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IterationDomain {
+    /// What kind of agreement between orders the operation needs.
+    pub class: FreedomClass,
     /// The loops.
     pub loops: Vec<Loop>,
     /// The indexing map of each operand.
@@ -24,10 +32,15 @@ pub struct IterationDomain {
 /// One loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Loop {
-    /// The number of steps.
+    /// The number of steps; 0 where it is not known.
     pub extent: u64,
     /// What it does.
     pub kind: LoopKind,
+    /// The role of the dimensions that it addresses.
+    pub role: Role,
+    /// A cut of the loop at `c` commutes with the operation only if `c` divides this, apart from what the index
+    /// expressions say: 0 allows every cut, 1 none.
+    pub granule: u64,
 }
 
 /// What a loop does.
@@ -37,8 +50,10 @@ pub enum LoopKind {
     Parallel,
     /// The steps are combined; may be cut if the parts are combined too.
     Reduce(Combine),
-    /// Sequential, never cut: the steps of a window, an axis that an operation needs whole.
+    /// Sequential, never cut: the steps of a window.
     Inner,
+    /// Addresses dimensions that the operation needs whole; tiles do not know the loop.
+    Whole,
     /// Sequential, and may be cut where what reads the result accumulates over the same part: with the
     /// greatest and the sum of what was read so far a softmax gives parts that are right up to a
     /// factor, which the sum makes good.
@@ -115,6 +130,12 @@ impl IndexExpr {
         IndexExpr::shifted(id, 1, 0)
     }
 
+    /// The step of one loop in each dimension.
+    #[must_use]
+    pub fn each(ids: &[usize]) -> Vec<IndexExpr> {
+        ids.iter().map(|&id| IndexExpr::of(id)).collect()
+    }
+
     /// `loop * stride + offset`.
     #[must_use]
     pub fn shifted(id: usize, stride: i64, offset: i64) -> IndexExpr {
@@ -150,33 +171,163 @@ impl IndexExpr {
 }
 
 impl IterationDomain {
-    /// Every dimension whole.
+    /// Every dimension whole, of which nothing is known: a barrier.
     #[must_use]
     pub fn whole(op: &OpRef<'_>) -> IterationDomain {
-        let blank = |types: &[&Type]| -> Vec<Vec<IndexExpr>> {
-            let rank = |t: &&Type| t.as_tensor().map_or(0, |t| t.rank());
-            let all = types.iter().map(rank);
-            all.map(|rank| vec![IndexExpr::Whole; rank]).collect()
+        let whole = |_: &Dim| IndexExpr::Whole;
+        IterationDomain::filled(op, FreedomClass::Barrier, whole)
+    }
+
+    /// No loops yet: a dimension of one element is its element 0, every other one is whole.
+    #[must_use]
+    pub fn new(op: &OpRef<'_>, class: FreedomClass) -> IterationDomain {
+        let index = |dim: &Dim| match dim.is_one() {
+            true => IndexExpr::zero(),
+            false => IndexExpr::Whole,
+        };
+        IterationDomain::filled(op, class, index)
+    }
+
+    fn filled(
+        op: &OpRef<'_>,
+        class: FreedomClass,
+        index: impl Fn(&Dim) -> IndexExpr,
+    ) -> IterationDomain {
+        let map = |ty: &&Type| -> Vec<IndexExpr> {
+            let dims = ty.as_tensor().map_or(&[][..], |t| t.dims.as_slice());
+            dims.iter().map(&index).collect()
         };
         IterationDomain {
+            class,
             loops: Vec::new(),
-            operands: blank(&op.operands),
-            results: blank(&op.results),
+            operands: op.operands.iter().map(map).collect(),
+            results: op.results.iter().map(map).collect(),
             epilogue: Vec::new(),
         }
     }
 
-    /// A new loop.
+    /// Every operand broadcasts to the only result: aligned at the last dimension, and an extent of 1 is repeated where the
+    /// result is longer.
+    ///
+    /// # Errors
+    /// There is not one result, or an operand has more dimensions than it (`operand-kind`).
+    pub fn broadcasting(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let result = op.only_result()?;
+        let mut domain = IterationDomain {
+            class: FreedomClass::Ordered,
+            ..IterationDomain::default()
+        };
+        let ids = domain.over(&result.dims);
+        domain.results.push(IndexExpr::each(&ids));
+        for i in 0..op.operands.len() {
+            let dims = &op.operand(i)?.dims;
+            let lead = result.rank().checked_sub(dims.len()).ok_or_else(|| {
+                let message = "the operand has a higher rank than the result";
+                OpError::new(codes::OPERAND_KIND, message)
+            })?;
+            let repeated = |d: usize| dims[d].is_one() && !result.dims[lead + d].is_one();
+            let index = |d: usize| match repeated(d) {
+                true => IndexExpr::zero(),
+                false => IndexExpr::of(ids[lead + d]),
+            };
+            let map = (0..dims.len()).map(index).collect();
+            domain.operands.push(map);
+        }
+        Ok(domain)
+    }
+
+    /// As [`IterationDomain::broadcasting`], and the operation works along these dimensions of the result.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn broadcasting_along(op: &OpRef<'_>, axes: &[usize]) -> Result<IterationDomain, OpError> {
+        let mut domain = IterationDomain::broadcasting(op)?;
+        axes.iter().for_each(|&axis| domain.along(axis));
+        Ok(domain)
+    }
+
+    /// The loops of the view that does the same, of an operation that only renames elements; see
+    /// [`IterationDomain::rearranged`]. Every dimension is whole where a size is not known.
+    ///
+    /// # Errors
+    /// The operand or the result is no tensor (`operand-kind`).
+    pub fn of_view(op: &OpRef<'_>, view: &ViewDims) -> Result<IterationDomain, OpError> {
+        let sizes = |dims: &[Dim]| dims.iter().map(Dim::fixed).collect::<Option<Vec<u64>>>();
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let known = (sizes(&x.dims), sizes(&view.shape), sizes(&y.dims));
+        Ok(match known {
+            (Some(x), Some(shape), Some(y)) => {
+                IterationDomain::rearranged(&x, &shape, &view.perm, &y)
+            }
+            _ => IterationDomain {
+                class: FreedomClass::Rearrange,
+                ..IterationDomain::whole(op)
+            },
+        })
+    }
+
+    /// A new loop. The operation is independent along it if it is parallel or a sum of a contraction, and works along it
+    /// otherwise.
     pub fn add(&mut self, extent: u64, kind: LoopKind) -> usize {
-        self.loops.push(Loop { extent, kind });
+        let contracted = self.class == FreedomClass::Contract && kind != LoopKind::Whole;
+        let role = match kind == LoopKind::Parallel || contracted {
+            true => Role::Parallel,
+            false => Role::Axis,
+        };
+        self.add_as(extent, kind, role)
+    }
+
+    /// A new loop whose dimensions have this extent, if it is known.
+    pub fn add_for(&mut self, dim: &Dim, kind: LoopKind) -> usize {
+        self.add(dim.fixed().unwrap_or(0), kind)
+    }
+
+    /// A parallel loop for each dimension.
+    pub fn over(&mut self, dims: &[Dim]) -> Vec<usize> {
+        self.loops.reserve(dims.len());
+        let add = |dim: &Dim| self.add_for(dim, LoopKind::Parallel);
+        dims.iter().map(add).collect()
+    }
+
+    /// The operation works along the dimensions of a loop, and needs them whole.
+    pub fn along(&mut self, id: usize) {
+        self.loops[id].kind = LoopKind::Whole;
+        self.loops[id].role = Role::Axis;
+    }
+
+    /// As [`IterationDomain::along`], and no cut of the loop commutes with the operation.
+    pub fn along_uncut(&mut self, id: usize) {
+        self.along(id);
+        self.uncut(id);
+    }
+
+    /// A new loop whose dimensions have this role.
+    pub fn add_as(&mut self, extent: u64, kind: LoopKind, role: Role) -> usize {
+        self.loops.push(Loop {
+            extent,
+            kind,
+            role,
+            granule: 0,
+        });
         self.loops.len() - 1
+    }
+
+    /// The granule of a loop must divide `offset` too.
+    pub fn cut(&mut self, id: usize, offset: u64) {
+        let known = &mut self.loops[id].granule;
+        *known = gcd(*known, offset);
+    }
+
+    /// No cut of a loop commutes with the operation.
+    pub fn uncut(&mut self, id: usize) {
+        self.loops[id].granule = 1;
     }
 
     /// The loops that reduce, in order.
     pub fn reductions(&self) -> impl Iterator<Item = (usize, u64, Combine)> + '_ {
         let reduce = |(id, l): (usize, &Loop)| match l.kind {
             LoopKind::Reduce(combine) => Some((id, l.extent, combine)),
-            LoopKind::Parallel | LoopKind::Inner | LoopKind::Online => None,
+            _ => None,
         };
         self.loops.iter().enumerate().filter_map(reduce)
     }
@@ -255,81 +406,63 @@ impl IterationDomain {
             .position(|(id, ..)| *index == IndexExpr::of(id))
     }
 
-    /// What the layout freedom of an operation says: parallel labels with one extent are loops, what
-    /// a contraction sums over is a reduction, and everything else is whole.
+    /// The same where a parallel loop of which the dimensions have several extents needs them whole.
     #[must_use]
-    pub fn of_freedom(op: &OpRef<'_>, freedom: &Freedom) -> IterationDomain {
-        let mut domain = IterationDomain::whole(op);
-        let class = freedom.class;
-        if !matches!(class, FreedomClass::Ordered | FreedomClass::Contract) {
-            return domain;
-        }
-        let loops = label_loops(op, freedom);
-        let ids: Vec<Option<usize>> = loops
-            .iter()
-            .map(|l| l.map(|l| domain.add(l.extent, l.kind)))
-            .collect();
-        let sides = [
-            (&op.operands, &freedom.operands, &mut domain.operands),
-            (&op.results, &freedom.results, &mut domain.results),
-        ];
-        for (types, marks, indices) in sides {
-            for ((ty, marks), indices) in types.iter().zip(marks).zip(indices) {
-                let Some(tensor) = ty.as_tensor() else {
-                    continue;
-                };
-                for ((dim, mark), index) in tensor.dims.iter().zip(marks).zip(indices) {
-                    match mark.and_then(|label| ids.get(label).copied().flatten()) {
-                        Some(id) => *index = IndexExpr::of(id),
-                        None if mark.is_none() && dim.is_one() => *index = IndexExpr::zero(),
-                        None => {}
+    pub fn settled(mut self, op: &OpRef<'_>) -> IterationDomain {
+        let sides = [(&op.operands, &self.operands), (&op.results, &self.results)];
+        for (types, maps) in sides {
+            for (ty, indices) in types.iter().zip(maps) {
+                let dims = ty.as_tensor().map_or(&[][..], |t| t.dims.as_slice());
+                for (dim, index) in dims.iter().zip(indices) {
+                    if let IndexExpr::Sum { terms, .. } = index
+                        && let &[(id, _)] = terms.as_slice()
+                        && self.loops[id].kind == LoopKind::Parallel
+                        && dim.fixed() != Some(self.loops[id].extent)
+                    {
+                        self.loops[id].kind = LoopKind::Whole;
                     }
                 }
             }
         }
-        domain
+        self
+    }
+
+    /// The same without the loops of the kind [`LoopKind::Whole`]: what they address is [`IndexExpr::Whole`].
+    #[must_use]
+    pub fn without_whole(mut self) -> IterationDomain {
+        if self.loops.iter().all(|l| l.kind != LoopKind::Whole) {
+            return self;
+        }
+        let mut kept = 0;
+        let mut place = |l: &Loop| {
+            (l.kind != LoopKind::Whole).then(|| {
+                kept += 1;
+                kept - 1
+            })
+        };
+        let places: Vec<Option<usize>> = self.loops.iter().map(&mut place).collect();
+        for index in self.operands.iter_mut().chain(&mut self.results).flatten() {
+            let known = match index {
+                IndexExpr::Sum { terms, .. } => {
+                    terms.iter_mut().all(|(id, _)| renumber(id, &places))
+                }
+                IndexExpr::Digit { of, .. } => renumber(of, &places),
+                IndexExpr::Whole => true,
+            };
+            if !known {
+                *index = IndexExpr::Whole;
+            }
+        }
+        self.loops.retain(|l| l.kind != LoopKind::Whole);
+        self
     }
 }
 
-/// The loop of each label, if its dimensions may be cut.
-fn label_loops(op: &OpRef<'_>, freedom: &Freedom) -> Vec<Option<Loop>> {
-    /// What is known of the dimensions of one label.
-    #[derive(Clone, Copy, Default)]
-    struct Seen {
-        extent: Option<u64>,
-        differ: bool,
-        in_result: bool,
-    }
-    let mut seen = vec![Seen::default(); freedom.labels.len()];
-    let operands = op.operands.iter().zip(&freedom.operands);
-    let results = op.results.iter().zip(&freedom.results);
-    let all = operands
-        .map(|p| (p, false))
-        .chain(results.map(|p| (p, true)));
-    for ((ty, marks), in_result) in all {
-        let dims = ty.as_tensor().map_or(&[][..], |t| t.dims.as_slice());
-        for (dim, mark) in dims.iter().zip(marks) {
-            let Some(label) = mark.and_then(|label| seen.get_mut(label)) else {
-                continue;
-            };
-            label.in_result |= in_result;
-            label.differ |= dim.fixed().is_none();
-            label.differ |= label.extent.is_some() && label.extent != dim.fixed();
-            label.extent = dim.fixed();
-        }
-    }
-    let contract = freedom.class == FreedomClass::Contract;
-    let pairs = freedom.labels.iter().zip(&seen);
-    let of = |(label, seen): (&Label, &Seen)| {
-        let extent = seen.extent.filter(|_| !seen.differ)?;
-        let kind = match (label.role, seen.in_result) {
-            (Role::Parallel, true) => LoopKind::Parallel,
-            (Role::Parallel, false) if contract => LoopKind::Reduce(Combine::Add),
-            _ => return None,
-        };
-        Some(Loop { extent, kind })
-    };
-    pairs.map(of).collect()
+/// Writes the new number of a loop, if it has one.
+fn renumber(id: &mut usize, places: &[Option<usize>]) -> bool {
+    let place = places.get(*id).copied().flatten();
+    *id = place.unwrap_or(*id);
+    place.is_some()
 }
 
 impl IterationDomain {

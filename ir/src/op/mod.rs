@@ -13,6 +13,7 @@ mod error;
 mod eval;
 mod extents;
 mod freedom;
+mod freedom_of;
 pub mod in_place;
 pub mod iteration_domain;
 mod op_ref;

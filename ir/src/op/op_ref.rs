@@ -48,6 +48,18 @@ impl<'a> OpRef<'a> {
             .ok_or_else(|| OpError::new(codes::RESULT_KIND, format!("result {i} is not a tensor")))
     }
 
+    /// The tensor type of the only result.
+    ///
+    /// # Errors
+    /// There are several results or none, or it is no tensor.
+    pub fn only_result(&self) -> Result<&'a TensorType, OpError> {
+        if 1 < self.results.len() {
+            let message = format!("{} has several results, wanted one", self.name);
+            return Err(OpError::new(codes::RESULT_COUNT, message));
+        }
+        self.result(0)
+    }
+
     /// A required attribute.
     ///
     /// # Errors

@@ -104,11 +104,6 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// What running it does besides.
     fn effect(&self, op: &OpRef<'_>) -> Effect;
 
-    /// How orders of operands map to orders of results.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        Freedom::barrier(op)
-    }
-
     /// Itself with its axes permuted: what it becomes where its operands and results are tensors over these axes, attributes,
     /// parameters and indices included. Nothing where it has no such form; then a format without layouts has it in its own
     /// dimensions alone.
@@ -117,17 +112,29 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// any axes.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         match Self::FAMILY {
-            "elementwise" => over_axes::elementwise(op, &self.freedom(op), axes),
+            "elementwise" => {
+                over_axes::elementwise(op, &Freedom::of(op, &self.iteration_domain(op).ok()?), axes)
+            }
             _ => None,
         }
     }
 
-    /// The loops and what they touch of the operands and results, all of whose sizes are known.
+    /// The loops and what they touch of the operands and results. What its layouts leave free ([`Freedom::of`]) and how tiles
+    /// are carried through it follow from them.
+    ///
+    /// By default the operands of an `elementwise` operation broadcast to its result, and what only renames elements has the
+    /// loops of its view; nothing is known of any other operation.
     ///
     /// # Errors
-    /// A constraint does not hold; then every dimension is touched whole.
+    /// A constraint does not hold; then nothing is known of it.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
-        Ok(IterationDomain::of_freedom(op, &self.freedom(op)))
+        if Self::FAMILY == "elementwise" {
+            return IterationDomain::broadcasting(op);
+        }
+        match self.rearrangement(op) {
+            Ok(view) => IterationDomain::of_view(op, &view),
+            Err(_) => Ok(IterationDomain::whole(op)),
+        }
     }
 
     /// What executing it moves.

@@ -1,5 +1,6 @@
 //! The loops of reshapes and transposes: one loop for each digit that both sides share.
 
+use crate::op::freedom::FreedomClass;
 use crate::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 
 /// A range of positions of a row-major shape: a digit with stride `low`, whose next more significant digit has stride
@@ -100,6 +101,7 @@ impl IterationDomain {
         result: &[u64],
     ) -> IterationDomain {
         let mut domain = IterationDomain {
+            class: FreedomClass::Rearrange,
             operands: vec![vec![IndexExpr::Whole; operand.len()]],
             results: vec![vec![IndexExpr::Whole; result.len()]],
             ..IterationDomain::default()

@@ -326,6 +326,6 @@ fn counts(
             .get(*id)
             .is_some_and(|s| s.start.as_number() != Some(0) || domain.loops[*id].extent < s.extent),
         LoopKind::Inner => window,
-        LoopKind::Parallel => false,
+        LoopKind::Parallel | LoopKind::Whole => false,
     })
 }

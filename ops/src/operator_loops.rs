@@ -1,0 +1,286 @@
+//! The loops of operators of ONNX that stay opaque: what they are told to do is known when the program runs, but they
+//! work dimension by dimension, whatever they are told.
+//!
+//! Inputs that say what to do (amounts, bounds, axes, boxes) are read as they are: they share no dimension with what is
+//! worked on. So are the weights of recurrent networks and of deformable convolutions.
+
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::{FreedomClass, OpError, OpRef};
+use optc_ir::shared_codes::OPERAND_KIND;
+use optc_ir::types::{Dim, TensorType};
+
+/// Operators whose result has the dimensions of their first input, each longer or shorter than there.
+const EACH_DIMENSION: &[&str] = &[
+    "CenterCropPad",
+    "CumProd",
+    "CumSum",
+    "DFT",
+    "Hardmax",
+    "Pad",
+    "Resize",
+    "Slice",
+    "Tile",
+    "Trilu",
+    "Upsample",
+];
+
+/// Operators that give an image for each box, of the channels of the images that they are given.
+const BOXES: &[&str] = &["MaxRoiPool", "RoiAlign"];
+
+/// Reductions. One that does not keep the dimensions that it reduces has labels where the sizes say which these are.
+const REDUCTIONS: &[&str] = &[
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+];
+
+/// The loops of an operator of the ONNX standard; nothing is known of any other one.
+pub(crate) fn iteration_domain(kind: &str, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let stated = |name: &str| op.props.int(name);
+    match kind {
+        _ if op.props.int("captures").is_some() => Ok(IterationDomain::whole(op)),
+        _ if EACH_DIMENSION.contains(&kind) => dimensions(op, None),
+        _ if REDUCTIONS.contains(&kind) && stated("onnx.keepdims") != Some(0) => {
+            dimensions(op, None)
+        }
+        _ if REDUCTIONS.contains(&kind) => reduced_away(op),
+        _ if BOXES.contains(&kind) => images(op, &[0], &[], Some(1)),
+        "DeformConv" => images(op, &[0], &[OFFSETS, MASK], Some(0)),
+        "Det" => determinants(op),
+        "Expand" => expanded(op),
+        "LRN" => dimensions(op, Some(1)),
+        "MaxUnpool" => images(op, &[0, 1], &[], None),
+        "OneHot" => marked(op, stated("onnx.axis").unwrap_or(-1)),
+        "Squeeze" | "Unsqueeze" => unit_dimensions(op),
+        "Compress" => match stated("onnx.axis") {
+            Some(axis) => dimensions(op, Some(axis)),
+            None => Ok(IterationDomain::whole(op)),
+        },
+        "Split" => dimensions(op, Some(stated("onnx.axis").unwrap_or(0))),
+        "TopK" => dimensions(op, Some(stated("onnx.axis").unwrap_or(-1))),
+        "GRU" | "LSTM" | "RNN" => recurrent(op),
+        _ => Ok(IterationDomain::whole(op)),
+    }
+}
+
+fn unfit(reason: &'static str) -> OpError {
+    OpError::new(OPERAND_KIND, reason)
+}
+
+/// An axis counted from behind where it is negative.
+fn counted(axis: i64, rank: usize) -> Result<usize, OpError> {
+    let counted = if axis < 0 { axis + rank as i64 } else { axis };
+    let found = usize::try_from(counted).ok().filter(|&a| a < rank);
+    found.ok_or_else(|| unfit("the axis is none of the dimensions"))
+}
+
+/// All results have the dimensions of the first operand, and the operator works along one or along all of them.
+fn dimensions(op: &OpRef<'_>, axis: Option<i64>) -> Result<IterationDomain, OpError> {
+    let x = op.operand(0)?;
+    let axis = axis.map(|axis| counted(axis, x.rank())).transpose()?;
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&x.dims);
+    for &id in &ids {
+        if axis.is_none_or(|axis| axis == id) {
+            domain.along_uncut(id);
+        }
+    }
+    domain.operands[0] = IndexExpr::each(&ids);
+    domain.results.fill(IndexExpr::each(&ids));
+    Ok(domain)
+}
+
+/// The result has those dimensions of the first operand that are not reduced, which are only as its sizes say.
+fn reduced_away(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let (x, y) = (op.operand(0)?, op.only_result()?);
+    let kept = only_places(&y.dims, &x.dims);
+    let kept = kept.ok_or_else(|| unfit("the sizes do not say which dimensions are left"))?;
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&x.dims);
+    ids.iter().for_each(|&id| domain.along_uncut(id));
+    domain.operands[0] = IndexExpr::each(&ids);
+    domain.results[0] = IndexExpr::each(&kept);
+    Ok(domain)
+}
+
+/// Where these dimensions stand among others, in order, if there is only one way in which they may.
+fn only_places(some: &[Dim], all: &[Dim]) -> Option<Vec<usize>> {
+    let may_be = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
+        (Some(a), Some(b)) => a == b,
+        (None, _) | (_, None) => true,
+    };
+    // As far in front as they may stand, and as far behind.
+    let mut first = Vec::with_capacity(some.len());
+    let mut at = 0;
+    for dim in some {
+        at += all[at..].iter().position(|other| may_be(dim, other))?;
+        first.push(at);
+        at += 1;
+    }
+    let mut last = Vec::with_capacity(some.len());
+    let mut end = all.len();
+    for dim in some.iter().rev() {
+        end = all[..end].iter().rposition(|other| may_be(dim, other))?;
+        last.push(end);
+    }
+    last.reverse();
+    (first == last).then_some(first)
+}
+
+/// The dimensions of the result are those of the first operand, beside some of one element.
+fn unit_dimensions(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let long =
+        |t: &TensorType| -> Vec<usize> { (0..t.rank()).filter(|&d| !t.dims[d].is_one()).collect() };
+    let (x, y) = (op.operand(0)?, op.only_result()?);
+    let (of_x, of_y) = (long(x), long(y));
+    let mut pairs = of_x.iter().zip(&of_y);
+    if of_x.len() != of_y.len() || !pairs.all(|(&i, &j)| x.dims[i].same(&y.dims[j])) {
+        return Err(unfit("the dimensions of more than one element differ"));
+    }
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    for (&i, &j) in of_x.iter().zip(&of_y) {
+        let id = domain.add_for(&x.dims[i], LoopKind::Parallel);
+        domain.operands[0][i] = IndexExpr::of(id);
+        domain.results[0][j] = IndexExpr::of(id);
+    }
+    Ok(domain)
+}
+
+/// The first operand repeated along dimensions of one element and along new ones before its own.
+fn expanded(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let (x, y) = (op.operand(0)?, op.only_result()?);
+    let Some(lead) = y.rank().checked_sub(x.rank()) else {
+        return Err(unfit("the operand has a higher rank than the result"));
+    };
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&y.dims);
+    ids.iter().for_each(|&id| domain.along_uncut(id));
+    domain.operands[0] = IndexExpr::each(&ids[lead..]);
+    domain.results[0] = IndexExpr::each(&ids);
+    Ok(domain)
+}
+
+/// The inputs of a deformable convolution that say of each pixel where it is read, and how much it counts.
+const OFFSETS: usize = 2;
+const MASK: usize = 4;
+
+/// The result has images in the place of those that are read at these positions. What is said at each `pixel` has channels
+/// of its own, all other inputs are read as they are. The dimensions are worked along but for one, if any, whose indices
+/// have nothing to do with one another.
+fn images(
+    op: &OpRef<'_>,
+    read: &[usize],
+    pixel: &[usize],
+    apart: Option<usize>,
+) -> Result<IterationDomain, OpError> {
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&op.only_result()?.dims);
+    for &id in ids.iter().filter(|&&id| apart != Some(id)) {
+        domain.along_uncut(id);
+    }
+    for i in 0..op.operands.len() {
+        match (position(op, i), &ids[..]) {
+            (Some(p), _) if read.contains(&p) => domain.operands[i] = IndexExpr::each(&ids),
+            (Some(p), [batch, _, spatial @ ..]) if pixel.contains(&p) => {
+                let channels = op.operand(i)?.dims.get(1).unwrap_or(&Dim::Unknown);
+                let own = domain.add_for(channels, LoopKind::Whole);
+                domain.uncut(own);
+                domain.operands[i] = IndexExpr::each(&[&[*batch, own], spatial].concat());
+            }
+            _ => {}
+        }
+    }
+    domain.results[0] = IndexExpr::each(&ids);
+    Ok(domain)
+}
+
+/// One number for each matrix, which are the last two dimensions.
+fn determinants(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&op.operand(0)?.dims);
+    let batch = ids.len().saturating_sub(2);
+    ids[batch..].iter().for_each(|&id| domain.along_uncut(id));
+    domain.operands[0] = IndexExpr::each(&ids);
+    domain.results[0] = IndexExpr::each(&ids[..batch]);
+    Ok(domain)
+}
+
+/// Each index of the first operand marked along a new dimension, counted from behind where it is negative.
+fn marked(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
+    let y = op.only_result()?;
+    let axis = counted(axis, y.rank())?;
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let ids = domain.over(&y.dims);
+    domain.along_uncut(axis);
+    domain.operands[0] = IndexExpr::each(&[&ids[..axis], &ids[axis + 1..]].concat());
+    domain.results[0] = IndexExpr::each(&ids);
+    Ok(domain)
+}
+
+/// Which input of the operator an operand is: those that are left out are no operands.
+fn position(op: &OpRef<'_>, operand: usize) -> Option<usize> {
+    match op.props.ints("input_positions") {
+        Some(positions) => positions
+            .get(operand)
+            .and_then(|&n| usize::try_from(n).ok()),
+        None => Some(operand),
+    }
+}
+
+/// Inputs of a recurrent network: data, weights of inputs and of states, biases, lengths, initial states, and (of an
+/// LSTM) initial cells and peepholes.
+const INITIAL_STATE: usize = 5;
+const INITIAL_CELL: usize = 6;
+
+/// Batch and sequence, and what is read and remembered: weights are read as they are.
+fn recurrent(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+    let batch_first = op.props.int("onnx.layout").unwrap_or(0) == 1;
+    let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let ([sequence, batch, read], [direction, kept]) = match batch_first {
+        true => ([1, 0, 2], [2, 3]),
+        false => ([0, 1, 2], [1, 3]),
+    };
+    let loops = [
+        (x, sequence, LoopKind::Whole),
+        (x, batch, LoopKind::Parallel),
+        (x, read, LoopKind::Whole),
+        (y, direction, LoopKind::Parallel),
+        (y, kept, LoopKind::Whole),
+    ];
+    let add = |(t, d, kind): (&TensorType, usize, LoopKind)| {
+        domain.add_for(t.dims.get(d).unwrap_or(&Dim::Unknown), kind)
+    };
+    let [sequence, batch, read, direction, kept] = loops.map(add);
+    for id in [sequence, read, direction, kept] {
+        domain.uncut(id);
+    }
+    let data = match batch_first {
+        true => [batch, sequence, read],
+        false => [sequence, batch, read],
+    };
+    let state = match batch_first {
+        true => [batch, direction, kept],
+        false => [direction, batch, kept],
+    };
+    for i in 0..op.operands.len() {
+        match position(op, i) {
+            Some(0) => domain.operands[i] = IndexExpr::each(&data),
+            Some(INITIAL_STATE | INITIAL_CELL) => domain.operands[i] = IndexExpr::each(&state),
+            _ => {}
+        }
+    }
+    domain.results.fill(IndexExpr::each(&state));
+    domain.results[0] = IndexExpr::each(&match batch_first {
+        true => [batch, sequence, direction, kept],
+        false => [sequence, direction, batch, kept],
+    });
+    Ok(domain)
+}
