@@ -136,6 +136,35 @@ pub fn wrap_int(x: i64, dtype: DType) -> i64 {
     }
 }
 
+/// The least and the greatest number of an integer type.
+#[must_use]
+pub fn int_range(dtype: DType) -> (i128, i128) {
+    match dtype {
+        DType::Int {
+            bits,
+            sign: Sign::Unsigned,
+        } => (0, (1i128 << bits) - 1),
+        DType::Int {
+            bits: 1,
+            sign: Sign::Signless,
+        } => (0, 1),
+        DType::Int { bits, .. } => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (i128::MIN, i128::MAX),
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => (i128::MIN, i128::MAX),
+    }
+}
+
+/// A float as an integer of this type: truncated, saturated, NaN is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "`as` truncates and saturates"
+)]
+#[must_use]
+pub fn saturate(x: f64, dtype: DType) -> i128 {
+    let (low, high) = int_range(dtype);
+    (x as i128).clamp(low, high)
+}
+
 /// Rounds to the nearest value of a 16- or 32-bit float type, ties to even.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
@@ -428,6 +457,24 @@ impl Tensor {
             return Self::from_f64(dtype, shape, values.into_iter().map(odd_double));
         }
         Self::from_i64(dtype, shape, values.into_iter().map(|x| x as i64))
+    }
+
+    /// The same numbers in another type: floats are truncated and saturate in integers, NaN is 0, and anything becomes a truth value by
+    /// `x != 0`; integers wrap.
+    #[must_use]
+    pub fn converted(&self, to: DType) -> Tensor {
+        let (n, shape) = (self.len(), self.shape.clone());
+        if self.dtype == to {
+            self.clone()
+        } else if to.is_bool() {
+            Tensor::from_i128(to, shape, (0..n).map(|i| i128::from(self.f64_at(i) != 0.0)))
+        } else if self.dtype.is_int() {
+            Tensor::from_i128(to, shape, (0..n).map(|i| self.i128_at(i)))
+        } else if to.is_int() {
+            Tensor::from_i128(to, shape, (0..n).map(|i| saturate(self.f64_at(i), to)))
+        } else {
+            Tensor::from_f64(to, shape, self.to_f64())
+        }
     }
 
     /// Element `i` in row-major order, as an integer; floats are truncated.

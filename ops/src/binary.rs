@@ -6,15 +6,16 @@
 //! by less than 0, leaves the sign alone.
 
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use Takes::{Any, Floats, Integers, IntegersAndBool, Numbers};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use Takes::{All, Any, Floats, Integers, IntegersAndBool, Numbers};
+use optc_ir::op::{Binary, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
 
 /// Which element types an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
+    /// Any type, also those that nothing computes with.
+    All,
     Any,
     Numbers,
     Floats,
@@ -23,8 +24,9 @@ pub(crate) enum Takes {
 }
 
 impl Takes {
-    fn accepts(self, dtype: DType) -> bool {
+    pub(crate) fn accepts(self, dtype: DType) -> bool {
         match self {
+            All => true,
             Any => dtype.computes(),
             Numbers => dtype.computes() && !dtype.is_bool(),
             Floats => dtype.is_float(),
@@ -33,9 +35,9 @@ impl Takes {
         }
     }
 
-    fn wanted(self) -> &'static str {
+    pub(crate) fn wanted(self) -> &'static str {
         match self {
-            Any | Numbers => "a float or an integer type",
+            All | Any | Numbers => "a float or an integer type",
             Floats => "a float type",
             Integers => "an integer type",
             IntegersAndBool => "i1 or an integer type",
@@ -59,32 +61,9 @@ pub(crate) fn infer(op: &OpRef<'_>, takes: Takes) -> Result<Vec<Inferred>, OpErr
     one(dims, dtype)
 }
 
-/// `float` or `integer` of every pair of elements.
-pub(crate) fn compute(
-    call: &Call<'_>,
-    float: impl Fn(f64, f64) -> f64,
-    integer: impl Fn(i128, i128) -> i128,
-) -> Vec<Tensor> {
-    let (a, b, shape) = (call.input(0), call.input(1), call.shape());
-    if a.dtype.is_float() {
-        let (a, b) = (broadcast_floats(a, &shape), broadcast_floats(b, &shape));
-        return call.floats(a.into_iter().zip(b).map(|(a, b)| float(a, b)));
-    }
-    let at = Offsets::broadcast(&a.shape, &shape).zip(Offsets::broadcast(&b.shape, &shape));
-    call.integers(at.map(|(i, j)| integer(a.i128_at(i), b.i128_at(j))))
-}
-
-/// The elements of a tensor that broadcasts to `shape`, as floats.
-pub(crate) fn broadcast_floats(x: &Tensor, shape: &[usize]) -> Vec<f64> {
-    match x.shape == shape {
-        true => x.to_f64(),
-        false => Offsets::broadcast(&x.shape, shape).picked(&x.to_f64()),
-    }
-}
-
-/// Operations of two operands: struct, name, summary, element types, functions of floats and of integers.
+/// Operations of two operands: struct, name, summary, element types, function.
 macro_rules! binary {
-    ($($op:ident $name:literal $summary:literal $takes:expr, $float:expr, $integer:expr;)*) => {$(
+    ($($op:ident $name:literal $summary:literal $takes:expr, $function:ident;)*) => {$(
         attributes! {
             #[doc = concat!("`", $name, "`: ", $summary, ".")]
             pub struct $op {}
@@ -100,8 +79,8 @@ macro_rules! binary {
             fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
                 infer(op, $takes)
             }
-            fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-                Ok(compute(call, $float, $integer))
+            fn expression(&self) -> Option<Expr> {
+                Some(Binary::$function.of(Expr::A, Expr::B))
             }
             fn effect(&self, _: &OpRef<'_>) -> Effect {
                 Effect::Pure
@@ -118,61 +97,22 @@ macro_rules! binary {
 
 #[rustfmt::skip]
 binary! {
-    Add "hbir.add" "a + b; or on i1" Any, |a, b| a + b, |a, b| a + b;
-    Sub "hbir.sub" "a - b" Numbers, |a, b| a - b, |a, b| a - b;
-    Mul "hbir.mul" "a * b; and on i1" Any, |a, b| a * b, i128::wrapping_mul;
-    Div "hbir.div" "a / b; integers truncate" Numbers, |a, b| a / b, |a, b| a.checked_div(b).unwrap_or(0);
-    Pow "hbir.pow" "a^b" Numbers, f64::powf, int_pow;
-    Atan2 "hbir.atan2" "the angle of the point (b, a), -pi to pi" Floats, f64::atan2, no_integer;
-    Max "hbir.max" "the greater; NaN wins" Any, max_nan, i128::max;
-    Min "hbir.min" "the lesser; NaN wins" Any, min_nan, i128::min;
-    And "hbir.and" "a and b; on integers every bit" IntegersAndBool, no_float, |a, b| a & b;
-    Or "hbir.or" "a or b; on integers every bit" IntegersAndBool, no_float, |a, b| a | b;
-    Xor "hbir.xor" "either a or b; on integers every bit" IntegersAndBool, no_float, |a, b| a ^ b;
-    ShiftLeft "hbir.shift_left" "a * 2^b" Integers, no_float, shift_left;
-    ShiftRight "hbir.shift_right" "a / 2^b, rounded down" Integers, no_float, shift_right;
-    BitAnd "hbir.bit_and" "the bits in both" Integers, no_float, |a, b| a & b;
-    BitOr "hbir.bit_or" "the bits in either" Integers, no_float, |a, b| a | b;
-    BitXor "hbir.bit_xor" "the bits in one only" Integers, no_float, |a, b| a ^ b;
-}
-
-/// Repeated squaring modulo 2^128; a negative exponent truncates towards 0.
-fn int_pow(base: i128, exponent: i128) -> i128 {
-    if exponent < 0 {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 == 0 => 1,
-            -1 => -1,
-            _ => 0,
-        };
-    }
-    let (mut result, mut square, mut left) = (1i128, base, exponent);
-    while 0 < left {
-        if left % 2 == 1 {
-            result = result.wrapping_mul(square);
-        }
-        square = square.wrapping_mul(square);
-        left /= 2;
-    }
-    result
-}
-fn max_nan(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b < a { a } else { b }
-}
-fn min_nan(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a < b { a } else { b }
-}
-fn shift_left(a: i128, by: i128) -> i128 {
-    if (0..64).contains(&by) { a << by } else { 0 }
-}
-fn shift_right(a: i128, by: i128) -> i128 {
-    a >> if by < 0 { 127 } else { by.min(127) }
-}
-fn no_float(_: f64, _: f64) -> f64 {
-    f64::NAN
-}
-fn no_integer(_: i128, _: i128) -> i128 {
-    0
+    Add "hbir.add" "a + b; or on i1" Any, Add;
+    Sub "hbir.sub" "a - b" Numbers, Sub;
+    Mul "hbir.mul" "a * b; and on i1" Any, Mul;
+    Div "hbir.div" "a / b; integers truncate" Numbers, Div;
+    Pow "hbir.pow" "a^b" Numbers, Pow;
+    Atan2 "hbir.atan2" "the angle of the point (b, a), -pi to pi" Floats, Atan2;
+    Max "hbir.max" "the greater; NaN wins" Any, Max;
+    Min "hbir.min" "the lesser; NaN wins" Any, Min;
+    And "hbir.and" "a and b; on integers every bit" IntegersAndBool, And;
+    Or "hbir.or" "a or b; on integers every bit" IntegersAndBool, Or;
+    Xor "hbir.xor" "either a or b; on integers every bit" IntegersAndBool, Xor;
+    ShiftLeft "hbir.shift_left" "a * 2^b" Integers, ShiftLeft;
+    ShiftRight "hbir.shift_right" "a / 2^b, rounded down" Integers, ShiftRight;
+    BitAnd "hbir.bit_and" "the bits in both" Integers, And;
+    BitOr "hbir.bit_or" "the bits in either" Integers, Or;
+    BitXor "hbir.bit_xor" "the bits in one only" Integers, Xor;
 }
 
 codes! {

@@ -6,9 +6,9 @@
 //! beyond a float of 8 bits is an infinity there, or NaN where it has none (XLA's `convert`).
 
 use crate::shape::one;
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::types::{DType, Sign};
+use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
@@ -37,20 +37,13 @@ impl Operation for Cast {
         one(x.dims.clone(), to)
     }
 
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A.cast(self.to))
+    }
+
+    /// Elements of types that nothing computes with are converted too.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let (x, to) = (call.input(0), call.dtype());
-        let n = x.len();
-        Ok(if x.dtype == to {
-            vec![x.clone()]
-        } else if to.is_bool() {
-            call.integers((0..n).map(|i| i128::from(x.f64_at(i) != 0.0)))
-        } else if x.dtype.is_int() {
-            call.integers((0..n).map(|i| x.i128_at(i)))
-        } else if to.is_int() {
-            call.integers((0..n).map(|i| saturate(x.f64_at(i), to)))
-        } else {
-            call.floats(x.to_f64())
-        })
+        Ok(vec![call.input(0).converted(call.dtype())])
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
@@ -60,33 +53,6 @@ impl Operation for Cast {
     fn passes_on(&self) -> bool {
         true
     }
-}
-
-/// The least and the greatest number of an integer type.
-pub(crate) fn int_range(dtype: DType) -> (i128, i128) {
-    match dtype {
-        DType::Int {
-            bits,
-            sign: Sign::Unsigned,
-        } => (0, (1i128 << bits) - 1),
-        DType::Int {
-            bits: 1,
-            sign: Sign::Signless,
-        } => (0, 1),
-        DType::Int { bits, .. } => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (i128::MIN, i128::MAX),
-        DType::Mini(_) | DType::Complex64 | DType::Complex128 => (i128::MIN, i128::MAX),
-    }
-}
-
-/// A float as an integer of this type: truncated, saturated, NaN is 0.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "`as` truncates and saturates"
-)]
-pub(crate) fn saturate(x: f64, dtype: DType) -> i128 {
-    let (low, high) = int_range(dtype);
-    (x as i128).clamp(low, high)
 }
 
 codes! {

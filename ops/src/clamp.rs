@@ -1,8 +1,8 @@
 //! `hbir.clamp`: `min(max(x, min), max)` (ONNX `Clip`, StableHLO `clamp` of numbers).
 
-use crate::unary::{self, floats, infer_number, integers};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::binary::Takes;
+use crate::unary::{self, infer};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -23,34 +23,15 @@ impl Operation for Clamp {
     const CODES: &'static [Code] = unary::CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        infer_number(op)
+        infer(op, Takes::Numbers, &Expr::A)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        if call.input(0).dtype.is_float() {
-            return Ok(floats(call, |x| clamp(x, self.min, self.max)));
-        }
-        let (low, high) = (self.min.map(saturating), self.max.map(saturating));
-        Ok(integers(call, |x| {
-            let x = low.map_or(x, |low| x.max(low));
-            high.map_or(x, |high| x.min(high))
-        }))
+    fn expression(&self) -> Option<Expr> {
+        let low = self.min.map_or(Expr::A, |low| Expr::A.max(low));
+        Some(self.max.map_or(low.clone(), |high| low.min(high)))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
     }
-}
-
-fn clamp(x: f64, low: Option<f64>, high: Option<f64>) -> f64 {
-    let x = low.map_or(x, |low| if x < low { low } else { x });
-    high.map_or(x, |high| if high < x { high } else { x })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a bound beyond the range saturates"
-)]
-fn saturating(x: f64) -> i128 {
-    x as i128
 }

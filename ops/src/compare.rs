@@ -2,29 +2,10 @@
 //! broadcasting. NaN is unequal to everything.
 
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Offsets, Tensor};
+pub use optc_ir::op::Direction;
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::types::DType;
-use optc_ir::{Code, attributes, codes, words};
-use std::cmp::Ordering;
-
-words! {
-    /// What is asked of two numbers.
-    pub enum Direction {
-        /// Whether they are equal.
-        Eq = "eq",
-        /// Whether they differ, or one is NaN.
-        Ne = "ne",
-        /// Whether the first is less.
-        Lt = "lt",
-        /// Whether the first is not greater.
-        Le = "le",
-        /// Whether the first is greater.
-        Gt = "gt",
-        /// Whether the first is not less.
-        Ge = "ge",
-    }
-}
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Whether `a` is in a relation to `b`, element by element.
@@ -48,35 +29,12 @@ impl Operation for Compare {
         one(dims, DType::BOOL)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let (a, b, shape) = (call.input(0), call.input(1), call.shape());
-        let float = a.dtype.is_float();
-        let order = |i, j| {
-            if float {
-                a.f64_at(i).partial_cmp(&b.f64_at(j))
-            } else {
-                Some(a.i128_at(i).cmp(&b.i128_at(j)))
-            }
-        };
-        let at = Offsets::broadcast(&a.shape, &shape).zip(Offsets::broadcast(&b.shape, &shape));
-        Ok(call.integers(at.map(|(i, j)| i128::from(self.direction.holds(order(i, j))))))
+    fn expression(&self) -> Option<Expr> {
+        Some(self.direction.of(Expr::A, Expr::B))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-}
-
-impl Direction {
-    fn holds(self, order: Option<Ordering>) -> bool {
-        match self {
-            Direction::Eq => order == Some(Ordering::Equal),
-            Direction::Ne => order != Some(Ordering::Equal),
-            Direction::Lt => order == Some(Ordering::Less),
-            Direction::Le => order.is_some_and(Ordering::is_le),
-            Direction::Gt => order == Some(Ordering::Greater),
-            Direction::Ge => order.is_some_and(Ordering::is_ge),
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! `hbir.elu`: `alpha * (e^x - 1) below 0, else x` (ONNX `Elu`).
 
-use crate::unary::{self, below, floats, infer_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::unary::{self, infer_float};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -24,9 +23,8 @@ impl Operation for Elu {
         infer_float(op)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let f = |x: f64| below(x, |x| self.alpha * x.exp_m1());
-        Ok(floats(call, f))
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A.where_below_zero(self.alpha * Expr::A.expm1()))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -1,9 +1,9 @@
 //! `hbir.gelu`: `x * Phi(x)`, with the error function or its approximation by tanh (ONNX `Gelu`).
 
-use crate::unary::{self, erf, floats, infer_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::unary::{self, infer_float};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes, words};
+use std::f64::consts::{PI, SQRT_2};
 
 words! {
     /// How the distribution function of [`Gelu`] is computed.
@@ -34,23 +34,16 @@ impl Operation for Gelu {
         infer_float(op)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        Ok(match self.approximate {
-            Approximate::None => floats(call, gelu),
-            Approximate::Tanh => floats(call, gelu_tanh),
-        })
+    fn expression(&self) -> Option<Expr> {
+        const X: Expr = Expr::A;
+        let gate = match self.approximate {
+            Approximate::None => (X / SQRT_2).erf(),
+            Approximate::Tanh => ((2.0 / PI).sqrt() * (X + 0.044_715 * X * X * X)).tanh(),
+        };
+        Some(0.5 * X * (1.0 + gate))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
     }
-}
-
-fn gelu(x: f64) -> f64 {
-    0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))
-}
-
-fn gelu_tanh(x: f64) -> f64 {
-    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
-    0.5 * x * (1.0 + inner.tanh())
 }

@@ -1,8 +1,7 @@
 //! `hbir.hard_sigmoid`: `max(0, min(1, alpha * x + beta))` (ONNX `HardSigmoid`).
 
-use crate::unary::{self, floats, infer_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::unary::{self, infer_float};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -26,9 +25,8 @@ impl Operation for HardSigmoid {
         infer_float(op)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let f = |x: f64| (self.alpha * x + self.beta).clamp(0.0, 1.0);
-        Ok(floats(call, f))
+    fn expression(&self) -> Option<Expr> {
+        Some((self.alpha * Expr::A + self.beta).max(0.0).min(1.0))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -178,7 +178,7 @@ pub use trilu::Trilu;
 pub use unary::{
     Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Erf, Erfc, Exp, Expm1,
     Floor, HardSwish, Identity, IsInf, IsNan, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round,
-    Rsqrt, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh, erf,
+    Rsqrt, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh,
 };
 pub use unsqueeze::Unsqueeze;
 pub use view::View;

@@ -1,12 +1,11 @@
 //! `hbir.max_pool`: the greatest element of each window over an N C spatial… operand, padding left out (ONNX
 //! `MaxPool`).
 
-use crate::cast::int_range;
 use crate::pool::{self, each_window};
 use crate::window::{Slide, Stated};
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tensor::{EvalError, Tensor, int_range};
 use optc_ir::{Code, attributes};
 
 attributes! {

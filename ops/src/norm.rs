@@ -3,14 +3,13 @@
 //! Those of the trailing dimensions go over the dimensions from `axis` on; those over channels, dimension 1,
 //! have scale and bias, or mean and variance too, one a channel.
 
-use crate::binary::broadcast_floats;
 use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::{
     Axes, Call, FreedomClass, Inferred, OpError, OpRef, OverAxes, Run, compatible, unify,
 };
-use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::{AttrDict, Code, codes};
 
 /// The first of the trailing dimensions that are normalized.
@@ -209,6 +208,14 @@ pub(crate) fn channels_along_spatial(op: &OpRef<'_>) -> Result<IterationDomain, 
     let mut domain = channels(op)?;
     (2..domain.loops.len()).for_each(|id| domain.along(id));
     Ok(domain)
+}
+
+/// The elements of a tensor that broadcasts to `shape`, as floats.
+fn broadcast_floats(x: &Tensor, shape: &[usize]) -> Vec<f64> {
+    match x.shape == shape {
+        true => x.to_f64(),
+        false => Offsets::broadcast(&x.shape, shape).picked(&x.to_f64()),
+    }
 }
 
 codes! {

@@ -2,8 +2,7 @@
 
 use crate::binary::{self, Takes};
 use crate::shape::{one, operand_dims, show};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, compatible};
-use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation, compatible};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -33,10 +32,8 @@ impl Operation for Prelu {
         one(dims, dtype)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let float = |x: f64, slope: f64| if x < 0.0 { slope * x } else { x };
-        let integer = |x: i128, slope: i128| if x < 0 { slope * x } else { x };
-        Ok(binary::compute(call, float, integer))
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A.where_below_zero(Expr::B * Expr::A))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -3,12 +3,11 @@
 //! `y = saturate(round(x / scale) + zero)`, ties to even, in the element type `to` or, with a zero point, in that
 //! one's. Scale and zero point are scalars, or have one element for each of the extent along `axis`.
 
-use crate::cast::saturate;
 use crate::quantization::{self, check_parameters, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
-use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tensor::{EvalError, Tensor, saturate};
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
 

@@ -3,7 +3,6 @@
 //!
 //! The sum over no elements is 0, the product 1, the greatest the least value there is.
 
-use crate::cast::int_range;
 use crate::lists::distinct_axes;
 use crate::shape::one;
 use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
@@ -11,7 +10,7 @@ use optc_ir::op::{
     Attributes, Axes, Call, Effect, FreedomClass, Inferred, OpError, OpRef, Operation, OverAxes,
     Partial, Run,
 };
-use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tensor::{EvalError, Tensor, int_range};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes, words};
 

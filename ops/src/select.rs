@@ -1,7 +1,7 @@
 //! `hbir.select`: `y = cond ? a : b` (ONNX `Where`, StableHLO `select`), with numpy's broadcasting.
 
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
+use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -29,6 +29,11 @@ impl Operation for Select {
         one(broadcast(op, SELECT_C3, &operand_dims(op)?)?, dtype)
     }
 
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A.select(Expr::B, Expr::C))
+    }
+
+    /// Elements of every type are moved, also of those that nothing computes with.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let shape = call.shape();
         let walk = |i: usize| Offsets::broadcast(&call.input(i).shape, &shape);

@@ -1,8 +1,7 @@
 //! `hbir.selu`: `gamma * elu(x, alpha)` (ONNX `Selu`).
 
-use crate::unary::{self, below, floats, infer_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::unary::{self, infer_float};
+use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -26,9 +25,9 @@ impl Operation for Selu {
         infer_float(op)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let f = |x: f64| self.gamma * below(x, |x| self.alpha * x.exp_m1());
-        Ok(floats(call, f))
+    fn expression(&self) -> Option<Expr> {
+        let low = self.alpha * Expr::A.expm1();
+        Some(self.gamma * Expr::A.where_below_zero(low))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

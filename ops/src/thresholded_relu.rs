@@ -1,8 +1,7 @@
 //! `hbir.thresholded_relu`: `x` above `alpha`, else 0 (ONNX `ThresholdedRelu`).
 
-use crate::unary::{self, floats, infer_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};
-use optc_ir::tensor::{EvalError, Tensor};
+use crate::unary::{self, infer_float};
+use optc_ir::op::{Direction, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
@@ -24,9 +23,8 @@ impl Operation for ThresholdedRelu {
         infer_float(op)
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let f = |x: f64| if x <= self.alpha { 0.0 } else { x };
-        Ok(floats(call, f))
+    fn expression(&self) -> Option<Expr> {
+        Some(Direction::Le.of(Expr::A, self.alpha).select(0.0, Expr::A))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

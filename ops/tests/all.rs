@@ -1,9 +1,9 @@
 //! The tests of this crate in one binary, so that everything is linked once.
 
 mod analysis;
+mod axes;
 mod build;
 mod diagnostics;
-mod axes;
 mod element_types;
 mod max_pool_indices;
 mod ops_eval;

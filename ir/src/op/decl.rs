@@ -7,6 +7,7 @@ use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::EvalContext;
+use crate::op::expression::Expr;
 use crate::op::freedom::{Freedom, FreedomClass};
 use crate::op::iteration_domain::IterationDomain;
 use crate::op::iteration_domain::Partial;
@@ -64,6 +65,9 @@ pub trait OpDecl: Send + Sync {
     /// # Errors
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
+
+    /// What it makes of one element of each operand; see [`Operation::expression`](crate::Operation::expression).
+    fn expression(&self, op: &OpRef<'_>) -> Option<Expr>;
 
     /// The reference semantics on logical, row-major tensors.
     ///

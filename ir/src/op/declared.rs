@@ -9,6 +9,7 @@ use crate::op::decl::OpDecl;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::{Call, EvalContext, Target, believable, bind_dims};
+use crate::op::expression::Expr;
 use crate::op::extents::compatible;
 use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
@@ -90,6 +91,9 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         self.checked(op).map(|(_, inferred)| inferred)
+    }
+    fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
+        T::read(op).ok()?.expression()
     }
     fn eval(
         &self,

@@ -7,6 +7,7 @@ use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::Call;
+use crate::op::expression::Expr;
 use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
@@ -89,11 +90,25 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// The reference semantics on logical, row-major tensors.
+    /// What it makes of one element of each operand, of an operation whose operands broadcast to its one result. Formats without an
+    /// operation of their own for it write the expression.
+    fn expression(&self) -> Option<Expr> {
+        None
+    }
+
+    /// The reference semantics on logical, row-major tensors: by default those of its [expression](Operation::expression).
     ///
     /// # Errors
     /// An operand's data is out of the operation's domain (an index out of bounds).
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError>;
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        match self.expression() {
+            Some(expression) => call.elementwise(&expression),
+            None => Err(EvalError::new(format!(
+                "nobody says what {} gives",
+                Self::NAME
+            ))),
+        }
+    }
 
     /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].
     fn family_if_free(&self, op: &OpRef<'_>) -> Option<&'static str> {

@@ -7,6 +7,7 @@ use crate::op::decl::OpDecl;
 use crate::op::declared::Declared;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
+use crate::op::expression::Expr;
 use crate::op::op_ref::OpRef;
 use crate::op::operation::{Operation, Structure, not_a_rearrangement};
 use crate::op::rearrangement::ViewDims;
@@ -76,6 +77,11 @@ impl Registry {
     #[must_use]
     pub fn effect(&self, op: &OpRef<'_>) -> Effect {
         self.get(op.name).map_or(Effect::Write, |d| d.effect(op))
+    }
+    /// What an operation makes of one element of each operand, if it is element-wise.
+    #[must_use]
+    pub fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
+        self.get(op.name)?.expression(op)
     }
     /// The result types of an operation by its shape rule, row-major.
     ///
