@@ -33,7 +33,7 @@ fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Pro
         fused,
         ..Options::default()
     };
-    let emitted = emit_for(&program.module, options, &data).unwrap();
+    let emitted = emit_for(&program.module, &optc_ops::registry(), options, &data).unwrap();
     let read = compiler
         .read("written.onnx", &emitted.bytes, Some(Format::Onnx), false)
         .remove(0);
@@ -255,7 +255,12 @@ fn convolutions_of_integers_are_of_bytes() {
     let refused = |text: &str| {
         let program = compiler.parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let refused = emit_for(&program.module, Options::default(), &data);
+        let refused = emit_for(
+            &program.module,
+            &optc_ops::registry(),
+            Options::default(),
+            &data,
+        );
         refused.expect_err("no model").message
     };
     let wide = refused(
@@ -362,9 +367,14 @@ fn functions_that_are_called_stay_functions_without_passes() {
         );
         Ok(bytes[from..to].to_vec())
     };
-    let written = emit_for(&program.module, Options::default(), &data)
-        .unwrap()
-        .bytes;
+    let written = emit_for(
+        &program.module,
+        &optc_ops::registry(),
+        Options::default(),
+        &data,
+    )
+    .unwrap()
+    .bytes;
     let holds = |part: &[u8]| written.windows(part.len()).any(|w| w == part);
     assert!(kept.iter().all(|function| holds(function)));
     assert!(!holds(b"Other"));
@@ -426,7 +436,12 @@ fn functions_that_run_themselves_are_refused() {
     let refused = |text: &str| {
         let program = compiler.parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let refused = emit_for(&program.module, Options::default(), &data);
+        let refused = emit_for(
+            &program.module,
+            &optc_ops::registry(),
+            Options::default(),
+            &data,
+        );
         refused.expect_err("no model").message
     };
     let deep = refused(text);

@@ -54,7 +54,7 @@ pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Axes, Bindings, Call, Code, CodeName, DType, Data, Dense,
-    Diagnostic, Dim, Effect, EvalContext, EvalError, Example, Freedom, FreedomClass, Func,
+    Diagnostic, Dim, Effect, EvalContext, EvalError, Example, Expr, Freedom, FreedomClass, Func,
     FuncBuilder, Inferred, Label, Loc, Module, NewOp, Op, OpData, OpDecl, OpError, OpRef,
     Operation, OverAxes, Partial, Port, Registry, Role, Severity, Sign, Size, SizeTable, Span,
     Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef, ViewDims, attributes,
@@ -80,6 +80,11 @@ pub mod text {
     pub use optc_ir::render;
     pub use optc_ir::text::{parse, print, print_type, split, value_names};
     pub use optc_ir::verify::verify;
+}
+
+/// Expressions: what element-wise operations compute, and what else is made of that.
+pub mod expression {
+    pub use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Unary};
 }
 
 /// The operations of the `hbir` dialect, each a struct of its attributes.

@@ -1,8 +1,6 @@
-//! An element-wise operation: shape rule and meaning.
+//! An element-wise operation: shape rule, and its meaning as an expression.
 
-use optc::{
-    Call, Code, Effect, EvalError, Inferred, OpError, OpRef, Operation, Tensor, attributes,
-};
+use optc::{Code, Effect, Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 const GATE_C1: Code = Code::input(
     "gate-c1",
@@ -37,11 +35,9 @@ impl Operation for Gate {
         }])
     }
 
-    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let (x, g) = (call.input(0), call.input(1));
-        let sigmoid = |g: f64| 1.0 / (1.0 + (-g).exp());
-        let values = (0..x.len()).map(|i| x.f64_at(i) * sigmoid(g.f64_at(i)));
-        Ok(call.floats(values))
+    /// What the interpreter evaluates and every format writes.
+    fn expression(&self) -> Option<Expr> {
+        Some(Expr::A * Expr::B.sigmoid())
     }
 
     /// Equal gates are one, and one that nothing uses goes.

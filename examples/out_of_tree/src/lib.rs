@@ -1,10 +1,11 @@
 //! A dialect of one's own: operations, a rule that finds one of them, a pass that lowers it.
 //!
-//! `acme.gate` is element-wise, `acme.shuffle` a rearrangement that folds away, `acme.energy` a reduction that
+//! `acme.gate` and `acme.hard_tanh` are element-wise, `acme.shuffle` a rearrangement that folds away, `acme.energy` a reduction that
 //! runs tile by tile. [`compiler`] gives a compiler that knows them all; nothing of optc's sources is touched.
 
 mod energy;
 mod gate;
+mod hard_tanh;
 mod lower_gates;
 mod make_gates;
 mod shuffle;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 pub use energy::Energy;
 pub use gate::Gate;
+pub use hard_tanh::HardTanh;
 pub use lower_gates::{GateReport, LowerGates};
 pub use make_gates::MakeGates;
 pub use shuffle::Shuffle;
@@ -26,6 +28,7 @@ pub fn compiler() -> Compiler {
     let registry = compiler.registry_mut();
     registry.add::<Energy>();
     registry.add::<Gate>();
+    registry.add::<HardTanh>();
     registry.add::<Shuffle>();
     let canonicalize = compiler.passes_mut().get_mut::<Canonicalize>();
     if let Some(canonicalize) = canonicalize {

@@ -1,8 +1,9 @@
 //! The operation, the rule and the pass of this example, used like optc's own.
 
+use optc::exec::{ExecOptions, Executable};
 use optc::interp::{EquivalenceOptions, NoData, equivalent, run_tiled};
 use optc::passes::canonicalize::Canonicalize;
-use optc::{Bindings, Compiler, DType, FoldReport, Program, Tensor};
+use optc::{Bindings, Compiler, DType, FoldReport, Format, Program, Tensor};
 use optc_example_out_of_tree::{GateReport, compiler};
 use std::sync::Arc;
 
@@ -64,6 +65,83 @@ fn the_operation_computes_what_it_says() {
         .run(&program, &inputs.into_iter().collect(), &NoData)
         .unwrap();
     assert_eq!(outputs[0], tensor([0.5, 1.0, 1.5, 4.0, 0.0, 3.0]));
+}
+
+/// One file and one registration: the operation runs and is written everywhere by its expression.
+#[test]
+fn the_operation_is_in_every_executor_and_format() {
+    let text = r#"func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = "acme.hard_tanh"(%x) <{slope = 2.0}> : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+"#;
+    let compiler = compiler();
+    let registry = compiler.registry();
+    let program = compiler.parse("test.ir", text).unwrap();
+    let x = [
+        -0.0,
+        0.5,
+        7.0,
+        f64::INFINITY,
+        -1.0,
+        -30.0,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+    let y = [-0.0, 0.5, 1.0, 1.0, -1.523_188_4, -2.0, -2.0, f64::NAN];
+    let tensor = |values: [f64; 8]| Tensor::from_f64(DType::F32, vec![2, 4], values);
+    let inputs = [("x".to_owned(), tensor(x))].into_iter().collect();
+    let wanted = tensor(y).to_f64();
+    let same = |found: &Tensor| {
+        let pairs = found.to_f64().into_iter().zip(&wanted);
+        pairs
+            .into_iter()
+            .all(|(a, b)| (a - b).abs() < 1e-6 || a == *b || a.is_nan() && b.is_nan())
+    };
+    assert!(same(&compiler.run(&program, &inputs, &NoData).unwrap()[0]));
+
+    let mut planned = program.clone();
+    compiler
+        .compile(&mut planned, "canonicalize,view-fold,bufferize,plan-memory")
+        .unwrap();
+    let (none, options) = (Bindings::default(), ExecOptions::default());
+    let module = &planned.module;
+    let made = Executable::new(module, registry, "main", &inputs, &NoData, &none, &options);
+    assert!(same(&made.unwrap().run(&inputs).unwrap()[0]));
+
+    // What is written in formats that are read is read by a compiler that does not know the operation.
+    let (module, plain) = (&program.module, Compiler::new());
+    let data = |_: &str, _, _, _| Err("there are no files".to_owned());
+    let hlo = optc::hlo::emit_with(module, registry, None, &data)
+        .unwrap()
+        .text;
+    let stablehlo = optc::stablehlo::emit(module, registry, None, &data)
+        .unwrap()
+        .text;
+    let onnx = optc::onnx::emit(module, registry, &data).unwrap().bytes;
+    let formats = [
+        (Format::Hlo, hlo.as_bytes()),
+        (Format::StableHlo, stablehlo.as_bytes()),
+        (Format::Onnx, onnx.as_slice()),
+    ];
+    for (format, bytes) in formats {
+        let read = plain
+            .read("test", bytes, Some(format), false)
+            .remove(0)
+            .unwrap();
+        let argument = read.module.funcs[0].arg_key(0);
+        let inputs = [(argument, tensor(x))].into_iter().collect();
+        let found = plain.run(&read, &inputs, &NoData).unwrap();
+        assert!(same(&found[0]), "{format}");
+    }
+    let linalg = optc::linalg::emit(module, registry, &data).unwrap();
+    for word in ["math.tanh", "arith.select", "arith.minimumf"] {
+        assert!(linalg.contains(word), "{linalg}");
+    }
+    let target = optc::Target::builtin("tpu").unwrap();
+    let pallas = optc::pallas::emit(module, registry, &target).unwrap();
+    let line = "jnp.minimum(jnp.where(x < 0.0, 2.0 * jnp.tanh(x), x), 1.0)";
+    assert!(pallas.contains(line), "{pallas}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn emit(module: &Module) -> String {
 
 fn written(module: &Module) -> String {
     let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
-    match optc_emit::stablehlo::emit(module, None, &none) {
+    match optc_emit::stablehlo::emit(module, &optc_ops::registry(), None, &none) {
         Ok(emitted) => emitted.text,
         Err(diag) => panic!("{}", diag.message),
     }
@@ -152,7 +152,7 @@ fn a_value_that_is_not_row_major_is_refused() {
     let text = "%0 = \"hbir.relu\"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32, {order = [1, 0]}>\n";
     let module = optc_ir::text::parse(text).unwrap();
     let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
-    let diag = optc_emit::stablehlo::emit(&module, None, &none).unwrap_err();
+    let diag = optc_emit::stablehlo::emit(&module, &optc_ops::registry(), None, &none).unwrap_err();
     assert_eq!(diag.code.as_str(), "stablehlo-layout");
 }
 
@@ -672,7 +672,8 @@ fn what_is_left_out_stays_out_with_a_warning() {
                 %0 = stablehlo.constant dense_resource<__elided__> : tensor<2xf32>\n\
                 return %0 : tensor<2xf32>\n}\n";
     let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
-    let emitted = optc_emit::stablehlo::emit(&import(text), None, &none).unwrap();
+    let emitted =
+        optc_emit::stablehlo::emit(&import(text), &optc_ops::registry(), None, &none).unwrap();
     assert!(emitted.text.contains("dense_resource<__elided__>"));
     assert_eq!(emitted.warnings.len(), 1);
 }
@@ -694,7 +695,8 @@ fn every_cut_of_a_text_is_refused_or_read() {
                 let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| {
                     Err("there are no files".to_owned())
                 };
-                let _ = optc_emit::stablehlo::emit(&import.module, None, &none);
+                let _ =
+                    optc_emit::stablehlo::emit(&import.module, &optc_ops::registry(), None, &none);
             }
         }
     }

@@ -15,7 +15,10 @@ fn program(from: &str, lines: &str, to: &str) -> Module {
 fn graph(module: &Module, opset: i64) -> Result<GraphProto, String> {
     let mut module = module.clone();
     module.attrs.set("hbir.onnx_opset", Attr::int(opset));
-    let made = onnx::emit(&module, &|_, _, _, _| Err(String::new())).map_err(|e| e.message)?;
+    let made = onnx::emit(&module, &optc_ops::registry(), &|_, _, _, _| {
+        Err(String::new())
+    })
+    .map_err(|e| e.message)?;
     let model = ModelProto::decode(&*made.bytes).expect("a model");
     Ok(model.graph.expect("a graph"))
 }

@@ -309,7 +309,7 @@ mod tests {
         "#;
         let program = Compiler::new().parse("a.ir", text).unwrap();
         let data = |_: &str, _, _, _| Err(String::new());
-        let emitted = optc::onnx::emit(&program.module, &data).unwrap();
+        let emitted = optc::onnx::emit(&program.module, Compiler::new().registry(), &data).unwrap();
         let path = std::env::temp_dir().join(format!("optc-{name}-{}.onnx", std::process::id()));
         std::fs::write(&path, emitted.bytes).unwrap();
         path

@@ -189,7 +189,12 @@ pub(crate) fn emitted(part: &Part, emit: Emit, pass: Option<&str>) -> Result<Wri
         _ => return onnx(part, pass),
     };
     let target = Some(&*part.cx.target);
-    let made = write(&part.after.module, target, &elements(part));
+    let made = write(
+        &part.after.module,
+        &part.cx.registry,
+        target,
+        &elements(part),
+    );
     let made = made.map_err(|diag| part.after.error(vec![*diag]))?;
     Ok(Written {
         bytes: made.text.into_bytes(),
@@ -205,7 +210,12 @@ fn onnx(part: &Part, pass: Option<&str>) -> Result<Written, Error> {
         // Without passes the operators are those of the input.
         pixel_shuffles: pass != Some(""),
     };
-    let emitted = optc::onnx::emit_for(&part.after.module, options, &elements(part));
+    let emitted = optc::onnx::emit_for(
+        &part.after.module,
+        &part.cx.registry,
+        options,
+        &elements(part),
+    );
     let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
     Ok(Written {
         bytes: emitted.bytes,

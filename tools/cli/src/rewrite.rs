@@ -450,7 +450,11 @@ fn texts(
         Emit::Linalg => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let text = optc::linalg::emit(&part.after.module, &model::elements(part));
+                let text = optc::linalg::emit(
+                    &part.after.module,
+                    &part.cx.registry,
+                    &model::elements(part),
+                );
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
             }
             joined(texts, "// -----\n")

@@ -112,10 +112,10 @@ fn ops() -> String {
             decl.family(),
             structure(decl.structure()),
             attributes(decl),
-            yes(hlo::FORMS.contains(&name)),
-            yes(linalg::FORMS.contains(&name)),
-            yes(onnx::FORMS.contains(&name)),
-            yes(pallas::FORMS.contains(&name)),
+            yes(!hlo::WITHOUT_FORM.contains(&name)),
+            yes(!linalg::WITHOUT_FORM.contains(&name)),
+            yes(!onnx::WITHOUT_FORM.contains(&name)),
+            yes(!pallas::WITHOUT_FORM.contains(&name)),
             decl.summary()
         );
     }

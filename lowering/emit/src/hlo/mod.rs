@@ -18,8 +18,8 @@ mod attrs;
 mod compose;
 mod constant;
 mod custom;
+mod elementwise;
 mod files;
-mod forms;
 mod func;
 mod index;
 mod line;
@@ -40,18 +40,27 @@ use crate::entry;
 pub(crate) use attrs::{attr, ints};
 use files::Files;
 pub use files::ReadData;
-pub use forms::FORMS;
 use func::Writer;
 pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};
 pub(crate) use line::{Inside, Line, Written, parsed};
 pub(crate) use number::float_text;
-use optc_ir::{Attr, DType, Diagnostic, Func, Module};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module, Operation, Registry};
+use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Recurrent};
 use optc_target::Target;
 use shared::{Shared, sanitized};
 use std::fmt::Write;
 
-/// HLO text, and warnings about it.
+/// The operations that HLO text has no instructions for, sorted by name; each is a custom call. So are some uses of others: padding
+/// in another mode than `constant`, a transposed convolution of groups.
+pub const WITHOUT_FORM: &[&str] = &[
+    DequantizeBlocks::NAME,
+    GridSample::NAME,
+    MaxPoolIndices::NAME,
+    Recurrent::NAME,
+];
+
+/// HLO text, and what is to be known about it.
 #[derive(Clone, Debug)]
 pub struct Emitted {
     /// The module.
@@ -60,7 +69,8 @@ pub struct Emitted {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The module as HLO text, for a program without constants in files. The entry is `@main`, else the first function.
+/// The module as HLO text, for a program of the dialect alone whose constants lie in no files; the entry is `@main`, else the
+/// first function.
 ///
 /// # Errors
 /// A layout that XLA's notation cannot express, a constant in a file, no function, or functions that call each other in
@@ -71,19 +81,20 @@ pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
     };
     let target = module.attrs.str("hbir.target");
     let target = target.and_then(|name| Target::builtin(name).ok());
-    emit_with(module, target.as_ref(), &none).map(|emitted| emitted.text)
+    emit_with(module, &optc_ops::registry(), target.as_ref(), &none).map(|emitted| emitted.text)
 }
 
-/// As [`emit`]. `target` is the target that the layouts are for; `data` reads the files of constants.
+/// As [`emit`]; `registry` has the operations, `target` is what the layouts are for, and `data` reads the files of constants.
 ///
 /// # Errors
 /// As [`emit`]. Also: the data of a constant cannot be read.
 pub fn emit_with(
     module: &Module,
+    registry: &Registry,
     target: Option<&Target>,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
-    let found = computations(module, target, data, false)?;
+    let found = computations(module, (registry, target), data, false)?;
     let module = found.module.as_ref().unwrap_or(module);
     let mut text = header(module, &module.funcs[entry(module)?])?;
     for computation in &found.computations {
@@ -109,15 +120,14 @@ pub(crate) struct Computations {
 /// Writes the functions that the entry needs; with `mlir` for text of MLIR.
 pub(crate) fn computations(
     module: &Module,
-    target: Option<&Target>,
+    (registry, target): (&Registry, Option<&Target>),
     data: &ReadData<'_>,
     mlir: bool,
 ) -> Result<Computations, Box<Diagnostic>> {
-    let registry = optc_ops::registry();
     let called = if mlir {
         None
     } else {
-        parts::called(module, &registry)
+        parts::called(module, registry)
     };
     let module = called.as_ref().unwrap_or(module);
     let entry = entry(module)?;
@@ -125,7 +135,7 @@ pub(crate) fn computations(
     let order = order(module, entry)?;
     let tiled = target.is_none_or(Target::is_tiled);
     let mut shared = Shared {
-        registry,
+        registry: registry.clone(),
         logical: mlir || !tiled && !is_scheduled(module),
         names,
         reducers: IndexMap::new(),

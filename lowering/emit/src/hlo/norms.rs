@@ -3,7 +3,8 @@
 //! Example: a softmax is a `reduce` with `maximum`, a `broadcast` of its result, `subtract`, `exponential`, a `reduce`
 //! with `add`, another `broadcast`, and `divide`.
 
-use super::compose::{Elementwise, reduced};
+use super::compose::reduced;
+use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::shape::{shaped, sizes};
 use optc_ir::op::Operation;

@@ -31,7 +31,18 @@ fn complex_text(bits: u128, dtype: DType) -> String {
     )
 }
 
-/// A number of this element type in HLO text.
+/// Whether the numbers of an element type have no sign.
+pub(super) fn is_unsigned(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::Int {
+            sign: Sign::Unsigned,
+            ..
+        }
+    )
+}
+
+/// A number as HLO text writes it in this element type.
 pub(super) fn number_text(x: f64, dtype: DType) -> String {
     match dtype {
         d if d.is_bool() => (x != 0.0).to_string(),

@@ -10,68 +10,17 @@ use super::func::{Outcome, Writer, list};
 use super::line::Inside;
 use super::shape::tensor_text;
 use super::tuple::Tree;
-use super::{index, norms, places, scaled, windows};
+use super::{elementwise, index, norms, places, scaled, windows};
 use crate::codes;
 use optc_ir::op::{AttrValue, Operation, Structure};
-use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign as Signedness, TensorType, Value};
+use optc_ir::{Attr, Diagnostic, Dim, Op, OpData, TensorType, Value};
 use optc_layout::{ViewMap, propagate};
 use optc_ops::{
-    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan2, Atanh, BitAnd, BitOr, BitXor, BitcastConvert,
-    Broadcast, CallOp, Cast, Cbrt, Ceil, Compare, Concat, Constant, Cos, Cosh, DepthToSpace,
-    Direction, Div, DotGeneral, Erf, Exp, Expm1, Flatten, Floor, Identity, Iota, LayoutConvert,
-    Log, Log1p, Max, Min, MlirCall, Mul, Neg, Not, Opaque, Or, Pow, Reshape, Round, Rsqrt, Select,
-    ShiftLeft, ShiftRight, Sigmoid, Sign, Sin, Sinh, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Tan,
-    Tanh, TopK, Transpose, Unsqueeze, View, Xor,
+    BitcastConvert, Broadcast, CallOp, Concat, Constant, DepthToSpace, DotGeneral, Flatten,
+    Identity, Iota, LayoutConvert, MlirCall, Opaque, Reshape, SpaceToDepth, Split, Squeeze, TopK,
+    Transpose, Unsqueeze, View,
 };
 use std::fmt::Write;
-
-/// Operations that map to one instruction with the same operands.
-const DIRECT: &[(&str, &str)] = &[
-    (Abs::NAME, "abs"),
-    (Acos::NAME, "acos"),
-    (Acosh::NAME, "acosh"),
-    (Add::NAME, "add"),
-    (And::NAME, "and"),
-    (Asin::NAME, "asin"),
-    (Asinh::NAME, "asinh"),
-    (Atan2::NAME, "atan2"),
-    (Atanh::NAME, "atanh"),
-    (BitAnd::NAME, "and"),
-    (BitOr::NAME, "or"),
-    (BitXor::NAME, "xor"),
-    (BitcastConvert::NAME, "bitcast-convert"),
-    (Cast::NAME, "convert"),
-    (Cbrt::NAME, "cbrt"),
-    (Ceil::NAME, "ceil"),
-    (Cos::NAME, "cosine"),
-    (Cosh::NAME, "cosh"),
-    (Div::NAME, "divide"),
-    (Erf::NAME, "erf"),
-    (Exp::NAME, "exponential"),
-    (Expm1::NAME, "exponential-minus-one"),
-    (Floor::NAME, "floor"),
-    (Log::NAME, "log"),
-    (Log1p::NAME, "log-plus-one"),
-    (Max::NAME, "maximum"),
-    (Min::NAME, "minimum"),
-    (Mul::NAME, "multiply"),
-    (Neg::NAME, "negate"),
-    (Not::NAME, "not"),
-    (Or::NAME, "or"),
-    (Pow::NAME, "power"),
-    (Round::NAME, "round-nearest-even"),
-    (Rsqrt::NAME, "rsqrt"),
-    (ShiftLeft::NAME, "shift-left"),
-    (Sigmoid::NAME, "logistic"),
-    (Sign::NAME, "sign"),
-    (Sin::NAME, "sine"),
-    (Sinh::NAME, "sinh"),
-    (Sqrt::NAME, "sqrt"),
-    (Sub::NAME, "subtract"),
-    (Tan::NAME, "tan"),
-    (Tanh::NAME, "tanh"),
-    (Xor::NAME, "xor"),
-];
 
 /// Writes one operation and names its results.
 pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
@@ -109,13 +58,9 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
 fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let ty = w.tensor(data.results[0])?.clone();
     let args = &data.operands;
-    if let Some((_, opcode)) = DIRECT.iter().find(|(name, _)| *name == &*data.name) {
-        return direct(w, opcode, args, &ty).map(Some);
-    }
     let done = match &*data.name {
         Identity::NAME => identity(w, args[0], &ty)?,
-        ShiftRight::NAME => direct(w, shift_right(ty.dtype), args, &ty)?,
-        Select::NAME => direct(w, "select", args, &ty)?,
+        BitcastConvert::NAME => w.one("bitcast-convert", args[0], &ty, "")?,
         View::NAME => view(w, data, &ty)?,
         Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => {
             w.one("reshape", args[0], &ty, "")?
@@ -127,13 +72,13 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         LayoutConvert::NAME => convert(w, data, &ty)?,
         Broadcast::NAME => w.spread(args[0], &ty)?,
         Constant::NAME => constant(w, data, &ty)?,
-        Compare::NAME => return compare(w, data, &ty),
         Transpose::NAME => return transpose(w, data, &ty),
         Iota::NAME => return iota(w, data, &ty),
         Concat::NAME => return concat(w, data, &ty),
         DotGeneral::NAME => return dot(w, data, &ty),
         _ => {
             for family in [
+                elementwise::write,
                 compose::write,
                 norms::write,
                 index::write,
@@ -149,16 +94,6 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         }
     };
     Ok(Some(done))
-}
-
-fn shift_right(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Int {
-            sign: Signedness::Signed | Signedness::Signless,
-            ..
-        } => "shift-right-arithmetic",
-        _ => "shift-right-logical",
-    }
 }
 
 fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -257,16 +192,7 @@ fn seen(from: &TensorType, dims: &[Dim], perm: Option<&[usize]>, in_place: bool)
     there().unwrap_or(to)
 }
 
-/// An element-wise instruction; operands are broadcast first, since HLO requires equal shapes.
-fn direct(w: &mut Writer<'_>, opcode: &str, args: &[Value], ty: &TensorType) -> Outcome<String> {
-    let mut names = Vec::with_capacity(args.len());
-    for &arg in args {
-        names.push(w.spread(arg, ty)?);
-    }
-    w.put(ty, opcode, &names, "")
-}
-
-/// The same elements. A change of memory space without a copy is a bitcast, as XLA writes it.
+/// The same numbers; in another memory space without a copy: a bitcast, as XLA writes it.
 fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     let from = w.tensor(x)?;
     let layout = |ty: &TensorType| {
@@ -279,26 +205,6 @@ fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     };
     let near = from.notation != ty.notation && layout(from) == layout(ty);
     w.one(if near { "bitcast" } else { "copy" }, x, ty, "")
-}
-
-fn compare(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let Some(Compare { direction }) = w.typed(data) else {
-        return Ok(None);
-    };
-    let direction = match direction {
-        Direction::Eq => "EQ",
-        Direction::Ne => "NE",
-        Direction::Lt => "LT",
-        Direction::Le => "LE",
-        Direction::Gt => "GT",
-        Direction::Ge => "GE",
-    };
-    let attrs = format!(", direction={direction}");
-    let names = [
-        w.spread(data.operands[0], ty)?,
-        w.spread(data.operands[1], ty)?,
-    ];
-    w.put(ty, "compare", &names, &attrs).map(Some)
 }
 
 fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {

@@ -4,14 +4,15 @@
 //! Example: `gather_elements` along axis 0 of a matrix is a `gather` by full coordinates. The first coordinate of an
 //! element is its index, the second one an `iota` along dimension 1.
 
-use super::compose::{Elementwise, reduced};
+use super::compose::reduced;
 use super::custom::custom_call;
+use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::index::is_bounded;
-use super::number::limits;
+use super::number::{is_unsigned, limits};
 use super::shape::{dtype_name, shaped, sizes, tensor_text};
 use optc_ir::op::Operation;
-use optc_ir::{DType, Op, OpData, Sign, TensorType, Value};
+use optc_ir::{DType, Op, OpData, TensorType, Value};
 use optc_ops::{
     ArgMax, ArgMin, GatherElements, GatherNd, OneHot, ScatterElements, ScatterNd, ScatterReduction,
     TopK, Trilu,
@@ -54,18 +55,8 @@ fn index_type(dtype: DType) -> DType {
     }
 }
 
-fn is_unsigned(dtype: DType) -> bool {
-    matches!(
-        dtype,
-        DType::Int {
-            sign: Sign::Unsigned,
-            ..
-        }
-    )
-}
-
-/// Indices, converted to the type for index arithmetic, with the extent added to negative ones. `extents` has one
-/// extent for all, or one for each element of the last dimension.
+/// Indices in the type that they are computed in, those below 0 counted from the end of a dimension: the
+/// extents are one for all, or one for each element of the last dimension.
 fn from_the_start(
     w: &mut Writer<'_>,
     value: Value,

@@ -4,6 +4,7 @@ use super::mem::Mem;
 use super::sizes::Sizes;
 use super::types::{dtype_name, is_unsigned, number_text, wide};
 use optc_ir::DType;
+use optc_ir::op::Direction;
 use optc_layout::Digit;
 use std::fmt::Write;
 
@@ -32,17 +33,6 @@ pub(super) struct Body {
     pub(super) indent: usize,
     /// The sizes of the function.
     pub(super) sizes: Sizes,
-}
-
-/// How two numbers compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rel {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
 }
 
 impl Body {
@@ -166,12 +156,12 @@ impl Body {
     /// A division of integers that is defined for all of them.
     fn divided(&mut self, opcode: &str, a: &Scalar, b: &Scalar) -> Scalar {
         let (zero, one) = (self.number(0.0, a.ty), self.number(1.0, a.ty));
-        let none = self.compare(Rel::Eq, b, &zero);
+        let none = self.compare(Direction::Eq, b, &zero);
         let mut by = self.select(&none, &one, b);
         let signed = !is_unsigned(a.ty);
         let turned = signed.then(|| {
             let minus = self.number(-1.0, a.ty);
-            self.compare(Rel::Eq, &by, &minus)
+            self.compare(Direction::Eq, &by, &minus)
         });
         // The least number has no positive one: it is turned by a subtraction.
         if let Some(turned) = &turned {
@@ -227,19 +217,19 @@ impl Body {
         self.op("math.sqrt", &[x])
     }
 
-    pub(super) fn compare(&mut self, rel: Rel, a: &Scalar, b: &Scalar) -> Scalar {
+    pub(super) fn compare(&mut self, direction: Direction, a: &Scalar, b: &Scalar) -> Scalar {
         let (opcode, word) = match (a.ty.is_float(), is_unsigned(a.ty)) {
             (true, _) => (
                 "arith.cmpf",
-                ["oeq", "une", "olt", "ole", "ogt", "oge"][rel as usize],
+                ["oeq", "une", "olt", "ole", "ogt", "oge"][direction as usize],
             ),
             (false, true) => (
                 "arith.cmpi",
-                ["eq", "ne", "ult", "ule", "ugt", "uge"][rel as usize],
+                ["eq", "ne", "ult", "ule", "ugt", "uge"][direction as usize],
             ),
             (false, false) => (
                 "arith.cmpi",
-                ["eq", "ne", "slt", "sle", "sgt", "sge"][rel as usize],
+                ["eq", "ne", "slt", "sle", "sgt", "sge"][direction as usize],
             ),
         };
         let ty = type_text(a.ty);
@@ -286,7 +276,7 @@ impl Body {
         let (from, same) = (x.ty, type_text(x.ty) == type_text(to));
         if to.is_bool() && !from.is_bool() {
             let zero = self.number(0.0, from);
-            return self.compare(Rel::Ne, x, &zero);
+            return self.compare(Direction::Ne, x, &zero);
         }
         if same {
             return Scalar {
@@ -329,8 +319,8 @@ impl Body {
         let zero = self.number(0.0, x.ty);
         let nan = self.is_nan(&x);
         let x = self.select(&nan, &zero, &x);
-        let above = self.compare(Rel::Ge, &x, &most);
-        let below = self.compare(Rel::Le, &x, &least);
+        let above = self.compare(Direction::Ge, &x, &most);
+        let below = self.compare(Direction::Le, &x, &least);
         let inside = self.select(&above, &zero, &x);
         let inside = self.select(&below, &zero, &inside);
         let opcode = if unsigned {

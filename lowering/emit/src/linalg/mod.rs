@@ -31,7 +31,6 @@
 mod body;
 mod constant;
 mod digits;
-mod forms;
 mod mem;
 mod nest;
 mod ops;
@@ -50,23 +49,37 @@ mod windows;
 mod writer;
 
 use crate::hlo::ReadData;
-pub use forms::FORMS;
 use mem::{Mem, Outcome};
 use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Structure};
 use optc_ir::text::print_loc;
-use optc_ir::{Diagnostic, Func, Module, Registry};
+use optc_ir::{Diagnostic, Func, Module, Operation, Registry};
+use optc_ops::{DequantizeBlocks, GridSample, MaxPoolIndices, Opaque, Recurrent};
 use resources::Resources;
 use writer::Writer;
 
-/// The module as MLIR text. `data` reads the files of constants.
+/// The operations that have no form in upstream's dialects of MLIR, sorted by name; each refuses the program. So do some uses of
+/// others: complex numbers, and floats of less than 16 bits where they are computed with.
+pub const WITHOUT_FORM: &[&str] = &[
+    DequantizeBlocks::NAME,
+    GridSample::NAME,
+    MaxPoolIndices::NAME,
+    Opaque::NAME,
+    Recurrent::NAME,
+];
+
+/// The module as MLIR text; `registry` has the operations, and `data` reads the files of constants.
 ///
 /// # Errors
-/// A size that no argument determines; a layout whose elements share offsets, are reversed or interleave; a layout that
-/// cuts an unknown size; an operation without a form; a constant whose file cannot be read; or no function.
-pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnostic>> {
+/// A size that no argument gives, a layout whose elements share offsets, run backwards or interleave, or that cuts a size
+/// that is not known, an operation without a form, a constant whose file
+/// cannot be read, or no function.
+pub fn emit(
+    module: &Module,
+    registry: &Registry,
+    data: &ReadData<'_>,
+) -> Result<String, Box<Diagnostic>> {
     crate::entry(module)?;
-    let registry = optc_ops::registry();
     let mut resources = Resources::default();
     let mut out = "module".to_owned();
     if let Some(name) = &module.name {
@@ -74,7 +87,7 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnost
     }
     out.push_str(" {\n");
     for func in &module.funcs {
-        function(func, &registry, &mut resources, &mut out)?;
+        function(func, registry, &mut resources, &mut out)?;
     }
     out.push_str("}\n");
     resources.write(&mut out, data)?;

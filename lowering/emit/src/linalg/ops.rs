@@ -199,7 +199,7 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (op, &[result]) = (w.op_ref(data), data.results.as_slice()) else {
         return Ok(false);
     };
-    if data.operands.is_empty() || parts::is_part(&op) || !scalars::knows(&op) {
+    if data.operands.is_empty() || parts::is_part(&op) || !scalars::knows(w.registry, &op) {
         return Ok(false);
     }
     let freedom = freedom(w, data)?;
@@ -212,9 +212,10 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let mut all: Vec<&[Digit]> = vec![out];
         all.extend(ins.iter().map(|p| &*p.digits));
         let Some(nest) = Nest::of(&all) else { continue };
+        let registry = w.registry;
         let mem = w.generic(&nest, ins, (out, dtype), Init::Empty, |b, _, xs, _| {
-            // `knows` holds for all element types here.
-            let made = scalars::apply(&op, b, xs, dtype);
+            // What `knows` is so for all numbers.
+            let made = scalars::apply(registry, &op, b, xs, dtype);
             made.unwrap_or_else(|| xs[0].clone())
         });
         found.settle(w, &mem);

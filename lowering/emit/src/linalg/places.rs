@@ -4,12 +4,12 @@
 //! Example: a `gather` is a `linalg.generic` over its result. The body reads an index with `tensor.extract`, counts a
 //! negative one from the end, and reads the element there with another `tensor.extract`.
 
-use super::body::{Body, Idx, Rel, Scalar};
+use super::body::{Body, Idx, Scalar};
 use super::digits::{extents, row_major};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::writer::{Init, Writer};
-use optc_ir::op::Operation;
+use optc_ir::op::{Direction, Operation};
 use optc_ir::{DType, OpData, Value};
 use optc_layout::Digit;
 use optc_ops::{
@@ -562,7 +562,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         |b, nest, xs, acc| {
             let (wanted, at) = (nest.index(b, axis), nest.index(b, other));
             let wanted = b.of_index(&wanted, long);
-            let found = b.compare(Rel::Eq, &xs[0], &wanted);
+            let found = b.compare(Direction::Eq, &xs[0], &wanted);
             let place = b.of_index(&at, long);
             b.select(&found, &place, acc)
         },
@@ -584,7 +584,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
 /// Returns whether one number is sorted before another: NaN is the greatest.
 fn before(b: &mut Body, x: &Scalar, y: &Scalar, largest: bool) -> Scalar {
     let (high, low) = if largest { (x, y) } else { (y, x) };
-    let above = b.compare(Rel::Gt, high, low);
+    let above = b.compare(Direction::Gt, high, low);
     if !x.ty.is_float() {
         return above;
     }

@@ -3,13 +3,13 @@
 //! Example: a softmax is four `linalg.generic`: the maximum, the exponentials of the differences from it, their sum,
 //! and the quotients.
 
-use super::body::{Body, Rel, Scalar};
+use super::body::{Body, Scalar};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::{limit_text, number_text};
 use super::writer::{How, Init, Writer};
-use optc_ir::op::{Operation, Role};
+use optc_ir::op::{Direction, Operation, Role};
 use optc_ir::{DType, OpData};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{
@@ -173,7 +173,7 @@ fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Po
     let most = Port {
         mem: finished(w, &most, |b, x| {
             let (size, limit) = (b.abs(x), b.number(f64::INFINITY, x.ty));
-            let finite = b.compare(Rel::Lt, &size, &limit);
+            let finite = b.compare(Direction::Lt, &size, &limit);
             let zero = b.number(0.0, x.ty);
             b.select(&finite, x, &zero)
         }),
@@ -391,7 +391,7 @@ fn arg(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
     let made = kept.reduced(w, &ins, init, |b, nest, xs, acc| {
         let at = nest.index(b, axis);
         let at = b.of_index(&at, acc.ty);
-        let mut same = b.compare(Rel::Eq, &xs[0], &xs[1]);
+        let mut same = b.compare(Direction::Eq, &xs[0], &xs[1]);
         if xs[0].ty.is_float() {
             let nan = b.is_nan(&xs[0]);
             same = b.op("arith.ori", &[&same, &nan]);

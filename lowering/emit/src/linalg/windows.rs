@@ -3,7 +3,7 @@
 //! Example: a convolution with a kernel of 3, stride 2 and padding 1 is a `tensor.pad` with zeros, then a
 //! `linalg.generic` that reads the padded operand at `position * 2 + tap`, or one of the named convolutions of MLIR.
 
-use super::body::{Body, Idx, Rel, Scalar};
+use super::body::{Body, Idx, Scalar};
 use super::constant::{line_digits, numbers};
 use super::digits::extents;
 use super::mem::{Mem, Outcome, Port};
@@ -11,7 +11,7 @@ use super::nest::{Nest, map_text};
 use super::products::{contracted, start};
 use super::types::{limit_text, number_text};
 use super::writer::{Init, Writer};
-use optc_ir::op::{OpRef, Operation};
+use optc_ir::op::{Direction, OpRef, Operation};
 use optc_ir::{DType, OpData, Size, Type, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{AvgPool, Conv, MaxPool, Resize, Slide};
@@ -733,7 +733,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             }
             let weight = b.cast(&xs[1], acc.ty);
             let zero = b.number(0.0, acc.ty);
-            let none = b.compare(Rel::Eq, &weight, &zero);
+            let none = b.compare(Direction::Eq, &weight, &zero);
             let part = b.mul(&x, &weight);
             let part = b.select(&none, &zero, &part);
             b.add(acc, &part)

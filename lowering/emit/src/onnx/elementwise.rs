@@ -4,74 +4,26 @@ use super::attrs::{float, int, text};
 use super::shapes::{cast, compared, exact, expanded, reshaped};
 use super::turned;
 use super::writer::{Outcome, Writer};
-use optc_ir::op::Operation;
-use optc_ir::{DType, Dim, OpData, Tensor, Value};
+use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Operation, Unary};
+use optc_ir::{DType, Diagnostic, Dim, OpData, Tensor};
 use optc_onnx_proto::code;
 use optc_ops::{
-    Abs, Acos, Acosh, Add, And, Approximate, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, Cast,
-    Cbrt, Ceil, Celu, Clamp, Compare, Cos, Cosh, Dequantize, Direction, Div, Elu, Erf, Erfc, Exp,
-    Expm1, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan, LeakyRelu, Log, Log1p, Max,
-    Min, Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt,
-    Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt,
-    Sub, Tan, Tanh, ThresholdedRelu, Trilu, Xor,
+    Add, Approximate, Cast, Celu, Clamp, Dequantize, Elu, Gelu, HardSigmoid, HardSwish, Identity,
+    IsInf, IsNan, LeakyRelu, Max, Min, Mish, Mod, Prelu, Quantize, Relu, Select, Selu, Silu,
+    Softsign, ThresholdedRelu, Trilu,
 };
+use std::f64::consts::{PI, SQRT_2};
 
-/// Operations that are one operator of the same operands, without attributes.
-const PLAIN: &[(&str, &str)] = &[
-    (Abs::NAME, "Abs"),
-    (Acos::NAME, "Acos"),
-    (Acosh::NAME, "Acosh"),
-    (Asin::NAME, "Asin"),
-    (Asinh::NAME, "Asinh"),
-    (Atan::NAME, "Atan"),
-    (Atanh::NAME, "Atanh"),
-    (BitAnd::NAME, "BitwiseAnd"),
-    (BitOr::NAME, "BitwiseOr"),
-    (BitXor::NAME, "BitwiseXor"),
-    (Ceil::NAME, "Ceil"),
-    (Cos::NAME, "Cos"),
-    (Cosh::NAME, "Cosh"),
-    (Div::NAME, "Div"),
-    (Erf::NAME, "Erf"),
-    (Exp::NAME, "Exp"),
-    (Floor::NAME, "Floor"),
+/// Operations that are one operator of the same operands, without attributes, and no function of an expression.
+const WHOLE: &[(&str, &str)] = &[
     (HardSwish::NAME, "HardSwish"),
     (Identity::NAME, "Identity"),
     (IsInf::NAME, "IsInf"),
     (IsNan::NAME, "IsNaN"),
-    (Log::NAME, "Log"),
-    (Max::NAME, "Max"),
-    (Min::NAME, "Min"),
     (Mish::NAME, "Mish"),
-    (Neg::NAME, "Neg"),
-    (Pow::NAME, "Pow"),
     (Prelu::NAME, "PRelu"),
-    (Reciprocal::NAME, "Reciprocal"),
     (Relu::NAME, "Relu"),
-    (Round::NAME, "Round"),
-    (Select::NAME, "Where"),
-    (Sigmoid::NAME, "Sigmoid"),
-    (Sign::NAME, "Sign"),
-    (Sin::NAME, "Sin"),
-    (Sinh::NAME, "Sinh"),
-    (Softplus::NAME, "Softplus"),
     (Softsign::NAME, "Softsign"),
-    (Sqrt::NAME, "Sqrt"),
-    (Sub::NAME, "Sub"),
-    (Tan::NAME, "Tan"),
-    (Tanh::NAME, "Tanh"),
-];
-
-/// Operations of which a result of integers is the same in a type that holds more of them.
-const EXACT: &[&str] = &[
-    Abs::NAME,
-    Div::NAME,
-    Max::NAME,
-    Min::NAME,
-    Neg::NAME,
-    Relu::NAME,
-    Sign::NAME,
-    Sub::NAME,
 ];
 
 /// The numbers of floats of 8 bits.
@@ -79,8 +31,8 @@ const FLOATS_OF_8_BITS: std::ops::RangeInclusive<i32> = 17..=20;
 
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
-    let plain = PLAIN.iter().find(|(name, ..)| *name == &*data.name);
-    if let Some((name, op_type)) = plain
+    let whole = WHOLE.iter().find(|(name, ..)| *name == &*data.name);
+    if let Some((_, op_type)) = whole
         && w.has(op_type)
     {
         let (dtype, to) = (
@@ -89,19 +41,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         );
         let given = w.operands(data)?;
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
-        if [Max::NAME, Min::NAME].contains(name) {
-            // Nothing was broadcast before version 8.
-            if w.opset < 8 {
-                let given = alike(w, data)?;
-                return Ok(Some(extreme(w, op_type, [&given[0], &given[1]], dtype)?));
-            }
-            return Ok(Some(extreme(w, op_type, [given[0], given[1]], dtype)?));
-        }
-        let widens = dtype.is_float() || EXACT.contains(name);
-        return match exact(w, op_type, dtype).filter(|_| widens) {
-            Some(wide) => within(w, op_type, &given, (dtype, wide, to)).map(Some),
-            None => Ok(Some(w.node(op_type, &given, vec![]))),
-        };
+        return operator(w, op_type, &given, (dtype, to)).map(Some);
     }
     let attrs = match &*data.name {
         Elu::NAME => ("Elu", vec![float("alpha", w.typed::<Elu>(data)?.alpha)]),
@@ -140,6 +80,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             Approximate::None => ("Gelu", vec![]),
             Approximate::Tanh => ("Gelu", vec![text("approximate", "tanh")]),
         },
+        Silu::NAME if w.takes("Swish", w.tensor(data.operands[0])?.dtype) => ("Swish", vec![]),
         Cast::NAME => {
             let to = w.tensor(data.results[0])?.dtype;
             let number = code(to);
@@ -158,13 +99,13 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
     Ok(Some(w.node(attrs.0, &given, attrs.1)))
 }
 
-/// Operations with forms of their own.
+/// Operations with forms of their own, and those that are written by their expressions.
 fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let Some(&first) = data.operands.first() else {
         return Ok(None);
     };
     let dtype = w.tensor(first)?.dtype;
-    Ok(Some(match &*data.name {
+    let own = match &*data.name {
         Add::NAME => {
             let mut name = turned::rejoined(w, data)?;
             if name.is_none() {
@@ -173,19 +114,20 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
             if name.is_none() {
                 name = turned::biased_first(w, data)?;
             }
-            match name {
-                Some(name) => name,
-                None => of_numbers(w, data, "Add", "Or")?,
-            }
+            name
         }
-        Mul::NAME => of_numbers(w, data, "Mul", "And")?,
-        And::NAME => logic(w, data, ["And", "BitwiseAnd"])?,
-        Or::NAME => logic(w, data, ["Or", "BitwiseOr"])?,
-        Xor::NAME => logic(w, data, ["Xor", "BitwiseXor"])?,
-        Not::NAME => logic(w, data, ["Not", "BitwiseNot"])?,
-        Clamp::NAME => clamp(w, data, dtype)?,
-        Compare::NAME => compare(w, data)?,
-        Select::NAME => selected(w, data)?,
+        // Nothing was broadcast before version 8.
+        Max::NAME | Min::NAME if w.opset < 8 => {
+            let given = alike(w, data)?;
+            let op_type = if &*data.name == Max::NAME {
+                "Max"
+            } else {
+                "Min"
+            };
+            Some(extreme(w, op_type, [&given[0], &given[1]], dtype)?)
+        }
+        Clamp::NAME => Some(clamp(w, data, dtype)?),
+        Select::NAME if !w.has("Where") => Some(selected(w, data)?),
         Trilu::NAME => {
             let made = w.typed::<Trilu>(data)?;
             let x = w.name(first)?;
@@ -197,44 +139,149 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
                     w.literal(&k)?
                 }
             };
-            w.node("Trilu", &[&x, &k], vec![upper])
+            Some(w.node("Trilu", &[&x, &k], vec![upper]))
         }
-        Quantize::NAME | Dequantize::NAME => quantized(w, data)?,
-        ShiftLeft::NAME => shift(w, data, "Mul")?,
-        ShiftRight::NAME if !dtype.is_signed() || w.takes("BitShift", dtype) => {
-            shift(w, data, "Div")?
+        Quantize::NAME | Dequantize::NAME => Some(quantized(w, data)?),
+        HardSwish::NAME => {
+            let x = w.name(first)?;
+            let attrs = vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)];
+            let gate = w.node("HardSigmoid", &[&x], attrs);
+            Some(w.node("Mul", &[&x, &gate], vec![]))
         }
-        _ => return composed(w, data, first, dtype),
-    }))
+        _ => None,
+    };
+    if own.is_some() {
+        return Ok(own);
+    }
+    let expr = older(w, data)?;
+    let Some(expr) = expr.or_else(|| w.registry.expression(&w.op_ref(data))) else {
+        return Ok(None);
+    };
+    let mut operands = Vec::with_capacity(data.operands.len());
+    for (&value, name) in data.operands.iter().zip(w.operands(data)?) {
+        operands.push((name, w.tensor(value)?.dtype));
+    }
+    expr.build(&operands, w)
+}
+
+/// What runtimes know an operation by that the version has no operator for, where that is not its expression.
+fn older(w: &Writer<'_>, data: &OpData) -> Outcome<Option<Expr>> {
+    const X: Expr = Expr::A;
+    Ok(match &*data.name {
+        Gelu::NAME => {
+            let gate = match w.typed::<Gelu>(data)?.approximate {
+                Approximate::None => (X / SQRT_2).erf(),
+                Approximate::Tanh => {
+                    let cube = Binary::Pow.of(X, 3.0) * 0.044_715;
+                    ((X + cube) * (2.0 / PI).sqrt()).tanh()
+                }
+            };
+            Some(X * (gate + 1.0) * 0.5)
+        }
+        // There may be no `Where`.
+        Celu::NAME => {
+            let alpha = w.typed::<Celu>(data)?.alpha;
+            let low = alpha * ((X / alpha).exp() - 1.0);
+            Some(X.max(0.0) + low.min(0.0))
+        }
+        _ => None,
+    })
+}
+
+type Made = Outcome<Option<String>>;
+
+impl ExprBuilder for Writer<'_> {
+    type Value = String;
+    type Error = Box<Diagnostic>;
+
+    fn number(&mut self, x: f64, dtype: DType) -> Made {
+        Writer::number(self, x, dtype).map(Some)
+    }
+
+    fn unary(&mut self, function: Unary, x: &String, dtype: DType) -> Made {
+        let op_type = match function {
+            Unary::Not if !dtype.is_bool() => "BitwiseNot",
+            Unary::Not => "Not",
+            _ => function.name(),
+        };
+        // Without another form it is refused as what is missing.
+        match self.has(op_type) || function.definition().is_none() {
+            true => operator(self, op_type, &[x], (dtype, dtype)).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn binary(&mut self, function: Binary, [a, b]: [&String; 2], dtype: DType) -> Made {
+        let truth = dtype.is_bool();
+        let op_type = match function {
+            Binary::Add | Binary::Or if truth => "Or",
+            Binary::Mul | Binary::And if truth => "And",
+            Binary::Xor if truth => "Xor",
+            Binary::Add => "Add",
+            Binary::Sub => "Sub",
+            Binary::Mul => "Mul",
+            Binary::Div => "Div",
+            Binary::Pow => return Ok(Some(self.node("Pow", &[a, b], vec![]))),
+            Binary::And => "BitwiseAnd",
+            Binary::Or => "BitwiseOr",
+            Binary::Xor => "BitwiseXor",
+            Binary::Max => return extreme(self, "Max", [a, b], dtype).map(Some),
+            Binary::Min => return extreme(self, "Min", [a, b], dtype).map(Some),
+            Binary::Rem => {
+                let attrs = vec![int("fmod", true)];
+                return Ok(Some(self.node("Mod", &[a, b], attrs)));
+            }
+            Binary::Mod => return Ok(Some(self.node("Mod", &[a, b], vec![]))),
+            Binary::ShiftLeft => return shift(self, [a, b], dtype, "Mul").map(Some),
+            Binary::ShiftRight if !dtype.is_signed() || self.takes("BitShift", dtype) => {
+                return shift(self, [a, b], dtype, "Div").map(Some);
+            }
+            Binary::ShiftRight | Binary::Atan2 => return Ok(None),
+        };
+        operator(self, op_type, &[a, b], (dtype, dtype)).map(Some)
+    }
+
+    fn compare(&mut self, direction: Direction, [a, b]: [&String; 2], dtype: DType) -> Made {
+        compare(self, direction, [a, b], dtype).map(Some)
+    }
+
+    fn select(&mut self, [cond, a, b]: [&String; 3], _: DType) -> Made {
+        let has = self.has("Where");
+        Ok(has.then(|| self.node("Where", &[cond, a, b], vec![])))
+    }
+
+    fn cast(&mut self, x: &String, dtype: DType, to: DType) -> Made {
+        cast(self, x, dtype, to).map(Some)
+    }
+}
+
+/// An operator of elements of one type, in a wider type where the version has it of none of these; its result has the type `to`.
+fn operator(
+    w: &mut Writer<'_>,
+    op_type: &str,
+    given: &[&str],
+    (dtype, to): (DType, DType),
+) -> Outcome<String> {
+    match exact(w, op_type, dtype).filter(|_| !dtype.is_bool()) {
+        Some(wide) => within(w, op_type, given, (dtype, wide, to)),
+        None => Ok(w.node(op_type, given, vec![])),
+    }
 }
 
 /// A shift of unsigned numbers, or a product with or quotient by a power of two.
-fn shift(w: &mut Writer<'_>, data: &OpData, op_type: &str) -> Outcome<String> {
-    let [x, by] = two(w, data)?;
-    let dtype = w.tensor(data.operands[0])?.dtype;
+fn shift(w: &mut Writer<'_>, [x, by]: [&str; 2], dtype: DType, op_type: &str) -> Outcome<String> {
     if w.takes("BitShift", dtype) {
         let left = if op_type == "Mul" { "LEFT" } else { "RIGHT" };
-        return Ok(w.node("BitShift", &[&x, &by], vec![text("direction", left)]));
+        return Ok(w.node("BitShift", &[x, by], vec![text("direction", left)]));
     }
     let base = w.number(2.0, dtype)?;
-    let power = w.node("Pow", &[&base, &by], vec![]);
-    Ok(w.node(op_type, &[&x, &power], vec![]))
+    let power = w.node("Pow", &[&base, by], vec![]);
+    Ok(w.node(op_type, &[x, &power], vec![]))
 }
 
 fn two(w: &mut Writer<'_>, data: &OpData) -> Outcome<[String; 2]> {
     let given = w.operands(data)?;
     <[String; 2]>::try_from(given).map_err(|_| w.refused("wanted two operands".to_owned()))
-}
-
-/// An operator of numbers, and of truth values another one.
-fn of_numbers(w: &mut Writer<'_>, data: &OpData, numbers: &str, truths: &str) -> Outcome<String> {
-    let is_bool = w.tensor(data.operands[0])?.dtype.is_bool();
-    let [a, b] = two(w, data)?;
-    let dtype = w.tensor(data.operands[0])?.dtype;
-    match exact(w, numbers, dtype).filter(|_| !is_bool) {
-        Some(wide) => within(w, numbers, &[&a, &b], (dtype, wide, dtype)),
-        None => Ok(w.node(if is_bool { truths } else { numbers }, &[&a, &b], vec![])),
-    }
 }
 
 /// An operator in a wider type, and its result in the type `to`.
@@ -313,13 +360,6 @@ fn selected(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     reshaped(w, &picked, &flat, &to)
 }
 
-fn logic(w: &mut Writer<'_>, data: &OpData, [truths, bits]: [&str; 2]) -> Outcome<String> {
-    let is_bool = w.tensor(data.operands[0])?.dtype.is_bool();
-    let given = w.operands(data)?;
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    Ok(w.node(if is_bool { truths } else { bits }, &given, vec![]))
-}
-
 fn clamp(w: &mut Writer<'_>, data: &OpData, dtype: DType) -> Outcome<String> {
     let made = w.typed::<Clamp>(data)?;
     let mut x = w.name(data.operands[0])?;
@@ -346,11 +386,12 @@ fn clamp(w: &mut Writer<'_>, data: &OpData, dtype: DType) -> Outcome<String> {
     cast(w, &x, wide, dtype)
 }
 
-fn compare(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
-    let given = two(w, data)?;
-    let [a, b] = [&*given[0], &*given[1]];
-    let dtype = w.tensor(data.operands[0])?.dtype;
-    let direction = w.typed::<Compare>(data)?.direction;
+fn compare(
+    w: &mut Writer<'_>,
+    direction: Direction,
+    [a, b]: [&str; 2],
+    dtype: DType,
+) -> Outcome<String> {
     let op_type = match direction {
         Direction::Eq => return equal(w, a, b, dtype),
         Direction::Ne => {
@@ -431,112 +472,4 @@ fn quantized(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         vec![]
     };
     Ok(w.node(op_type, &given, attrs))
-}
-
-/// Operations that older versions, or ONNX altogether, have no operator for.
-fn composed(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    first: Value,
-    dtype: DType,
-) -> Outcome<Option<String>> {
-    let known = [
-        Cbrt::NAME,
-        Celu::NAME,
-        Erfc::NAME,
-        Expm1::NAME,
-        Gelu::NAME,
-        HardSwish::NAME,
-        Log1p::NAME,
-        Mish::NAME,
-        Rsqrt::NAME,
-        Silu::NAME,
-    ];
-    if !known.contains(&&*data.name) {
-        return Ok(None);
-    }
-    let x = w.name(first)?;
-    Ok(Some(match &*data.name {
-        Rsqrt::NAME => {
-            let root = w.node("Sqrt", &[&x], vec![]);
-            w.node("Reciprocal", &[&root], vec![])
-        }
-        Silu::NAME if w.takes("Swish", dtype) => w.node("Swish", &[&x], vec![]),
-        Silu::NAME => {
-            let sigmoid = w.node("Sigmoid", &[&x], vec![]);
-            w.node("Mul", &[&x, &sigmoid], vec![])
-        }
-        HardSwish::NAME => {
-            let attrs = vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)];
-            let sigmoid = w.node("HardSigmoid", &[&x], attrs);
-            w.node("Mul", &[&x, &sigmoid], vec![])
-        }
-        Mish::NAME => {
-            let soft = w.node("Softplus", &[&x], vec![]);
-            let tanh = w.node("Tanh", &[&soft], vec![]);
-            w.node("Mul", &[&x, &tanh], vec![])
-        }
-        Log1p::NAME => {
-            let one = w.number(1.0, dtype)?;
-            let more = w.node("Add", &[&x, &one], vec![]);
-            w.node("Log", &[&more], vec![])
-        }
-        Erfc::NAME => {
-            let one = w.number(1.0, dtype)?;
-            let erf = w.node("Erf", &[&x], vec![]);
-            w.node("Sub", &[&one, &erf], vec![])
-        }
-        Expm1::NAME => {
-            let one = w.number(1.0, dtype)?;
-            let power = w.node("Exp", &[&x], vec![]);
-            w.node("Sub", &[&power, &one], vec![])
-        }
-        Cbrt::NAME => {
-            let third = w.number(1.0 / 3.0, dtype)?;
-            let size = w.node("Abs", &[&x], vec![]);
-            let root = w.node("Pow", &[&size, &third], vec![]);
-            let sign = w.node("Sign", &[&x], vec![]);
-            w.node("Mul", &[&sign, &root], vec![])
-        }
-        Celu::NAME => {
-            // max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))
-            let alpha = w.number(w_alpha(w, data)?, dtype)?;
-            let (zero, one) = (w.number(0.0, dtype)?, w.number(1.0, dtype)?);
-            let scaled = w.node("Div", &[&x, &alpha], vec![]);
-            let power = w.node("Exp", &[&scaled], vec![]);
-            let less = w.node("Sub", &[&power, &one], vec![]);
-            let low = w.node("Mul", &[&alpha, &less], vec![]);
-            let low = w.node("Min", &[&low, &zero], vec![]);
-            let high = w.node("Max", &[&x, &zero], vec![]);
-            w.node("Add", &[&high, &low], vec![])
-        }
-        _ => match w.typed::<Gelu>(data)?.approximate {
-            Approximate::None => {
-                let root = w.number(std::f64::consts::SQRT_2, dtype)?;
-                let (one, half) = (w.number(1.0, dtype)?, w.number(0.5, dtype)?);
-                let scaled = w.node("Div", &[&x, &root], vec![]);
-                let erf = w.node("Erf", &[&scaled], vec![]);
-                let more = w.node("Add", &[&erf, &one], vec![]);
-                let product = w.node("Mul", &[&x, &more], vec![]);
-                w.node("Mul", &[&product, &half], vec![])
-            }
-            Approximate::Tanh => {
-                let (one, half) = (w.number(1.0, dtype)?, w.number(0.5, dtype)?);
-                let (three, cubic) = (w.number(3.0, dtype)?, w.number(0.044_715, dtype)?);
-                let scale = w.number((2.0 / std::f64::consts::PI).sqrt(), dtype)?;
-                let cube = w.node("Pow", &[&x, &three], vec![]);
-                let cube = w.node("Mul", &[&cube, &cubic], vec![]);
-                let sum = w.node("Add", &[&x, &cube], vec![]);
-                let scaled = w.node("Mul", &[&sum, &scale], vec![]);
-                let tanh = w.node("Tanh", &[&scaled], vec![]);
-                let more = w.node("Add", &[&tanh, &one], vec![]);
-                let product = w.node("Mul", &[&x, &more], vec![]);
-                w.node("Mul", &[&product, &half], vec![])
-            }
-        },
-    }))
-}
-
-fn w_alpha(w: &Writer<'_>, data: &OpData) -> Outcome<f64> {
-    Ok(w.typed::<Celu>(data)?.alpha)
 }

@@ -15,7 +15,6 @@ mod attrs;
 mod bytes;
 mod dense;
 mod elementwise;
-mod forms;
 mod functions;
 mod opaque;
 mod products;
@@ -28,7 +27,6 @@ mod writer;
 
 use crate::{codes, entry};
 use dense::value_info;
-pub use forms::FORMS;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Operation;
 use optc_ir::op::Structure;
@@ -42,7 +40,10 @@ use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
-use optc_ops::{Reshape, body_attributes};
+use optc_ops::{
+    Atan2, BitcastConvert, CallOp, DequantizeBlocks, DynamicUpdateSlice, MlirCall, Reshape,
+    body_attributes,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 pub use valid::files_of;
@@ -61,7 +62,17 @@ const IR_VERSION: i64 = 10;
 /// The first version of the file format in which initializers need not be inputs too.
 const LEAST_IR_VERSION: i64 = 4;
 
-/// A model, and the files that it refers to.
+/// The operations that cannot be written as ONNX operators, sorted by name; nor can some uses of others.
+pub const WITHOUT_FORM: &[&str] = &[
+    MlirCall::NAME,
+    Atan2::NAME,
+    BitcastConvert::NAME,
+    CallOp::NAME,
+    DequantizeBlocks::NAME,
+    DynamicUpdateSlice::NAME,
+];
+
+/// A model, and what is to be known about it.
 #[derive(Clone, Debug)]
 pub struct Emitted {
     /// The bytes of the file.
@@ -70,13 +81,17 @@ pub struct Emitted {
     pub files: Vec<String>,
 }
 
-/// The module as an ONNX model: the entry function, `@main` or the first one. `data` reads the files of constants.
+/// The module as an ONNX model: the entry function, `@main` or the first one. `registry` has the operations, `data` reads the files of constants.
 ///
 /// # Errors
 /// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
 /// function.
-pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
-    emit_for(module, Options::default(), data)
+pub fn emit(
+    module: &Module,
+    registry: &Registry,
+    data: &ReadData<'_>,
+) -> Result<Emitted, Box<Diagnostic>> {
+    emit_for(module, registry, Options::default(), data)
 }
 
 /// As [`emit`], with a choice of operators.
@@ -85,14 +100,14 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
 /// As for [`emit`].
 pub fn emit_for(
     module: &Module,
+    registry: &Registry,
     options: Options,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
-    let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let opset = opset.max(LEAST_OPSET);
-    let mut w = Writer::new(module, func, (opset, &registry), data);
+    let mut w = Writer::new(module, func, (opset, registry), data);
     w.options = options;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
@@ -108,7 +123,7 @@ pub fn emit_for(
     for name in &wanted {
         let _ = w.fresh(name);
     }
-    let graph = graph(&mut w, wanted, func.args.len(), &registry)?;
+    let graph = graph(&mut w, wanted, func.args.len(), registry)?;
     let model = model(module, w.model.domains.iter(), opset);
     let files: BTreeSet<String> = w.model.files.iter().cloned().collect();
     let functions = functions::used(module, &w)?;

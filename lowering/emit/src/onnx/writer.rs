@@ -113,8 +113,8 @@ struct Stored {
 pub(super) struct Writer<'a> {
     pub(super) module: &'a Module,
     pub(super) func: &'a Func,
-    registry: &'a Registry,
-    /// Stand-in numbers for the unknown sizes of the function, made on demand.
+    pub(super) registry: &'a Registry,
+    /// Numbers in place of the sizes of the function that are not known, once they are asked for.
     numbers: Option<StandIns>,
     /// The opset: the version of the standard operators.
     pub(super) opset: i64,

@@ -2,143 +2,199 @@
 
 use super::form::Form;
 use super::words::{dtype, float, tuple};
-use optc_ops::{
-    Approximate, Celu, Clamp, Compare, Dequantize, Direction, Elu, Gelu, HardSigmoid, LeakyRelu,
-    Mod, Quantize, Selu, ThresholdedRelu,
-};
+use optc_ir::DType;
+use optc_ir::op::{Binary, Direction, ExprBuilder, Operation, Unary};
+use optc_ops::{Dequantize, Identity, IsInf, IsNan, LayoutConvert, Quantize, Relu};
+use std::convert::Infallible;
 
-impl Form<'_> {
-    pub(super) fn bitcast_convert(&self) -> Option<String> {
-        let (x, to) = (self.arg(0)?, dtype(self.ty()?.dtype));
-        Some(format!("lax.bitcast_convert_type({x}, {to})"))
-    }
+/// Operations that `jnp` has a form of by itself, as a text with `{}` for the operand.
+const WHOLE: &[(&str, &str)] = &[
+    (Identity::NAME, "{}"),
+    (IsInf::NAME, "jnp.isinf({})"),
+    (IsNan::NAME, "jnp.isnan({})"),
+    (LayoutConvert::NAME, "{}"),
+    (Relu::NAME, "jnp.maximum({}, 0)"),
+];
 
-    pub(super) fn binary(&self, sign: &str) -> Option<String> {
-        Some(format!("{} {sign} {}", self.arg(0)?, self.arg(1)?))
-    }
+/// A number as a text of Python.
+#[derive(Clone)]
+pub(super) struct Text {
+    text: String,
+    /// Whether it stands as it is beside a sign.
+    tight: bool,
+}
 
-    pub(super) fn call2(&self, function: &str) -> Option<String> {
-        Some(format!("{function}({}, {})", self.arg(0)?, self.arg(1)?))
-    }
-
-    /// Of two operands, by a function of the module's own.
-    pub(super) fn call2_of(&mut self, helper: &'static str) -> Option<String> {
-        let function = self.helper(helper);
-        self.call2(function)
-    }
-
-    pub(super) fn gelu(&mut self) -> Option<String> {
-        Some(match self.typed::<Gelu>()?.approximate {
-            Approximate::Tanh => format!("jax.nn.gelu({}, approximate=True)", self.arg(0)?),
-            Approximate::None => format!("{}({})", self.helper("_gelu"), self.arg(0)?),
-        })
-    }
-
-    pub(super) fn modulo(&mut self) -> Option<String> {
-        match (self.typed::<Mod>()?.fmod, self.is_float()) {
-            (true, true) => self.call2("jnp.fmod"),
-            (true, false) => self.call2_of("_int_rem"),
-            (false, true) => self.call2("jnp.mod"),
-            (false, false) => self.call2_of("_int_mod"),
+impl Text {
+    fn tight(text: impl Into<String>) -> Text {
+        Text {
+            text: text.into(),
+            tight: true,
         }
     }
 
-    pub(super) fn shift_left(&self) -> Option<String> {
-        let (a, b, bits) = (self.arg(0)?, self.arg(1)?, self.ty()?.dtype.bits());
-        let last = bits - 1;
-        Some(format!(
-            "jnp.where((0 <= {b}) & ({b} < {bits}), jnp.left_shift({a}, jnp.clip({b}, 0, {last})), 0)"
-        ))
+    fn loose(text: impl Into<String>) -> Text {
+        Text {
+            text: text.into(),
+            tight: false,
+        }
     }
 
-    pub(super) fn shift_right(&self) -> Option<String> {
-        let (a, b, bits) = (self.arg(0)?, self.arg(1)?, self.ty()?.dtype.bits());
-        let last = bits - 1;
-        Some(format!(
-            "jnp.right_shift({a}, jnp.where(({b} < 0) | ({bits} <= {b}), {last}, {b}))"
-        ))
+    /// The text beside a sign.
+    fn part(&self) -> String {
+        match self.tight {
+            true => self.text.clone(),
+            false => format!("({})", self.text),
+        }
+    }
+}
+
+type Made = Result<Option<Text>, Infallible>;
+
+impl ExprBuilder for Form<'_> {
+    type Value = Text;
+    type Error = Infallible;
+
+    fn number(&mut self, x: f64, dtype: DType) -> Made {
+        let text = match dtype.is_float() {
+            true => float(x),
+            false => format!("{x:.0}"),
+        };
+        Ok(Some(Text::tight(text)))
     }
 
-    pub(super) fn prelu(&self) -> Option<String> {
-        let (x, slope) = (self.arg(0)?, self.arg(1)?);
-        Some(format!("jnp.where({x} < 0, {slope} * {x}, {x})"))
+    fn unary(&mut self, function: Unary, x: &Text, _: DType) -> Made {
+        let name = match function {
+            Unary::Neg => return Ok(Some(Text::loose(format!("-{}", x.part())))),
+            Unary::Not => return Ok(Some(Text::loose(format!("~{}", x.part())))),
+            Unary::Softplus => {
+                let text = format!("jnp.logaddexp({}, 0.0)", x.text);
+                return Ok(Some(Text::tight(text)));
+            }
+            _ => unary(function),
+        };
+        Ok(name.map(|name| Text::tight(format!("{name}({})", x.text))))
     }
 
-    pub(super) fn compare(&self) -> Option<String> {
-        self.binary(match self.typed::<Compare>()?.direction {
+    fn binary(&mut self, function: Binary, [a, b]: [&Text; 2], dtype: DType) -> Made {
+        let sign = |sign: &str| Text::loose(format!("{} {sign} {}", a.part(), b.part()));
+        let call = |name: &str| Text::tight(format!("{name}({}, {})", a.text, b.text));
+        let (float, truth) = (dtype.is_float(), dtype.is_bool());
+        let (x, by, bits) = (&a.text, b.part(), dtype.bits());
+        let last = bits.saturating_sub(1);
+        Ok(Some(match function {
+            Binary::Add => sign("+"),
+            Binary::Sub => sign("-"),
+            Binary::Mul => sign("*"),
+            Binary::Div if float => sign("/"),
+            Binary::Div => call(self.helper("_int_div")),
+            Binary::Rem if float => call("jnp.fmod"),
+            Binary::Rem => call(self.helper("_int_rem")),
+            Binary::Mod if float => call("jnp.mod"),
+            Binary::Mod => call(self.helper("_int_mod")),
+            Binary::Pow if float => call("jnp.power"),
+            Binary::Pow => call(self.helper("_int_pow")),
+            Binary::Atan2 => call("jnp.arctan2"),
+            Binary::Max if truth => sign("|"),
+            Binary::Max => call("jnp.maximum"),
+            Binary::Min if truth => sign("&"),
+            Binary::Min => call("jnp.minimum"),
+            Binary::And => sign("&"),
+            Binary::Or => sign("|"),
+            Binary::Xor => sign("^"),
+            Binary::ShiftLeft => Text::tight(format!(
+                "jnp.where((0 <= {by}) & ({by} < {bits}), jnp.left_shift({x}, jnp.clip({by}, 0, {last})), 0)"
+            )),
+            Binary::ShiftRight => Text::tight(format!(
+                "jnp.right_shift({x}, jnp.where(({by} < 0) | ({bits} <= {by}), {last}, {by}))"
+            )),
+        }))
+    }
+
+    fn compare(&mut self, direction: Direction, [a, b]: [&Text; 2], _: DType) -> Made {
+        let sign = match direction {
             Direction::Eq => "==",
             Direction::Ne => "!=",
             Direction::Lt => "<",
             Direction::Le => "<=",
             Direction::Gt => ">",
             Direction::Ge => ">=",
-        })
+        };
+        let text = format!("{} {sign} {}", a.part(), b.part());
+        Ok(Some(Text::loose(text)))
     }
 
-    pub(super) fn select(&self) -> Option<String> {
-        let (c, a, b) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
-        Some(format!("jnp.where({c}, {a}, {b})"))
+    fn select(&mut self, [cond, a, b]: [&Text; 3], _: DType) -> Made {
+        let text = format!("jnp.where({}, {}, {})", cond.text, a.text, b.text);
+        Ok(Some(Text::tight(text)))
     }
 
-    pub(super) fn cast(&self) -> Option<String> {
-        let (x, from, to) = (self.arg(0)?, self.operand(0)?.dtype, self.ty()?.dtype);
+    fn cast(&mut self, x: &Text, from: DType, to: DType) -> Made {
         if to.is_bool() {
-            return Some(format!("{x} != 0"));
+            return Ok(Some(Text::loose(format!("{} != 0", x.part()))));
         }
         let name = dtype(to);
-        if !from.is_int() && to.is_int() {
+        let text = match !from.is_int() && to.is_int() {
             // What lies outside of the integers saturates, NaN is 0.
-            return Some(format!("jnp.nan_to_num({x}).astype({name})"));
-        }
-        Some(format!("{x}.astype({name})"))
-    }
-
-    pub(super) fn clamp(&self) -> Option<String> {
-        let bounds = self.typed::<Clamp>()?;
-        let number = |x: f64| match self.is_float() {
-            true => float(x),
-            false => format!("{x:.0}"),
+            true => format!("jnp.nan_to_num({}).astype({name})", x.text),
+            false => format!("{}.astype({name})", x.part()),
         };
-        let mut text = self.arg(0)?.to_owned();
-        if let Some(low) = bounds.min {
-            text = format!("jnp.maximum({text}, {})", number(low));
+        Ok(Some(Text::tight(text)))
+    }
+}
+
+/// The function of one number in JAX.
+fn unary(function: Unary) -> Option<&'static str> {
+    Some(match function {
+        Unary::Abs => "jnp.abs",
+        Unary::Acos => "jnp.arccos",
+        Unary::Acosh => "jnp.arccosh",
+        Unary::Asin => "jnp.arcsin",
+        Unary::Asinh => "jnp.arcsinh",
+        Unary::Atan => "jnp.arctan",
+        Unary::Atanh => "jnp.arctanh",
+        Unary::Cbrt => "jnp.cbrt",
+        Unary::Ceil => "jnp.ceil",
+        Unary::Cos => "jnp.cos",
+        Unary::Cosh => "jnp.cosh",
+        Unary::Erf => "lax.erf",
+        Unary::Erfc => "lax.erfc",
+        Unary::Exp => "jnp.exp",
+        Unary::Expm1 => "jnp.expm1",
+        Unary::Floor => "jnp.floor",
+        Unary::Log => "jnp.log",
+        Unary::Log1p => "jnp.log1p",
+        Unary::Round => "jnp.round",
+        Unary::Rsqrt => "lax.rsqrt",
+        Unary::Sigmoid => "jax.nn.sigmoid",
+        Unary::Sign => "jnp.sign",
+        Unary::Sin => "jnp.sin",
+        Unary::Sinh => "jnp.sinh",
+        Unary::Sqrt => "jnp.sqrt",
+        Unary::Tan => "jnp.tan",
+        Unary::Tanh => "jnp.tanh",
+        Unary::Neg | Unary::Not | Unary::Reciprocal | Unary::Softplus => return None,
+    })
+}
+
+impl Form<'_> {
+    /// An element-wise operation, by its expression where `jnp` has no form of it by itself.
+    pub(super) fn elementwise(&mut self) -> Option<String> {
+        let name = self.op().name;
+        if let Some((_, form)) = WHOLE.iter().find(|(n, _)| *n == name) {
+            return Some(form.replace("{}", self.arg(0)?));
         }
-        if let Some(high) = bounds.max {
-            text = format!("jnp.minimum({text}, {})", number(high));
+        let expr = self.site.registry.expression(self.op())?;
+        let mut operands = Vec::with_capacity(self.args.len());
+        for (i, arg) in self.args.iter().enumerate() {
+            operands.push((Text::tight(arg), self.operand(i)?.dtype));
         }
-        Some(text)
+        let Ok(made) = expr.build(&operands, self);
+        made.map(|made| made.text)
     }
 
-    pub(super) fn leaky_relu(&self) -> Option<String> {
-        let (x, alpha) = (self.arg(0)?, float(self.typed::<LeakyRelu>()?.alpha));
-        Some(format!("jnp.where({x} < 0, {alpha} * {x}, {x})"))
-    }
-
-    pub(super) fn elu(&self) -> Option<String> {
-        let (x, alpha) = (self.arg(0)?, float(self.typed::<Elu>()?.alpha));
-        Some(format!("jax.nn.elu({x}, {alpha})"))
-    }
-
-    pub(super) fn celu(&self) -> Option<String> {
-        let (x, alpha) = (self.arg(0)?, float(self.typed::<Celu>()?.alpha));
-        Some(format!("jax.nn.celu({x}, {alpha})"))
-    }
-
-    pub(super) fn selu(&self) -> Option<String> {
-        let (x, Selu { alpha, gamma }) = (self.arg(0)?, self.typed()?);
-        let (alpha, gamma) = (float(alpha), float(gamma));
-        Some(format!("{gamma} * jax.nn.elu({x}, {alpha})"))
-    }
-
-    pub(super) fn hard_sigmoid(&self) -> Option<String> {
-        let (x, HardSigmoid { alpha, beta }) = (self.arg(0)?, self.typed()?);
-        let (alpha, beta) = (float(alpha), float(beta));
-        Some(format!("jnp.clip({alpha} * {x} + {beta}, 0.0, 1.0)"))
-    }
-
-    pub(super) fn thresholded_relu(&self) -> Option<String> {
-        let (x, alpha) = (self.arg(0)?, float(self.typed::<ThresholdedRelu>()?.alpha));
-        Some(format!("jnp.where({x} > {alpha}, {x}, 0.0)"))
+    pub(super) fn bitcast_convert(&self) -> Option<String> {
+        let (x, to) = (self.arg(0)?, dtype(self.ty()?.dtype));
+        Some(format!("lax.bitcast_convert_type({x}, {to})"))
     }
 
     pub(super) fn quantize(&mut self) -> Option<String> {

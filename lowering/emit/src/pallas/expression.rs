@@ -108,6 +108,7 @@ impl Writer<'_> {
         }
         let site = Site {
             op: &op,
+            registry: cx.registry,
             operands,
             results,
             tile: true,

@@ -1,7 +1,7 @@
 //! An operation and its arguments, from which its form in `jnp` is written.
 
 use super::words::tuple;
-use optc_ir::{OpRef, Operation, TensorType};
+use optc_ir::{OpRef, Operation, Registry, TensorType};
 use optc_ops::Slide;
 use std::collections::BTreeSet;
 
@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 pub(super) struct Site<'a> {
     /// The operation, with the types of its whole operands and results.
     pub(super) op: &'a OpRef<'a>,
-    /// The extents of each operand in this place.
+    /// What operations there are.
+    pub(super) registry: &'a Registry,
+    /// The extents of each operand as it is here.
     pub(super) operands: Vec<Vec<u64>>,
     /// The extents of each result in this place.
     pub(super) results: Vec<Vec<u64>>,
@@ -62,9 +64,6 @@ impl Form<'_> {
     }
     pub(super) fn is_float(&self) -> bool {
         self.ty().is_some_and(|ty| ty.dtype.is_float())
-    }
-    pub(super) fn is_bool(&self) -> bool {
-        self.ty().is_some_and(|ty| ty.dtype.is_bool())
     }
 }
 

@@ -76,13 +76,6 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
-        "_gelu",
-        r#"def _gelu(x):
-    """x times the normal distribution's Phi(x)."""
-    return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
-"#,
-    ),
-    (
         "_inside",
         r#"def _inside(x, fill, *dims):
     """x, with fill where an index lies outside of its array: (dimension, first index, extent)."""

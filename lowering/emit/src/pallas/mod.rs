@@ -16,7 +16,6 @@ mod cx;
 mod elementwise;
 mod expression;
 mod form;
-mod forms;
 mod group;
 mod helpers;
 mod index;
@@ -34,7 +33,6 @@ use crate::codes;
 use crate::entry;
 use cx::Cx;
 use form::Site;
-pub use forms::FORMS;
 use group::{Kernel, kernel};
 use helpers::HELPERS;
 use ops::write;
@@ -43,7 +41,10 @@ use optc_ir::{
     Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
     Value,
 };
-use optc_ops::{CallOp, Constant, MlirCall, Symbol};
+use optc_ops::{
+    CallOp, Constant, DequantizeBlocks, GridSample, MaxPoolIndices, MlirCall, Opaque, Recurrent,
+    Symbol,
+};
 use optc_target::{Blocks, Target};
 use optc_tile::{Schedule, Unit};
 use rearrange::rearrangement;
@@ -52,7 +53,16 @@ use std::fmt::Write;
 use std::rc::Rc;
 use words::{Names, dtype, element, quoted, tuple};
 
-/// The module as Python. The function `main`, or else the first function, becomes `main`.
+/// The operations that neither a kernel nor the module around it can have, sorted by name; each refuses the program.
+pub const WITHOUT_FORM: &[&str] = &[
+    DequantizeBlocks::NAME,
+    GridSample::NAME,
+    MaxPoolIndices::NAME,
+    Opaque::NAME,
+    Recurrent::NAME,
+];
+
+/// The module as Python; `main`, or the first function, becomes `main`.
 ///
 /// # Errors
 /// No function; an operation without a form in `jnp`; or a target whose kernels are not compiled by the TPU backend. A
@@ -351,7 +361,8 @@ impl Function<'_> {
                 vec![text.ok_or_else(|| refuse("a size is not a number"))?]
             }
             Structure::Plain | Structure::Convert | Structure::Opaque => {
-                let site = site(&op_ref).ok_or_else(|| refuse("a size is not a number"))?;
+                let site =
+                    site(&op_ref, self.registry).ok_or_else(|| refuse("a size is not a number"))?;
                 let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
                 parts.helpers.extend(&written.helpers);
                 written.results
@@ -385,13 +396,14 @@ fn targets(results: &[String]) -> String {
     }
 }
 
-/// The site of an operation on whole values; `None` if a size is unknown.
-fn site<'a>(op: &'a OpRef<'a>) -> Option<Site<'a>> {
+/// An operation on whole values; `None` where a size is not a number.
+fn site<'a>(op: &'a OpRef<'a>, registry: &'a Registry) -> Option<Site<'a>> {
     let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
         types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
     };
     Some(Site {
         op,
+        registry,
         operands: extents(&op.operands)?,
         results: extents(&op.results)?,
         tile: false,

@@ -21,23 +21,24 @@ use crate::codes;
 use crate::entry;
 use crate::hlo::{Computations, Emitted, ReadData, Written, computations};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, Diagnostic, Module, TensorType, Type};
+use optc_ir::{Attr, Diagnostic, Module, Registry, TensorType, Type};
 use optc_target::Target;
 use std::fmt::Write;
 use writer::Writer;
 
-/// The module as StableHLO text.
+/// The module as StableHLO text; `registry` has the operations.
 ///
 /// # Errors
 /// A value that is not row-major, an instruction without an operation in StableHLO, data of a constant that cannot be
 /// read, no function, or functions that call each other in a cycle.
 pub fn emit(
     module: &Module,
+    registry: &Registry,
     target: Option<&Target>,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
     row_major(module)?;
-    let made = computations(module, target, data, true)?;
+    let made = computations(module, (registry, target), data, true)?;
     let by_name: IndexMap<&str, &Written> = made
         .computations
         .iter()

@@ -1,0 +1,66 @@
+//! An element-wise operation with an attribute, which no format has: all write its expression.
+
+use optc::{
+    Code, Effect, Expr, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation, Role,
+    attributes,
+};
+
+const HARD_TANH_C1: Code = Code::input(
+    "hard-tanh-c1",
+    "a hard_tanh of no floats",
+    "tensor<4xsi32>",
+    "give floats",
+);
+
+attributes! {
+    /// `acme.hard_tanh(x) = slope · tanh(x)` below 0, `min(x, 1)` elsewhere.
+    pub struct HardTanh {
+        /// The slope below 0.
+        slope: f64 = 1.0,
+    }
+}
+
+impl Operation for HardTanh {
+    const NAME: &'static str = "acme.hard_tanh";
+    const SUMMARY: &'static str = "slope · tanh(x) below 0, min(x, 1) elsewhere";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+
+    /// Constraint `hard-tanh-c1`: floats.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        if !x.dtype.is_float() {
+            let message = format!("acme.hard_tanh of {}, wanted floats", x.dtype);
+            return Err(OpError::new(HARD_TANH_C1, message));
+        }
+        Ok(vec![Inferred {
+            dims: x.dims.clone(),
+            dtype: x.dtype,
+        }])
+    }
+
+    fn expression(&self) -> Option<Expr> {
+        let low = self.slope * Expr::A.tanh();
+        Some(Expr::A.where_below_zero(low).min(1.0))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    /// Any order of dimensions.
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let rank = op.operand(0).map_or(0, |x| x.rank());
+        let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
+        let parallel = Label {
+            role: Role::Parallel,
+            granule: 0,
+        };
+        Freedom {
+            class: FreedomClass::Ordered,
+            labels: vec![parallel; rank],
+            operands: vec![all.clone()],
+            results: vec![all],
+        }
+    }
+}
