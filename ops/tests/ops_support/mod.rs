@@ -226,7 +226,7 @@ impl Random {
     }
 }
 
-/// One case of `ops_reference.txt`.
+/// One case of `ops_reference.txt` or `ops_special.txt`.
 #[derive(Clone, Default)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -267,10 +267,15 @@ fn tensor(words: &[&str]) -> Tensor {
     }
 }
 
-/// All cases.
+/// All cases of `ops_reference.txt`.
 pub(crate) fn cases() -> Vec<Case> {
+    cases_of(include_str!("../ops_reference.txt"))
+}
+
+/// The cases of a text.
+pub(crate) fn cases_of(text: &str) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
-    for line in include_str!("../ops_reference.txt").lines() {
+    for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             [] => {}
