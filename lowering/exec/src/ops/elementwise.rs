@@ -9,11 +9,10 @@ use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
 use crate::ops::links::{ChainOp, Code, From, of_integers, only_of_integers};
 use optc_ir::Operation;
+use optc_ir::op::{Binary, Expr, Unary};
 use optc_ops::{
-    Abs, Add, And, Approximate, BitAnd, BitOr, BitXor, Cast, Ceil, Clamp, Compare, Cos, Dequantize,
-    Div, Elu, Erf, Exp, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan, LeakyRelu,
-    Log, Max, Min, Mul, Neg, Not, Or, Pow, Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt,
-    Sigmoid, Silu, Sin, Sqrt, Sub, Tanh, Xor,
+    Approximate, Clamp, Dequantize, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LeakyRelu,
+    Prelu, Quantize, Relu, Silu,
 };
 
 /// One or several links that an operation is: each takes what the one before gives, the first one the first operand.
@@ -62,59 +61,47 @@ pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     let kinds: Option<Vec<Kind>> = all.iter().map(|slot| slot.cells()).collect();
     let kinds = kinds?;
     let (&kind, operands) = kinds.split_last()?;
-    let (to, from) = all.split_last()?;
     if data.results.len() != 1 {
         return None;
     }
-    let truths = from.iter().filter(|slot| slot.is_truth()).count();
-    match &*data.name {
-        Cast::NAME => {
-            let code = match to.is_truth() && truths == 0 {
-                true => Code::Truth,
-                false => Code::Cast,
-            };
-            return Some(vec![Piece {
-                code,
-                kind,
-                second: None,
-            }]);
-        }
-        Quantize::NAME | Dequantize::NAME => return scaled(site, operands, kind),
-        Compare::NAME => {
-            let [a, b] = operands else { return None };
-            let direction = Compare::of(&site.func.op_ref(site.op)).ok()?.direction;
-            return (a == b).then(|| {
-                vec![Piece {
-                    code: Code::Compare(direction),
-                    kind,
-                    second: Some(1),
-                }]
-            });
-        }
-        _ => {}
+    if matches!(&*data.name, Quantize::NAME | Dequantize::NAME) {
+        return scaled(site, operands, kind);
     }
-    let (code, second) = match operands.len() {
-        1 => (unary(site)?, None),
-        2 => (binary(&data.name)?, Some(1)),
-        _ => return None,
-    };
-    let code = match (truths == from.len(), code) {
-        (true, code) => of_truths(code)?,
-        (false, code) => code,
-    };
-    let tests = matches!(code, Code::IsNan | Code::IsInf);
-    if !tests && operands.iter().any(|&own| own != kind) {
-        return None;
-    }
-    let known = match operands[0].is_float() {
+    let code = code(site)?;
+    let first = *operands.first()?;
+    let known = match first.is_float() {
         true => !only_of_integers(code),
         false => of_integers(code),
     };
-    known.then(|| vec![Piece { code, kind, second }])
+    let fits = match code {
+        Code::Cast | Code::Truth => true,
+        Code::Compare(_) => operands.iter().all(|&own| own == first),
+        Code::IsNan | Code::IsInf => known,
+        _ => known && operands.iter().all(|&own| own == kind),
+    };
+    let second = (operands.len() == 2).then_some(1);
+    fits.then(|| vec![Piece { code, kind, second }])
+}
+
+/// What an operation does with numbers: a loop of its own, or that of the one function that its expression is.
+pub(crate) fn code(site: &Site<'_>) -> Option<Code> {
+    let all = site.all()?;
+    let (target, operands) = all.split_last()?;
+    let truths = operands.iter().all(|slot| slot.is_truth());
+    let code = whole(site).or_else(|| {
+        let expr = site.registry.expression(&site.func.op_ref(site.op))?;
+        function(&expr)
+    });
+    match code? {
+        Code::Cast if target.is_truth() && !truths => Some(Code::Truth),
+        code @ (Code::Cast | Code::Compare(_)) => Some(code),
+        code if truths => of_truths(code),
+        code => Some(code),
+    }
 }
 
 /// The operation on bytes that are 0 or 1.
-pub(crate) fn of_truths(code: Code) -> Option<Code> {
+fn of_truths(code: Code) -> Option<Code> {
     Some(match code {
         Code::Add | Code::Or | Code::Max => Code::Or,
         Code::Mul | Code::And | Code::Min => Code::And,
@@ -158,31 +145,15 @@ fn scaled(site: &Site<'_>, operands: &[Kind], kind: Kind) -> Option<Vec<Piece>> 
     Some(less.into_iter().chain([times]).collect())
 }
 
-/// The code of an operation of one operand, if it has one.
-pub(crate) fn unary(site: &Site<'_>) -> Option<Code> {
+/// The loop of an operation that is several functions.
+fn whole(site: &Site<'_>) -> Option<Code> {
     let op = site.func.op_ref(site.op);
     Some(match &*site.data().name {
-        Identity::NAME => Code::Same,
-        Neg::NAME => Code::Neg,
-        Abs::NAME => Code::Abs,
-        Exp::NAME => Code::Exp,
-        Log::NAME => Code::Log,
-        Sqrt::NAME => Code::Sqrt,
-        Rsqrt::NAME => Code::Rsqrt,
-        Reciprocal::NAME => Code::Reciprocal,
-        Erf::NAME => Code::Erf,
-        Tanh::NAME => Code::Tanh,
-        Sigmoid::NAME => Code::Sigmoid,
-        Silu::NAME => Code::Silu,
-        Relu::NAME => Code::Relu,
-        Sin::NAME => Code::Sin,
-        Cos::NAME => Code::Cos,
-        Floor::NAME => Code::Floor,
-        Ceil::NAME => Code::Ceil,
-        Round::NAME => Code::Even,
-        Not::NAME => Code::Not,
         IsNan::NAME => Code::IsNan,
         IsInf::NAME => Code::IsInf,
+        Relu::NAME => Code::Relu,
+        Prelu::NAME => Code::Prelu,
+        Silu::NAME => Code::Silu,
         HardSwish::NAME => Code::HardSwish,
         Gelu::NAME => match Gelu::of(&op).ok()?.approximate {
             Approximate::None => Code::Gelu,
@@ -203,20 +174,46 @@ pub(crate) fn unary(site: &Site<'_>) -> Option<Code> {
     })
 }
 
-/// The same of two operands.
-pub(crate) fn binary(name: &str) -> Option<Code> {
-    Some(match name {
-        Add::NAME => Code::Add,
-        Sub::NAME => Code::Sub,
-        Mul::NAME => Code::Mul,
-        Div::NAME => Code::Div,
-        Pow::NAME => Code::Pow,
-        Max::NAME => Code::Max,
-        Min::NAME => Code::Min,
-        Prelu::NAME => Code::Prelu,
-        And::NAME | BitAnd::NAME => Code::And,
-        Or::NAME | BitOr::NAME => Code::Or,
-        Xor::NAME | BitXor::NAME => Code::Xor,
+/// The loop of a function of the operands in order.
+fn function(expr: &Expr) -> Option<Code> {
+    Some(match expr {
+        Expr::Operand(0) => Code::Same,
+        Expr::Cast(_, x) if **x == Expr::A => Code::Cast,
+        Expr::Compare(direction, parts) if **parts == [Expr::A, Expr::B] => {
+            Code::Compare(*direction)
+        }
+        Expr::Unary(function, x) if **x == Expr::A => match function {
+            Unary::Abs => Code::Abs,
+            Unary::Ceil => Code::Ceil,
+            Unary::Cos => Code::Cos,
+            Unary::Erf => Code::Erf,
+            Unary::Exp => Code::Exp,
+            Unary::Floor => Code::Floor,
+            Unary::Log => Code::Log,
+            Unary::Neg => Code::Neg,
+            Unary::Not => Code::Not,
+            Unary::Reciprocal => Code::Reciprocal,
+            Unary::Round => Code::Even,
+            Unary::Rsqrt => Code::Rsqrt,
+            Unary::Sigmoid => Code::Sigmoid,
+            Unary::Sin => Code::Sin,
+            Unary::Sqrt => Code::Sqrt,
+            Unary::Tanh => Code::Tanh,
+            _ => return None,
+        },
+        Expr::Binary(function, parts) if **parts == [Expr::A, Expr::B] => match function {
+            Binary::Add => Code::Add,
+            Binary::Sub => Code::Sub,
+            Binary::Mul => Code::Mul,
+            Binary::Div => Code::Div,
+            Binary::Pow => Code::Pow,
+            Binary::Max => Code::Max,
+            Binary::Min => Code::Min,
+            Binary::And => Code::And,
+            Binary::Or => Code::Or,
+            Binary::Xor => Code::Xor,
+            _ => return None,
+        },
         _ => return None,
     })
 }

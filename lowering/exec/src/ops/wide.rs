@@ -8,14 +8,14 @@ use crate::access::Access;
 use crate::kernels::vectorized;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::elementwise::{binary, of_truths, unary};
+use crate::ops::elementwise::code;
 use crate::ops::kernel::{Kernel, Site};
 use crate::ops::links::Code;
 use crate::team::Context;
 use half::{bf16, f16};
+use optc_ir::DType;
 use optc_ir::types::Sign;
-use optc_ir::{DType, Operation};
-use optc_ops::{Cast, Compare, Direction};
+use optc_ops::Direction;
 
 /// Elements that are computed at once.
 const PART: usize = 512;
@@ -179,7 +179,7 @@ impl Wide {
             .iter()
             .map(|slot| Type::of(slot))
             .collect::<Option<_>>()?;
-        let code = code(site, operands, target)?;
+        let code = code(site)?;
         let own = |of: &Type| match code {
             Code::Cast | Code::Truth | Code::Compare(_) | Code::IsNan | Code::IsInf => {
                 *of == types[0]
@@ -234,27 +234,6 @@ impl Wide {
 
 fn cast<C: Cell>(bytes: &[u8]) -> Result<&[C], String> {
     bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
-}
-
-/// The code of an element-wise operation.
-fn code(site: &Site<'_>, operands: &[&Slot], target: &Slot) -> Option<Code> {
-    let truths = operands.iter().all(|slot| slot.is_truth());
-    let name = &*site.data().name;
-    match name {
-        Cast::NAME if target.is_truth() && !truths => Some(Code::Truth),
-        Cast::NAME => Some(Code::Cast),
-        Compare::NAME => {
-            let direction = Compare::of(&site.func.op_ref(site.op)).ok()?.direction;
-            Some(Code::Compare(direction))
-        }
-        _ => {
-            let code = match operands.len() {
-                1 => unary(site)?,
-                _ => binary(name)?,
-            };
-            if truths { of_truths(code) } else { Some(code) }
-        }
-    }
 }
 
 /// Returns whether an operation has a loop for integers or floats.
