@@ -416,14 +416,14 @@ impl<'e, B: ExprBuilder> Build<'e, '_, B> {
         if let Some((.., value)) = self.made.iter().find(known) {
             return Ok(Some(value.clone()));
         }
-        let made = self.new(expr, dtype)?;
+        let made = self.built(expr, dtype)?;
         if let Some(value) = &made {
             self.made.push((expr, dtype, value.clone()));
         }
         Ok(made)
     }
 
-    fn new(&mut self, expr: &'e Expr, dtype: DType) -> Result<Option<B::Value>, B::Error> {
+    fn built(&mut self, expr: &'e Expr, dtype: DType) -> Result<Option<B::Value>, B::Error> {
         // Comparisons and casts have operands of another type than their own.
         let own = |parts: &[Expr]| parts.iter().find_map(|x| x.dtype(&self.types));
         let inner = match expr {

@@ -19,7 +19,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         operands.push((w.spread(value, ty)?, w.tensor(value)?.dtype));
     }
     if let (Expr::Operand(_), [(x, _)]) = (&expr, operands.as_slice()) {
-        return w.put(ty, "copy", &[x.clone()], "").map(Some);
+        return w.put(ty, "copy", std::slice::from_ref(x), "").map(Some);
     }
     expr.build(&operands, &mut Elementwise { w, ty })
 }
