@@ -9,6 +9,7 @@ mod max_pool_indices;
 mod ops_eval;
 mod ops_properties;
 mod ops_reference;
+mod ops_special;
 mod ops_support;
 mod size_flow;
 mod text;

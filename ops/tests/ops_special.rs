@@ -1,7 +1,7 @@
 //! Element-wise operations of special values, zeros of both signs, infinities, NaN, the least and the greatest numbers, halves, against
 //! numpy, Python's math and the reference of ONNX: the cases that `ops_special.py` wrote to `ops_special.txt`.
 
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{cases_of, run, type_of};
 use optc_ir::{Bindings, DType, Registry};

@@ -1,9 +1,6 @@
 //! An element-wise operation with an attribute, which no format has: all write its expression.
 
-use optc::{
-    Code, Effect, Expr, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation, Role,
-    attributes,
-};
+use optc::{Code, Effect, Expr, Inferred, OpError, OpRef, Operation, attributes};
 
 const HARD_TANH_C1: Code = Code::input(
     "hard-tanh-c1",
@@ -46,21 +43,5 @@ impl Operation for HardTanh {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
-    }
-
-    /// Any order of dimensions.
-    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op.operand(0).map_or(0, |x| x.rank());
-        let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
-        let parallel = Label {
-            role: Role::Parallel,
-            granule: 0,
-        };
-        Freedom {
-            class: FreedomClass::Ordered,
-            labels: vec![parallel; rank],
-            operands: vec![all.clone()],
-            results: vec![all],
-        }
     }
 }

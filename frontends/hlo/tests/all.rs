@@ -2,4 +2,6 @@
 
 mod import;
 mod numbers;
+#[path = "../../../ops/tests/ops_support/mod.rs"]
+mod ops_support;
 mod text;

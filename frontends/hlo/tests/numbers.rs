@@ -1,8 +1,7 @@
 //! The HLO emitter preserves the results of operations: the reference cases of the operations are emitted as HLO text,
 //! imported again, and give the same numbers.
 
-#[path = "../../../ops/tests/ops_support/mod.rs"]
-mod ops_support;
+use crate::ops_support;
 
 use indexmap::IndexMap;
 use ops_support::{Case, cases, close, type_of};

@@ -2,4 +2,6 @@
 
 mod defaults;
 mod forms;
+#[path = "../../../ops/tests/ops_support/mod.rs"]
+mod ops_support;
 mod opsets;

@@ -1,7 +1,6 @@
 //! The lists of operations that formats have no form of say what emission does.
 
-#[path = "../../../ops/tests/ops_support/mod.rs"]
-mod ops_support;
+use crate::ops_support;
 
 use ops_support::{cases, type_of};
 use optc_emit::{hlo, linalg, onnx, pallas};
