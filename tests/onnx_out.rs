@@ -267,7 +267,7 @@ fn convolutions_of_integers_are_of_bytes() {
         r#"%0 = "hbir.conv"(%x, %w) : (tensor<1x2x5xsi32>, tensor<3x2x1xsi32>) -> tensor<1x3x5xsi32>"#,
     );
     assert!(
-        wide.contains("known to be bytes less a zero point"),
+        wide.contains("known to be bytes with a zero point"),
         "{wide}"
     );
     let narrow = refused(

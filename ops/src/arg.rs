@@ -1,4 +1,4 @@
-//! What `hbir.arg_max` and `hbir.arg_min` share: where along an axis an extreme element lies. NaN counts as
+//! Shared code of `hbir.arg_max` and `hbir.arg_min`: the index of an extreme element along an axis. NaN counts as
 //! extreme.
 
 use crate::lanes::Lanes;

@@ -44,7 +44,7 @@ impl Operation for BatchNorm {
         norm::channels(op)
     }
 
-    /// What stands before the channels is the batch, whatever it is.
+    /// All dimensions before the channels are the batch.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let channel = axes.whole(axes.label(0, 1)?)?;
         let own = axes.own(0);

@@ -147,7 +147,7 @@ fn fits(x: &[usize], shape: &[usize]) -> bool {
     x.len() <= shape.len() && pairs.into_iter().all(|(a, b)| a == b || *a == 1)
 }
 
-/// What repeating elements moves.
+/// Bytes that repeating elements moves.
 pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
     // A broadcast never makes less of its operand.
     if operand_bytes(op, 0) != result_bytes(op) {

@@ -1,4 +1,4 @@
-//! What contractions share, and the kernel below them all: `c[m, n] = sum over k of a[m, k] * b[k, n]`.
+//! Shared code of contractions, and the kernel below them all: `c[m, n] = sum over k of a[m, k] * b[k, n]`.
 //!
 //! Floats accumulate in `f64` with k ascending, integers in wrapping `i64`.
 

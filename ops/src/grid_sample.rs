@@ -28,7 +28,7 @@ words! {
 }
 
 words! {
-    /// What lies outside of the operand of a [`GridSample`].
+    /// Values outside of the operand of a [`GridSample`].
     pub enum SamplePadding {
         /// Zeros.
         Zeros = "zeros",
@@ -44,7 +44,7 @@ attributes! {
     pub struct GridSample {
         /// How the elements around a place are read.
         mode: SampleMode [GRID_SAMPLE_C1] = SampleMode::Linear,
-        /// What lies outside.
+        /// Values outside of the operand.
         padding_mode: SamplePadding [GRID_SAMPLE_C1] = SamplePadding::Zeros,
         /// Whether -1 and 1 are the centres of the outer elements, otherwise their outer edges.
         align_corners: bool = false,

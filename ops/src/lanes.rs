@@ -25,7 +25,7 @@ impl Lanes {
         (0..self.outer).flat_map(move |o| (0..inner).map(move |i| (o * n * inner + i, inner)))
     }
 
-    /// What running along every line joins so far, from `first` on: with the element itself, or
+    /// The running combination along every line, from `first` on: with the element itself, or
     /// `exclusive` of it; in `reverse` from the end. In the order of `x`.
     pub(crate) fn running<T: Copy>(
         &self,

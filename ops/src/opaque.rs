@@ -39,7 +39,7 @@ attributes! {
         kind: Arc<str>,
         /// The namespace of the name.
         domain: Option<Arc<str>>,
-        /// What running it does besides giving its results; anything when absent.
+        /// Effects besides giving results; any effect when absent.
         effect: Option<StatedEffect> [OPAQUE_C2],
     }
 }
@@ -66,7 +66,7 @@ impl Operation for Opaque {
         declared_results(op)
     }
 
-    /// What says something of sizes alone has a meaning: the extent of a dimension, and the assertion that one is as it should be.
+    /// Operations about sizes alone have a meaning: the extent of a dimension, and the assertion that one is as it should be.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         if let Some(extent) = self.extent(call) {
             return Ok(vec![extent]);
@@ -145,7 +145,7 @@ impl Operation for Opaque {
         }
     }
 
-    /// What the operator of another format moves, if its bytes are known.
+    /// Bytes that the operator of another format moves, if they are known.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         let kind = &*self.kind;
         let domain = self.domain.as_deref().unwrap_or_default();

@@ -17,7 +17,7 @@ pub fn body_attributes(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What an operator of this kind runs, if its graphs are functions.
+/// The functions that an operator of this kind runs, if its graphs are functions.
 pub(crate) fn control(kind: &str, op: &OpRef<'_>) -> Option<Control> {
     let named = |key: &&str| symbol(op.props.get(key)?);
     let functions: Option<Vec<Arc<str>>> = body_attributes(kind).iter().map(named).collect();

@@ -1,4 +1,4 @@
-//! What operations over other axes share: the dimensions of operands and results that stand in one another's place.
+//! Shared code of operations over other axes: the dimensions of operands and results that stand in one another's place.
 
 use optc_ir::op::{Axes, OverAxes, Run};
 use optc_ir::size::Size;

@@ -20,7 +20,7 @@ use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes, field_values, words};
 
 words! {
-    /// What padding holds.
+    /// Values of the padding.
     pub enum PadMode {
         /// One number.
         Constant = "constant",
@@ -79,7 +79,7 @@ attributes! {
         low: Option<Vec<i64>>,
         /// The elements after each dimension; 0 when absent.
         high: Option<Vec<i64>>,
-        /// What they hold.
+        /// Values of the padding.
         mode: PadMode [PAD_C2] = PadMode::Constant,
         /// The number that they hold in the mode `constant`.
         value: PadValue = PadValue::Int(0),

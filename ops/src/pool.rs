@@ -1,4 +1,4 @@
-//! What the poolings share: windows that slide over N C spatial… operands.
+//! Shared code of poolings: windows that slide over N C spatial… operands.
 //!
 //! With `ceil_mode` a last window may reach beyond the padding; what lies there never counts.
 

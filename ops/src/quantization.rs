@@ -1,4 +1,4 @@
-//! What quantize and dequantize share: scale and zero point, which are scalars, or have one element for each of
+//! Shared code of quantize and dequantize: scale and zero point, which are scalars, or have one element for each of
 //! the extent along an axis.
 
 use crate::shape::{as_axis, show};

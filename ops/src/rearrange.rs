@@ -1,4 +1,4 @@
-//! What operations that only rename elements share: each is the view that does the same.
+//! Shared code of operations that only rename elements: each is the view that does the same.
 
 use crate::shape::Volume;
 use optc_ir::Code;

@@ -17,7 +17,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes, words};
 
 words! {
-    /// What a [`Recurrent`] does in a step.
+    /// The cell of a [`Recurrent`].
     pub enum Cell {
         /// Keeps a state and a cell, by four gates.
         Lstm = "lstm",
@@ -43,7 +43,7 @@ words! {
 attributes! {
     /// A recurrent network of one layer.
     pub struct Recurrent {
-        /// What it does in a step.
+        /// The cell.
         cell: Cell [RECURRENT_C1],
         /// In which order it reads.
         direction: Reading [RECURRENT_C1] = Reading::Forward,
@@ -280,12 +280,12 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// What row `row` makes of an input.
+    /// Row `row` of the product with an input.
     fn of_input(&self, row: usize, x: &[f64]) -> f64 {
         dot(&self.inputs[row * x.len()..], x) + self.biases[row]
     }
 
-    /// What row `row` makes of a state.
+    /// Row `row` of the product with a state.
     fn of_state(&self, row: usize, h: &[f64]) -> f64 {
         let bias = self.biases[self.n_gates * self.hidden + row];
         dot(&self.states[row * h.len()..], h) + bias

@@ -15,7 +15,7 @@ use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes, words};
 
 words! {
-    /// What a reduction makes of the elements.
+    /// The function of a reduction.
     pub enum ReduceKind {
         /// The sum.
         Sum = "sum",
@@ -47,7 +47,7 @@ words! {
 attributes! {
     /// One number for all elements along some axes.
     pub struct Reduce {
-        /// What it makes of them.
+        /// The function.
         kind: ReduceKind [REDUCE_C1],
         /// The axes; negative ones count from the end. All of them when absent.
         axes: Option<Vec<i64>>,

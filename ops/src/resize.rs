@@ -89,7 +89,7 @@ attributes! {
         /// The part that tf_crop_and_resize resizes, in parts of `n - 1`: where it starts along every
         /// dimension, then where it ends.
         roi: Option<Vec<f64>>,
-        /// What lies outside of the operand when a part is resized.
+        /// Values outside of the operand when a part is resized.
         extrapolation_value: f64 = 0.0,
     }
 }
@@ -252,7 +252,7 @@ impl Operation for Resize {
     }
 }
 
-/// What the positions of one dimension of the result of an `hbir.resize` read.
+/// Elements that the positions of one dimension of the result of an `hbir.resize` read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interpolation {
     /// The dimension.
@@ -309,7 +309,7 @@ fn sized(dim: &Dim, size: f64) -> Result<(Dim, f64), OpError> {
     ))
 }
 
-/// What a dimension that is cropped has outside of its elements.
+/// The value outside of the elements of a cropped dimension.
 struct Outside {
     /// The number of its elements.
     n: usize,

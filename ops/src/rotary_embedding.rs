@@ -26,7 +26,7 @@ attributes! {
     }
 }
 
-/// What the attributes say.
+/// The attributes' values.
 struct Config {
     sequence: usize,
     /// Rotated elements of the last dimension, where they are known.

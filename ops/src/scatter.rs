@@ -11,7 +11,7 @@ use optc_ir::types::DType;
 use optc_ir::words;
 
 words! {
-    /// What becomes of an element and an update of it.
+    /// The combination of an element and its update.
     pub enum ScatterReduction {
         /// The update.
         None = "none",

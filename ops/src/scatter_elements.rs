@@ -19,7 +19,7 @@ attributes! {
     pub struct ScatterElements {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
-        /// What becomes of an element and an update of it.
+        /// The combination of an element and its update.
         reduction: ScatterReduction [SCATTER_ELEMENTS_C5] = ScatterReduction::None,
     }
 }

@@ -16,7 +16,7 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// A copy with parts written at coordinates.
     pub struct ScatterNd {
-        /// What becomes of an element and an update of it.
+        /// The combination of an element and its update.
         reduction: ScatterReduction [SCATTER_ND_C5] = ScatterReduction::None,
     }
 }

@@ -7,7 +7,7 @@ use optc_ir::{Code, attributes};
 attributes! {
     /// `x above alpha, else 0`, element by element.
     pub struct ThresholdedRelu {
-        /// What is not above it becomes 0.
+        /// The threshold; elements that are not above it become 0.
         alpha: f64 = 1.0,
     }
 }

@@ -98,7 +98,7 @@ unary! {
     Ceil "hbir.ceil" "the least integer not below x" Floats, X.ceil();
     Round "hbir.round" "the nearest integer, ties to even" Floats, X.rounded();
     Not "hbir.not" "not x; on integers every bit" IntegersAndBool, X.inverted();
-    IsNan "hbir.is_nan" "whether x is no number" Floats, Direction::Ne.of(X, X);
+    IsNan "hbir.is_nan" "whether x is NaN" Floats, Direction::Ne.of(X, X);
     IsInf "hbir.is_inf" "whether x is infinite" Floats, Direction::Eq.of(X.abs(), f64::INFINITY);
     Silu "hbir.silu" "x * sigmoid(x)" Floats, X * X.sigmoid();
     Softplus "hbir.softplus" "log(1 + e^x)" Floats, X.softplus();

@@ -1,4 +1,4 @@
-//! What conv and pooling share: windows that slide over up to three spatial dimensions.
+//! Shared code of convolutions and poolings: windows that slide over up to three spatial dimensions.
 
 use crate::shape::computed;
 use optc_ir::Code;

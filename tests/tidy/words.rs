@@ -8,7 +8,6 @@ const OPENINGS: &[&str] = &["What ", "Who ", "Of what ", "How often "];
 
 /// Phrases that have a term in the field, and the term.
 const PHRASES: &[(&str, &str)] = &[
-    ("is no number", "NaN, or not a constant"),
     ("bytes are less", "zero point"),
     ("bytes less a zero point", "quantized bytes"),
     ("what it moves less", "the bytes that it saves"),

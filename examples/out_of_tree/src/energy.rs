@@ -51,7 +51,7 @@ impl Operation for Energy {
         Effect::Pure
     }
 
-    /// What is summed is last, in whatever order it lies; the rest stays in the order of the axes.
+    /// Summed dimensions are last, in whatever order it lies; the rest stays in the order of the axes.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let last = op.operand(0).ok()?.rank().checked_sub(1)?;
         let summed = axes.all(axes.label(0, last)?);

@@ -35,7 +35,7 @@ impl Operation for Gate {
         }])
     }
 
-    /// What the interpreter evaluates and every format writes.
+    /// The expression that the interpreter evaluates and every format writes.
     fn expression(&self) -> Option<Expr> {
         Some(Expr::A * Expr::B.sigmoid())
     }

@@ -16,7 +16,7 @@ static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-/// What a run of the pass did.
+/// Counts of a run of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateReport {
     /// The gates that were written out.

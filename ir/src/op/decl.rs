@@ -44,7 +44,7 @@ pub trait OpDecl: Send + Sync {
         other.unwrap_or_else(|| self.family())
     }
 
-    /// What the compiler itself makes of it.
+    /// The role that the operation has for the compiler itself.
     fn structure(&self) -> Structure;
 
     /// Its attributes.
@@ -66,7 +66,7 @@ pub trait OpDecl: Send + Sync {
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// What it makes of one element of each operand; see [`Operation::expression`](crate::Operation::expression).
+    /// The result's element as an expression of one element of each operand; see [`Operation::expression`](crate::Operation::expression).
     fn expression(&self, op: &OpRef<'_>) -> Option<Expr>;
 
     /// The reference semantics on logical, row-major tensors.
@@ -80,7 +80,7 @@ pub trait OpDecl: Send + Sync {
         cx: &EvalContext<'_>,
     ) -> Result<Vec<Tensor>, EvalError>;
 
-    /// What running it does besides.
+    /// Effects besides giving results.
     fn effect(&self, op: &OpRef<'_>) -> Effect;
 
     /// How orders of operands map to orders of results; a barrier where the operation is not well formed.
@@ -95,7 +95,7 @@ pub trait OpDecl: Send + Sync {
     /// Read it by [`iteration_domain_of`].
     fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain;
 
-    /// What executing it moves.
+    /// Data that executing the operation moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic;
 
     /// The view that does the same; see [`Operation::rearrangement`](crate::Operation::rearrangement).

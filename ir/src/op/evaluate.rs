@@ -314,7 +314,7 @@ fn erf(x: f64) -> f64 {
     (1.0 - erfc_above(a)).copysign(x)
 }
 
-/// What [`erf`] lacks to 1.
+/// The complement of [`erf`] to 1.
 fn erfc(x: f64) -> f64 {
     if 1.5 <= x {
         erfc_above(x)

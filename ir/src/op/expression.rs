@@ -1,4 +1,4 @@
-//! What an element-wise operation computes, as an expression of numbers: one element of each operand gives one of the result.
+//! Expressions that element-wise operations compute: one element of each operand gives one of the result.
 //!
 //! An operation states its expression once, beside its attributes. The reference semantics evaluate it, formats write it, executors
 //! compile it, each as an [`ExprBuilder`].
@@ -15,7 +15,7 @@ use crate::types::DType;
 use std::ops;
 
 crate::words! {
-    /// What is asked of two numbers.
+    /// A comparison of two numbers.
     pub enum Direction {
         /// Whether they are equal.
         Eq = "eq",
@@ -331,9 +331,9 @@ impl Expr {
 ///
 /// The element type is that of the operands.
 pub trait ExprBuilder {
-    /// What stands for a number.
+    /// The builder's representation of a number.
     type Value: Clone;
-    /// What can go wrong.
+    /// The builder's error.
     type Error;
 
     /// A number of an element type.

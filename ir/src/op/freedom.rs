@@ -10,9 +10,9 @@ use crate::types::{TensorType, Type};
 /// over the same index. `None` marks a dimension of extent 1 that is broadcast or dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Freedom {
-    /// What kind of agreement the operation needs.
+    /// The kind of agreement that the operation needs.
     pub class: FreedomClass,
-    /// What each label is.
+    /// The labels.
     pub labels: Vec<Label>,
     /// Per operand, per dimension: an index into `labels`.
     pub operands: Vec<Vec<Option<usize>>>,
@@ -20,7 +20,7 @@ pub struct Freedom {
     pub results: Vec<Vec<Option<usize>>>,
 }
 
-/// What kind of agreement an operation needs between the orders of its operands and results.
+/// The kind of agreement that an operation needs between the orders of its operands and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FreedomClass {
     /// Only renames elements: reshape, transpose, view, squeeze. Part of the index map, never run.
@@ -44,7 +44,7 @@ pub enum FreedomClass {
 /// One label of a [`Freedom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// What the operation does along it.
+    /// The operation's behaviour along it.
     pub role: Role,
     /// A cut of the label at `c` (into `x / c` and `x % c`) commutes with the operation only if
     /// `c` divides this: 0 allows every cut (equal extents everywhere), 1 none. Axes of concat,
@@ -52,7 +52,7 @@ pub struct Label {
     pub granule: u64,
 }
 
-/// What an operation does along a label.
+/// An operation's behaviour along a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Independent along it.

@@ -17,7 +17,7 @@ use optc_layout::gcd;
 /// The layout freedom follows from it: see [`Freedom::of`](crate::op::Freedom::of).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IterationDomain {
-    /// What kind of agreement between orders the operation needs.
+    /// The kind of agreement between orders that the operation needs.
     pub class: FreedomClass,
     /// The loops.
     pub loops: Vec<Loop>,
@@ -34,7 +34,7 @@ pub struct IterationDomain {
 pub struct Loop {
     /// The number of steps; 0 where it is not known.
     pub extent: u64,
-    /// What it does.
+    /// The kind of loop.
     pub kind: LoopKind,
     /// The role of the dimensions that it addresses.
     pub role: Role,
@@ -43,7 +43,7 @@ pub struct Loop {
     pub granule: u64,
 }
 
-/// What a loop does.
+/// The kind of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LoopKind {
     /// Each step writes other elements; may be cut.

@@ -18,7 +18,7 @@ use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::Dim;
 
-/// What the compiler itself makes of an operation, beyond what it declares.
+/// The role that an operation has for the compiler itself, beyond its declaration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Structure {
     /// Nothing: its declaration says all.
@@ -61,7 +61,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// Whether it takes and gives every element type, also those that nothing computes with: it moves
     /// elements alone.
     const MOVES_ONLY: bool = false;
-    /// What the compiler itself makes of it.
+    /// The role that the operation has for the compiler itself.
     const STRUCTURE: Structure = Structure::Plain;
     /// Whether attributes that the struct does not name are kept. Otherwise they are refused.
     const OPEN: bool = false;
@@ -90,7 +90,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// What it makes of one element of each operand, of an operation whose operands broadcast to its one result. Formats without an
+    /// The result's element as an expression of one element of each operand, for an operation whose operands broadcast to its one result. Formats without an
     /// operation of their own for it write the expression.
     fn expression(&self) -> Option<Expr> {
         None
@@ -116,7 +116,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         Self::FAMILY_IF_FREE
     }
 
-    /// What running it does besides.
+    /// Effects besides giving results.
     fn effect(&self, op: &OpRef<'_>) -> Effect;
 
     /// Itself with its axes permuted: what it becomes where its operands and results are tensors over these axes, attributes,
@@ -152,7 +152,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         }
     }
 
-    /// What executing it moves.
+    /// Data that executing the operation moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         let _ = op;
         Traffic::None

@@ -78,7 +78,7 @@ impl Registry {
     pub fn effect(&self, op: &OpRef<'_>) -> Effect {
         self.get(op.name).map_or(Effect::Write, |d| d.effect(op))
     }
-    /// What an operation makes of one element of each operand, if it is element-wise.
+    /// The expression of an element-wise operation.
     #[must_use]
     pub fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
         self.get(op.name)?.expression(op)

@@ -166,7 +166,7 @@ pub(crate) struct RewriteArgs {
     /// Draw the arena over the operations in place of operations: what lies where, and how long (--emit=svg, after plan-memory)
     #[arg(long, conflicts_with = "layouts")]
     pub(crate) arena: bool,
-    /// What a picture shows: the program before the passes, after them, or both (with passes)
+    /// States of the program that a picture shows: before the passes, after them, or both (with passes)
     #[arg(long, value_name = "before|after|both", value_enum)]
     pub(crate) emit_stage: Option<EmitStage>,
     /// Print the program before this pass, or before every one
@@ -238,7 +238,7 @@ pub(crate) struct RewriteArgs {
     pub(crate) reproducer: Option<PathBuf>,
 }
 
-/// What to write.
+/// The format of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Emit {
     /// optc's own text
@@ -642,13 +642,13 @@ pub(crate) struct BenchArgs {
     /// Inputs from an .npz file; random ones when left out
     #[arg(long, value_name = "A.npz")]
     pub(crate) inputs: Option<PathBuf>,
-    /// What to time besides: the program without its passes, the program untiled (and itself with --tiles), or the reference interpreter
+    /// A program to time besides: the program without its passes, the program untiled (and itself with --tiles), or the reference interpreter
     #[arg(long, value_name = "before|untiled|reference", value_enum)]
     pub(crate) vs: Option<Versus>,
     /// Measure what the orders that `cpu` calls free cost its kernels, and write its rows with that
     #[arg(long, value_name = "OUT.toml", conflicts_with = "input")]
     pub(crate) calibrate: Option<PathBuf>,
-    /// How often to run each
+    /// Runs of each program
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
     /// Write the steps of the fastest run as a trace that Chrome and Perfetto show
@@ -668,7 +668,7 @@ pub(crate) struct BenchArgs {
     pub(crate) threads: u16,
 }
 
-/// What a program is timed beside.
+/// A program to compare times with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Versus {
     /// The same program without its passes

@@ -44,7 +44,7 @@ fn bits(dtype: DType) -> (String, String) {
     }
 }
 
-/// What is done to each element before a reduction adds it up.
+/// The function of each element whose values a reduction adds up.
 fn before_reduction(
     w: &mut Writer<'_>,
     kind: ReduceKind,

@@ -73,7 +73,7 @@ impl Body {
         self.literal(&number_text(x, ty), ty)
     }
 
-    /// What this text means in a type.
+    /// The suffix of the text in a type.
     pub(super) fn literal(&mut self, text: &str, ty: DType) -> Scalar {
         let name = type_text(ty);
         let typed = match ty.is_bool() {
@@ -237,7 +237,7 @@ impl Body {
         self.made(&text, DType::BOOL)
     }
 
-    /// Whether it is no number.
+    /// Returns whether it is NaN.
     pub(super) fn is_nan(&mut self, x: &Scalar) -> Scalar {
         let ty = type_text(x.ty);
         let text = format!("arith.cmpf uno, {0}, {0} : {ty}", x.name);

@@ -164,7 +164,7 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     expr.build(&operands, w)
 }
 
-/// What runtimes know an operation by that the version has no operator for, where that is not its expression.
+/// Forms that runtimes recognise of operations that the version has no operator for, if they are not the expression.
 fn older(w: &Writer<'_>, data: &OpData) -> Outcome<Option<Expr>> {
     const X: Expr = Expr::A;
     Ok(match &*data.name {

@@ -455,7 +455,7 @@ fn of_bytes(
     }
     let (Some(x), Some(weights)) = (bytes(w, data.operands[0])?, bytes(w, data.operands[1])?)
     else {
-        let why = format!("{no}, unless both operands are known to be bytes less a zero point");
+        let why = format!("{no}, unless both operands are known to be bytes with a zero point");
         return Err(w.without_form(data, &why));
     };
     let mut given = vec![x.name, weights.name];

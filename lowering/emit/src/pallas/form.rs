@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub(super) struct Site<'a> {
     /// The operation, with the types of its whole operands and results.
     pub(super) op: &'a OpRef<'a>,
-    /// What operations there are.
+    /// The registry of operations.
     pub(super) registry: &'a Registry,
     /// The extents of each operand as it is here.
     pub(super) operands: Vec<Vec<u64>>,

@@ -18,7 +18,7 @@ use half::{bf16, f16};
 
 /// Lines of an operand that lies across the result: so many are turned at once, a line of the cache from each.
 const ACROSS: usize = 16;
-/// Elements that are brought side by side at once where there are so many.
+/// Elements that are packed at once, if there are as many.
 const WHOLE: usize = 16;
 /// The longest lines that are short.
 const SHORT: usize = 4 * WHOLE;
@@ -50,7 +50,7 @@ impl Frame {
     }
 }
 
-/// What is done at once: some steps of a loop around the innermost one, each with some of its elements.
+/// The unit of work: some steps of a loop around the innermost one, each with some of its elements.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// The loop around: its extent, and what each step adds.
@@ -145,7 +145,7 @@ struct Work<'a> {
     sources: &'a [Source<'a>],
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<Part>,
-    /// What all operations are in one loop, and the operand that they are done to.
+    /// The loop of all operations together, and the operand that it runs over.
     rescale: Option<(usize, RequantizeLoop)>,
 }
 
@@ -476,7 +476,7 @@ impl Lattice {
         self.from + self.lines.1 * line as i64
     }
 
-    /// Brings the elements side by side, as numbers.
+    /// Packs the elements, as numbers.
     #[inline(always)]
     fn fetch<E: PackElement>(&self, source: &[E], to: &mut [E::Number]) {
         let ((lines, around), (count, step)) = (self.lines, self.along);

@@ -54,7 +54,7 @@ pub(crate) fn links(pieces: &[Piece]) -> Vec<ChainOp> {
     links
 }
 
-/// What an operation does with its elements, if they and it are known.
+/// The function of an operation's elements, if the operation and the element type are known.
 pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     let data = site.data();
     let all = site.all()?;
@@ -83,7 +83,7 @@ pub(crate) fn pieces(site: &Site<'_>) -> Option<Vec<Piece>> {
     fits.then(|| vec![Piece { code, kind, second }])
 }
 
-/// What an operation does with numbers: a loop of its own, or that of the one function that its expression is.
+/// The function of numbers: a loop of its own, or that of the one function that its expression is.
 pub(crate) fn code(site: &Site<'_>) -> Option<Code> {
     let all = site.all()?;
     let (target, operands) = all.split_last()?;

@@ -17,7 +17,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     if 88.722_84 < x { f32::INFINITY } else { found }
 }
 
-/// What [`exp`] gives of a number that is not above 0, bit for bit.
+/// [`exp`] of a number that is not above 0, bit for bit.
 #[inline(always)]
 pub(crate) fn power(x: f32) -> f32 {
     let (near, shifted) = near(x);
