@@ -52,11 +52,12 @@ pub(super) fn write(
         let sizes = ports[port].shape.iter().map(|&n| u128::from(n));
         sizes.fold(u128::from(width), u128::saturating_mul)
     };
-    let cost = |moves: &dyn Fn(usize) -> bool| -> u128 {
-        let moved = (0..ports.len()).filter(|&p| counts[p] && moves(p));
+    let cost = |moves: &[bool]| -> u128 {
+        let moved = (0..ports.len()).filter(|&p| counts[p] && moves[p]);
         moved.fold(0, |sum, p| sum.saturating_add(bits(p)))
     };
-    let in_own_dimensions = cost(&|port| !ports[port].is_natural());
+    let unnatural: Vec<bool> = ports.iter().map(|port| !port.is_natural()).collect();
+    let in_own_dimensions = cost(&unnatural);
     let form = |axes: &Axes<'_>| form_over(decl, op, axes, &cost);
     let sizes = |n: u64| memory.numbers.dim(n);
     let all = Axes::suggested(freedom, &ports, &sizes);
@@ -107,7 +108,7 @@ fn form_over(
     decl: &dyn OpDecl,
     op: &OpRef<'_>,
     axes: &Axes<'_>,
-    cost: &dyn Fn(&dyn Fn(usize) -> bool) -> u128,
+    cost: &dyn Fn(&[bool]) -> u128,
 ) -> Option<Form> {
     let over = decl.over_axes(op, axes)?;
     let lies = |port: usize, runs: &[Run]| Lies {
@@ -115,12 +116,12 @@ fn form_over(
         dims: axes.dims(port, runs),
     };
     let first = op.operands.len();
-    let mut so = vec![true; first + op.results.len()];
+    let mut transposed = vec![false; first + op.results.len()];
     for (port, runs) in &over.operands {
-        so[*port] = axes.lies_so(*port, runs);
+        transposed[*port] = !axes.lies_so(*port, runs);
     }
     for (i, runs) in over.results.iter().enumerate() {
-        so[first + i] = axes.lies_so(first + i, runs);
+        transposed[first + i] = !axes.lies_so(first + i, runs);
     }
     let result = |(i, runs): (usize, &Vec<Run>)| lies(first + i, runs);
     Some(Form {
@@ -128,7 +129,7 @@ fn form_over(
             .map(|(port, runs)| (*port, lies(*port, runs)))
             .collect(),
         results: over.results.iter().enumerate().map(result).collect(),
-        transposed: cost(&|port| !so[port]),
+        transposed: cost(&transposed),
         props: over.props,
         broadcasts: over.broadcasts,
     })
