@@ -478,7 +478,10 @@ fn writers_that_are_told_to_end_leave_nothing() {
     let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
     assert!(made.unwrap().success());
     let run = |signal: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
+        // The tests may run under `nohup`, whose ignored signals a process inherits.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM,HUP");
+        command.arg(env!("CARGO_BIN_EXE_optc"));
         command.args(["--pass=view-fold", "--certificate=pipe", "in.ir", "-o"]);
         command.arg("out.ir").current_dir(folder.path("."));
         let mut child = command.spawn().unwrap();
