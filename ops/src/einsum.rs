@@ -89,7 +89,7 @@ impl Operation for Einsum {
             _ => return Ok(IterationDomain::whole(op)),
         };
         let mut domain = IterationDomain::new(op, class);
-        // What is only permuted is not tiled.
+        // A pure permutation is not tiled.
         for (index, extent) in &equation.extents {
             domain.add_for(
                 extent,

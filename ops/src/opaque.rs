@@ -99,7 +99,7 @@ impl Operation for Opaque {
             "" | "ai.onnx" => operator_loops::iteration_domain(&self.kind, op)?,
             _ => IterationDomain::whole(op),
         };
-        // What its types say nobody has inferred.
+        // Nobody has inferred the types that the operator states.
         Ok(domain.settled(op))
     }
 

@@ -110,7 +110,7 @@ fn reduced_away(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// Where these dimensions stand among others, in order, if there is only one way in which they may.
+/// The positions of these dimensions among others, in order, if only one assignment is possible.
 fn only_places(some: &[Dim], all: &[Dim]) -> Option<Vec<usize>> {
     let may_be = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
         (Some(a), Some(b)) => a == b,
@@ -224,7 +224,7 @@ fn marked(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// Which input of the operator an operand is: those that are left out are no operands.
+/// The number of the operator's input that an operand is; inputs that are left out are no operands.
 fn position(op: &OpRef<'_>, operand: usize) -> Option<usize> {
     match op.props.ints("input_positions") {
         Some(positions) => positions

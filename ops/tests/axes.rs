@@ -1,4 +1,4 @@
-//! What the loops of each operation say of its layouts, against the text in `freedoms.txt`: seeds as they are, and drawn
+//! Layout freedoms that follow from the loops of each operation, against the text in `freedoms.txt`: seeds as they are, and drawn
 //! from them with other extents, names in the place of extents and other attributes.
 //!
 //! With `FREEDOMS=write` the test writes the text.

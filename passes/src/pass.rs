@@ -186,7 +186,7 @@ impl PassContext {
 /// The result of a run of a pass.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Whether the module changed.
+    /// True if the module changed.
     pub changed: Changed,
     /// The report of the pass on the run, in a type of its own.
     pub report: Option<Arc<dyn Report>>,

@@ -109,7 +109,7 @@ fn the_operation_is_in_every_executor_and_format() {
     let made = Executable::new(module, registry, "main", &inputs, &NoData, &none, &options);
     assert!(same(&made.unwrap().run(&inputs).unwrap()[0]));
 
-    // What is written in formats that are read is read by a compiler that does not know the operation.
+    // A compiler that does not know the operation reads the formats that have a front end.
     let (module, plain) = (&program.module, Compiler::new());
     let data = |_: &str, _, _, _| Err("there are no files".to_owned());
     let hlo = optc::hlo::emit_with(module, registry, None, &data)

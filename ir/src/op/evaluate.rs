@@ -23,7 +23,7 @@ impl Call<'_> {
     /// The expression reads an operand that is missing.
     pub fn elementwise(&self, expr: &Expr) -> Result<Vec<Tensor>, EvalError> {
         let shape = self.shape();
-        // What is moved alone may be of any type.
+        // An expression that is one operand moves elements of any type.
         if let Expr::Operand(i) = expr {
             let x = self.input(*i);
             let at = Offsets::broadcast(&x.shape, &shape);
@@ -159,7 +159,7 @@ impl ExprBuilder for Evaluation {
 }
 
 impl Direction {
-    /// Whether it holds between two numbers of this order; NaN has none.
+    /// Returns whether the comparison holds for two numbers of this order; NaN has no order.
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Direction::Eq => order == Some(Ordering::Equal),

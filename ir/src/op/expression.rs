@@ -17,17 +17,17 @@ use std::ops;
 crate::words! {
     /// A comparison of two numbers.
     pub enum Direction {
-        /// Whether they are equal.
+        /// The numbers are equal.
         Eq = "eq",
-        /// Whether they differ, or one is NaN.
+        /// The numbers differ, or one is NaN.
         Ne = "ne",
-        /// Whether the first is less.
+        /// The first number is less.
         Lt = "lt",
-        /// Whether the first is not greater.
+        /// The first number is less or equal.
         Le = "le",
-        /// Whether the first is greater.
+        /// The first number is greater.
         Gt = "gt",
-        /// Whether the first is not less.
+        /// The first number is greater or equal.
         Ge = "ge",
     }
 }
@@ -43,7 +43,7 @@ pub enum Expr {
     Unary(Unary, Box<Expr>),
     /// A function of two numbers of one type.
     Binary(Binary, Box<[Expr; 2]>),
-    /// Whether two numbers of one type are so.
+    /// The comparison of two numbers of one type, a truth value.
     Compare(Direction, Box<[Expr; 2]>),
     /// The second where the first holds, else the third.
     Select(Box<[Expr; 3]>),
@@ -195,7 +195,7 @@ impl Binary {
 }
 
 impl Direction {
-    /// Whether two numbers are so.
+    /// The comparison of two numbers.
     #[must_use]
     pub fn of(self, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         Expr::Compare(self, Box::new([a.into(), b.into()]))
@@ -281,7 +281,7 @@ impl Expr {
         }
     }
 
-    /// How many operands it reads: one more than the last.
+    /// The number of operands, up to the last one that the expression reads.
     #[must_use]
     pub fn operands(&self) -> usize {
         match self {
@@ -364,7 +364,7 @@ pub trait ExprBuilder {
         dtype: DType,
     ) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// Whether two numbers are so, as a truth value.
+    /// A comparison of two numbers, a truth value.
     ///
     /// # Errors
     /// Those of the builder.

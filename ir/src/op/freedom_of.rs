@@ -68,7 +68,7 @@ struct Addressed<'a> {
     place: usize,
     /// The first extent.
     first: &'a Dim,
-    /// Whether parts of the dimensions are not parts of one another wherever they are cut.
+    /// True if a cut of one dimension is not always a cut of the others.
     cut: bool,
     /// The greatest common divisor of extents and offsets.
     gcd: u64,

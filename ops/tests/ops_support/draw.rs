@@ -59,13 +59,13 @@ pub(crate) fn drawn(random: &mut Random, rounds: usize) -> Vec<Drawn> {
     all
 }
 
-/// What stands in the place of each extent.
+/// The replacement of each extent.
 struct Sizes {
     /// The factor of all extents.
     times: u64,
     /// The extent that becomes another one, and that.
     other: (u64, Dim),
-    /// Whether single dimensions are unknown.
+    /// True if single dimensions are unknown.
     unknown: bool,
 }
 

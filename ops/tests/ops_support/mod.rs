@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub(crate) mod draw;
 
-/// What can stand for an attribute.
+/// Types that convert to an attribute.
 pub(crate) trait IntoAttr {
     fn attr(self) -> Attr;
 }

@@ -32,7 +32,7 @@ pub(crate) fn work_untiled(local: &Local) -> u64 {
     local.ops.iter().map(loops).fold(0, u64::saturating_add)
 }
 
-/// How many times a tile is fetched or written: each time that it changes while the programs run in order, at least
+/// The number of times that a tile is fetched or written: each time that it changes while the programs run in order, at least
 /// once. Programs that share nothing fetch it separately. `run` has the axes, the outermost first.
 fn fetches(tile: &Tile, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
     let apart = axes.iter().filter(|a| !limits.shares(a));

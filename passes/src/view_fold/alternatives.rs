@@ -28,7 +28,7 @@ use optc_layout::Notation;
 const MOST_VALUES: usize = 4;
 /// The most forms, and the most layouts, that are weighed for one value.
 const MOST_WEIGHED: usize = 16;
-/// How many of the weighed ones are listed.
+/// The most weighed alternatives that are listed.
 const MOST_LISTED: usize = 8;
 
 /// The data of a folded function that explanations are made from.

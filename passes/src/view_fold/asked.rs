@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Whether a result is needed, shared by the thread that computes it and the thread that decides. A computation whose
+/// A flag that says whether a result is needed, shared by the thread that computes it and the thread that decides. A computation whose
 /// result is not needed ends early with a useless result. A computation that cannot be ended is not begun before the
 /// answer is known.
 #[derive(Clone, Debug)]

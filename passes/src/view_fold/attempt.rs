@@ -47,7 +47,7 @@ pub(super) fn attempt(
         &mut shared.layouts,
         &mut shared.signatures,
     )?;
-    // Where values may lie without tiles, a value without room for a run would lie without tiles, though its row wants
+    // If values may lie without tiles, a value without room for a run would lie without tiles, though its row wants
     // a run.
     let lines = graph
         .groups

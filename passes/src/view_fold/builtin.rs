@@ -383,7 +383,7 @@ fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool 
             there.map(|d| d.label).collect()
         };
         let places = [Place::Lane, Place::Row].map(|place| [placed(&x, place), placed(&y, place)]);
-        // Where a dimension of the tile has one element at the other port, the dimension behind it moves up.
+        // If a dimension of the tile has one element at the other port, the dimension behind it moves up.
         if !places.iter().flatten().flatten().all(|&label| both(label)) {
             return true;
         }

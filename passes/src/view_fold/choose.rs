@@ -300,7 +300,7 @@ impl<'a> Search<'a> {
         padding.saturating_mul(self.touches(group, state))
     }
 
-    /// How many times the padding of a stored group counts: for its write, and for reads of the produced value.
+    /// The number of times that the padding of a stored group counts: for its write, and for reads of the produced value.
     fn touches(&self, group: Group, state: GroupState) -> u64 {
         let data = &self.graph.groups[group];
         u64::from(data.is_written()) + u64::from(data.is_read && state.read)
@@ -529,7 +529,7 @@ impl<'a> Search<'a> {
         let Some(posed) = self.pose(modes, Some(plain), open) else {
             return Ahead::default();
         };
-        // Where the choice with open states is not proven, the choice without them is needed. Where the bound was begun
+        // If the choice with open states is not proven, the choice without them is needed. If the bound was begun
         // early, this thread begins with the latter before that is known.
         let closed_asked = Asked::perhaps();
         let is_taken = AtomicBool::new(!posed.states.has_open);

@@ -77,7 +77,7 @@ pub(crate) struct GroupData {
 }
 
 impl GroupData {
-    /// How many times the padding counts: once for the write, once for the reads.
+    /// The number of times that the padding counts: once for the write, once for the reads.
     pub(crate) fn touches(&self) -> u64 {
         u64::from(self.is_written()) + u64::from(self.is_read)
     }

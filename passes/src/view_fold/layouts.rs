@@ -411,7 +411,7 @@ impl Layouts {
             let built = form.layout(layout.shape(), bits, &machine);
             built.is_some_and(|built| built.same_function(&layout))
         };
-        // Where the rank alone decides the format, the tiles stay those of the operand.
+        // If the rank alone decides the format, the tiles stay those of the operand.
         let found = if same(&through) {
             Some(through)
         } else {

@@ -59,7 +59,7 @@ pub(crate) fn copied_by(func: &Func, op: Op, registry: &Registry) -> Option<u64>
     }
 }
 
-/// How the result of an operation may relate to its operand. `chosen` says that the target's row for slices lists which
+/// The relations that an operation's result may have to its operand. `chosen` says that the target's row for slices lists which
 /// results are parts. A part that the text states is then a copy where the row does not take it.
 pub(crate) fn part_of(
     func: &Func,

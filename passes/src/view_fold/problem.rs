@@ -237,7 +237,7 @@ impl Problem {
     }
 }
 
-/// How far the search for a minimum goes. All limits are counts; none is a time.
+/// Limits of the search for a minimum. All limits are counts; none is a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Entries of the largest table that elimination may make.

@@ -7,7 +7,7 @@ use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Module, Registry, Value};
 use optc_target::Target;
 
-/// How sure the result is.
+/// The strength of the proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
     /// No other program in layouts that the target admits costs fewer bytes. This holds for bytes that are moved,
@@ -47,9 +47,9 @@ pub struct FoldReport {
     /// `bytes_before`, `bytes_after` and `lower_bound_bytes` as polynomials in the program's unknown sizes, by name;
     /// `None` where a layout has no polynomial.
     pub polynomials: [(&'static str, Option<Size>); 3],
-    /// How sure the result is.
+    /// The strength of the proof.
     pub proof: Proof,
-    /// How many times each rule gave a form, over distinct operations.
+    /// The number of times that each rule gave a form, over distinct operations.
     pub rules_fired: IndexMap<String, u64>,
     /// Candidate layouts that `max-layouts` left out.
     pub dropped: u64,

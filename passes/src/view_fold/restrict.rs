@@ -181,7 +181,7 @@ fn restrict_tiled(
     if filled.iter().zip(shape).any(|(n, size)| n != size) {
         return None;
     }
-    // Where values may lie without tiles, a value without lanes lies without.
+    // If values may lie without tiles, a value without lanes lies without them.
     let plain = layouts.is_plain(sig.bits[port]);
     let has = |digits: &[Digit], place| digits.iter().any(|d| d.place == place);
     let tiled = |place| order.iter().any(|d| d.place == place);

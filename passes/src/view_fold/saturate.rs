@@ -395,7 +395,7 @@ pub(crate) type ModeKey = (SignatureId, Vec<Vec<LayoutId>>);
 /// The result of saturation for a signature and its demands.
 pub(crate) struct Forms {
     pub(crate) modes: Vec<Mode>,
-    /// How many times each rule gave a form.
+    /// The number of times that each rule gave a form.
     fired: IndexMap<String, u64>,
     saturated: bool,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Shared {
 
 /// Figures over all functions that were folded.
 pub(crate) struct Tally {
-    /// How many times each rule gave a form.
+    /// The number of times that each rule gave a form.
     pub(crate) fired: IndexMap<String, u64>,
     /// The number of operations whose saturation was cut short.
     pub(crate) unsaturated: u64,

@@ -82,7 +82,7 @@ pub struct Signature {
     pub(crate) lines: Option<u64>,
 }
 
-/// How the result of an operation relates to its operand in memory: a copy, or a part of the operand in place.
+/// The relation of an operation's result to its operand in memory: a copy, or a part of the operand in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The result is a copy.

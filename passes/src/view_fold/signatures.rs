@@ -11,7 +11,7 @@ use optc_ir::entity::EntityId;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// How many layouts of least padding are offered at a port that takes tiles by roles.
+/// The number of layouts of least padding that are offered at a port that takes tiles by roles.
 const CHEAPEST: usize = 2;
 
 /// A signature, a port, and the label that is innermost there.

@@ -67,7 +67,7 @@ const ROUNDS: usize = 16;
 /// Rounds of elimination around an assignment without improvement, after which it stops.
 const IDLE: usize = 3;
 
-/// How many of the widest variables are considered as the one that keeps its state, in elimination around an
+/// The number of widest variables that are considered as the one that keeps its state, in elimination around an
 /// assignment.
 const WIDEST: usize = 4;
 
@@ -114,7 +114,7 @@ struct Known<W: Word> {
     reductions: FastMap<Reduction, (Reduced<W>, Vec<Factor<W>>)>,
     /// Entries of the kept tables.
     entries: usize,
-    /// Whether the result is needed.
+    /// The flag that says whether the result is needed.
     asked: Asked,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Starts<'a> {
     pub(crate) near: Option<Vec<usize>>,
     /// An assignment that is used, and then improved, if everything that is found costs more.
     pub(crate) safe: &'a mut Later<'a>,
-    /// Whether the result is needed.
+    /// The flag that says whether the result is needed.
     pub(crate) asked: Asked,
     /// The aim. If nothing is found, the result is an assignment that is not allowed.
     pub(crate) aim: Aim,

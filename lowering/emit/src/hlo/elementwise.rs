@@ -40,7 +40,7 @@ impl Elementwise<'_, '_, '_> {
         self.w.put(self.ty, opcode, &operands, "")
     }
 
-    /// Whether `a` is below, equal, … to `b`.
+    /// The comparison of `a` with `b` in a direction of HLO.
     pub(super) fn test(&mut self, direction: &str, a: &str, b: &str) -> Outcome<String> {
         let ty = TensorType {
             dtype: DType::BOOL,

@@ -31,7 +31,7 @@ fn complex_text(bits: u128, dtype: DType) -> String {
     )
 }
 
-/// Whether the numbers of an element type have no sign.
+/// Returns whether an element type is unsigned.
 pub(super) fn is_unsigned(dtype: DType) -> bool {
     matches!(
         dtype,

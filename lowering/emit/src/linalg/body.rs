@@ -29,7 +29,7 @@ pub(super) enum Idx {
 pub(super) struct Body {
     pub(super) text: String,
     next: usize,
-    /// How far lines are indented.
+    /// The indentation of lines.
     pub(super) indent: usize,
     /// The sizes of the function.
     pub(super) sizes: Sizes,
@@ -390,7 +390,7 @@ impl Body {
         }
     }
 
-    /// How many elements there are, as a number.
+    /// The number of elements.
     pub(super) fn count(&mut self, n: u64, ty: DType) -> Scalar {
         match self.extent(n) {
             Idx::Const(_) => self.number(n as f64, ty),
@@ -466,7 +466,7 @@ impl Body {
         self.indices("arith.minsi", &low, high)
     }
 
-    /// How two indices compare.
+    /// A comparison of two indices.
     pub(super) fn index_compare(&mut self, word: &str, a: &Idx, b: &Idx) -> Scalar {
         let (a, b) = (self.index(a), self.index(b));
         let text = format!("arith.cmpi {word}, {a}, {b} : index");

@@ -40,7 +40,7 @@ pub(super) fn apply(
     made
 }
 
-/// Whether [`apply`] has a form of an operation.
+/// Returns whether [`apply`] has a form of an operation.
 pub(super) fn knows(registry: &Registry, op: &OpRef<'_>) -> bool {
     let scalar = |i: usize| {
         let ty = super::types::wide(op.operand(i).ok()?.dtype);

@@ -86,7 +86,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             let number = code(to);
             let number = number.ok_or_else(|| w.without_form(data, &format!("it has no {to}")))?;
             let mut attrs = vec![int("to", number)];
-            // What rounds beyond a float of 8 bits is an infinity or NaN, as the operation has it.
+            // A number that rounds beyond a float of 8 bits is an infinity or NaN, as the operation says.
             if FLOATS_OF_8_BITS.contains(&number) && w.has_attribute("Cast", "saturate") {
                 attrs.push(int("saturate", 0));
             }
@@ -411,7 +411,7 @@ fn compare(
     Ok(w.node("Or", &[&strict, &equal], vec![]))
 }
 
-/// Whether two are equal, which NaN is to nothing; before version 11 no floats were compared so.
+/// Equality of two values, which NaN has with nothing; before version 11 no floats were compared so.
 fn equal(w: &mut Writer<'_>, a: &str, b: &str, dtype: DType) -> Outcome<String> {
     let known = w.takes("Equal", dtype) || exact(w, "Equal", dtype).is_some();
     if known || !dtype.is_float() {
@@ -427,7 +427,7 @@ fn equal(w: &mut Writer<'_>, a: &str, b: &str, dtype: DType) -> Outcome<String> 
     Ok(w.node("Not", &[&other], vec![]))
 }
 
-/// Whether a float is NaN: neither below 0 nor above, and not 0.
+/// The test for NaN of a float: neither below 0 nor above, and not 0.
 fn is_nan(w: &mut Writer<'_>, x: &str, dtype: DType) -> Outcome<String> {
     if w.takes("IsNaN", dtype) {
         return Ok(w.node("IsNaN", &[x], vec![]));

@@ -20,7 +20,7 @@ const WHOLE: &[(&str, &str)] = &[
 #[derive(Clone)]
 pub(super) struct Text {
     text: String,
-    /// Whether it stands as it is beside a sign.
+    /// True if the text needs no parentheses beside an operator.
     tight: bool,
 }
 
@@ -134,7 +134,7 @@ impl ExprBuilder for Form<'_> {
         }
         let name = dtype(to);
         let text = match !from.is_int() && to.is_int() {
-            // What lies outside of the integers saturates, NaN is 0.
+            // Floats outside of the integers' range saturate, NaN is 0.
             true => format!("jnp.nan_to_num({}).astype({name})", x.text),
             false => format!("{}.astype({name})", x.part()),
         };

@@ -173,7 +173,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the operation on its tiles gives the tiles of its results.
+    /// Returns whether the operation on its tiles gives the tiles of its results.
     fn fits(
         &self,
         member: &Member<'_>,

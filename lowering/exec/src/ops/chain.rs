@@ -44,7 +44,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Whether an operand is one number, which is brought to its part once.
+    /// True if an operand is one number, which is copied to its part once.
     fn is_still(&self, k: usize) -> bool {
         self.nest.is_still(k + 1)
     }
@@ -129,7 +129,7 @@ impl Chain {
     }
 }
 
-/// Where an operand is read.
+/// The location that an operand is read from.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Beside(&'a [u8]),
@@ -208,7 +208,7 @@ impl Chain {
         if !nest.fits(0, out.len() / size) || !(0..sources.len()).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
         }
-        // What lies elsewhere in the buffer of the result may be in the part of another thread.
+        // Other bytes of the result's buffer may belong to the part of another thread.
         let apart = !sources.iter().any(|s| matches!(s, Source::Among));
         let count = nest.count().saturating_mul(block.around.0 as u64);
         let threads = match apart {
@@ -375,7 +375,7 @@ impl Chain {
         };
         for k in 0..operands {
             let own = lattice(k + 1);
-            // What is written over has the elements of the result.
+            // The overwritten operand has the elements of the result.
             let (source, own) = match work.sources[k] {
                 Source::Beside(_) if in_place(k) || work.frame.is_still(k) => continue,
                 Source::Beside(source) => (source, own),
@@ -454,7 +454,7 @@ impl Chain {
     }
 }
 
-/// Where a block of a value lies: lines and elements, how many there are and how far apart.
+/// The location of a block of a value: counts and strides of lines and elements.
 #[derive(Clone, Copy, Debug)]
 struct Lattice {
     from: i64,
@@ -463,7 +463,7 @@ struct Lattice {
 }
 
 impl Lattice {
-    /// Whether all elements lie side by side, in order.
+    /// Returns whether all elements are contiguous, in order.
     #[inline(always)]
     fn is_line(&self) -> bool {
         let (lines, around) = self.lines;

@@ -23,7 +23,7 @@ const MOST_LINES: usize = 16;
 pub(crate) struct Dequantization {
     /// Scales and biases.
     pub(crate) values: Arc<[[f32; 2]]>,
-    /// Which of them each sum takes.
+    /// The index of the element that each sum takes.
     pub(crate) access: Access,
 }
 

@@ -20,7 +20,7 @@ const MOST_PADDED: usize = 4;
 /// Cells that every image may have.
 const LEAST: usize = 1 << 16;
 
-/// How the channels of an operand are copied to an image of cells.
+/// The copy of an operand's channels to an image of cells.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// Channels of a cell.

@@ -83,7 +83,7 @@ pub(super) fn class_of(
     }
 }
 
-/// How many labels the digits of a run have, if it begins in `label` and goes on in some digits with the labels
+/// The number of labels of the digits of a run, if it begins in `label` and goes on in some digits with the labels
 /// `beside`.
 pub(super) fn spread_of(
     label: Option<usize>,

@@ -12,7 +12,7 @@ use optc_ir::entity::{EntityId, SideTable};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How many states and constraints a relaxation has.
+/// The numbers of states and constraints of a relaxation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Detail {
     /// The most states of a group with which larger sets of copies are among them.
@@ -122,7 +122,7 @@ impl Lanes {
     pub(super) const ALL: [Lanes; 4] = [Lanes::Whole, Lanes::Within, Lanes::Along, Lanes::Across];
 }
 
-/// How many labels the digits in padded lanes have.
+/// The number of labels of the digits in padded lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Spread {
     One,
@@ -202,7 +202,7 @@ pub(super) type PaddedRun = Option<(u64, u64)>;
 pub(super) type PaddingKey = (Group, usize, Option<(Node, usize)>, usize);
 
 pub(super) struct Relaxation<'a> {
-    /// Whether the bound is needed.
+    /// The flag that says whether the bound is needed.
     pub(super) asked: Asked,
     pub(super) graph: &'a Graph,
     pub(super) layouts: &'a mut Layouts,

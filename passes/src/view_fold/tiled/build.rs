@@ -13,7 +13,7 @@ use crate::view_fold::signature::{LabelDigit, Signature, TileRule};
 use optc_ir::Role;
 use optc_target::PortRole;
 
-/// How many layouts of least padding are tried at a port whose tile no other port determines.
+/// The number of layouts of least padding that are tried at a port whose tile no other port determines.
 pub(super) const CHEAPEST: usize = 8;
 
 /// The default runs of a port: the last label of each of the first two roles that the row takes, with the later
