@@ -218,8 +218,8 @@ fn float_function(function: Unary) -> Option<fn(f64) -> f64> {
 
 fn integer_function(function: Unary, dtype: DType) -> Option<fn(i128) -> i128> {
     Some(match function {
-        Unary::Abs => i128::abs,
-        Unary::Neg => |x| -x,
+        Unary::Abs => i128::wrapping_abs,
+        Unary::Neg => i128::wrapping_neg,
         Unary::Not if dtype.is_bool() => |x| i128::from(x == 0),
         Unary::Not => |x| !x,
         _ => return None,
@@ -243,8 +243,8 @@ fn float_operation(function: Binary) -> Option<fn(f64, f64) -> f64> {
 
 fn integer_operation(function: Binary) -> Option<fn(i128, i128) -> i128> {
     Some(match function {
-        Binary::Add => |a, b| a + b,
-        Binary::Sub => |a, b| a - b,
+        Binary::Add => i128::wrapping_add,
+        Binary::Sub => i128::wrapping_sub,
         Binary::Mul => i128::wrapping_mul,
         Binary::Div => |a, b| a.checked_div(b).unwrap_or(0),
         Binary::Rem => |a, b| a.checked_rem(b).unwrap_or(0),
@@ -330,4 +330,22 @@ fn erfc_above(x: f64) -> f64 {
         .rev()
         .fold(x, |tail, k| x + f64::from(k) / 2.0 / tail);
     scale / fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_between_functions_wrap() {
+        // The square is just below 2^127; twice that is beyond 128 bits.
+        let x = 0xb504_f333_f9de_6484;
+        let operands = [(Numbers::Integers([x].into()), DType::SI64)];
+        let square = || Expr::A * Expr::A;
+        let Ok(found) = (square() + square()).build(&operands, &mut Evaluation);
+        let Some(Numbers::Integers(found)) = found else {
+            panic!("integers give integers");
+        };
+        assert_eq!(*found, [(x * x).wrapping_mul(2)]);
+    }
 }

@@ -241,16 +241,21 @@ impl Lives {
         lives
     }
 
+    /// Extends the live range of a value's buffer to a reader.
+    fn read(&mut self, value: Value, place: usize) {
+        if let Some(buffer) = self.buffer_of[value] {
+            let last = &mut self.buffers[buffer].last;
+            *last = place.max(*last);
+        }
+    }
+
     /// Extends live ranges to the last use, through values that lie in others.
     fn follow(&mut self, func: &Func, registry: &Registry) {
         let wholes = in_place::wholes(func, registry);
         for (place, &op) in func.body.iter().enumerate() {
             let data = &func.ops[op];
             for &operand in &data.operands {
-                if let Some(buffer) = self.buffer_of[operand] {
-                    let buffer: &mut Buffer = &mut self.buffers[buffer];
-                    buffer.last = buffer.last.max(place);
-                }
+                self.read(operand, place);
             }
             for (&result, at) in data.results.iter().zip(places(func, op)) {
                 match at {
@@ -262,8 +267,8 @@ impl Lives {
                         let buffer = wholes.get(&result).and_then(|&whole| self.buffer_of[whole]);
                         self.buffer_of[result] = buffer;
                         if let Some(buffer) = buffer {
-                            let buffer: &mut Buffer = &mut self.buffers[buffer];
-                            buffer.first = buffer.first.min(place);
+                            let first = &mut self.buffers[buffer].first;
+                            *first = place.min(*first);
                         }
                     }
                     Place::Pieces => {
@@ -283,10 +288,7 @@ impl Lives {
     fn extend(&mut self, func: &Func, registry: &Registry) {
         let sums = read_by_sums(func, registry).into_iter();
         for (operand, place) in sums.chain(read_by_narrowed(func, registry)) {
-            if let Some(buffer) = self.buffer_of[operand] {
-                let buffer: &mut Buffer = &mut self.buffers[buffer];
-                buffer.last = buffer.last.max(place);
-            }
+            self.read(operand, place);
         }
         // Every program of a group reads until the last operation of the group has run.
         let groups = groups(func);
@@ -298,16 +300,11 @@ impl Lives {
         }
         for (op, group) in &groups {
             for &operand in &func.ops[*op].operands {
-                if let Some(buffer) = self.buffer_of[operand] {
-                    let buffer: &mut Buffer = &mut self.buffers[buffer];
-                    buffer.last = buffer.last.max(ends.get(group).copied().unwrap_or(0));
-                }
+                self.read(operand, ends.get(group).copied().unwrap_or(0));
             }
         }
         for &result in &func.results {
-            if let Some(buffer) = self.buffer_of[result] {
-                self.buffers[buffer].last = func.body.len();
-            }
+            self.read(result, func.body.len());
         }
     }
 }

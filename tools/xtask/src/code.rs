@@ -17,43 +17,38 @@ use syn::visit::{self, Visit};
 
 /// One file of a crate.
 #[derive(Debug)]
-pub struct File {
+struct File {
     /// The path relative to the repository.
-    pub path: String,
+    path: String,
     /// The number of lines of code.
-    pub lines: usize,
+    lines: usize,
     /// The functions with their numbers of lines of code.
-    pub functions: Vec<(String, usize)>,
+    functions: Vec<(String, usize)>,
 }
 
 /// One crate of the workspace.
 #[derive(Debug)]
-pub struct Package {
+struct Package {
     /// The folder relative to the repository.
-    pub folder: String,
+    folder: String,
     /// The files.
-    pub files: Vec<File>,
+    files: Vec<File>,
 }
 
 impl Package {
     /// The number of lines of code.
-    #[must_use]
-    pub fn lines(&self) -> usize {
+    fn lines(&self) -> usize {
         self.files.iter().map(|file| file.lines).sum()
     }
 
     /// The functions of all files, as `path function`, with their numbers of lines of code.
-    pub fn functions(&self) -> impl Iterator<Item = (String, usize)> {
+    fn functions(&self) -> Vec<(String, usize)> {
         let named = |file: &File| {
-            let path = file.path.clone();
-            let functions = file.functions.clone().into_iter();
-            functions.map(move |(name, lines)| (format!("{path} {name}"), lines))
+            let functions = file.functions.iter();
+            let named = functions.map(|(name, lines)| (format!("{} {name}", file.path), *lines));
+            named.collect::<Vec<_>>()
         };
-        self.files
-            .iter()
-            .flat_map(named)
-            .collect::<Vec<_>>()
-            .into_iter()
+        self.files.iter().flat_map(named).collect()
     }
 }
 
@@ -65,7 +60,7 @@ pub fn table(most: usize) -> Result<String, String> {
     let packages = packages(&root())?;
     let mut out = "  lines  longest  crate\n".to_owned();
     for package in &packages {
-        let longest = package.functions().map(|f| f.1).max().unwrap_or(0);
+        let longest = package.functions().iter().map(|f| f.1).max().unwrap_or(0);
         let line = format!("{:>7}{longest:>9}  {}\n", package.lines(), package.folder);
         out.push_str(&line);
     }
@@ -83,10 +78,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates of the workspace, without tests and benchmarks.
-///
-/// # Errors
-/// A source cannot be read or parsed.
-pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
+fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let manifest = read(&root.join("Cargo.toml"))?;
     let members = manifest
         .split_once("members = [")

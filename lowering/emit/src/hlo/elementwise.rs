@@ -36,19 +36,36 @@ impl Elementwise<'_, '_, '_> {
     }
 
     pub(super) fn of(&mut self, opcode: &str, operands: &[&String]) -> Outcome<String> {
-        let operands: Vec<String> = operands.iter().map(|s| (*s).clone()).collect();
-        self.w.put(self.ty, opcode, &operands, "")
+        self.put(self.ty.dtype, opcode, operands, "")
     }
 
     /// The comparison of `a` with `b` in a direction of HLO.
-    pub(super) fn test(&mut self, direction: &str, a: &str, b: &str) -> Outcome<String> {
-        let ty = TensorType {
-            dtype: DType::BOOL,
-            ..self.ty.without_layout()
-        };
+    pub(super) fn test(&mut self, direction: &str, a: &String, b: &String) -> Outcome<String> {
         let attrs = format!(", direction={direction}");
-        self.w
-            .put(&ty, "compare", &[a.to_owned(), b.to_owned()], &attrs)
+        self.put(DType::BOOL, "compare", &[a, b], &attrs)
+    }
+
+    /// The type of a part: laid as the result where it has its element type.
+    fn typed(&self, dtype: DType) -> TensorType {
+        match dtype == self.ty.dtype {
+            true => self.ty.clone(),
+            false => TensorType {
+                dtype,
+                ..self.ty.without_layout()
+            },
+        }
+    }
+
+    fn put(
+        &mut self,
+        dtype: DType,
+        opcode: &str,
+        operands: &[&String],
+        attrs: &str,
+    ) -> Outcome<String> {
+        let operands: Vec<String> = operands.iter().map(|&x| x.clone()).collect();
+        let ty = self.typed(dtype);
+        self.w.put(&ty, opcode, &operands, attrs)
     }
 }
 
@@ -67,46 +84,27 @@ impl ExprBuilder for Elementwise<'_, '_, '_> {
         let Some(opcode) = unary(function, self.w.shared.mlir) else {
             return Ok(None);
         };
-        self.put(dtype, opcode, &[x], "")
+        self.put(dtype, opcode, &[x], "").map(Some)
     }
 
     fn binary(&mut self, function: Binary, operands: [&String; 2], dtype: DType) -> Made {
         let Some(opcode) = binary(function, dtype) else {
             return Ok(None);
         };
-        self.put(dtype, opcode, &operands, "")
+        self.put(dtype, opcode, &operands, "").map(Some)
     }
 
     fn compare(&mut self, direction: Direction, operands: [&String; 2], _: DType) -> Made {
-        let attrs = format!(", direction={}", direction.word().to_uppercase());
-        self.put(DType::BOOL, "compare", &operands, &attrs)
+        let [a, b] = operands;
+        self.test(&direction.word().to_uppercase(), a, b).map(Some)
     }
 
     fn select(&mut self, operands: [&String; 3], dtype: DType) -> Made {
-        self.put(dtype, "select", &operands, "")
+        self.put(dtype, "select", &operands, "").map(Some)
     }
 
     fn cast(&mut self, x: &String, _: DType, to: DType) -> Made {
-        self.put(to, "convert", &[x], "")
-    }
-}
-
-impl Elementwise<'_, '_, '_> {
-    /// The type of a part: laid as the result where it has its element type.
-    fn typed(&self, dtype: DType) -> TensorType {
-        match dtype == self.ty.dtype {
-            true => self.ty.clone(),
-            false => TensorType {
-                dtype,
-                ..self.ty.without_layout()
-            },
-        }
-    }
-
-    fn put(&mut self, dtype: DType, opcode: &str, operands: &[&String], attrs: &str) -> Made {
-        let operands: Vec<String> = operands.iter().map(|&x| x.clone()).collect();
-        let ty = self.typed(dtype);
-        self.w.put(&ty, opcode, &operands, attrs).map(Some)
+        self.put(to, "convert", &[x], "").map(Some)
     }
 }
 
