@@ -168,10 +168,12 @@ impl GridSample {
         } else {
             ((coordinate + 1.0) * size - 1.0) / 2.0
         };
-        // A place far away, or no number, is as good as one just outside.
-        if place.is_nan() || 1e9 <= place.abs() {
-            place = -1e9;
-        }
+        // A position far away gives what one just outside gives. NaN counts as far before the first element.
+        place = if place.is_nan() {
+            -1e9
+        } else {
+            place.clamp(-1e9, 1e9)
+        };
         if self.mode != SampleMode::Cubic {
             place = match self.padding_mode {
                 SamplePadding::Border => place.clamp(0.0, size - 1.0),

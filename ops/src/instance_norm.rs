@@ -4,7 +4,7 @@
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::{Axes, Call, Composition, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -30,6 +30,10 @@ impl Operation for InstanceNorm {
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let groups = call.input(0).shape[1].max(1);
         Ok(norm::eval_groups(call, groups, self.epsilon))
+    }
+
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        norm::over_spatial_dimensions(op, None, self.epsilon)
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

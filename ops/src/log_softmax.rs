@@ -2,7 +2,10 @@
 
 use crate::softmax;
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::{
+    Attributes, Axes, Call, Combine, Composition, Effect, Expr, Inferred, OpError, OpRef,
+    Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -38,6 +41,14 @@ impl Operation for LogSoftmax {
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let logarithm = |shifted: f64, sum: f64| shifted - sum.ln();
         softmax::along_lanes(call, self.axis, logarithm)
+    }
+
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        let (mut soft, shifted) = softmax::shifted(op, self.axis)?;
+        let shifted = soft.each(shifted);
+        let sum = soft.reduce(Combine::Add, shifted.clone().exp(), Expr::A.log());
+        soft.each(shifted - sum);
+        Some(soft)
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -7,7 +7,8 @@ use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::{
-    Axes, Call, FreedomClass, Inferred, OpError, OpRef, OverAxes, Run, compatible, unify,
+    Axes, Call, Combine, Composition, Expr, FreedomClass, Inferred, OpError, OpRef, OverAxes, Run,
+    compatible, unify,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::{AttrDict, Code, codes};
@@ -75,6 +76,53 @@ pub(crate) fn eval_trailing(
         values.iter_mut().zip(terms).for_each(|(v, t)| *v += t);
     }
     Ok(call.floats(values))
+}
+
+/// The stages of a normalization, behind those of an empty composition, whose operands are data, scale and perhaps bias.
+fn normalized(mut norm: Composition, epsilon: f64, centred: bool) -> Composition {
+    let mut x = Expr::A;
+    if centred {
+        let mean = norm.reduce(Combine::Add, Expr::A, Expr::A / Expr::B);
+        x = norm.each(x - mean);
+    }
+    let root = (Expr::A / Expr::B + epsilon).rsqrt();
+    let factor = norm.reduce(Combine::Add, x.clone() * x.clone(), root);
+    let mut y = x * factor;
+    if 1 < norm.at.len() {
+        y = y * Expr::B;
+    }
+    if 2 < norm.at.len() {
+        y = y + Expr::C;
+    }
+    norm.each(y);
+    norm
+}
+
+/// The stages of a normalization of the dimensions from `axis` on, less the mean if it is `centred`.
+pub(crate) fn over_trailing_dimensions(
+    op: &OpRef<'_>,
+    axis: i64,
+    epsilon: f64,
+    centred: bool,
+) -> Option<Composition> {
+    let axes = first_axis(op, axis).ok()?..op.operand(0).ok()?.rank();
+    let norm = Composition::broadcasting(op, axes.collect());
+    Some(normalized(norm, epsilon, centred))
+}
+
+/// The stages of a normalization of the spatial dimensions of each channel, or of each group of channels.
+pub(crate) fn over_spatial_dimensions(
+    op: &OpRef<'_>,
+    groups: Option<u64>,
+    epsilon: f64,
+) -> Option<Composition> {
+    let axes = 2..op.operand(0).ok()?.rank();
+    let norm = Composition {
+        at: vec![0, 1, 1],
+        groups,
+        ..Composition::new(0, axes.collect())
+    };
+    Some(normalized(norm, epsilon, true))
 }
 
 /// The operation works along the dimensions from an axis on.

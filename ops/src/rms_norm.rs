@@ -3,7 +3,9 @@
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::{
+    Attributes, Axes, Call, Composition, Effect, Inferred, OpError, OpRef, Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -41,6 +43,10 @@ impl Operation for RmsNorm {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         norm::eval_trailing(call, self.axis, self.epsilon, false)
+    }
+
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        norm::over_trailing_dimensions(op, self.axis, self.epsilon, false)
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -4,7 +4,10 @@
 use crate::lanes::Lanes;
 use crate::shape::{as_axis, one, wants_float};
 use optc_ir::op::iteration_domain::{IterationDomain, LoopKind};
-use optc_ir::op::{Attributes, Axes, Call, Effect, Inferred, OpError, OpRef, Operation, OverAxes};
+use optc_ir::op::{
+    Attributes, Axes, Call, Combine, Composition, Effect, Expr, Inferred, OpError, OpRef,
+    Operation, OverAxes,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
@@ -42,6 +45,14 @@ impl Operation for Softmax {
         along_lanes(call, self.axis, exponentials)
     }
 
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        let (mut soft, shifted) = shifted(op, self.axis)?;
+        let powers = soft.each(shifted.exp());
+        let sum = soft.reduce(Combine::Add, powers.clone(), Expr::A);
+        soft.each(powers / sum);
+        Some(soft)
+    }
+
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
     }
@@ -70,6 +81,13 @@ pub(crate) fn infer(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError>
     let dtype = wants_float(op, SOFTMAX_C1, 0)?;
     along(op, axis)?;
     one(x.dims.clone(), dtype)
+}
+
+/// A composition that begins with the maximum along the axis, and the difference of each element from it.
+pub(crate) fn shifted(op: &OpRef<'_>, axis: i64) -> Option<(Composition, Expr)> {
+    let mut soft = Composition::new(1, vec![along(op, axis).ok()?]);
+    let greatest = soft.reduce(Combine::Max, Expr::A, Expr::A);
+    Some((soft, Expr::A - greatest))
 }
 
 /// Every element as `f` of its distance from the greatest of its lane, and of the sum of the lane's

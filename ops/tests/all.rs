@@ -3,6 +3,7 @@
 mod analysis;
 mod axes;
 mod build;
+mod compositions;
 mod diagnostics;
 mod element_types;
 mod max_pool_indices;

@@ -1683,6 +1683,15 @@ fn grid_sample() {
     at([-1.0, -0.5], none(), 0.5);
     at([-9.0, -0.5], props! { padding_mode: "border" }, 1.0);
     at([-9.0, -0.5], none(), 0.0);
+    // Positions far away, on both sides.
+    at([1e10, -0.5], props! { padding_mode: "border" }, 2.0);
+    at(
+        [f64::INFINITY, -0.5],
+        props! { padding_mode: "border" },
+        2.0,
+    );
+    at([-1e10, -0.5], props! { padding_mode: "border" }, 1.0);
+    at([1e10, -0.5], none(), 0.0);
     // A position half an element beyond the edge is reflected to the first element.
     at([-1.5, -0.5], props! { padding_mode: "reflection" }, 1.0);
     at(

@@ -82,9 +82,11 @@ pub mod text {
     pub use optc_ir::verify::verify;
 }
 
-/// Expressions: what element-wise operations compute, and what else is made of that.
+/// Expressions of element-wise operations, and compositions of reductions and expressions.
 pub mod expression {
-    pub use optc_ir::op::{Binary, Direction, Expr, ExprBuilder, Unary};
+    pub use optc_ir::op::{
+        Binary, Combine, Composition, Direction, Expr, ExprBuilder, Stage, Unary,
+    };
 }
 
 /// The operations of the `hbir` dialect, each a struct of its attributes.

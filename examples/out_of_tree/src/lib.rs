@@ -1,7 +1,7 @@
 //! A dialect of one's own: operations, a rule that finds one of them, a pass that lowers it.
 //!
 //! `acme.gate` and `acme.hard_tanh` are element-wise, `acme.shuffle` a rearrangement that folds away, `acme.energy` a reduction that
-//! runs tile by tile. [`compiler`] gives a compiler that knows them all; nothing of optc's sources is touched.
+//! runs tile by tile, `acme.unit` a normalization. [`compiler`] gives a compiler that knows them all; nothing of optc's sources is touched.
 
 mod energy;
 mod gate;
@@ -9,6 +9,7 @@ mod hard_tanh;
 mod lower_gates;
 mod make_gates;
 mod shuffle;
+mod unit;
 
 use optc::Compiler;
 use optc::passes::canonicalize::Canonicalize;
@@ -20,6 +21,7 @@ pub use hard_tanh::HardTanh;
 pub use lower_gates::{GateReport, LowerGates};
 pub use make_gates::MakeGates;
 pub use shuffle::Shuffle;
+pub use unit::Unit;
 
 /// A compiler with the operations, the rule and the pass.
 #[must_use]
@@ -30,6 +32,7 @@ pub fn compiler() -> Compiler {
     registry.add::<Gate>();
     registry.add::<HardTanh>();
     registry.add::<Shuffle>();
+    registry.add::<Unit>();
     let canonicalize = compiler.passes_mut().get_mut::<Canonicalize>();
     if let Some(canonicalize) = canonicalize {
         canonicalize.rules.push(Arc::new(MakeGates));

@@ -145,6 +145,45 @@ fn the_operation_is_in_every_executor_and_format() {
 }
 
 #[test]
+fn a_normalization_is_written_by_its_composition() {
+    let text = r#"func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "acme.unit"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"#;
+    let (compiler, plain) = (compiler(), Compiler::new());
+    let registry = compiler.registry();
+    let program = compiler.parse("test.ir", text).unwrap();
+    let tensor = |values: [f64; 6]| Tensor::from_f64(DType::F32, vec![2, 3], values);
+    let x = tensor([2.0, 3.0, 6.0, 0.0, -4.0, 3.0]);
+    let wanted = [2.0 / 7.0, 3.0 / 7.0, 6.0 / 7.0, 0.0, -0.8, 0.6];
+    let check = |compiler: &Compiler, program: &Program| {
+        let argument = program.module.funcs[0].arg_key(0);
+        let inputs = [(argument, x.clone())].into_iter().collect();
+        let found = compiler.run(program, &inputs, &NoData).unwrap()[0].to_f64();
+        let near = found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(near, "{found:?}");
+    };
+    check(&compiler, &program);
+    let (module, data) = (&program.module, |_: &str, _, _, _| {
+        Err("there are no files".to_owned())
+    });
+    let hlo = optc::hlo::emit_with(module, registry, None, &data);
+    let stablehlo = optc::stablehlo::emit(module, registry, None, &data);
+    for (format, text) in [
+        (Format::Hlo, hlo.unwrap().text),
+        (Format::StableHlo, stablehlo.unwrap().text),
+    ] {
+        let read = plain.read("test", text.as_bytes(), Some(format), false);
+        check(&plain, &read.into_iter().next().unwrap().unwrap());
+    }
+    let linalg = optc::linalg::emit(module, registry, &data).unwrap();
+    for word in ["\"reduction\"", "arith.mulf", "math.sqrt"] {
+        assert!(linalg.contains(word), "{linalg}");
+    }
+}
+
+#[test]
 fn its_constraints_are_checked() {
     let text =
         "%0 = \"acme.gate\"(%x, %g) : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x3xf32>\n";

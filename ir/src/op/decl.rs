@@ -3,6 +3,7 @@
 use crate::attr::AttrDict;
 use crate::diag::Code;
 use crate::op::attributes::Field;
+use crate::op::composition::Composition;
 use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
@@ -68,6 +69,9 @@ pub trait OpDecl: Send + Sync {
 
     /// The result's element as an expression of one element of each operand; see [`Operation::expression`](crate::Operation::expression).
     fn expression(&self, op: &OpRef<'_>) -> Option<Expr>;
+
+    /// The result as reductions and element-wise work; see [`Operation::composition`](crate::Operation::composition).
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition>;
 
     /// The reference semantics on logical, row-major tensors.
     ///

@@ -4,6 +4,7 @@ use crate::attr::AttrDict;
 use crate::codes;
 use crate::diag::{Code, nearest};
 use crate::op::attributes::Field;
+use crate::op::composition::Composition;
 use crate::op::control::Control;
 use crate::op::decl::OpDecl;
 use crate::op::effect::Effect;
@@ -94,6 +95,9 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
     fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
         T::read(op).ok()?.expression()
+    }
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        self.well_formed(op)?.composition(op)
     }
     fn eval(
         &self,

@@ -2,6 +2,7 @@
 
 use crate::op::eval::Call;
 use crate::op::expression::{Binary, Direction, Expr, ExprBuilder, Unary};
+use crate::op::iteration_domain::Combine;
 use crate::tensor::{EvalError, Offsets, Tensor};
 use crate::types::DType;
 use std::cmp::Ordering;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 
 /// Numbers: one for each element of the result, or one for all of them.
 #[derive(Clone, Debug)]
-enum Numbers {
+pub(crate) enum Numbers {
     Floats(Rc<[f64]>),
     Integers(Rc<[i128]>),
 }
@@ -43,7 +44,35 @@ impl Call<'_> {
     }
 }
 
+impl Expr {
+    /// The expression of floats; `None` if it reads an operand that is missing.
+    pub(crate) fn evaluated(&self, operands: &[Numbers]) -> Option<Numbers> {
+        let operands: Vec<_> = operands.iter().map(|x| (x.clone(), DType::F64)).collect();
+        let Ok(found) = self.build(&operands, &mut Evaluation);
+        found
+    }
+}
+
+impl Combine {
+    /// The combination of two numbers.
+    pub(crate) fn of_floats(self, a: f64, b: f64) -> f64 {
+        float_operation(self.function()).map_or(f64::NAN, |f| f(a, b))
+    }
+}
+
 impl Numbers {
+    pub(crate) fn floats(x: Vec<f64>) -> Numbers {
+        Numbers::Floats(x.into())
+    }
+
+    /// The floats, one for each of `count` elements; `None` of integers.
+    pub(crate) fn all(&self, count: usize) -> Option<Vec<f64>> {
+        match self {
+            Numbers::Floats(x) => Some(every(x, count).collect()),
+            Numbers::Integers(_) => None,
+        }
+    }
+
     /// The elements of a tensor that broadcasts to a shape.
     fn of(x: &Tensor, shape: &[usize]) -> Numbers {
         let at = Offsets::broadcast(&x.shape, shape);

@@ -290,6 +290,38 @@ impl Expr {
         }
     }
 
+    /// The expression with other expressions in place of its operands.
+    #[must_use]
+    pub fn with_operands(&self, of: &mut dyn FnMut(usize) -> Expr) -> Expr {
+        match self {
+            Expr::Operand(i) => of(*i),
+            Expr::Number(x) => Expr::Number(*x),
+            Expr::Unary(function, x) => Expr::Unary(*function, Box::new(x.with_operands(of))),
+            Expr::Cast(to, x) => x.with_operands(of).cast(*to),
+            Expr::Binary(function, parts) => {
+                let [a, b] = parts.each_ref().map(|x| x.with_operands(of));
+                function.of(a, b)
+            }
+            Expr::Compare(direction, parts) => {
+                let [a, b] = parts.each_ref().map(|x| x.with_operands(of));
+                direction.of(a, b)
+            }
+            Expr::Select(parts) => {
+                let [cond, yes, no] = parts.each_ref().map(|x| x.with_operands(of));
+                cond.select(yes, no)
+            }
+        }
+    }
+
+    /// Returns whether the expression reads an operand.
+    #[must_use]
+    pub fn reads(&self, operand: usize) -> bool {
+        match self {
+            Expr::Operand(i) => *i == operand,
+            _ => self.parts().iter().any(|part| part.reads(operand)),
+        }
+    }
+
     /// The element type of its number, of operands of these types; none of a number that could have any, or without an operand.
     #[must_use]
     pub fn dtype(&self, operands: &[DType]) -> Option<DType> {

@@ -5,6 +5,7 @@
 //! the type erased. A user of the library adds an operation by registering it.
 
 mod attributes;
+mod composition;
 mod control;
 mod decl;
 mod declared;
@@ -29,6 +30,7 @@ mod results;
 mod traffic;
 
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
+pub use composition::{Composition, Stage};
 pub use control::{Control, Joint, Place, Slices};
 pub use decl::{OpDecl, iteration_domain_of};
 pub use effect::Effect;
@@ -37,7 +39,7 @@ pub use eval::{Bindings, Call, EvalContext, Target};
 pub use expression::{Binary, Direction, Expr, ExprBuilder, Unary};
 pub use extents::{compatible, missing_extent, unify};
 pub use freedom::{Freedom, FreedomClass, Label, Role};
-pub use iteration_domain::Partial;
+pub use iteration_domain::{Combine, Partial};
 pub use op_ref::{Inferred, OpRef};
 pub use operation::{Known, Operation, Structure, not_a_rearrangement};
 pub use over_axes::{Axes, Axis, AxisOf, LaidPort, OverAxes, Run, SizeOf};

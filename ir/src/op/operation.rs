@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::diag::Code;
 use crate::op::attributes::Attributes;
+use crate::op::composition::Composition;
 use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
@@ -96,18 +97,26 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         None
     }
 
-    /// The reference semantics on logical, row-major tensors: by default those of its [expression](Operation::expression).
+    /// The result as reductions and element-wise work between them. Formats without an operation of their own for it write the
+    /// stages.
+    fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        let _ = op;
+        None
+    }
+
+    /// The reference semantics on logical, row-major tensors: by default those of its [expression](Operation::expression) or of
+    /// its [composition](Operation::composition).
     ///
     /// # Errors
     /// An operand's data is out of the operation's domain (an index out of bounds).
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        match self.expression() {
-            Some(expression) => call.elementwise(&expression),
-            None => Err(EvalError::new(format!(
-                "nobody says what {} gives",
-                Self::NAME
-            ))),
+        if let Some(expression) = self.expression() {
+            return call.elementwise(&expression);
         }
+        let composition = self
+            .composition(call.op)
+            .ok_or_else(|| EvalError::new(format!("nobody says what {} gives", Self::NAME)))?;
+        Ok(vec![composition.eval(call.inputs, call.dtype())?])
     }
 
     /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::diag::Diagnostic;
 use crate::module::Func;
+use crate::op::composition::Composition;
 use crate::op::decl::OpDecl;
 use crate::op::declared::Declared;
 use crate::op::effect::Effect;
@@ -82,6 +83,11 @@ impl Registry {
     #[must_use]
     pub fn expression(&self, op: &OpRef<'_>) -> Option<Expr> {
         self.get(op.name)?.expression(op)
+    }
+    /// The composition of an operation that reduces along dimensions of its first operand.
+    #[must_use]
+    pub fn composition(&self, op: &OpRef<'_>) -> Option<Composition> {
+        self.get(op.name)?.composition(op)
     }
     /// The result types of an operation by its shape rule, row-major.
     ///

@@ -548,6 +548,18 @@ impl<'a> Writer<'a> {
 
     /// A value broadcast by numpy's rule to the extents of `to`, in the value's own element type.
     pub(super) fn spread(&mut self, value: Value, to: &TensorType) -> Outcome<String> {
+        let lead = to.rank().saturating_sub(self.tensor(value)?.rank());
+        self.spread_at(value, to, lead)
+    }
+
+    /// A value broadcast to the extents of `to`, in the value's own element type. Its first dimension is dimension
+    /// `lead` of `to`.
+    pub(super) fn spread_at(
+        &mut self,
+        value: Value,
+        to: &TensorType,
+        lead: usize,
+    ) -> Outcome<String> {
         let from = self.tensor(value)?;
         let to = TensorType {
             dtype: from.dtype,
@@ -556,7 +568,6 @@ impl<'a> Writer<'a> {
         if from.dims == to.dims {
             return self.name(value);
         }
-        let lead = to.rank().saturating_sub(from.rank());
         let stays = |d: &usize| !from.dims[*d].is_one() || to.dims[lead + d].is_one();
         let kept: Vec<usize> = (0..from.rank()).filter(stays).collect();
         let name = self.without_units(value, &kept)?;

@@ -16,6 +16,7 @@
 
 mod attrs;
 mod compose;
+mod composition;
 mod constant;
 mod custom;
 mod elementwise;

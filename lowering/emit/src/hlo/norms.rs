@@ -1,44 +1,19 @@
-//! Norms, softmax, rotary embeddings: full-size work around a reduction or a table.
+//! Batch norms and rotary embeddings: full-size work around a small table.
 //!
-//! Example: a softmax is a `reduce` with `maximum`, a `broadcast` of its result, `subtract`, `exponential`, a `reduce`
-//! with `add`, another `broadcast`, and `divide`.
+//! Example: a batch norm computes `rsqrt(variance + epsilon) * scale` for each channel, broadcasts it, and multiplies the
+//! centred operand by it.
 
-use super::compose::reduced;
 use super::elementwise::Elementwise;
 use super::func::{Outcome, Writer, list};
 use super::shape::{shaped, sizes};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType, Value};
-use optc_ops::{
-    BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, RmsNorm, RotaryEmbedding, Softmax,
-};
+use optc_ops::{BatchNorm, RotaryEmbedding};
 
 /// Writes one of these operations and returns the name of the result; `None` for any other operation.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
-        Softmax::NAME => {
-            let typed = w.typed::<Softmax>(data);
-            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
-            softmax(w, data, ty, axis, false)
-        }
-        LogSoftmax::NAME => {
-            let typed = w.typed::<LogSoftmax>(data);
-            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
-            softmax(w, data, ty, axis, true)
-        }
-        LayerNorm::NAME | RmsNorm::NAME => match Norm::of(w, data) {
-            Some(about) => norm(w, data, ty, &about),
-            None => Ok(None),
-        },
         BatchNorm::NAME => batch_norm(w, data, ty),
-        InstanceNorm::NAME => match w.typed::<InstanceNorm>(data) {
-            Some(norm) => grouped(w, data, ty, None, norm.epsilon),
-            None => Ok(None),
-        },
-        GroupNorm::NAME => match w.typed::<GroupNorm>(data) {
-            Some(norm) => grouped(w, data, ty, norm.groups().ok(), norm.epsilon),
-            None => Ok(None),
-        },
         RotaryEmbedding::NAME => rotary_embedding(w, data, ty),
         _ => Ok(None),
     }
@@ -55,130 +30,12 @@ pub(super) fn wide(ty: &TensorType) -> TensorType {
     }
 }
 
-fn softmax(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    axis: Option<usize>,
-    log: bool,
-) -> Outcome<Option<String>> {
-    let Some(axis) = axis else {
-        return Ok(None);
-    };
-    let x = w.name(data.operands[0])?;
-    let others: Vec<usize> = (0..ty.rank()).filter(|&d| d != axis).collect();
-    let flat = TensorType::new(
-        others.iter().map(|&d| ty.dims[d].clone()).collect(),
-        ty.dtype,
-    );
-    let back = format!(", dimensions={}", list(&others));
-    let most = reduced(w, &x, ("maximum", "-inf"), &[axis], &flat)?;
-    let most = w.put(ty, "broadcast", &[most], &back)?;
-    let shifted = w.put(ty, "subtract", &[x, most], "")?;
-    let powers = w.put(ty, "exponential", std::slice::from_ref(&shifted), "")?;
-    let sum = reduced(w, &powers, ("add", "0"), &[axis], &flat)?;
-    if log {
-        let sum = w.put(&flat, "log", &[sum], "")?;
-        let sum = w.put(ty, "broadcast", &[sum], &back)?;
-        return w.put(ty, "subtract", &[shifted, sum], "").map(Some);
-    }
-    let sum = w.put(ty, "broadcast", &[sum], &back)?;
-    w.put(ty, "divide", &[powers, sum], "").map(Some)
-}
-
-/// The parameters of a norm over the last dimensions.
-struct Norm {
-    /// The first normalized dimension.
-    axis: usize,
-    epsilon: f64,
-    /// True if the mean is subtracted first.
-    center: bool,
-}
-
-impl Norm {
-    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
-        let op = w.op_ref(data);
-        if let Some(norm) = w.typed::<LayerNorm>(data) {
-            return Some(Norm {
-                axis: norm.first_axis(&op).ok()?,
-                epsilon: norm.epsilon,
-                center: true,
-            });
-        }
-        let norm = w.typed::<RmsNorm>(data)?;
-        Some(Norm {
-            axis: norm.first_axis(&op).ok()?,
-            epsilon: norm.epsilon,
-            center: false,
-        })
-    }
-}
-
-/// A value minus its mean along `axes` (if it is centred), divided by the root of the mean of its squares. `others` are
-/// the dimensions that are not in `axes`.
-fn normalized(
-    w: &mut Writer<'_>,
-    mut x: String,
-    ty: &TensorType,
-    (axes, others): (&[usize], &[usize]),
-    (epsilon, center): (f64, bool),
-) -> Outcome<Option<String>> {
-    let count: Option<u64> = axes.iter().map(|&a| ty.dims[a].fixed()).product();
-    let Some(count) = count else {
-        return Ok(None);
-    };
-    let kept = others.iter().map(|&d| ty.dims[d].clone()).collect();
-    let flat = TensorType::new(kept, ty.dtype);
-    let back = format!(", dimensions={}", list(others));
-    let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
-        let sum = reduced(w, x, ("add", "0"), axes, &flat)?;
-        let mut e = Elementwise { w, ty: &flat };
-        let count = e.number(count as f64)?;
-        e.of("divide", &[&sum, &count])
-    };
-    if center {
-        let average = mean(w, &x)?;
-        let average = w.put(ty, "broadcast", &[average], &back)?;
-        x = w.put(ty, "subtract", &[x, average], "")?;
-    }
-    let square = w.put(ty, "multiply", &[x.clone(), x.clone()], "")?;
-    let variance = mean(w, &square)?;
-    let scale = root(w, &variance, &flat, epsilon)?;
-    let scale = w.put(ty, "broadcast", &[scale], &back)?;
-    w.put(ty, "multiply", &[x, scale], "").map(Some)
-}
-
 /// `1 / sqrt(variance + epsilon)`.
 fn root(w: &mut Writer<'_>, variance: &String, ty: &TensorType, epsilon: f64) -> Outcome<String> {
     let mut e = Elementwise { w, ty };
     let epsilon = e.number(epsilon)?;
     let sum = e.of("add", &[variance, &epsilon])?;
     e.of("rsqrt", &[&sum])
-}
-
-fn norm(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    about: &Norm,
-) -> Outcome<Option<String>> {
-    let axes: Vec<usize> = (about.axis..ty.rank()).collect();
-    let others: Vec<usize> = (0..about.axis).collect();
-    let wide = wide(ty);
-    if axes.iter().any(|&a| ty.dims[a].fixed().is_none()) {
-        return Ok(None);
-    }
-    let x = w.one("convert", data.operands[0], &wide, "")?;
-    let how = (about.epsilon, about.center);
-    let Some(mut y) = normalized(w, x, &wide, (&axes, &others), how)? else {
-        return Ok(None);
-    };
-    y = w.put(ty, "convert", &[y], "")?;
-    for (&value, opcode) in data.operands[1..].iter().zip(["multiply", "add"]) {
-        let operand = w.spread(value, ty)?;
-        y = w.put(ty, opcode, &[y, operand], "")?;
-    }
-    Ok(Some(y))
 }
 
 /// A vector with one number for each channel, converted to at least f32, before it is broadcast.
@@ -212,62 +69,11 @@ fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
     let x = w.one("convert", x, &wide, "")?;
     let mean = by_channel(w, mean, &wide)?;
     let y = w.put(&wide, "subtract", &[x, mean], "")?;
-    scaled(w, y, [factor, bias], &wide, ty).map(Some)
-}
-
-/// `y * factor + bias`, both with one number for each channel, in the type of the result.
-fn scaled(
-    w: &mut Writer<'_>,
-    y: String,
-    [factor, bias]: [String; 2],
-    wide: &TensorType,
-    ty: &TensorType,
-) -> Outcome<String> {
-    let factor = by_channel(w, factor, wide)?;
-    let y = w.put(wide, "multiply", &[y, factor], "")?;
-    let bias = by_channel(w, bias, wide)?;
-    let y = w.put(wide, "add", &[y, bias], "")?;
-    w.put(ty, "convert", &[y], "")
-}
-
-/// A norm over groups of channels. Without `groups`, each channel is its own group.
-fn grouped(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    groups: Option<u64>,
-    epsilon: f64,
-) -> Outcome<Option<String>> {
-    let (Some(shape), &[x, scale, bias]) = (sizes(ty), &data.operands[..]) else {
-        return Ok(None);
-    };
-    let wide = wide(ty);
-    let channels = shape[1];
-    let groups = groups.unwrap_or(channels);
-    let x = w.one("convert", x, &wide, "")?;
-    let y = if groups == channels {
-        // No reshape is needed: the spatial dimensions stay in place.
-        let axes: Vec<usize> = (2..shape.len()).collect();
-        normalized(w, x, &wide, (&axes, &[0, 1]), (epsilon, true))?
-    } else {
-        let Some(size) = channels.checked_div(groups) else {
-            return Ok(None);
-        };
-        let cut = [&[shape[0], groups, size], &shape[2..]].concat();
-        let apart = shaped(&wide, &cut);
-        let x = w.put(&apart, "reshape", &[x], "")?;
-        let axes: Vec<usize> = (2..cut.len()).collect();
-        match normalized(w, x, &apart, (&axes, &[0, 1]), (epsilon, true))? {
-            Some(y) => Some(w.put(&wide, "reshape", &[y], "")?),
-            None => None,
-        }
-    };
-    let Some(y) = y else {
-        return Ok(None);
-    };
-    let (scale, _) = channel_numbers(w, scale)?;
-    let (bias, _) = channel_numbers(w, bias)?;
-    scaled(w, y, [scale, bias], &wide, ty).map(Some)
+    let factor = by_channel(w, factor, &wide)?;
+    let y = w.put(&wide, "multiply", &[y, factor], "")?;
+    let bias = by_channel(w, bias, &wide)?;
+    let y = w.put(&wide, "add", &[y, bias], "")?;
+    w.put(ty, "convert", &[y], "").map(Some)
 }
 
 /// Cosines or sines for every pair of elements: `[batch, sequence, pairs]`; the batch may be 1.

@@ -10,7 +10,7 @@ use super::func::{Outcome, Writer, list};
 use super::line::Inside;
 use super::shape::tensor_text;
 use super::tuple::Tree;
-use super::{elementwise, index, norms, places, scaled, windows};
+use super::{composition, elementwise, index, norms, places, scaled, windows};
 use crate::codes;
 use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, Diagnostic, Dim, Op, OpData, TensorType, Value};
@@ -81,6 +81,7 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
                 elementwise::write,
                 compose::write,
                 norms::write,
+                composition::write,
                 index::write,
                 places::write,
                 scaled::write,

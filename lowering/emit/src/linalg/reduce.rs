@@ -9,25 +9,18 @@ use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::types::{limit_text, number_text};
 use super::writer::{How, Init, Writer};
-use optc_ir::op::{Direction, Operation, Role};
+use optc_ir::op::{Binary, Combine, Direction, Expr, Operation, Role, Stage};
 use optc_ir::{DType, OpData};
 use optc_layout::{Cuts, Digit};
-use optc_ops::{
-    ArgMax, ArgMin, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, Reduce, ReduceKind, RmsNorm,
-    Softmax,
-};
+use optc_ops::{ArgMax, ArgMin, Reduce, ReduceKind};
 
 /// Writes the operation if it is one of these; returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let forms = |w: &mut Writer<'_>, how| -> Outcome<bool> {
         match &*data.name {
             Reduce::NAME => reduce(w, data, how),
-            Softmax::NAME | LogSoftmax::NAME => softmax(w, data, how),
-            LayerNorm::NAME | RmsNorm::NAME | InstanceNorm::NAME | GroupNorm::NAME => {
-                norm(w, data, how)
-            }
             ArgMax::NAME | ArgMin::NAME => arg(w, data, how),
-            _ => Ok(false),
+            _ => composed(w, data, how),
         }
     };
     for how in How::ALL {
@@ -199,165 +192,178 @@ fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Po
     Port { mem, digits }
 }
 
-fn softmax(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
-    let log = &*data.name == LogSoftmax::NAME;
-    let freedom = freedom(w, data)?;
-    let Some(found) = ports(w, data, &freedom, how)? else {
-        return Ok(false);
-    };
-    let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
-    let x = ins[0].clone();
-    let Some(nest) = Nest::of(&[out, &x.digits]) else {
-        return Ok(false);
-    };
-    let nest = nest.within(limits);
-    let along = |d: &Digit| freedom.labels[d.of].role == Role::Axis;
-    let kept: Vec<Digit> = nest.loops.iter().filter(|d| !along(d)).copied().collect();
-    let kept = Kept { nest: &nest, kept };
-    let sums = Writer::sum_type(x.mem.dtype);
-    let most = kept.extreme(w, &x, true);
-    let ins = [x.clone(), most.clone()];
-    let dtype = x.mem.dtype;
-    let mem = if log {
-        let sum = kept.sum(w, &ins, sums, |b, xs| {
-            let off = b.sub(&xs[0], &xs[1]);
-            b.op("math.exp", &[&off])
-        });
-        let ins = [x, most, sum];
-        w.generic(&nest, &ins, (out, dtype), Init::Empty, |b, _, xs, _| {
-            let off = b.sub(&xs[0], &xs[1]);
-            let log = b.op("math.log", &[&xs[2]]);
-            b.sub(&off, &log)
-        })
-    } else {
-        let mem = w.generic(&nest, &ins, (out, sums), Init::Empty, |b, _, xs, _| {
-            let off = b.sub(&xs[0], &xs[1]);
-            b.op("math.exp", &[&off])
-        });
-        let digits = nest.refined(out);
-        let powers = Port { mem, digits };
-        let sum = kept.sum(w, std::slice::from_ref(&powers), sums, |_, xs| {
-            xs[0].clone()
-        });
-        let ins = [powers, sum];
-        w.generic(&nest, &ins, (out, dtype), Init::Empty, |b, _, xs, _| {
-            b.div(&xs[0], &xs[1])
-        })
-    };
-    found.settle(w, &mem);
-    Ok(true)
-}
-
-/// The parameters of a normalization.
-struct Norm {
-    epsilon: f64,
-    /// True if the mean is subtracted first.
-    centred: bool,
-    /// The number of channels in a group, if channels are grouped.
-    group: Option<u64>,
-}
-
-impl Norm {
-    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
-        let plain = |epsilon, centred| Norm {
-            epsilon,
-            centred,
-            group: None,
-        };
-        if let Some(norm) = w.typed::<LayerNorm>(data) {
-            return Some(plain(norm.epsilon, true));
-        }
-        if let Some(norm) = w.typed::<RmsNorm>(data) {
-            return Some(plain(norm.epsilon, false));
-        }
-        if let Some(norm) = w.typed::<InstanceNorm>(data) {
-            return Some(plain(norm.epsilon, true));
-        }
-        let norm = w.typed::<GroupNorm>(data)?;
-        let channels = w.shape(data.operands[0]).ok()?.get(1).copied()?;
-        Some(Norm {
-            group: channels.checked_div(norm.groups().ok()?),
-            ..plain(norm.epsilon, true)
-        })
-    }
-}
-
-fn norm(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
-    let (Some(about), freedom) = (Norm::of(w, data), freedom(w, data)?) else {
+/// Writes an operation by its composition: a `linalg.generic` for each stage.
+fn composed(w: &mut Writer<'_>, data: &OpData, how: How) -> Outcome<bool> {
+    let (Some(composition), freedom) = (w.registry.composition(&w.op_ref(data)), freedom(w, data)?)
+    else {
         return Ok(false);
     };
     let Some(found) = ports(w, data, &freedom, how)? else {
         return Ok(false);
     };
     let (ins, out, limits) = (&found.ins, &found.out, &found.limits);
+    let channels = w.shape(data.operands[0])?.get(1).copied();
+    let group = channels.and_then(|channels| composition.group(channels));
+    let channel = freedom.operands[0].get(1).copied().flatten();
     // The elements of a group are not those of a whole dimension, so limits along channels do not apply.
-    if about.group.is_some() && limits.iter().any(|l| l.0 == 1) {
+    let limited = limits.iter().any(|l| Some(l.0) == channel);
+    if composition.groups.is_some() && (group.is_none() || limited) {
         return Ok(false);
     }
     let mut all: Vec<&[Digit]> = vec![out];
     all.extend(ins.iter().map(|p| &*p.digits));
     let mut cuts = Cuts::of(&all);
-    // Channels are label 1.
-    if let Some(group) = about.group {
-        cuts.cut(1, group);
+    if let (Some(group), Some(channel)) = (group, channel) {
+        cuts.cut(channel, group);
     }
     let Some(nest) = Nest::cut(&all, cuts) else {
         return Ok(false);
     };
     let nest = nest.within(limits);
-    let kept = |d: &&Digit| match (about.group, freedom.labels[d.of].role) {
-        (Some(group), Role::Axis) if d.of == 1 => group <= d.div,
-        (_, role) => role != Role::Axis,
+    let along = |d: usize| {
+        let dim = freedom.operands[0].iter().position(|l| *l == Some(d));
+        dim.is_some_and(|dim| composition.along.contains(&dim))
     };
-    let own: Vec<Digit> = nest.loops.iter().filter(kept).copied().collect();
-    let count = nest.combined(&own);
-    let kept = Kept {
-        nest: &nest,
-        kept: own,
+    let kept = |d: &&Digit| match group {
+        Some(group) if Some(d.of) == channel => group <= d.div,
+        _ => !along(d.of),
     };
-    let x = ins[0].clone();
-    let dtype = x.mem.dtype;
-    let sums = Writer::sum_type(dtype);
-    let mut first = vec![x.clone()];
-    if about.centred {
-        let sum = kept.sum(w, &first, sums, |_, xs| xs[0].clone());
-        let mem = finished(w, &sum, |b, x| {
-            let n = b.count(count, x.ty);
-            b.div(x, &n)
-        });
-        first.push(Port { mem, ..sum });
-    }
-    let off = |b: &mut Body, xs: &[Scalar]| match about.centred {
-        true => b.sub(&xs[0], &xs[1]),
-        false => xs[0].clone(),
+    let kept: Vec<Digit> = nest.loops.iter().filter(kept).copied().collect();
+    let stages = Stages {
+        count: nest.combined(&kept),
+        kept: Kept { nest: &nest, kept },
+        out,
+        operands: ins,
     };
-    let squares = kept.sum(w, &first, sums, |b, xs| {
-        let off = off(b, xs);
-        b.mul(&off, &off)
-    });
-    let mem = finished(w, &squares, |b, x| {
-        let (n, epsilon) = (b.count(count, x.ty), b.number(about.epsilon, x.ty));
-        let mean = b.div(x, &n);
-        let sum = b.add(&mean, &epsilon);
-        let (one, root) = (b.number(1.0, x.ty), b.sqrt(&sum));
-        b.div(&one, &root)
-    });
-    let at = first.len();
-    first.push(Port { mem, ..squares });
-    first.extend(ins[1..].iter().cloned());
-    let mem = w.generic(&nest, &first, (out, dtype), Init::Empty, |b, _, xs, _| {
-        let off = off(b, xs);
-        let mut y = b.mul(&off, &xs[at]);
-        if let Some(scale) = xs.get(at + 1) {
-            y = b.mul(&y, scale);
-        }
-        if let Some(bias) = xs.get(at + 2) {
-            y = b.add(&y, bias);
-        }
-        y
-    });
+    let Some(mem) = stages.write(w, &composition.stages)? else {
+        return Ok(false);
+    };
     found.settle(w, &mem);
     Ok(true)
+}
+
+/// The stages of a composition.
+struct Stages<'n> {
+    kept: Kept<'n>,
+    /// The number of elements that are combined.
+    count: u64,
+    /// The digits of the result.
+    out: &'n [Digit],
+    operands: &'n [Port],
+}
+
+/// A stage that has been written, or one that is computed again where it is read.
+enum Made<'s> {
+    Stored(Port),
+    Again(&'s Expr),
+}
+
+impl Stages<'_> {
+    /// Writes all stages; the memory of the last one.
+    fn write(&self, w: &mut Writer<'_>, stages: &[Stage]) -> Outcome<Option<Mem>> {
+        let stored = |port: &Port| Made::Stored(port.clone());
+        let mut made: Vec<Made<'_>> = self.operands.iter().map(stored).collect();
+        let dtype = self.operands[0].mem.dtype;
+        let wide = Writer::sum_type(dtype);
+        let nest = self.kept.nest;
+        for (i, stage) in stages.iter().enumerate() {
+            let is_last = i + 1 == stages.len();
+            let next = match stage {
+                Stage::Each(expr) if !is_last && is_cheap(expr) => Made::Again(expr),
+                Stage::Each(expr) => {
+                    let (expr, ins) = read(expr, &made);
+                    let to = if is_last { dtype } else { wide };
+                    let out = (self.out, to);
+                    let mem = w.generic(nest, &ins, out, Init::Empty, |b, _, xs, _| {
+                        built(&expr, b, xs)
+                    });
+                    if is_last {
+                        return Ok(Some(mem));
+                    }
+                    let digits = nest.refined(self.out);
+                    Made::Stored(Port { mem, digits })
+                }
+                Stage::Reduce { combine, of, then } => {
+                    let (of, ins) = read(of, &made);
+                    let init = (first(*combine, wide), wide);
+                    let port = self.kept.reduced(w, &ins, init, |b, _, xs, acc| {
+                        let x = built(&of, b, xs);
+                        match combine {
+                            Combine::Add => b.add(acc, &x),
+                            Combine::Multiply => b.mul(acc, &x),
+                            Combine::Max => b.max(acc, &x),
+                            Combine::Min => b.min(acc, &x),
+                        }
+                    });
+                    Made::Stored(match then {
+                        Expr::Operand(0) => port,
+                        then => {
+                            let mem = finished(w, &port, |b, x| {
+                                let count = match then.reads(1) {
+                                    true => b.count(self.count, x.ty),
+                                    false => x.clone(),
+                                };
+                                built(then, b, &[x.clone(), count])
+                            });
+                            Port { mem, ..port }
+                        }
+                    })
+                }
+            };
+            made.push(next);
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether an expression is computed again rather than stored: it is sums, differences and products alone.
+fn is_cheap(expr: &Expr) -> bool {
+    match expr {
+        Expr::Operand(_) | Expr::Number(_) => true,
+        Expr::Binary(Binary::Add | Binary::Sub | Binary::Mul, parts) => parts.iter().all(is_cheap),
+        _ => false,
+    }
+}
+
+/// An expression in terms of the stored values that it reads, and these.
+fn read(expr: &Expr, made: &[Made<'_>]) -> (Expr, Vec<Port>) {
+    let (mut at, mut ports) = (vec![None; made.len()], Vec::new());
+    let mut found = |i: usize, port: &Port| {
+        *at[i].get_or_insert_with(|| {
+            ports.push(port.clone());
+            ports.len() - 1
+        })
+    };
+    fn replaced(
+        expr: &Expr,
+        made: &[Made<'_>],
+        found: &mut dyn FnMut(usize, &Port) -> usize,
+    ) -> Expr {
+        expr.with_operands(&mut |i| match made.get(i) {
+            Some(Made::Stored(port)) => Expr::Operand(found(i, port)),
+            Some(Made::Again(expr)) => replaced(expr, made, found),
+            None => Expr::Operand(i),
+        })
+    }
+    let expr = replaced(expr, made, &mut found);
+    (expr, ports)
+}
+
+/// An expression of one element of each operand.
+fn built(expr: &Expr, b: &mut Body, xs: &[Scalar]) -> Scalar {
+    let operands: Vec<(Scalar, DType)> = xs.iter().map(|x| (x.clone(), x.ty)).collect();
+    let Ok(made) = expr.build(&operands, b);
+    made.unwrap_or_else(|| xs[0].clone())
+}
+
+/// The number that a combination begins with.
+fn first(combine: Combine, dtype: DType) -> String {
+    match combine {
+        Combine::Add => number_text(0.0, dtype),
+        Combine::Multiply => number_text(1.0, dtype),
+        Combine::Max => limit_text(dtype, false),
+        Combine::Min => limit_text(dtype, true),
+    }
 }
 
 /// The position of the extreme element: first the extreme is reduced, then the first or last position that has it.

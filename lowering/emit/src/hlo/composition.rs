@@ -1,0 +1,202 @@
+//! Operations by their compositions: softmax, norms, and whatever a user declares by one.
+//!
+//! Example: a softmax is a `reduce` with `maximum`, a `broadcast` of its result, `subtract`, `exponential`, a `reduce`
+//! with `add`, another `broadcast`, and `divide`.
+
+use super::compose::reduced;
+use super::elementwise::{Elementwise, binary};
+use super::func::{Outcome, Writer, list};
+use super::norms::wide;
+use super::number::limits;
+use super::shape::{shaped, sizes};
+use optc_ir::op::{Combine, Composition, Expr, Stage};
+use optc_ir::{DType, OpData, TensorType};
+
+/// Writes an operation that has a composition and returns the name of the result; `None` for any other operation.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(composition) = w.shared.registry.composition(&w.op_ref(data)) else {
+        return Ok(None);
+    };
+    let ty_of_stages = wide(ty);
+    let lanes = Lanes::of(&composition, &ty_of_stages);
+    let counts = |stage: &Stage| matches!(stage, Stage::Reduce { then, .. } if then.reads(1));
+    let counts = composition.stages.iter().any(counts);
+    let Some(lanes) =
+        lanes.filter(|lanes| ty.dtype.is_float() && (!counts || lanes.count.is_some()))
+    else {
+        return Ok(None);
+    };
+    let mut stages = Stages {
+        data,
+        at: &composition.at,
+        made: vec![Made::default(); composition.at.len()],
+        ty: ty_of_stages,
+        lanes,
+    };
+    for stage in &composition.stages {
+        let Some(made) = stages.stage(w, stage)? else {
+            return Ok(None);
+        };
+        stages.made.push(made);
+    }
+    let last = stages.made.pop().and_then(|made| made.each);
+    last.map(|x| w.put(ty, "convert", &[x], "")).transpose()
+}
+
+/// The elements that are combined.
+struct Lanes {
+    /// The type with dimension 1 cut into groups, if there are several channels in a group.
+    cut: Option<TensorType>,
+    /// The dimensions that are combined, and those that are kept, of the cut type if there is one.
+    along: Vec<usize>,
+    kept: Vec<usize>,
+    /// The type of a combination: the kept dimensions.
+    flat: TensorType,
+    /// The number of elements of a combination, if it is known.
+    count: Option<u64>,
+}
+
+impl Lanes {
+    /// `None` if the groups of channels are not known.
+    fn of(composition: &Composition, ty: &TensorType) -> Option<Lanes> {
+        let mut along = composition.along.clone();
+        let mut cut = None;
+        if let Some(groups) = composition.groups {
+            let shape = sizes(ty)?;
+            let size = composition.group(*shape.get(1)?)?;
+            if size != 1 {
+                let parts = [&[shape[0], groups, size], &shape[2..]].concat();
+                along = std::iter::once(2)
+                    .chain(along.iter().map(|d| d + 1))
+                    .collect();
+                cut = Some(shaped(ty, &parts));
+            }
+        }
+        let whole = cut.as_ref().unwrap_or(ty);
+        let kept: Vec<usize> = (0..whole.rank()).filter(|d| !along.contains(d)).collect();
+        let dims = kept.iter().map(|&d| whole.dims[d].clone()).collect();
+        let flat = TensorType::new(dims, ty.dtype);
+        let count = along.iter().map(|&d| whole.dims[d].fixed()).product();
+        Some(Lanes {
+            cut,
+            along,
+            kept,
+            flat,
+            count,
+        })
+    }
+}
+
+/// An operand or a stage: the name of one number for each element, and of one for each combination.
+#[derive(Clone, Default)]
+struct Made {
+    each: Option<String>,
+    flat: Option<String>,
+}
+
+/// The stages of an operation that have been written.
+struct Stages<'d> {
+    data: &'d OpData,
+    at: &'d [usize],
+    /// Operands and stages.
+    made: Vec<Made>,
+    /// The type of a number for each element.
+    ty: TensorType,
+    lanes: Lanes,
+}
+
+impl Stages<'_> {
+    fn stage(&mut self, w: &mut Writer<'_>, stage: &Stage) -> Outcome<Option<Made>> {
+        match stage {
+            Stage::Each(expr) => Ok(self.each(w, expr)?.map(|name| Made {
+                each: Some(name),
+                flat: None,
+            })),
+            Stage::Reduce { combine, of, then } => {
+                let Some(x) = self.each(w, of)? else {
+                    return Ok(None);
+                };
+                let found = self.combined(w, *combine, x, then)?;
+                Ok(found.map(|name| Made {
+                    each: None,
+                    flat: Some(name),
+                }))
+            }
+        }
+    }
+
+    /// An expression of each element.
+    fn each(&mut self, w: &mut Writer<'_>, expr: &Expr) -> Outcome<Option<String>> {
+        let mut operands = Vec::with_capacity(self.made.len());
+        for i in 0..self.made.len() {
+            let name = match expr.reads(i) {
+                true => self.spread(w, i)?,
+                false => String::new(),
+            };
+            operands.push((name, self.ty.dtype));
+        }
+        expr.build(&operands, &mut Elementwise { w, ty: &self.ty })
+    }
+
+    /// An operand or a stage, with a number for each element.
+    fn spread(&mut self, w: &mut Writer<'_>, i: usize) -> Outcome<String> {
+        if let Some(name) = &self.made[i].each {
+            return Ok(name.clone());
+        }
+        let name = match (&self.made[i].flat, &self.lanes.cut) {
+            (None, _) => {
+                let name = w.spread_at(self.data.operands[i], &self.ty, self.at[i])?;
+                w.put(&self.ty, "convert", &[name], "")?
+            }
+            (Some(flat), cut) => {
+                let back = format!(", dimensions={}", list(&self.lanes.kept));
+                let flat = std::slice::from_ref(flat);
+                let name = w.put(cut.as_ref().unwrap_or(&self.ty), "broadcast", flat, &back)?;
+                match cut {
+                    Some(_) => w.put(&self.ty, "reshape", &[name], "")?,
+                    None => name,
+                }
+            }
+        };
+        self.made[i].each = Some(name.clone());
+        Ok(name)
+    }
+
+    /// A number for each combination of elements.
+    fn combined(
+        &self,
+        w: &mut Writer<'_>,
+        combine: Combine,
+        mut x: String,
+        then: &Expr,
+    ) -> Outcome<Option<String>> {
+        let (lanes, dtype) = (&self.lanes, self.ty.dtype);
+        let Some(opcode) = binary(combine.function(), dtype) else {
+            return Ok(None);
+        };
+        if let Some(cut) = &lanes.cut {
+            x = w.put(cut, "reshape", &[x], "")?;
+        }
+        let init = init(combine, dtype);
+        let combined = reduced(w, &x, (opcode, &init), &lanes.along, &lanes.flat)?;
+        let mut e = Elementwise { w, ty: &lanes.flat };
+        let mut operands = vec![(combined, dtype)];
+        if then.reads(1) {
+            let Some(count) = lanes.count else {
+                return Ok(None);
+            };
+            operands.push((e.number(count as f64)?, dtype));
+        }
+        then.build(&operands, &mut e)
+    }
+}
+
+/// The number that a combination of floats begins with, as text.
+fn init(combine: Combine, dtype: DType) -> String {
+    match combine {
+        Combine::Add => "0".to_owned(),
+        Combine::Multiply => "1".to_owned(),
+        Combine::Max => limits(dtype).0,
+        Combine::Min => limits(dtype).1,
+    }
+}
