@@ -11,14 +11,14 @@ use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, codes};
 use std::cmp::Ordering;
 
-/// The attributes of both.
+/// The attributes of both operations.
 #[derive(Clone, Copy)]
 pub(crate) struct Arg {
     /// The axis; negative ones count from the end.
     pub(crate) axis: i64,
-    /// Whether the axis stays, with an extent of 1.
+    /// True if the axis stays, with an extent of 1.
     pub(crate) keepdims: bool,
-    /// Whether the last of several counts, not the first.
+    /// True if the last of several equal elements is taken, not the first.
     pub(crate) last: bool,
 }
 
@@ -43,7 +43,9 @@ impl Arg {
         one(without(&x.dims, &[axis], self.keepdims), DType::SI64)
     }
 
-    /// The place of the element that no other is `better` than.
+    /// For each line along the axis, the position of the element that is taken. `better` maps the order of two elements
+    /// to
+    /// `Greater` if the first one is to be preferred. A NaN is taken before all other elements.
     pub(crate) fn eval(
         self,
         call: &Call<'_>,
@@ -87,7 +89,8 @@ impl Arg {
     }
 }
 
-/// The result keeps the axis, with one element, or drops it.
+/// The form of an operation that reduces dimension `along`: the result has the axes of the first operand. The axis of
+/// `along` has extent 1 with `keepdims`, and is left out otherwise.
 pub(crate) fn kept(axes: &Axes<'_>, mut form: OverAxes, along: usize, keepdims: bool) -> OverAxes {
     let worked = axes.label(0, along).and_then(|label| axes.whole(label));
     let runs = axes.own(0).into_iter();
@@ -100,7 +103,7 @@ pub(crate) fn kept(axes: &Axes<'_>, mut form: OverAxes, along: usize, keepdims: 
     form
 }
 
-/// How element `i` compares with element `j`; NaN is above everything and equal to itself.
+/// The order of elements `i` and `j`; NaN is above everything and equal to itself.
 pub(crate) fn element_order(x: &Tensor, i: usize, j: usize) -> std::cmp::Ordering {
     if !x.dtype.is_float() {
         return x.i128_at(i).cmp(&x.i128_at(j));

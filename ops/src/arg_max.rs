@@ -1,4 +1,4 @@
-//! `hbir.arg_max`: where along `axis` the greatest element lies, as si64 (ONNX `ArgMax`).
+//! `hbir.arg_max`: the index of the greatest element along `axis`, as si64 (ONNX `ArgMax`).
 
 use crate::arg::{self, Arg};
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -7,13 +7,13 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Where along an axis the greatest element lies; NaN counts as such.
+    /// The index of the greatest element along an axis; NaN counts as the greatest.
     pub struct ArgMax {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
-        /// Whether the axis stays, with an extent of 1.
+        /// True if the axis stays, with an extent of 1.
         keepdims: bool = false,
-        /// Whether the last of several counts, not the first.
+        /// True if the last of several equal elements is taken, not the first.
         select_last_index: bool = false,
     }
 }

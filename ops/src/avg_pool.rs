@@ -1,6 +1,6 @@
 //! `hbir.avg_pool`: the mean of each window over an N C spatial… operand (ONNX `AveragePool`).
 //!
-//! Padding counts as zeros with `count_include_pad`, otherwise not at all.
+//! With `count_include_pad` the mean includes the padding as zeros; otherwise it is the mean of the other elements.
 
 use crate::pool::{self, each_window};
 use crate::shape::wants_float;
@@ -13,18 +13,17 @@ use optc_ir::{Code, attributes};
 attributes! {
     /// The mean of each window.
     pub struct AvgPool {
-        /// The extent of the window, one a spatial dimension.
+        /// The extent of the window along each spatial dimension.
         kernel: Vec<i64>,
-        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
         strides: Option<Vec<i64>>,
-        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
         dilations: Option<Vec<i64>>,
-        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
-        /// absent.
+        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
         pads: Option<Vec<i64>>,
-        /// Whether a last window may reach beyond the padding.
+        /// True if the last window may reach beyond the padding.
         ceil_mode: bool = false,
-        /// Whether padding counts as zeros; otherwise it does not count.
+        /// True if padding counts as zeros; otherwise the mean leaves it out.
         count_include_pad: bool = false,
     }
 }
@@ -33,7 +32,7 @@ impl AvgPool {
     /// The window along each spatial dimension.
     ///
     /// # Errors
-    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list is not of sizes, one a spatial dimension
+    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list does not have one size for each spatial dimension
     /// (`pool-c2`).
     pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
         let stated = Stated {
@@ -52,7 +51,7 @@ impl Operation for AvgPool {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = pool::CODES;
 
-    /// C1 to C3: see [`AvgPool::slides`] and `pool::infer`. C4: of floats.
+    /// C1 to C3: see [`AvgPool::slides`] and `pool::infer`. C4: the operand is of floats.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         wants_float(op, pool::POOL_C4, 0)?;
         pool::infer(op, &self.slides(op)?, self.ceil_mode)

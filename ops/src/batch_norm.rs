@@ -1,5 +1,7 @@
-//! `hbir.batch_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, the operands x, scale, bias, mean
-//! and variance, all but x one number a channel, dimension 1 (ONNX `BatchNormalization` at inference).
+//! `hbir.batch_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX `BatchNormalization` at
+//! inference).
+//!
+//! The operands are x, scale, bias, mean and variance. All but x have one number for each channel, dimension 1 of x.
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -8,9 +10,9 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Normalized by given means and variances, one a channel.
+    /// Normalization by given means and variances, one of each for every channel.
     pub struct BatchNorm {
-        /// Added to the variance before the root is taken.
+        /// The number added to the variance before the square root.
         epsilon: f64 = 1e-5,
     }
 }
@@ -44,7 +46,7 @@ impl Operation for BatchNorm {
         norm::channels(op)
     }
 
-    /// All dimensions before the channels are the batch.
+    /// The form merges all axes before the channels into one batch dimension.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let channel = axes.whole(axes.label(0, 1)?)?;
         let own = axes.own(0);

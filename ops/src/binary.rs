@@ -1,9 +1,9 @@
 //! Element-wise operations of two operands and no attributes: `y[i] = f(a[i'], b[i''])` with numpy's
 //! broadcasting.
 //!
-//! Names and meanings follow ONNX and, where ONNX has none, StableHLO. Floats are computed in `f64` and rounded
-//! once to the element type; integers wrap, an integer divided by 0 is 0, and a shift by the width or more, or
-//! by less than 0, leaves the sign alone.
+//! Names and meanings follow ONNX and, where ONNX has none, StableHLO. Floats are computed in `f64` and rounded once to
+//! the element type. Integers wrap, and an integer divided by 0 is 0. A shift by less than 0, or by the width or more,
+//! gives 0 to the left, and only the sign (0 or -1) to the right.
 
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
 use Takes::{All, Any, Floats, Integers, IntegersAndBool, Numbers};
@@ -11,10 +11,10 @@ use optc_ir::op::{Binary, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
 
-/// Which element types an operation takes.
+/// The element types that an operation accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Any type, also those that nothing computes with.
+    /// Any type, including those that no operation computes with.
     All,
     Any,
     Numbers,
@@ -45,8 +45,8 @@ impl Takes {
     }
 }
 
-/// C1: one element type. C2: it suits the operation. C3: the shapes broadcast. Gives the result's extents
-/// and element type.
+/// Returns the extents and the element type of the result. C1: the operands have one element type. C2: the operation
+/// accepts it. C3: the shapes broadcast.
 pub(crate) fn operands(op: &OpRef<'_>, takes: Takes) -> Result<(Vec<Dim>, DType), OpError> {
     let dtype = common_dtype(op, BINARY_C1, 0..2)?;
     if !takes.accepts(dtype) {

@@ -1,6 +1,5 @@
 //! `hbir.bitcast_convert`: the same bits read as another element type of the same width (StableHLO and HLO
-//! `bitcast_convert`), so that the shape stays. An `i1` has no bits of its own: it is neither operand nor
-//! result.
+//! `bitcast_convert`). The shape stays. An `i1` has no bits of its own, so it is neither operand nor result.
 
 use crate::shape::one;
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation};

@@ -1,5 +1,5 @@
-//! Blocks of channels as blocks of pixels and back, on N C H W: a reshape to six dimensions, a transpose and a
-//! reshape. `canonicalize` writes them so.
+//! Blocks of channels as blocks of pixels and back, on N C H W: a reshape to six dimensions, a transpose and a reshape.
+//! `canonicalize` replaces both operations by these three.
 
 use crate::rearrange;
 use crate::shape::{computed, moves, one, show};
@@ -12,7 +12,7 @@ use optc_ir::{Code, codes};
 /// A reshape, a transpose and a reshape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMap {
-    /// The six dimensions between.
+    /// The six dimensions between the first reshape and the transpose.
     pub shape: Vec<Dim>,
     /// The transpose: `perm[i]` is the input axis of output axis `i`.
     pub perm: Vec<usize>,
@@ -21,7 +21,7 @@ pub struct BlockMap {
 }
 
 impl BlockMap {
-    /// The view that does the same.
+    /// The equivalent view.
     #[must_use]
     pub fn view(self) -> ViewDims {
         ViewDims {

@@ -1,5 +1,7 @@
-//! `hbir.broadcast`: numpy's broadcast of the operand and a `shape` (ONNX `Expand`); an entry is a number, a
-//! symbol's name or -1, which keeps the operand's dimension; without `shape` it is the result type's.
+//! `hbir.broadcast`: numpy's broadcast of the operand with a `shape` (ONNX `Expand`).
+//!
+//! An entry of `shape` is a number, a symbol's name, or -1, which keeps the operand's dimension. Without `shape` the
+//! result type states the shape.
 
 use crate::lists::{shape_attrs, sizes};
 use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
@@ -16,16 +18,16 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// A repetition along dimensions of extent 1 and new leading ones.
+    /// A repetition along dimensions of extent 1 and along new leading dimensions.
     pub struct Broadcast {
-        /// The shape to broadcast with: numbers, names of symbols, or -1, which keeps the operand's
-        /// dimension; the result type's when absent.
+        /// The shape to broadcast with: numbers, names of symbols, or -1, which keeps the operand's dimension. That of
+        /// the result type when absent.
         shape: Option<Vec<Attr>>,
     }
 }
 
 impl Broadcast {
-    /// The broadcast to these extents; -1 keeps the operand's.
+    /// The broadcast to these extents; -1 keeps that of the operand.
     #[must_use]
     pub fn to<T: Copy + TryInto<i64>>(shape: &[T]) -> Broadcast {
         Broadcast {
@@ -33,7 +35,7 @@ impl Broadcast {
         }
     }
 
-    /// The broadcast to these extents; one without a name keeps the operand's.
+    /// The broadcast to these extents; an extent without a name keeps that of the operand.
     #[must_use]
     pub fn of_dims(dims: &[Dim]) -> Broadcast {
         Broadcast {
@@ -120,7 +122,7 @@ pub(crate) fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     )))
 }
 
-/// The result as a repetition of the operand; none where a dimension of unknown size may or may not repeat.
+/// The result as a repetition of the operand. Empty if it is open whether a dimension of unknown size is repeated.
 pub(crate) fn as_part(op: &OpRef<'_>) -> Vec<Part> {
     let (Ok(x), Ok(y)) = (op.operand(0), op.result(0)) else {
         return Vec::new();
@@ -141,15 +143,15 @@ pub(crate) fn as_part(op: &OpRef<'_>) -> Vec<Part> {
     dims.into_iter().map(part).collect()
 }
 
-/// Whether a symbol that was bound leaves a broadcast.
+/// Returns whether the operand still broadcasts to the shape once all symbols are bound to numbers.
 fn fits(x: &[usize], shape: &[usize]) -> bool {
     let pairs = x.iter().rev().zip(shape.iter().rev());
     x.len() <= shape.len() && pairs.into_iter().all(|(a, b)| a == b || *a == 1)
 }
 
-/// Bytes that repeating elements moves.
+/// The traffic of an operation that repeats elements.
 pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
-    // A broadcast never makes less of its operand.
+    // Equal numbers of bytes mean that nothing is repeated: a broadcast never drops elements.
     if operand_bytes(op, 0) != result_bytes(op) {
         Traffic::Expand
     } else {

@@ -1,5 +1,5 @@
-//! `hbir.call`: the results of the function `callee` on the operands. Shape and element types are the result
-//! types; the verifier compares them with the function. Interpreters run the function themselves.
+//! `hbir.call`: the results of the function `callee` on the operands. The result types state shapes and element types;
+//! the verifier compares them with the function. Interpreters run the function themselves.
 
 use crate::opaque::declared_results;
 use optc_ir::attr::Attr;
@@ -54,7 +54,7 @@ impl Operation for CallOp {
         Err(by_the_interpreter())
     }
 
-    /// A call does what its function does, which only the module knows.
+    /// Any effect: the effect of a call is that of its function, which is known only with the module.
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Write
     }

@@ -1,9 +1,9 @@
 //! `hbir.cast`: the same numbers in another element type (ONNX `Cast`, StableHLO `convert`).
 //!
-//! A float becomes an integer by truncation towards zero; what lies outside the integer's range
-//! saturates and NaN is 0 (ONNX leaves both open). Anything becomes `i1` by `x != 0`. An integer
-//! becomes a narrower one by wrapping, and a float by rounding to the nearest, ties to even. What rounds
-//! beyond a float of 8 bits is an infinity there, or NaN where it has none (XLA's `convert`).
+//! A float becomes an integer by truncation towards zero. A number outside of the integer's range saturates, and NaN
+//! becomes 0 (ONNX leaves both open). Anything becomes `i1` by `x != 0`. An integer becomes a narrower one by wrapping,
+//! and a float by rounding to the nearest, ties to even. A number that rounds beyond the range of a float of 8 bits
+//! becomes infinity, or NaN if the type has no infinity (XLA's `convert`).
 
 use crate::shape::one;
 use optc_ir::op::{Call, Effect, Expr, Inferred, OpError, OpRef, Operation};
@@ -27,7 +27,7 @@ impl Operation for Cast {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: complex numbers become nothing else and nothing else becomes them.
+    /// C1: a complex type is converted only into itself, and no other type into it.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, to) = (op.operand(0)?, self.to);
         if x.dtype != to && (x.dtype.complex_part().is_some() || to.complex_part().is_some()) {
@@ -41,7 +41,7 @@ impl Operation for Cast {
         Some(Expr::A.cast(self.to))
     }
 
-    /// Elements of types that nothing computes with are converted too.
+    /// Converts elements of all types, including those that no operation computes with.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         Ok(vec![call.input(0).converted(call.dtype())])
     }

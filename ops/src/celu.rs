@@ -7,7 +7,7 @@ use optc_ir::{Code, attributes};
 attributes! {
     /// `alpha * (e^(x / alpha) - 1) below 0, else x`, element by element.
     pub struct Celu {
-        /// How far below 0 the curve bends.
+        /// The distance of the least value from 0.
         alpha: f64 = 1.0,
     }
 }

@@ -8,7 +8,7 @@ use optc_ir::types::DType;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// Whether `a` is in a relation to `b`, element by element.
+    /// The truth of a relation between `a` and `b`, element by element.
     pub struct Compare {
         /// The relation.
         direction: Direction [COMPARE_C2],

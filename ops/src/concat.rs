@@ -38,8 +38,8 @@ impl Operation for Concat {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one element type. C2: an axis of the operands. C3: equal ranks and, beside the axis, equal
-    /// extents.
+    /// C1: one element type. C2: `axis` is an axis of the operands. C3: equal ranks, and equal extents except along the
+    /// axis.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let dtype = common_dtype(op, CONCAT_C1, 0..op.operands.len())?;
         let first = op.operand(0)?;
@@ -94,7 +94,7 @@ impl Operation for Concat {
         Some(axes.each_own(Concat { axis }.write()))
     }
 
-    /// Operand i lies in the result from the sum of the extents before it on.
+    /// Operand i is addressed from the sum of the extents of the operands before it.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let result = op.result(0)?;
         let axis = self.along(op)?;
@@ -112,7 +112,7 @@ impl Operation for Concat {
         Ok(domain)
     }
 
-    /// Operand i is the part of the result from the sum of the extents before it on.
+    /// Operand i is a part of the result, which starts at the sum of the extents of the operands before it.
     fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
         let Ok(axis) = self.along(op) else {
             return Vec::new();
@@ -152,7 +152,7 @@ impl Operation for Concat {
     }
 }
 
-/// The shape of two operands one after another.
+/// The shape of a concatenation of two operands; `None` if their shapes do not allow it.
 fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
     if a.len() != b.len() {
         return None;

@@ -1,7 +1,7 @@
 //! `hbir.constant`: elements known at compile time (ONNX `Constant` and initializers, StableHLO `constant`).
 //!
-//! Either `value` is a dense attribute, whose type is the result's, or `data` is
-//! `#hbir.external<"file", offset, length>`, which only somebody who may read files evaluates.
+//! Either `value` is a dense attribute, whose type is the result's. Or `data` is `#hbir.external<"file", offset,
+//! length>`: elements in a file, which are evaluated only by a caller that may read files.
 
 use crate::iota::source;
 use crate::shape::{one, show};
@@ -24,7 +24,7 @@ attributes! {
 }
 
 impl Constant {
-    /// These elements; a single one of a larger type is all of them.
+    /// A constant of these elements; a single value is repeated for all elements of a larger shape.
     #[must_use]
     pub fn floats(shape: &[u64], values: &[f32]) -> Constant {
         let ty = Type::tensor(shape, DType::F32);
@@ -33,7 +33,7 @@ impl Constant {
         Constant::dense(Dense { ty, bytes, splat })
     }
 
-    /// These elements.
+    /// A constant of these elements.
     #[must_use]
     pub fn dense(dense: Dense) -> Constant {
         Constant {
@@ -42,7 +42,7 @@ impl Constant {
         }
     }
 
-    /// Elements that lie in a file, from this byte on.
+    /// A constant whose elements are `length` bytes of a file, from byte `offset` on.
     #[must_use]
     pub fn external(file: &str, offset: u64, length: u64) -> Constant {
         let data = Attr::External {
@@ -66,8 +66,8 @@ impl Operation for Constant {
     const STRUCTURE: Structure = Structure::Constant;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one of `value` and `data`. C2: a dense tensor whose bytes fill its type. C3: the result has
-    /// that type. C4: the external bytes fill the result's type.
+    /// C1: exactly one of `value` and `data` is there. C2: `value` is a dense tensor whose bytes fill its type. C3: the
+    /// result has that type. C4: the external bytes fill the result's type.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         match (&self.value, &self.data) {
             (Some(Attr::Dense(dense)), None) => infer_dense(op, dense),
@@ -147,7 +147,7 @@ fn infer_external(op: &OpRef<'_>, length: u64) -> Result<Vec<Inferred>, OpError>
     one(result.dims.clone(), result.dtype)
 }
 
-/// The bytes of all elements as they lie in a file.
+/// The number of bytes of all elements in a file.
 fn file_bytes(ty: &TensorType) -> Option<u64> {
     ty.elements()?.checked_mul(storage_bytes(ty.dtype) as u64)
 }
@@ -155,7 +155,7 @@ fn file_bytes(ty: &TensorType) -> Option<u64> {
 /// The elements of a dense attribute.
 ///
 /// # Errors
-/// It is no tensor of known extents, or its bytes do not fill its type.
+/// The attribute is no tensor of known extents, or its bytes do not fill its type.
 pub fn dense_tensor(dense: &Dense) -> Result<Tensor, EvalError> {
     let ty = dense
         .ty

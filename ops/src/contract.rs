@@ -1,4 +1,4 @@
-//! Shared code of contractions, and the kernel below them all: `c[m, n] = sum over k of a[m, k] * b[k, n]`.
+//! Shared code of contractions, and their common kernel: `c[m, n] = sum over k of a[m, k] * b[k, n]`.
 //!
 //! Floats accumulate in `f64` with k ascending, integers in wrapping `i64`.
 
@@ -6,8 +6,8 @@ use optc_ir::op::{Known, OpRef};
 use optc_ir::tensor::{Data, Tensor};
 use optc_ir::types::DType;
 
-/// The other operand of a product or convolution with a constant permutation matrix, which only
-/// rearranges.
+/// The operand that a product or convolution only rearranges: the other one is a constant permutation matrix. `None` if
+/// neither is.
 pub(crate) fn permuted(op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
     if op.operands.len() < 2 {
         return None;
@@ -16,26 +16,26 @@ pub(crate) fn permuted(op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
     (0..2).find(|&i| permutes(i)).map(|matrix| 1 - matrix)
 }
 
-/// Which dimensions of the two operands run together.
+/// The pairs of dimensions of the two operands that are batch or contracted dimensions.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
-    /// Dimensions of the left operand that stay, in the order of the result.
+    /// Batch dimensions of the left operand, in the order of the result.
     pub lhs_batch: Vec<usize>,
-    /// For each of `lhs_batch` the dimension of the right operand.
+    /// The batch dimension of the right operand that belongs to each entry of `lhs_batch`.
     pub rhs_batch: Vec<usize>,
-    /// Dimensions of the left operand that are summed over.
+    /// Contracted dimensions of the left operand.
     pub lhs_contract: Vec<usize>,
-    /// For each of `lhs_contract` the dimension of the right operand.
+    /// The contracted dimension of the right operand that belongs to each entry of `lhs_contract`.
     pub rhs_contract: Vec<usize>,
 }
 
 impl Pairing {
-    /// The other dimensions of a left operand of this rank.
+    /// The free dimensions of a left operand of this rank: neither batch nor contracted.
     #[must_use]
     pub fn lhs_free(&self, rank: usize) -> Vec<usize> {
         free(rank, &self.lhs_batch, &self.lhs_contract)
     }
-    /// The other dimensions of a right operand of this rank.
+    /// The free dimensions of a right operand of this rank: neither batch nor contracted.
     #[must_use]
     pub fn rhs_free(&self, rank: usize) -> Vec<usize> {
         free(rank, &self.rhs_batch, &self.rhs_contract)
@@ -75,13 +75,13 @@ pub(crate) struct Extents {
     pub(crate) n: usize,
 }
 
-/// A number that contractions accumulate.
+/// A type of numbers in which contractions accumulate.
 pub(crate) trait Number: Copy {
     const ZERO: Self;
-    /// The elements of a tensor from `start` on.
+    /// Reads elements of a tensor from element `start` on.
     fn read(from: &Tensor, start: usize, into: &mut [Self]);
     fn add_product(self, a: Self, b: Self) -> Self;
-    /// Whether a product with 0 is 0.
+    /// Returns whether the product of the number with 0 is 0.
     fn is_finite(self) -> bool;
     fn sums(all: Vec<Self>) -> Sums;
 }
@@ -143,7 +143,7 @@ impl Sums {
         }
     }
 
-    /// The sums of a row-major matrix of so many rows and columns, column by column.
+    /// The sums of a row-major matrix of `rows` rows and `columns` columns, in column-major order.
     pub(crate) fn transposed(self, rows: usize, columns: usize) -> Sums {
         match self {
             Sums::Float(v) => Sums::Float(by_column(&v, rows, columns)),
@@ -151,7 +151,7 @@ impl Sums {
         }
     }
 
-    /// Adds the bias, an element to each of `run` sums one after another, and again from its start.
+    /// Adds the bias: each of its elements to `run` successive sums. After its last element the bias starts again.
     pub(crate) fn add_bias(&mut self, bias: &Tensor, run: usize) {
         match self {
             Sums::Float(v) => add_runs(v, &bias.to_f64(), run, |x, b| x + b),
@@ -172,8 +172,8 @@ fn add_runs<T: Copy>(sums: &mut [T], bias: &[T], run: usize, add: impl Fn(T, T) 
     }
 }
 
-/// One matrix product for every pair of starts in `pairs`: `a` holds row-major `[m, k]` matrices, `b`
-/// row-major `[k, n]` ones. The results follow one another.
+/// One matrix product for every pair of start elements in `pairs`. `a` holds row-major `[m, k]` matrices, `b` row-major
+/// `[k, n]` matrices. The results are stored one after another.
 pub(crate) fn products(a: &Tensor, b: &Tensor, pairs: &[(usize, usize)], extents: Extents) -> Sums {
     match (&a.data, &b.data) {
         (Data::I64(_), Data::I64(_)) => all::<i64>(a, b, pairs, extents),
@@ -193,15 +193,15 @@ fn all<T: Number>(a: &Tensor, b: &Tensor, pairs: &[(usize, usize)], x: Extents) 
     T::sums(out)
 }
 
-/// Sums that are kept while k runs: a block of these rows and columns.
+/// The rows and columns of the block of sums that is accumulated at once.
 const ROWS: usize = 4;
 const COLUMNS: usize = 4;
 
-/// The part of `b` that all rows of `a` go over before the next one: so many k, so many columns.
+/// The rows (k) and columns of the part of `b` that is packed and multiplied by all rows of `a` before the next part.
 const PART: (usize, usize) = (256, 128);
 
-/// Adds the product of two matrices to a row-major third one. Both are read by runs of elements from a row-major
-/// place on; k ascends for each sum.
+/// Adds the product of two matrices to `out`, a row-major matrix. The functions `a` and `b` read runs of elements of
+/// row-major matrices, from an element number on. Each sum accumulates with k ascending.
 pub(crate) fn add_product<T: Number>(
     a: impl Fn(usize, &mut [T]),
     b: impl Fn(usize, &mut [T]),
@@ -252,7 +252,7 @@ pub(crate) fn add_product<T: Number>(
     }
 }
 
-/// Adds the products of four rows and four columns to their sums.
+/// Adds the products of four rows of `a` and four columns of `b` to their sums.
 fn add_block<T: Number>(a: &[[T; ROWS]], b: &[[T; COLUMNS]], sums: &mut [[T; COLUMNS]; ROWS]) {
     let mut block = *sums;
     for (a, b) in a.iter().zip(b) {
@@ -265,7 +265,7 @@ fn add_block<T: Number>(a: &[[T; ROWS]], b: &[[T; COLUMNS]], sums: &mut [[T; COL
     *sums = block;
 }
 
-/// The same where there are few rows: each row of `b` is read once.
+/// As [`add_product`], for fewer rows than a block has: each row of `b` is read once, without packing.
 fn add_rows<T: Number>(
     a: impl Fn(usize, &mut [T]),
     b: impl Fn(usize, &mut [T]),

@@ -1,10 +1,11 @@
 //! `hbir.conv`: convolution (ONNX `Conv` and, with `transposed`, `ConvTranspose`).
 //!
-//! Logical dimensions are N C spatial… for the operand and the result, O C/g spatial… for the weights
-//! (transposed: C O/g spatial…), with one to three spatial dimensions:
-//! `y[n, o, p] = bias[o] + sum over c, k of w[o, c, k] * x[n, g*C/G + c, p * stride + k * dilation - pad]`;
-//! transposed, each input element adds itself times the weights to the window it would have been
-//! read from. An attribute `to` names another element type for the result.
+//! The dimensions are N C spatial… for the operand and the result, and O C/g spatial… for the weights (transposed: C
+//! O/g spatial…), with one to three spatial dimensions:
+//! `y[n, o, p] = bias[o] + sum over c, k of w[o, c, k] * x[n, g*C/G + c, p * stride + k * dilation - pad]`.
+//!
+//! A transposed convolution goes the other way: each input element times the weights is added to the window that a
+//! convolution would have read to compute that element. An attribute `to` names another element type for the result.
 
 use crate::contract::{Extents, Number, Sums, add_product, permuted, read_all};
 use crate::shape::{common_dtype, computed, one, show};
@@ -23,28 +24,26 @@ use std::ops::Range;
 attributes! {
     /// Convolution of N C spatial by O C/g spatial weights, plus a bias `[O]`.
     pub struct Conv {
-        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
         strides: Option<Vec<i64>>,
-        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
-        /// absent.
+        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
         pads: Option<Vec<i64>>,
-        /// The elements from one position of the kernel to the next, one a spatial dimension; 1 when
+        /// The distance in elements between adjacent positions of the kernel along each spatial dimension; 1 when
         /// absent.
         dilations: Option<Vec<i64>>,
-        /// The groups of channels, at least 1; the channels of each are convolved by themselves.
+        /// The number of groups of channels, at least 1; each group is convolved separately.
         group: i64 = 1,
-        /// Whether each input element adds itself times the weights to the window it would have been read
-        /// from.
+        /// True for a transposed convolution: each input element times the weights is added to a window of the result.
         transposed: bool = false,
-        /// The elements that the result of a transposed convolution has more at its end, one number a spatial
-        /// dimension; 0 when absent.
+        /// The number of extra elements at the end of each spatial dimension of a transposed convolution's result; 0
+        /// when absent.
         output_padding: Option<Vec<i64>>,
-        /// The element type of the result; the operands' when absent.
+        /// The element type of the result; that of the operands when absent.
         to: Option<DType>,
     }
 }
 
-/// Everything the attributes say.
+/// The values of all attributes.
 struct Config {
     group: u64,
     transposed: bool,
@@ -53,7 +52,8 @@ struct Config {
 }
 
 impl Conv {
-    /// The window along each spatial dimension: over the operand, transposed over the result.
+    /// The window along each spatial dimension. It slides over the operand, or over the result of a transposed
+    /// convolution.
     ///
     /// # Errors
     /// One of the constraints `conv-c1` to `conv-c5` does not hold.
@@ -61,7 +61,7 @@ impl Conv {
         Ok(self.config(op)?.slides)
     }
 
-    /// The elements that a transposed convolution's result has more, one number a spatial dimension.
+    /// The number of extra elements at the end of each spatial dimension of a transposed convolution's result.
     ///
     /// # Errors
     /// One of the constraints `conv-c1` to `conv-c5` does not hold.
@@ -72,7 +72,7 @@ impl Conv {
     /// The number of groups of channels.
     ///
     /// # Errors
-    /// It is less than 1 (`conv-c5`).
+    /// The attribute is less than 1 (`conv-c5`).
     pub fn groups(&self) -> Result<u64, OpError> {
         let group = self.group;
         u64::try_from(group).ok().filter(|&g| 0 < g).ok_or_else(|| {
@@ -81,8 +81,8 @@ impl Conv {
         })
     }
 
-    /// C1: one element type. C2: ranks 3 to 5, both the same. C3: kernel extents are known and
-    /// positive. C4: strides, dilations, pads and output_padding are sizes, one a spatial dimension.
+    /// C1: one element type. C2: equal ranks of 3 to 5. C3: kernel extents are known and positive. C4: strides,
+    /// dilations, pads and output_padding have one size for each spatial dimension.
     fn config(&self, op: &OpRef<'_>) -> Result<Config, OpError> {
         common_dtype(op, CONV_C1, 0..2)?;
         let (x, w) = (op.operand(0)?, op.operand(1)?);
@@ -161,8 +161,9 @@ impl Operation for Conv {
         Effect::Pure
     }
 
-    /// Batch, group, output channel in the group, spatial positions; input channels in the group and the
-    /// kernel are summed over. Transposed, the spatial positions are needed whole.
+    /// The parallel loops are the batch, the group, the output channel in the group, and the spatial positions. The
+    /// input channels of the group and the kernel are summed over. A transposed convolution needs the spatial positions
+    /// whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let config = self.config(op)?;
         let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
@@ -175,8 +176,8 @@ impl Operation for Conv {
         let outputs = domain.add_as(extent(&y.dims[1]) / groups, each, Role::Channel);
         let sum = LoopKind::Reduce(Combine::Add);
         let inputs = domain.add_as(extent(&x.dims[1]) / groups, sum, Role::Channel);
-        // A loop runs through the channels of all ports of a depthwise convolution; other groups pair channels in a way
-        // that no cut keeps.
+        // In a depthwise convolution one loop addresses the channels of all ports. Any other grouping pairs channels in
+        // a way that no cut preserves.
         let depthwise = x.dims[1] == Dim::Fixed(groups) && y.dims[1] == x.dims[1];
         if groups != 1 && !depthwise {
             for id in [group, outputs, inputs] {
@@ -266,7 +267,7 @@ fn check_bias(op: &OpRef<'_>, channels: &Dim, to: DType) -> Result<(), OpError> 
     Err(OpError::new(CONV_C7, message))
 }
 
-/// `(n - 1) * stride + span + output padding - padding`.
+/// `(n - 1) * stride + span + output padding - padding`: the extent of a transposed convolution's result.
 fn transposed_count(n: &Size, config: &Config, d: usize) -> Option<Size> {
     let (slide, extra) = (config.slides[d], config.output_padding[d]);
     let number = |n: usize| Size::from(n as u64);
@@ -294,22 +295,22 @@ fn transposed_dims(spatial: &[Dim], config: &Config) -> Result<Vec<Dim>, OpError
     spatial.iter().enumerate().map(extent).collect()
 }
 
-/// The numbers of one convolution, with three spatial dimensions.
+/// The parameters of one convolution, padded to three spatial dimensions.
 struct Plan {
-    /// Operand and result extents.
+    /// Spatial extents of the operand; `y` has those of the result.
     x: [usize; 3],
     y: [usize; 3],
     kernel: [usize; 3],
     slides: [Slide; 3],
     batch: usize,
     group: usize,
-    /// Channels of a group.
+    /// Input channels of a group; `outs` has the output channels.
     ins: usize,
     outs: usize,
     transposed: bool,
 }
 
-/// Positions of the result that are computed together.
+/// The number of result positions that are computed at once.
 const POSITIONS: usize = 128;
 
 impl Plan {
@@ -334,8 +335,8 @@ impl Plan {
         }
     }
 
-    /// The sums without the bias. Those of a sample and a group are a product: of the weights, [O/g, C/g kernel], and
-    /// of what each of them meets at each position of the result, [C/g kernel, spatial].
+    /// The sums without the bias. For each sample and group they are a matrix product: the weights, [O/g, C/g kernel],
+    /// times the elements that each weight meets at each position of the result, [C/g kernel, spatial].
     fn sums<T: Number>(&self, call: &Call<'_>) -> Sums {
         let (x, w) = (read_all::<T>(call.input(0)), read_all::<T>(call.input(1)));
         let [x_plane, y_plane, volume] =
@@ -357,7 +358,7 @@ impl Plan {
         T::sums(out)
     }
 
-    /// The weights of a group as [O/g, C/g kernel]; those of a transposed convolution lie as [C/g, O/g, kernel].
+    /// The weights of a group as [O/g, C/g kernel]; a transposed convolution stores them as [C/g, O/g, kernel].
     fn weights<'w, T: Number>(&self, w: &'w [T], volume: usize) -> Cow<'w, [T]> {
         if !self.transposed {
             return Cow::Borrowed(w);
@@ -367,12 +368,12 @@ impl Plan {
         Cow::Owned(all.collect())
     }
 
-    /// The sums at some positions of the result, of the elements and weights of one group: [O/g, positions].
+    /// The sums of one group at a range of result positions: [O/g, positions].
     fn sums_of<T: Number>(&self, x: &[T], w: &[T], positions: Range<usize>) -> Vec<T> {
         let (n, depth) = (positions.len(), w.len() / self.outs.max(1));
         let mut sums = vec![T::ZERO; self.outs * n];
         if w.iter().all(|w| w.is_finite()) {
-            // A finite weight makes 0 of the 0 that stands for padding.
+            // Padding is a 0 in the matrix, which adds nothing if all weights are finite.
             let mut met = vec![T::ZERO; depth * n];
             for (i, met) in met.chunks_exact_mut(n).enumerate() {
                 self.each_met(i, &positions, |at, from| met[at] = x[from]);
@@ -402,8 +403,8 @@ impl Plan {
         sums
     }
 
-    /// The position of the operand, in one dimension, that element `k` of the kernel meets at a position of the result; none
-    /// where it is padding, or lies between the windows of a transposed convolution.
+    /// The position in dimension `d` of the operand that element `k` of the kernel meets at position `at` of the
+    /// result. `None` for padding, and for a position between the windows of a transposed convolution.
     fn met(&self, d: usize, k: usize, at: usize) -> Option<usize> {
         match self.transposed {
             true => self.slides[d].window(at, k, self.x[d]),
@@ -411,8 +412,9 @@ impl Plan {
         }
     }
 
-    /// Calls `f` with each of these positions, counted from the first, at which weight `i` of an output channel meets an
-    /// element, and with the number of that element.
+    /// Calls `f(position, element)` for each of these positions at which weight `i` of an output channel meets an
+    /// element. Positions are counted from the first one of the range; elements are counted in the group's part of the
+    /// operand.
     fn each_met(&self, i: usize, positions: &Range<usize>, mut f: impl FnMut(usize, usize)) {
         let ([k0, k1, k2], [x0, x1, x2], [_, y1, y2]) = (self.kernel, self.x, self.y);
         let channel = i / (k0 * k1 * k2);

@@ -13,9 +13,9 @@ attributes! {
     pub struct Cumprod {
         /// The axis; negative ones count from the end.
         axis: i64,
-        /// Whether a product leaves out its own element.
+        /// True if each product leaves out its own element.
         exclusive: bool = false,
-        /// Whether the products start at the end.
+        /// True if the products start at the end.
         reverse: bool = false,
     }
 }
@@ -27,7 +27,7 @@ impl Operation for Cumprod {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the operand. C2: of numbers.
+    /// C1: `axis` is an axis of the operand. C2: the operand is of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         self.along(op)?;

@@ -1,6 +1,5 @@
-//! `hbir.depth_to_space` (ONNX `DepthToSpace`): reshape to `[N, b, b, C/b², H, W]` (`mode = "DCR"`) or
-//! `[N, C/b², b, b, H, W]` (`"CRD"`), transpose so that the blocks stand beside H and W, reshape to
-//! `[N, C/b², H·b, W·b]`.
+//! `hbir.depth_to_space` (ONNX `DepthToSpace`): reshape to `[N, b, b, C/b², H, W]` (`mode = "DCR"`) or `[N, C/b², b, b,
+//! H, W]` (`"CRD"`), transpose such that each block dimension follows H or W, reshape to `[N, C/b², H·b, W·b]`.
 
 use crate::blocks::{self, BlockMap, part, times};
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -10,7 +9,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, words};
 
 words! {
-    /// How channels hold the pixels of a block.
+    /// The order of pixels and channels in the operand's channel dimension.
     pub enum DepthMode {
         /// The pixel in the block comes before the channel.
         Dcr = "DCR",
@@ -24,16 +23,16 @@ attributes! {
     pub struct DepthToSpace {
         /// The height and width of a block.
         blocksize: i64,
-        /// How channels hold the pixels of a block.
+        /// The order of pixels and channels in the operand's channel dimension.
         mode: DepthMode [blocks::DEPTH_TO_SPACE_C4] = DepthMode::Dcr,
     }
 }
 
 impl DepthToSpace {
-    /// The reshape, transpose and reshape that it is.
+    /// The reshape, transpose and reshape that compute the same.
     ///
     /// # Errors
-    /// C1: rank 4. C2: a positive block size. C3: known extents are divided by the block.
+    /// C1: rank 4. C2: a positive block size. C3: the block size divides the known extents.
     pub fn block_map(&self, op: &OpRef<'_>) -> Result<BlockMap, OpError> {
         let ([n, c, h, w], b) = blocks::cut(op, self.blocksize)?;
         let block = Dim::Fixed(b);

@@ -1,7 +1,7 @@
 //! `hbir.dequantize`: small integers as floats (ONNX `DequantizeLinear`).
 //!
-//! `y = (x - zero) * scale` in the scale's element type. Scale and zero point are scalars, or have one element for
-//! each of the extent along `axis`.
+//! `y = (x - zero) * scale` in the scale's element type. Scale and zero point are scalars, or have one element for each
+//! index along `axis`.
 
 use crate::quantization::{self, check_parameters, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
@@ -19,7 +19,7 @@ attributes! {
 }
 
 impl Dequantize {
-    /// The dimension along which scale and zero point change; none where both are scalars.
+    /// The dimension along which scale and zero point change; `None` if both are scalars.
     ///
     /// # Errors
     /// The operand has no such dimension (`quantize-c2`).
@@ -72,7 +72,7 @@ impl Operation for Dequantize {
         quantization::iteration_domain(op, self.axis)
     }
 
-    /// Scale and zero point change along one axis, any where they do not.
+    /// The form has as `axis` the axis along which scale and zero point change, or any axis if both are scalars.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let axis = match self.along(op).ok()? {
             Some(dim) => quantization::over_axis(axes, dim)?,

@@ -1,11 +1,18 @@
-//! `hbir.dequantize_blocks`: integers as floats, each run of `block` elements along an axis with a scale and a zero point of its
-//! own (onnxruntime `MatMulNBits`, `GatherBlockQuantized`).
+//! `hbir.dequantize_blocks`: integers as floats; each block of `block` elements along an axis has its own scale and
+//! zero point (onnxruntime `MatMulNBits`, `GatherBlockQuantized`).
 //!
-//! `y = (x - zero) * scale` in the scale's element type. With `bits` = 2, 4 or 8 the operand is `ui8`, and each of its bytes holds
-//! `8 / bits` elements of the last dimension, the first in the lowest bits; the result's last dimension is as many times as long.
-//! With `bits` = 0 every element is one. Scales have the result's extents, along `axis` one for each begun block. Zero points are
-//! floats like the scales, or integers that are held as those of the operand; without them they are `2^(bits - 1)`, or 0 where
-//! `bits` is 0.
+//! `y = (x - zero) * scale` in the scale's element type.
+//!
+//! - `bits` = 2, 4 or 8: the operand is packed. It is `ui8`, and each byte holds `8 / bits` elements of the last
+//!   dimension, the first in the lowest bits. The last dimension of the result is longer by that factor.
+//! - `bits` = 0: the operand is not packed.
+//! - Scales have the extents of the result, except along `axis`, where they have one element for each block (the last
+//!   block may be incomplete).
+//! - Zero points are floats in the same shape as the scales, or integers packed in the same way as the operand. If they
+//!   are absent, the zero point is `2^(bits - 1)`, or 0 if `bits` is 0.
+//!
+//! For example, with `bits` = 4 and `block` = 16 an operand of 2 x 16 bytes has a result of 2 x 32 floats, and scales
+//! of 2 x 2.
 
 use crate::shape::{as_axis, computed, one, show, wants_float, wants_rank};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
@@ -16,13 +23,13 @@ use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// Integers as floats, by blocks along an axis.
+    /// Integers as floats, scaled block by block along an axis.
     pub struct DequantizeBlocks {
         /// The axis along which blocks lie; negative ones count from the end.
         axis: i64 = -1,
-        /// Elements of a block.
+        /// The number of elements of a block.
         block: i64,
-        /// The bits of an element of which a byte holds several, or 0 where none does.
+        /// The width in bits of a packed element; 0 if elements are not packed.
         bits: i64 = 0,
     }
 }
@@ -30,14 +37,14 @@ attributes! {
 /// The attributes as they were read.
 struct Blocks {
     axis: usize,
-    /// Elements of a block.
+    /// The number of elements of a block.
     length: u64,
-    /// Elements of the last dimension that one of the operand holds.
+    /// The number of elements in one byte of the operand; 1 if it is not packed.
     per_byte: u64,
 }
 
 impl DequantizeBlocks {
-    /// C2: an axis, blocks of 1 element or more, 0, 2, 4 or 8 bits.
+    /// C2: `axis` is an axis of the operand, `block` is 1 or more, and `bits` is 0, 2, 4 or 8.
     fn blocks(&self, op: &OpRef<'_>) -> Result<Blocks, OpError> {
         let axis = as_axis(op, DEQUANTIZE_BLOCKS_C2, self.axis, op.operand(0)?.rank())?;
         let length = u64::try_from(self.block).ok().filter(|&n| 0 < n);
@@ -60,7 +67,7 @@ impl DequantizeBlocks {
         })
     }
 
-    /// The zero point of blocks that have none.
+    /// The zero point if there is no operand for it.
     fn middle(&self) -> f64 {
         match self.bits {
             0 => 0.0,
@@ -82,7 +89,7 @@ impl Blocks {
         (whole, scales)
     }
 
-    /// The extents of zero points that are held as the operand is.
+    /// The extents of zero points that are packed in the same way as the operand.
     fn held(&self, scales: &[Dim]) -> Vec<Dim> {
         let mut held = scales.to_vec();
         if let Some(last) = held.last_mut() {
@@ -99,7 +106,7 @@ impl Operation for DequantizeBlocks {
     const OPERANDS: (usize, usize) = (2, 3);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: integers, `ui8` where several are in a byte, to floats. C2: see `blocks`. C3: scales and zero points fit the blocks.
+    /// C1: from integers (`ui8` if packed) to floats. C2: see `blocks`. C3: scales and zero points fit the blocks.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let packed = self.bits != 0;
@@ -195,7 +202,7 @@ impl Operation for DequantizeBlocks {
     }
 }
 
-/// The storage of the integers.
+/// The packing of integers.
 struct Held {
     bits: i64,
     per_byte: usize,

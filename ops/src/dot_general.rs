@@ -1,8 +1,8 @@
 //! `hbir.dot_general`: the contraction of StableHLO's `dot_general`.
 //!
-//! `lhs_batch[i]` runs with `rhs_batch[i]`, `lhs_contract[i]` with `rhs_contract[i]`; the result's
-//! dimensions are the batch ones, then the other ones of the left operand, then of the right. An
-//! attribute `to` names another element type for the result.
+//! `lhs_batch[i]` and `rhs_batch[i]` are one batch dimension, `lhs_contract[i]` and `rhs_contract[i]` one contracted
+//! dimension. The dimensions of the result are the batch dimensions, then the free ones of the left operand, then those
+//! of the right operand. An attribute `to` names another element type for the result.
 
 use crate::contract::{Pairing, contract};
 use crate::lists::distinct_axes;
@@ -16,21 +16,21 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// A contraction over lists of batch and contracted dimensions.
     pub struct DotGeneral {
-        /// The dimensions of the left operand that run with `rhs_batch` and stay.
+        /// The batch dimensions of the left operand.
         lhs_batch: Vec<i64> = Vec::new(),
-        /// The dimensions of the right operand that run with `lhs_batch` and stay.
+        /// The batch dimensions of the right operand, in the order of `lhs_batch`.
         rhs_batch: Vec<i64> = Vec::new(),
-        /// The dimensions of the left operand that run with `rhs_contract` and are summed over.
+        /// The contracted dimensions of the left operand.
         lhs_contract: Vec<i64> = Vec::new(),
-        /// The dimensions of the right operand that run with `lhs_contract` and are summed over.
+        /// The contracted dimensions of the right operand, in the order of `lhs_contract`.
         rhs_contract: Vec<i64> = Vec::new(),
-        /// The element type of the result; the operands' when absent.
+        /// The element type of the result; that of the operands when absent.
         to: Option<DType>,
     }
 }
 
 impl DotGeneral {
-    /// Which dimensions of the two operands run together.
+    /// The pairs of batch dimensions and of contracted dimensions.
     ///
     /// # Errors
     /// C2: the lists name dimensions, each at most once, and have equal lengths.

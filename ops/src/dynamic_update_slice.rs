@@ -1,6 +1,6 @@
-//! `hbir.dynamic_update_slice` (StableHLO `dynamic_update_slice`): a copy of the first operand in which a box
-//! holds the second. The other operands are numbers without dimensions: where the box starts, one a
-//! dimension; a start that would let the box stick out is moved to the nearest one that does not.
+//! `hbir.dynamic_update_slice` (StableHLO `dynamic_update_slice`): a copy of the first operand in which the second
+//! operand replaces a box. The other operands are scalars: the start of the box along each dimension. If the box would
+//! reach beyond the operand, its start is moved to the nearest one that fits.
 
 use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
@@ -13,7 +13,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// A copy with a box written at a place that is computed.
+    /// A copy with a box replaced; its start is computed.
     pub struct DynamicUpdateSlice {}
 }
 
@@ -25,8 +25,8 @@ impl Operation for DynamicUpdateSlice {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one start a dimension. C2: starts are integers without dimensions. C3: the update has the rank of
-    /// the first operand and is no longer in any dimension. C4: one element type.
+    /// C1: one start for each dimension. C2: starts are scalar integers. C3: the update has the rank of the first
+    /// operand and is not longer in any dimension. C4: one element type.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, update) = (op.operand(0)?, op.operand(1)?);
         let starts = op.operands.len() - 2;
@@ -90,7 +90,8 @@ impl Operation for DynamicUpdateSlice {
         Ok(domain)
     }
 
-    /// Each axis has the start of its dimension; what has one element starts at 0.
+    /// Each axis of the form gets the start of its dimension. A dimension without an axis has extent 1: its start is
+    /// always 0 and is left out.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let rank = op.operand(0).ok()?.rank();
         let (mut own, mut update, mut starts) = (Vec::new(), Vec::new(), Vec::new());

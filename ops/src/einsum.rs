@@ -1,9 +1,9 @@
 //! `hbir.einsum`: Einstein summation by `equation` (ONNX `Einsum`, numpy `einsum`).
 //!
-//! Every letter is an index; letters that the result lacks are summed over. `...` stands for leading
-//! dimensions that broadcast. Without `->` the result has the `...`, then the letters that occur once, in
-//! alphabetical order. A letter's extents are equal or 1. One operand that only permutes is a
-//! rearrangement, two operands are a contraction, more are written as several by `canonicalize`.
+//! Every letter is an index; a letter that the result lacks is summed over. `...` stands for leading dimensions that
+//! broadcast. Without `->` the result has the `...`, then the letters that occur once, in alphabetical order. The
+//! extents of one letter are equal, or 1. With one operand that is only permuted, the operation is a rearrangement;
+//! with two operands it is a contraction. `canonicalize` splits an operation with more operands into several.
 
 use crate::contract::{Pairing, contract};
 use crate::shape::{broadcast_dim, common_dtype, moves, one, show};
@@ -22,7 +22,7 @@ attributes! {
     pub struct Einsum {
         /// The indices of every operand and of the result: `bij,bjk->bik`.
         equation: Arc<str>,
-        /// The element type of the result; the operands' when absent.
+        /// The element type of the result; that of the operands when absent.
         to: Option<DType>,
     }
 }
@@ -31,9 +31,9 @@ impl Einsum {
     /// The equation with the indices of every dimension.
     ///
     /// # Errors
-    /// C1: letters, commas, `...` and at most one `->`. C2: one term an operand, with one index a
-    /// dimension. C3: the result's indices are the operands', each once. C4: the extents of an index
-    /// agree.
+    /// C1: the equation consists of letters, commas, `...` and at most one `->`. C2: one term for each operand, with
+    /// one index for each dimension. C3: each index of the result occurs once there, and in an operand. C4: the extents
+    /// of an index agree.
     pub fn equation(&self, op: &OpRef<'_>) -> Result<Equation, OpError> {
         Equation::parse(&self.equation, op)
     }
@@ -118,7 +118,7 @@ impl Operation for Einsum {
         }
     }
 
-    /// One operand that is only permuted.
+    /// The permutation of the only operand.
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         let x = op.operand(0)?;
         let perm = self.equation(op)?.permutation();
@@ -129,10 +129,10 @@ impl Operation for Einsum {
     }
 }
 
-/// An index of an equation: a letter, or a dimension that `...` stands for, counted from the last.
+/// An index of an equation: a letter, or a dimension that `...` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Index {
-    /// A dimension of `...`, counted from its last.
+    /// A dimension of `...`; the last one is 0.
     Ellipsis(usize),
     /// A letter.
     Letter(u8),
@@ -141,11 +141,11 @@ pub enum Index {
 /// An equation with the indices of every dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equation {
-    /// Per operand, per dimension.
+    /// The indices of each operand, one for each dimension.
     pub operands: Vec<Vec<Index>>,
-    /// Per dimension of the result.
+    /// The indices of the result, one for each dimension.
     pub result: Vec<Index>,
-    /// Every index once, those of the result first, and its extent.
+    /// Each index once, with its extent; those of the result come first.
     pub extents: Vec<(Index, Dim)>,
 }
 
@@ -182,14 +182,14 @@ impl Equation {
         })
     }
 
-    /// The extent of an index, which may be 1 in some of the operands all the same.
+    /// The extent of an index. An operand may still have the extent 1 there, and broadcast.
     #[must_use]
     pub fn extent(&self, index: Index) -> Dim {
         let found = self.extents.iter().find(|e| e.0 == index);
         found.map_or(Dim::Unknown, |e| e.1.clone())
     }
 
-    /// The permutation, if there is one operand and it is only permuted.
+    /// The permutation, if the equation only permutes one operand.
     #[must_use]
     pub fn permutation(&self) -> Option<Vec<usize>> {
         let [operand] = self.operands.as_slice() else {
@@ -212,7 +212,7 @@ fn repeats(indices: &[Index]) -> bool {
         .any(|(i, index)| indices[..i].contains(index))
 }
 
-/// A term as letters before `...`, whether it has that, and letters after.
+/// The letters of a term before `...`, whether it has a `...`, and the letters after it.
 fn parse_term(term: &str) -> Result<(Vec<Index>, bool, Vec<Index>), OpError> {
     let (before, after) = match term.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -321,8 +321,9 @@ fn extents(
     Ok(out)
 }
 
-/// The pairing of a contraction of two operands without broadcasts, repetitions or sums over an
-/// index of one operand, and the order of its result's indices.
+/// The equation as a pairing of dimensions, and the order of indices in which the contraction gives its result. `None`
+/// if the equation does not have two operands, if an operand broadcasts or repeats an index, or if an index of only one
+/// operand is summed over.
 fn pairing(op: &OpRef<'_>, equation: &Equation) -> Option<(Pairing, Vec<Index>)> {
     let [a, b] = equation.operands.as_slice() else {
         return None;
@@ -372,7 +373,7 @@ fn pairing(op: &OpRef<'_>, equation: &Equation) -> Option<(Pairing, Vec<Index>)>
     Some((p, order))
 }
 
-/// Walks every combination of all indices.
+/// The sum over all combinations of all indices.
 fn sum_all(call: &Call<'_>, equation: &Equation) -> Result<Vec<Tensor>, EvalError> {
     let extent = |(_, dim): &(Index, Dim)| dim.fixed().and_then(|n| usize::try_from(n).ok());
     let shape: Option<Vec<usize>> = equation.extents.iter().map(extent).collect();
@@ -415,8 +416,8 @@ fn sum_all(call: &Call<'_>, equation: &Equation) -> Result<Vec<Tensor>, EvalErro
     })
 }
 
-/// Walks all indices through one operand; a repeated index steps along the diagonal, an extent of 1
-/// stays.
+/// The offsets into one operand for all combinations of the indices. A repeated index steps along the diagonal; a
+/// dimension of extent 1 has step 0.
 fn operand_walk(
     tensor: &Tensor,
     indices: &[Index],
@@ -437,7 +438,7 @@ fn operand_walk(
     Offsets::new(shape, steps, 0)
 }
 
-/// Whether every index that is summed over belongs to both operands.
+/// Returns whether every index that is summed over belongs to both operands.
 fn contracts(equation: &Equation) -> bool {
     let in_both = |index: &Index| equation.operands.iter().all(|o| o.contains(index));
     equation
@@ -446,7 +447,7 @@ fn contracts(equation: &Equation) -> bool {
         .all(|(i, _)| equation.result.contains(i) || in_both(i))
 }
 
-/// Loop `i` is index `i` of the equation.
+/// The indexing map of an operand: index `i` of the equation is loop `i`.
 fn operand_map(equation: &Equation, indices: &[Index], dims: &[Dim]) -> Vec<IndexExpr> {
     let index = |(index, dim): (&Index, &Dim)| {
         let at = equation.extents.iter().position(|e| e.0 == *index);

@@ -1,4 +1,5 @@
-//! `hbir.flatten` merges the dimensions before `axis` and those from it on (ONNX `Flatten`).
+//! `hbir.flatten`: the operand as a matrix. The dimensions before `axis` are merged into one, and so are the others
+//! (ONNX `Flatten`).
 
 use crate::rearrange;
 use crate::shape::one;
@@ -9,7 +10,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// As a matrix: the dimensions before an axis and those from it on.
+    /// The operand as a matrix: the dimensions before an axis are merged into one, and so are the others.
     pub struct Flatten {
         /// The axis, or the rank; negative ones count from the end.
         axis: i64 = 1,
@@ -61,7 +62,7 @@ impl Operation for Flatten {
     }
 }
 
-/// The extent of several dimensions as one.
+/// The product of several extents.
 fn merged(dims: &[Dim]) -> Dim {
     let long: Vec<&Dim> = dims.iter().filter(|d| !d.is_one()).collect();
     match long.as_slice() {

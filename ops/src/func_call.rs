@@ -1,4 +1,4 @@
-//! `func.call`: MLIR's own call, which means what [`hbir.call`](crate::CallOp) does.
+//! `func.call`: MLIR's own call; its meaning is that of [`hbir.call`](crate::CallOp).
 
 use crate::call::{self, Symbol};
 use crate::opaque::declared_results;
@@ -33,7 +33,7 @@ impl Operation for MlirCall {
         Err(call::by_the_interpreter())
     }
 
-    /// A call does what its function does, which only the module knows.
+    /// Any effect: the effect of a call is that of its function, which is known only with the module.
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Write
     }

@@ -1,5 +1,5 @@
-//! `hbir.gather` (ONNX `Gather`): along `axis` the elements that the indices name; the indices' dimensions take
-//! the axis's place: `y[i.., j.., k..] = x[i.., indices[j..], k..]`. An index below 0 counts from the end.
+//! `hbir.gather` (ONNX `Gather`): the elements along `axis` at the positions in the indices. The dimensions of the
+//! indices replace the axis: `y[i.., j.., k..] = x[i.., indices[j..], k..]`. An index below 0 counts from the end.
 
 use crate::shape::{as_axis, one, result_bytes, wants_index};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
@@ -15,7 +15,7 @@ use optc_ir::{Code, attributes, codes};
 use std::cmp::Ordering;
 
 attributes! {
-    /// The elements along an axis that indices name.
+    /// The elements along an axis at the positions in the indices.
     pub struct Gather {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
@@ -114,7 +114,7 @@ impl Operation for Gather {
         Ok(domain)
     }
 
-    /// The axes of the indices stand in the result where the gathered one stands in the data.
+    /// The form: in the result, the axes of the indices replace the gathered axis of the data.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let gathered = axes.whole(axes.label(0, self.along(op).ok()?)?)?;
         let (data, indices) = (axes.own(0), axes.own(1));
@@ -129,12 +129,12 @@ impl Operation for Gather {
         traffic(op)
     }
 
-    /// Where constant indices are one element, or evenly spaced ones.
+    /// The result is a part of the operand if the indices are constant and are one element or evenly spaced.
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
         self.as_part(op, known).into_iter().collect()
     }
 
-    /// Indices that are a permutation of the axis only rearrange its elements.
+    /// The gather only rearranges if the constant indices are a permutation of the axis.
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
         if op.operands.len() != 2 {
             return None;
@@ -153,7 +153,8 @@ impl Operation for Gather {
     }
 }
 
-/// The first of some places of `n`, and from each to the next; `None` where these differ.
+/// The first of some positions in an axis of `n` elements, and the step between them; `None` if they are not evenly
+/// spaced.
 fn evenly_spaced(indices: &Tensor, n: u64) -> Option<(u64, i64)> {
     let size = i64::try_from(n).ok()?;
     let at = |i: usize| match indices.i64_at(i) {
@@ -174,7 +175,7 @@ fn evenly_spaced(indices: &Tensor, n: u64) -> Option<(u64, i64)> {
     Some((u64::try_from(first).ok()?, step)).filter(|_| all)
 }
 
-/// Whether indices are every place of `n` once, and not in order.
+/// Returns whether the indices are a permutation of the positions of an axis of `n` elements, other than the identity.
 fn is_permutation(indices: &Tensor, n: u64) -> bool {
     if indices.len() as u64 != n {
         return false;
@@ -191,20 +192,20 @@ fn is_permutation(indices: &Tensor, n: u64) -> bool {
     full && !identity
 }
 
-/// The second operand indexes this axis of the first.
+/// The number of the operand with the indices, and the extent that they index: that of this axis of the first operand.
 pub(crate) fn indexed_axis(op: &OpRef<'_>, code: Code, axis: i64) -> Option<(usize, Vec<Dim>)> {
     let x = op.operand(0).ok()?;
     let axis = as_axis(op, code, axis, x.rank()).ok()?;
     Some((1, vec![x.dims[axis].clone()]))
 }
 
-/// As much is read as is written.
+/// As many bytes are read as written: those of the result, not of the whole operand.
 pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
     let w = result_bytes(op);
     Traffic::Copy(w.clone(), w)
 }
 
-/// An index as a position in an axis of `n` elements.
+/// The position that an index means in an axis of `n` elements.
 pub(crate) fn position(index: i64, n: usize) -> Result<usize, EvalError> {
     let at = if index < 0 {
         index.saturating_add(n as i64)

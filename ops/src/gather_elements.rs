@@ -1,5 +1,5 @@
-//! `hbir.gather_elements` (ONNX `GatherElements`): `y[i] = x[i with its axis entry indices[i]]`. An index below 0
-//! counts from the end.
+//! `hbir.gather_elements` (ONNX `GatherElements`): `y[i] = x[j]`, where `j` is `i` with the index along `axis` replaced
+//! by `indices[i]`. An index below 0 counts from the end.
 
 use crate::gather::{indexed_axis, position, traffic};
 use crate::over_axes::exchanged;
@@ -14,7 +14,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// For each index the element it names along an axis.
+    /// For each index, the element at that position along an axis.
     pub struct GatherElements {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
@@ -39,8 +39,8 @@ impl Operation for GatherElements {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: beside the
-    /// axis the indices are no longer than the operand.
+    /// C1: `axis` is an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the indices are
+    /// not longer than the operand in any dimension other than the axis.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
         let axis = self.along(op)?;
@@ -82,7 +82,7 @@ impl Operation for GatherElements {
         Ok(domain.settled(op))
     }
 
-    /// The axis of indices and result stands where that of the operand does.
+    /// In the form, indices and result have their own axis at the place where the operand has the gathered axis.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let along = self.along(op).ok()?;
         let form = axes.along(along, |axis| GatherElements { axis }.write())?;
@@ -102,7 +102,7 @@ impl Operation for GatherElements {
     }
 }
 
-/// For each index the element of a tensor of shape `x` that it names along `axis`.
+/// For each index, the element number in a tensor of shape `x`; the index is a position along `axis`.
 pub(crate) fn element_places(
     x: &[usize],
     indices: &Tensor,

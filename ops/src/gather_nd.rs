@@ -1,5 +1,6 @@
-//! `hbir.gather_nd` (ONNX `GatherND`): the last dimension of the indices is a place in the dimensions after the
-//! first `batch_dims`, which both operands have. An index below 0 counts from the end.
+//! `hbir.gather_nd` (ONNX `GatherND`): parts of the operand at given coordinates. The last dimension of the indices
+//! holds the coordinates of one part, in the dimensions that follow the first `batch_dims`. Operand and indices share
+//! the first `batch_dims` dimensions. An index below 0 counts from the end.
 
 use crate::gather::{position, traffic};
 use crate::over_axes::{among, of_dims, whole};
@@ -14,7 +15,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// The parts at places given by all their coordinates.
+    /// The parts of the operand at given coordinates.
     pub struct GatherNd {
         /// The number of leading dimensions that operand and indices share.
         batch_dims: i64 = 0,
@@ -29,8 +30,8 @@ impl Operation for GatherNd {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: `batch_dims` leading dimensions that both have and that agree. C2: the indices are integers.
-    /// C3: their last dimension is known and no longer than the dimensions left.
+    /// C1: operand and indices have equal leading `batch_dims` dimensions. C2: the indices are integers. C3: their last
+    /// dimension is known, and is not more than the number of remaining dimensions.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
         let (batch, depth) = self.extents(op)?;
@@ -71,7 +72,7 @@ impl Operation for GatherNd {
         Ok(domain)
     }
 
-    /// Batch, then coordinates in their order, then the rest.
+    /// The form has the batch axes first, then the coordinate dimensions in their order, then the rest.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let (batch, depth) = self.extents(op).ok()?;
         let labels = |dims: std::ops::Range<usize>| of_dims(axes, 0, dims);
@@ -106,7 +107,7 @@ impl Operation for GatherNd {
 }
 
 impl GatherNd {
-    /// The number of batch dimensions and of coordinates.
+    /// The number of batch dimensions, and the number of coordinates of a part.
     ///
     /// # Errors
     /// C1 or C3 does not hold.
@@ -143,7 +144,7 @@ impl GatherNd {
     }
 }
 
-/// For each vector of indices the first element of the part it names.
+/// For each vector of coordinates, the number of the first element of its part.
 pub(crate) fn nd_places(
     x: &[usize],
     indices: &Tensor,
@@ -168,7 +169,8 @@ pub(crate) fn nd_places(
     (0..rows).map(row_place).collect()
 }
 
-/// The second operand indexes any dimension of the first: the shortest one bounds them all.
+/// The number of the operand with the indices, and all extents of the first operand: a coordinate may index any of
+/// them.
 pub(crate) fn indexed_all(op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
     Some((1, op.operand(0).ok()?.dims.clone()))
 }

@@ -1,4 +1,4 @@
-//! `hbir.gelu`: `x * Phi(x)`, with the error function or its approximation by tanh (ONNX `Gelu`).
+//! `hbir.gelu`: `x * Phi(x)`, where Phi is computed with the error function or approximated by tanh (ONNX `Gelu`).
 
 use crate::unary::{self, infer_float};
 use optc_ir::op::{Effect, Expr, Inferred, OpError, OpRef, Operation};
@@ -6,11 +6,11 @@ use optc_ir::{Code, attributes, words};
 use std::f64::consts::{PI, SQRT_2};
 
 words! {
-    /// How the distribution function of [`Gelu`] is computed.
+    /// The computation of the distribution function in a [`Gelu`].
     pub enum Approximate {
         /// By the error function.
         None = "none",
-        /// By the hyperbolic tangent of a cubic.
+        /// By the hyperbolic tangent of a cubic polynomial.
         Tanh = "tanh",
     }
 }
@@ -18,7 +18,7 @@ words! {
 attributes! {
     /// `x * Phi(x)`, element by element.
     pub struct Gelu {
-        /// How the distribution function is computed.
+        /// The computation of the distribution function.
         approximate: Approximate [unary::UNARY_C2] = Approximate::None,
     }
 }

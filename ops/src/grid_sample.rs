@@ -1,11 +1,14 @@
-//! `hbir.grid_sample`: elements of `[N, C, D1 …]` at places that a grid of `[N, E1 …, r]` names, as
-//! `[N, C, E1 …]` (ONNX `GridSample`).
+//! `hbir.grid_sample`: the elements of `[N, C, D1 …]` at the positions in a grid `[N, E1 …, r]`, as `[N, C, E1 …]`
+//! (ONNX `GridSample`).
 //!
-//! The last dimension of the grid holds a place, the coordinate of the operand's last dimension first,
-//! from -1 at one end to 1 at the other: the centres of the outer elements with `align_corners`, else
-//! their outer edges. `mode` is linear, nearest (ties to even) or cubic (coefficient -0.75);
-//! `padding_mode` says what lies outside: zeros, the border's elements, or the operand reflected at its
-//! border. Everything is computed in `f64` and rounded once.
+//! - Each vector in the last dimension of the grid is a position: the coordinate of the operand's last dimension comes
+//!   first. Coordinates are from -1 at one end to 1 at the other. The ends are the centres of the outer elements with
+//!   `align_corners`, else their outer edges.
+//! - `mode` is linear, nearest (ties to even) or cubic (coefficient -0.75).
+//! - `padding_mode` gives the values outside of the operand: zeros, the elements at the border, or the operand
+//!   reflected at its border.
+//!
+//! Everything is computed in `f64` and rounded once.
 
 use crate::pool;
 use crate::shape::{one, show, wants_float};
@@ -16,13 +19,13 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes, words};
 
 words! {
-    /// How a [`GridSample`] reads the elements around a place.
+    /// The interpolation of a [`GridSample`].
     pub enum SampleMode {
-        /// Weighted by their distance, two along each dimension.
+        /// The two nearest elements along each dimension, weighted by their distance.
         Linear = "linear",
-        /// The nearest one; of two the even one.
+        /// The nearest element; on a tie the one with the even index.
         Nearest = "nearest",
-        /// By Keys' cubic convolution with the coefficient -0.75, four along each dimension.
+        /// Four elements along each dimension, by Keys' cubic convolution with the coefficient -0.75.
         Cubic = "cubic",
     }
 }
@@ -40,13 +43,13 @@ words! {
 }
 
 attributes! {
-    /// Elements at the places that a grid names.
+    /// The elements at the positions in a grid.
     pub struct GridSample {
-        /// How the elements around a place are read.
+        /// The interpolation.
         mode: SampleMode [GRID_SAMPLE_C1] = SampleMode::Linear,
         /// Values outside of the operand.
         padding_mode: SamplePadding [GRID_SAMPLE_C1] = SamplePadding::Zeros,
-        /// Whether -1 and 1 are the centres of the outer elements, otherwise their outer edges.
+        /// True if -1 and 1 are the centres of the outer elements; otherwise they are the outer edges.
         align_corners: bool = false,
     }
 }
@@ -58,7 +61,7 @@ impl Operation for GridSample {
     const OPERANDS: (usize, usize) = (2, 2);
     const CODES: &'static [Code] = CODES;
 
-    /// C2: floats. C3: `[N, C, D1 … Dr]` and `[N, E1 … Er, r]`.
+    /// C2: operand and grid are of floats. C3: they are `[N, C, D1 … Dr]` and `[N, E1 … Er, r]`.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, grid) = (op.operand(0)?, op.operand(1)?);
         let dtype = wants_float(op, GRID_SAMPLE_C2, 0)?;
@@ -136,7 +139,7 @@ impl Operation for GridSample {
     }
 }
 
-/// The elements of a plane that one place reads, and their weights.
+/// The elements of a plane that are read for one position, with their weights.
 fn taps(place: &[f64], extents: &[usize], config: &GridSample) -> Vec<(usize, f64)> {
     let mut taps = vec![(0usize, 1.0)];
     for (d, &n) in extents.iter().enumerate() {
@@ -154,8 +157,8 @@ fn taps(place: &[f64], extents: &[usize], config: &GridSample) -> Vec<(usize, f6
 }
 
 impl GridSample {
-    /// The elements of a dimension of `n` that a coordinate reads, and their weights, and how many there are; what is zero outside is
-    /// left out.
+    /// The elements of a dimension of `n` that are read for a coordinate, with their weights, and the number of such
+    /// elements. With zero padding, elements outside are left out.
     #[must_use]
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
@@ -209,7 +212,7 @@ impl GridSample {
     }
 }
 
-/// A place reflected at the border as often as it takes.
+/// A position reflected at both borders until it is inside.
 fn reflected(place: f64, size: f64, align: bool) -> f64 {
     let (low, high) = if align {
         (0.0, size - 1.0)
@@ -228,7 +231,7 @@ fn reflected(place: f64, size: f64, align: bool) -> f64 {
     }
 }
 
-/// The weights of the four elements around a place, `t` beyond the second, with the coefficient -0.75.
+/// The weights of the four elements around a position, which is `t` beyond the second one, with the coefficient -0.75.
 fn cubic(t: f64) -> [f64; 4] {
     let a = -0.75;
     let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;

@@ -1,6 +1,8 @@
-//! `hbir.group_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
-//! channels, dimension 1, of each of `num_groups` groups and the spatial dimensions; scale and bias one a
-//! channel (ONNX `GroupNormalization` of opset 21).
+//! `hbir.group_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX `GroupNormalization` of opset
+//! 21).
+//!
+//! The channels (dimension 1) form `num_groups` groups. Mean and variance are those of all channels of a group and all
+//! spatial dimensions. Scale and bias have one number for each channel.
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -10,11 +12,11 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Normalized over groups of channels and the spatial dimensions.
+    /// Normalization over groups of channels and the spatial dimensions.
     pub struct GroupNorm {
-        /// The number of groups, at least 1, which divides the channels.
+        /// The number of groups, at least 1; it divides the number of channels.
         num_groups: i64,
-        /// Added to the variance before the root is taken.
+        /// The number added to the variance before the square root.
         epsilon: f64 = 1e-5,
     }
 }
@@ -23,7 +25,7 @@ impl GroupNorm {
     /// The number of groups.
     ///
     /// # Errors
-    /// It is less than 1 (`norm-c6`).
+    /// The attribute is less than 1 (`norm-c6`).
     pub fn groups(&self) -> Result<u64, OpError> {
         let found = self.num_groups;
         u64::try_from(found).ok().filter(|&g| 0 < g).ok_or_else(|| {

@@ -1,6 +1,7 @@
-//! `hbir.instance_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
-//! spatial dimensions of each channel; scale and bias one a channel, dimension 1 (ONNX
-//! `InstanceNormalization`).
+//! `hbir.instance_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX `InstanceNormalization`).
+//!
+//! Mean and variance are those of the spatial dimensions of each channel. Scale and bias have one number for each
+//! channel, dimension 1.
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -9,9 +10,9 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Normalized over the spatial dimensions of each channel.
+    /// Normalization over the spatial dimensions of each channel.
     pub struct InstanceNorm {
-        /// Added to the variance before the root is taken.
+        /// The number added to the variance before the square root.
         epsilon: f64 = 1e-5,
     }
 }

@@ -1,5 +1,5 @@
-//! `hbir.iota`: `y[i] = i[axis]`, the index along `axis` (StableHLO `iota`). Shape and element type are the result
-//! type's.
+//! `hbir.iota`: `y[i] = i[axis]`, the index along `axis` (StableHLO `iota`). The result type states shape and element
+//! type.
 
 use crate::shape::{as_axis, one};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
@@ -32,7 +32,7 @@ impl Operation for Iota {
     const OPERANDS: (usize, usize) = (0, 0);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the result. C2: of numbers.
+    /// C1: `axis` is an axis of the result. C2: the result is of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let result = op.result(0)?;
         self.along(op)?;
@@ -62,7 +62,7 @@ impl Operation for Iota {
     }
 }
 
-/// Any order of the results; sources are not tiled.
+/// The results may be in any order; sources are not tiled.
 pub(crate) fn source(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let mut domain = IterationDomain::new(op, FreedomClass::Source);
     for i in 0..op.results.len() {

@@ -25,8 +25,8 @@ impl Lanes {
         (0..self.outer).flat_map(move |o| (0..inner).map(move |i| (o * n * inner + i, inner)))
     }
 
-    /// The running combination along every line, from `first` on: with the element itself, or
-    /// `exclusive` of it; in `reverse` from the end. In the order of `x`.
+    /// The running combination of the elements of every line, from `first` on, in the layout of `x`. With `exclusive`
+    /// each result leaves out its own element; with `reverse` the combination starts at the end.
     pub(crate) fn running<T: Copy>(
         &self,
         x: &[T],
@@ -48,11 +48,11 @@ impl Lanes {
     }
 }
 
-/// How something runs along a line.
+/// The direction of a running combination along a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction {
-    /// Whether a result leaves out its own element.
+    /// True if each result leaves out its own element.
     pub(crate) exclusive: bool,
-    /// Whether it starts at the end.
+    /// True if the combination starts at the end.
     pub(crate) reverse: bool,
 }

@@ -1,5 +1,5 @@
-//! `hbir.layer_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
-//! dimensions from `axis` on (ONNX `LayerNormalization`). The bias may be left out.
+//! `hbir.layer_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX `LayerNormalization`). Mean and
+//! variance are those of the dimensions from `axis` on. The bias may be left out.
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -10,17 +10,18 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Normalized over the dimensions from `axis` on, scaled and shifted.
+    /// Normalization over the dimensions from `axis` on, then scale and bias.
     pub struct LayerNorm {
-        /// The first of the dimensions that are normalized; negative ones count from the end.
+        /// The first normalized dimension; negative numbers count from the end. All dimensions after it are normalized
+        /// too.
         axis: i64 = -1,
-        /// Added to the variance before the root is taken.
+        /// The number added to the variance before the square root.
         epsilon: f64 = 1e-5,
     }
 }
 
 impl LayerNorm {
-    /// The first of the dimensions that are normalized; the others are all after it.
+    /// The first normalized dimension. All dimensions after it are normalized too.
     ///
     /// # Errors
     /// The operand has no such dimension.

@@ -1,5 +1,5 @@
-//! `hbir.layout_convert`: the same value in the result's layout. Its freedom is a barrier: the passes know it as
-//! the one operation that changes a layout.
+//! `hbir.layout_convert`: the same value in the layout of the result type. Its declaration is a barrier; the passes
+//! treat it specially, as the only operation that changes a layout.
 
 use crate::shape::one;
 use optc_ir::attributes;

@@ -1,10 +1,14 @@
 //! The operations of the `hbir` dialect, one file an operation.
 //!
-//! A file has the struct of the operation's attributes with their defaults, and what the compiler asks of it: the
-//! shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects, loops (the layout
-//! freedom follows from them) and the bytes moved. Element-wise operations without attributes stand in two tables,
-//! `unary` and `binary`. What several operations share stands in files of its own: `shape` and `lists` check extents
-//! and lists, `window` slides windows.
+//! For example, `softmax.rs` has the struct `Softmax` with its attribute `axis` (-1 when absent), the constraints
+//! `softmax-c1` (floats) and `softmax-c2` (an axis of the operand), the computation in `f64`, and its loops: the one
+//! along the axis may be computed online.
+//!
+//! A file has the struct of the operation's attributes with their defaults, and everything that the compiler needs to
+//! know about it: the shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects,
+//! loops (the layout freedom follows from them) and the bytes moved. Element-wise operations without attributes are in
+//! two tables, `unary` and `binary`. Shared code has its own files: `shape` and `lists` check extents and lists,
+//! `window` computes sliding windows.
 
 mod arg;
 mod arg_max;
@@ -270,7 +274,7 @@ operations! {
     View,
 }
 
-/// The dialect: every operation, and the check of the plans that stand in its attributes.
+/// The dialect: every operation, and the check of plans of tiles, which are attributes of functions.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::empty();

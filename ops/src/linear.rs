@@ -1,6 +1,6 @@
 //! `hbir.linear`: `y[.., n] = sum_k x[.., k] * w[n, k] + bias[n]` (torch `nn.Linear`).
 //!
-//! An attribute `to` names another element type for the result; without it the result has the operands'.
+//! An attribute `to` names another element type for the result; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
 use crate::shape::{common_dtype, one, show, wants_rank};
@@ -25,8 +25,8 @@ impl Operation for Linear {
     const OPERANDS: (usize, usize) = (2, 3);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one element type. C2: the input has rank 1 or more. C3: the weights have rank 2. C4: the
-    /// contracted extents agree. C5: the bias has the weights' N elements.
+    /// C1: one element type. C2: the input has rank 1 or more. C3: the weights have rank 2. C4: the contracted extents
+    /// agree. C5: the bias has N elements, one for each row of the weights.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let dtype = common_dtype(op, LINEAR_C1, 0..2)?;
         let (x, w) = (op.operand(0)?, op.operand(1)?);
@@ -57,7 +57,7 @@ impl Operation for Linear {
         let (x, w) = (call.input(0), call.input(1));
         let (n, k) = (w.shape[0], w.shape[1]);
         let m = x.shape[..x.shape.len() - 1].iter().product();
-        // The weights are the larger ones; they are read as they lie.
+        // The weights are larger than the input, so they are read in place, and the input is transposed.
         let columns = x.reshaped(vec![m, k]).transposed(&[1, 0]);
         let sums = products(w, &columns, &[(0, 0)], Extents { m: n, k, n: m });
         let mut sums = sums.transposed(n, m);
@@ -71,7 +71,7 @@ impl Operation for Linear {
         Effect::Pure
     }
 
-    /// The bias counts once.
+    /// The bias is an epilogue: it is added once, even if the sum over k is cut.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let mut domain = IterationDomain::new(op, FreedomClass::Contract);
         let (x, result) = (op.operand(0)?, op.result(0)?);

@@ -6,7 +6,7 @@ use optc_ir::attr::Attr;
 use optc_ir::op::{OpError, OpRef};
 use optc_ir::types::Dim;
 
-/// A list with one integer a dimension, or a default in every place when it is absent.
+/// A list with one integer for each dimension; if it is absent, the default for each.
 pub(crate) fn per_axis(
     op: &OpRef<'_>,
     code: Code,
@@ -26,7 +26,7 @@ pub(crate) fn per_axis(
     }
 }
 
-/// The distinct axes of the attribute `name`, in the order given.
+/// The distinct axes in the attribute `name`, in the order given.
 pub(crate) fn distinct_axes(
     op: &OpRef<'_>,
     code: Code,
@@ -46,7 +46,7 @@ pub(crate) fn distinct_axes(
     Ok(out)
 }
 
-/// Integers as an attribute holds them; one that is too large is the largest.
+/// Integers as an attribute holds them; a number that is too large becomes the largest.
 pub fn ints<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<i64> {
     let int = |&n: &T| n.try_into().unwrap_or(i64::MAX);
     items.iter().map(int).collect()
@@ -57,7 +57,7 @@ pub fn sizes<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<Attr> {
     ints(items).into_iter().map(Attr::int).collect()
 }
 
-/// Extents as the entries of an attribute `shape`: a number, a symbol's name, -1 for an unknown one.
+/// Extents as the entries of an attribute `shape`: a number, a symbol's name, or -1 for an unknown extent.
 pub(crate) fn shape_attrs(dims: &[Dim]) -> Vec<Attr> {
     let entry = |dim: &Dim| match dim {
         Dim::Fixed(n) => Attr::int(i64::try_from(*n).unwrap_or(i64::MAX)),
@@ -67,8 +67,8 @@ pub(crate) fn shape_attrs(dims: &[Dim]) -> Vec<Attr> {
     dims.iter().map(entry).collect()
 }
 
-/// The attribute `shape` as extents: a number, a symbol's name, or one -1 that follows from the
-/// number of elements of `operand`. Without the attribute: the result type's extents.
+/// The attribute `shape` as extents. An entry is a number, a symbol's name, or -1 (at most once), which follows from
+/// the number of elements of `operand`. Without the attribute: the extents of the result type.
 ///
 /// # Errors
 /// `codes[0]` for a malformed entry, `codes[1]` when the number of elements provably changes.
@@ -105,7 +105,7 @@ pub(crate) fn target_shape(
         .collect())
 }
 
-/// The entries of an attribute `shape`; `None` is the -1.
+/// The entries of an attribute `shape`; `None` stands for -1.
 fn shape_entries(op: &OpRef<'_>, code: Code, list: &[Attr]) -> Result<Vec<Option<Dim>>, OpError> {
     let mut out = Vec::with_capacity(list.len());
     for entry in list {

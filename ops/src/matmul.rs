@@ -1,8 +1,8 @@
 //! `hbir.matmul`: numpy's matrix product (ONNX `MatMul`).
 //!
-//! `y[.., i, j] = sum_k a[.., i, k] * b[.., k, j]`, batch dimensions broadcast; an operand of rank 1 is a row on
-//! the left and a column on the right whose dimension of 1 the result drops. An attribute `to` names another
-//! element type for the result, as ONNX `MatMulInteger` has; without it the result has the operands'.
+//! `y[.., i, j] = sum_k a[.., i, k] * b[.., k, j]`; batch dimensions broadcast. A left operand of rank 1 is a row, a
+//! right operand of rank 1 is a column; the result drops that dimension of 1. An attribute `to` names another element
+//! type for the result, for ONNX `MatMulInteger`; without it the result has that of the operands.
 
 use crate::contract::{Extents, permuted, products};
 use crate::shape::{broadcast, common_dtype, one, show};
@@ -15,7 +15,7 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// numpy's matrix product, batch dimensions broadcast.
     pub struct Matmul {
-        /// The element type of the result; the operands' when absent.
+        /// The element type of the result; that of the operands when absent.
         to: Option<DType>,
     }
 }
@@ -154,7 +154,7 @@ fn right(b: &TensorType) -> Option<Side<'_>> {
     }
 }
 
-/// The labels of an operand's batch dimensions: all but its last two, aligned at the last.
+/// The indexing map of an operand's batch dimensions (all but its last two), which are aligned at the last one.
 fn batch_indices(dims: &[Dim], batch: &[Dim], ids: &[usize]) -> Vec<IndexExpr> {
     let own = &dims[..dims.len().saturating_sub(2)];
     let lead = batch.len().saturating_sub(own.len());

@@ -1,4 +1,4 @@
-//! `hbir.max_pool`: the greatest element of each window over an N C spatial… operand, padding left out (ONNX
+//! `hbir.max_pool`: the greatest element of each window over an N C spatial… operand; padding does not count (ONNX
 //! `MaxPool`).
 
 use crate::pool::{self, each_window};
@@ -11,16 +11,15 @@ use optc_ir::{Code, attributes};
 attributes! {
     /// The greatest element of each window.
     pub struct MaxPool {
-        /// The extent of the window, one a spatial dimension.
+        /// The extent of the window along each spatial dimension.
         kernel: Vec<i64>,
-        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
         strides: Option<Vec<i64>>,
-        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
         dilations: Option<Vec<i64>>,
-        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
-        /// absent.
+        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
         pads: Option<Vec<i64>>,
-        /// Whether a last window may reach beyond the padding.
+        /// True if the last window may reach beyond the padding.
         ceil_mode: bool = false,
     }
 }
@@ -29,7 +28,7 @@ impl MaxPool {
     /// The window along each spatial dimension.
     ///
     /// # Errors
-    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list is not of sizes, one a spatial dimension
+    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list does not have one size for each spatial dimension
     /// (`pool-c2`).
     pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
         let stated = Stated {
@@ -48,7 +47,7 @@ impl Operation for MaxPool {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = pool::CODES;
 
-    /// C1 to C3: see [`MaxPool::slides`] and `pool::infer`. C5: of numbers.
+    /// C1 to C3: see [`MaxPool::slides`] and `pool::infer`. C5: the operand is of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         pool::numbers(op)?;
         pool::infer(op, &self.slides(op)?, self.ceil_mode)

@@ -1,9 +1,11 @@
-//! `hbir.max_pool_indices`: where the greatest element of each window of `hbir.max_pool` lies (the second
-//! result of ONNX `MaxPool`), as its number in the whole operand; the first of equal ones, NaN before
-//! numbers, -1 for a window without elements. The number is row-major, or with `storage_order = 1` counts the
-//! spatial dimensions from the first (fastest) to the last, behind batch and channel.
+//! `hbir.max_pool_indices`: the number of the greatest element of each window of `hbir.max_pool` (the second result of
+//! ONNX `MaxPool`).
 //!
-//! The numbers hang on the place in the whole operand, so that no part of it gives them: it is not tiled.
+//! The number counts the elements of the whole operand in row-major order. With `storage_order = 1` it counts within
+//! each channel with the first spatial dimension fastest and the last one slowest. The first of several equal elements
+//! is taken, and NaN before all numbers; a window without elements gives -1.
+//!
+//! The operation is not tiled: a part of the operand does not tell the numbers of its elements in the whole operand.
 
 use crate::pool::{self, each_window};
 use crate::shape::one;
@@ -15,20 +17,19 @@ use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Where the greatest element of each window lies in the whole operand.
+    /// The number of the greatest element of each window in the whole operand.
     pub struct MaxPoolIndices {
-        /// The extent of the window, one a spatial dimension.
+        /// The extent of the window along each spatial dimension.
         kernel: Vec<i64>,
-        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements from one window to the next along each spatial dimension; 1 when absent.
         strides: Option<Vec<i64>>,
-        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        /// The distance in elements between adjacent positions of a window along each spatial dimension; 1 when absent.
         dilations: Option<Vec<i64>>,
-        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
-        /// absent.
+        /// The padding before each spatial dimension, then the padding after each; 0 when absent.
         pads: Option<Vec<i64>>,
-        /// Whether a last window may reach beyond the padding.
+        /// True if the last window may reach beyond the padding.
         ceil_mode: bool = false,
-        /// Whether the numbers are row-major (0) or count the first spatial dimension fastest (1).
+        /// The order of counting: 0 is row-major, 1 counts the first spatial dimension fastest.
         storage_order: i64 = 0,
     }
 }
@@ -93,7 +94,8 @@ impl Operation for MaxPoolIndices {
         Effect::Pure
     }
 
-    /// The roles of `hbir.max_pool`, but every dimension is needed whole: the numbers count through all of them.
+    /// The roles are those of `hbir.max_pool`, but every dimension is needed whole, since the numbers count elements of
+    /// all of them.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let y = op.result(0)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Window);
@@ -108,7 +110,7 @@ impl Operation for MaxPoolIndices {
     }
 }
 
-/// Whether element `a` comes before element `b`.
+/// Returns whether element `a` is greater than element `b`; NaN is greater than every number.
 fn greater(x: &Tensor, a: usize, b: usize) -> bool {
     if x.dtype.is_float() {
         let (a, b) = (x.f64_at(a), x.f64_at(b));
@@ -118,7 +120,7 @@ fn greater(x: &Tensor, a: usize, b: usize) -> bool {
     }
 }
 
-/// The number of row-major element `at` where the first of the spatial dimensions counts fastest.
+/// The number of element `at` (row-major) if the first spatial dimension counts fastest.
 fn column_number(at: usize, spatial: &[usize]) -> usize {
     let plane: usize = spatial.iter().product();
     let mut rest = at % plane;

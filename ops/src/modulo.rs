@@ -5,9 +5,9 @@ use optc_ir::op::{Binary, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// The remainder of `a / b`, element by element; 0 of an integer divided by 0.
+    /// The remainder of `a / b`, element by element; 0 if an integer is divided by 0.
     pub struct Mod {
-        /// Whether it has the sign of `a`, as C's `fmod`, and not of `b`.
+        /// True if the result has the sign of `a`, as C's `fmod`; otherwise it has the sign of `b`.
         fmod: bool = false,
     }
 }

@@ -1,7 +1,8 @@
-//! Normalizations: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
+//! Shared code of normalizations: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
 //!
-//! Those of the trailing dimensions go over the dimensions from `axis` on; those over channels, dimension 1,
-//! have scale and bias, or mean and variance too, one a channel.
+//! A normalization of trailing dimensions takes mean and variance over all dimensions from `axis` on. A normalization
+//! over channels has operands with one number for each channel (dimension 1): scale and bias, and perhaps mean and
+//! variance.
 
 use crate::over_axes::{among, of_dims, whole};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
@@ -13,13 +14,12 @@ use optc_ir::op::{
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::{AttrDict, Code, codes};
 
-/// The first of the trailing dimensions that are normalized.
+/// The first normalized dimension of a normalization of trailing dimensions.
 pub(crate) fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
     as_axis(op, NORM_C2, axis, op.operand(0)?.rank())
 }
 
-/// C1: floats of one element type. C2: an axis of the operand. C3: scale and bias broadcast to the
-/// operand.
+/// C1: floats of one element type. C2: `axis` is an axis of the operand. C3: scale and bias broadcast to the operand.
 pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     wants_float(op, NORM_C1, 0)?;
@@ -41,7 +41,7 @@ pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>,
     one(x.dims.clone(), dtype)
 }
 
-/// Normalizes one group in place; the mean is 0 for the root mean square.
+/// Normalizes one group in place. Without `centred` the mean counts as 0, which gives the root mean square.
 #[expect(clippy::cast_precision_loss, reason = "a count of elements")]
 fn normalize(group: &mut [f64], centred: bool, epsilon: f64) {
     let n = group.len() as f64;
@@ -55,7 +55,7 @@ fn normalize(group: &mut [f64], centred: bool, epsilon: f64) {
     group.iter_mut().for_each(|x| *x = (*x - mean) * scale);
 }
 
-/// Normalizes the dimensions from `axis` on; without the mean where it is not `centred`.
+/// Normalizes the dimensions from `axis` on; without `centred` the mean is not subtracted.
 pub(crate) fn eval_trailing(
     call: &Call<'_>,
     axis: i64,
@@ -125,14 +125,13 @@ pub(crate) fn over_spatial_dimensions(
     Some(normalized(norm, epsilon, true))
 }
 
-/// The operation works along the dimensions from an axis on.
+/// The loops of an operation that works along the dimensions from an axis on.
 pub(crate) fn trailing(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
     let axes: Vec<usize> = (first_axis(op, axis)?..op.operand(0)?.rank()).collect();
     IterationDomain::broadcasting_along(op, &axes)
 }
 
-/// C1: floats of one element type. C4: rank 2 or more. C5: the other operands have one element a
-/// channel.
+/// C1: floats of one element type. C4: rank 2 or more. C5: the other operands have one element for each channel.
 pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     wants_float(op, NORM_C1, 0)?;
@@ -155,7 +154,7 @@ pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     one(x.dims.clone(), dtype)
 }
 
-/// Applies to every element what `f` gives for its channel.
+/// Applies to every element the function that `f` gives for its channel.
 pub(crate) fn per_channel<F: Fn(f64) -> f64>(
     shape: &[usize],
     values: &mut [f64],
@@ -169,7 +168,7 @@ pub(crate) fn per_channel<F: Fn(f64) -> f64>(
     }
 }
 
-/// Normalizes each of this many groups of channels, at least 1, of each sample.
+/// Normalizes each group of channels of each sample; `groups` is at least 1.
 pub(crate) fn eval_groups(call: &Call<'_>, groups: usize, epsilon: f64) -> Vec<Tensor> {
     let x = call.input(0);
     let per_sample = x.shape[1..].iter().product::<usize>();
@@ -184,7 +183,7 @@ pub(crate) fn eval_groups(call: &Call<'_>, groups: usize, epsilon: f64) -> Vec<T
     call.floats(values)
 }
 
-/// Operands behind the first have one number a channel.
+/// The loops of an operation whose later operands have one number for each channel of the first one.
 pub(crate) fn channels(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
     let ids = domain.over(&op.operand(0)?.dims);
@@ -197,7 +196,8 @@ pub(crate) fn channels(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// A normalization of trailing dimensions over axes: these are last, each whole, in their order; `write` gives the attributes.
+/// The form of a normalization of trailing dimensions: the axes of these dimensions come last, in their order, and none
+/// is cut. `write` gets the new `axis` and returns the attributes.
 pub(crate) fn over_trailing(
     op: &OpRef<'_>,
     axes: &Axes<'_>,
@@ -226,7 +226,7 @@ pub(crate) fn over_trailing(
     Some(over)
 }
 
-/// A normalization over channels: dimensions before them, the channels, dimensions after them.
+/// The form of a normalization over channels: the dimensions `before`, the channels, the dimensions `after`.
 pub(crate) fn over_channels(
     op: &OpRef<'_>,
     axes: &Axes<'_>,
@@ -240,7 +240,8 @@ pub(crate) fn over_channels(
     Some(OverAxes::new(op.props.clone(), operands, vec![data]))
 }
 
-/// A normalization of images: the batch is one dimension, the channels follow it, the rest is normalized in any order.
+/// The form of a normalization over the spatial dimensions: the batch is one dimension, then come the channels, then
+/// the spatial axes in any order.
 pub(crate) fn over_images(op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
     let rank = op.operand(0).ok()?.rank();
     let batch = among(axes, &of_dims(axes, 0, 0..1)).concat();

@@ -1,7 +1,6 @@
-//! `hbir.one_hot`: for each index a new dimension of `depth` at `axis` that holds 1 at the index and 0
-//! elsewhere, or the two entries of a second operand `[off, on]` (ONNX `OneHot`); an index below 0 counts
-//! from the end, one out of bounds marks nothing. The result's element type is the second operand's, else
-//! `to`.
+//! `hbir.one_hot`: for each index a new dimension of extent `depth` at `axis`, which holds 1 at the index and 0
+//! elsewhere (ONNX `OneHot`). A second operand `[off, on]` gives other values than 0 and 1. An index below 0 counts
+//! from the end; an index out of bounds gives no 1. The result has the element type of the second operand, else `to`.
 
 use crate::shape::{as_axis, one, show, wants_index};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
@@ -17,9 +16,9 @@ attributes! {
     pub struct OneHot {
         /// The extent of the new dimension.
         depth: i64,
-        /// The axis of the result that is new; negative ones count from the end.
+        /// The position of the new dimension in the result; negative ones count from the end.
         axis: i64 = -1,
-        /// The result's element type where no second operand has it.
+        /// The element type of the result if there is no second operand.
         to: DType = DType::F32,
     }
 }
@@ -42,8 +41,8 @@ impl Operation for OneHot {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: the indices are integers. C2: an axis of the result. C3: a positive depth. C4: the second
-    /// operand is `[off, on]`.
+    /// C1: the indices are integers. C2: `axis` is an axis of the result. C3: a positive depth. C4: the second operand
+    /// is `[off, on]`.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         wants_index(op, ONE_HOT_C1, 0)?;

@@ -1,7 +1,9 @@
-//! `hbir.opaque`: an operation that the dialect does not know. `kind` is its name in the format it came
-//! from, `domain` that name's namespace; other attributes are kept. It has no semantics here: it cannot be
-//! evaluated, and no pass looks inside. What it moves is counted where the kind is known to copy, and orders go through
-//! it where the kind is known to work dimension by dimension, whatever it is told when the program runs.
+//! `hbir.opaque`: an operation that the dialect does not know, from another format. `kind` is its name there, `domain`
+//! the namespace of the name; other attributes are kept.
+//!
+//! It has no semantics, except for operations on sizes, and no pass looks inside. If the kind is known to copy, the
+//! bytes that it moves are counted. If the kind is known to work dimension by dimension, layouts are propagated through
+//! it, even though its amounts, bounds or axes are known only at run time.
 
 use crate::operator_control::{self, symbol};
 use crate::operator_loops;
@@ -35,11 +37,11 @@ impl AttrValue for StatedEffect {
 attributes! {
     /// An operation of another format, unknown here.
     pub struct Opaque {
-        /// Its name in that format.
+        /// The name in that format.
         kind: Arc<str>,
         /// The namespace of the name.
         domain: Option<Arc<str>>,
-        /// Effects besides giving results; any effect when absent.
+        /// The effect besides the results; any effect when absent.
         effect: Option<StatedEffect> [OPAQUE_C2],
     }
 }
@@ -66,7 +68,7 @@ impl Operation for Opaque {
         declared_results(op)
     }
 
-    /// Operations about sizes alone have a meaning: the extent of a dimension, and the assertion that one is as it should be.
+    /// Two kinds of operations on sizes have semantics: the extent of a dimension, and an assertion.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         if let Some(extent) = self.extent(call) {
             return Ok(vec![extent]);
@@ -99,7 +101,7 @@ impl Operation for Opaque {
             "" | "ai.onnx" => operator_loops::iteration_domain(&self.kind, op)?,
             _ => IterationDomain::whole(op),
         };
-        // Nobody has inferred the types that the operator states.
+        // No shape rule has checked the stated types, so the dimensions of one loop may have different extents.
         Ok(domain.settled(op))
     }
 
@@ -117,7 +119,7 @@ impl Operation for Opaque {
         }
     }
 
-    /// Loops and branches of HLO and of ONNX.
+    /// The loops and branches of HLO and of ONNX.
     fn control(&self, op: &OpRef<'_>) -> Option<Control> {
         match self.domain.as_deref().unwrap_or_default() {
             "hlo" => {}
@@ -145,7 +147,7 @@ impl Operation for Opaque {
         }
     }
 
-    /// Bytes that the operator of another format moves, if they are known.
+    /// The bytes that an operator of another format moves, if they are known.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         let kind = &*self.kind;
         let domain = self.domain.as_deref().unwrap_or_default();
@@ -181,7 +183,7 @@ impl Operation for Opaque {
 }
 
 impl Opaque {
-    /// True if it is an operator of onnxruntime that works on rows, or on each element.
+    /// Returns whether this is an operator of onnxruntime that works on rows or on single elements.
     #[must_use]
     pub fn on_rows(&self) -> bool {
         let own = matches!(self.domain.as_deref(), Some("com.microsoft"));
@@ -189,7 +191,7 @@ impl Opaque {
         (own || norm) && operator_rows::is_known(&self.kind)
     }
 
-    /// The extent of the operand along a dimension, of HLO's `get-dimension-size`.
+    /// The extent of the operand along a dimension, if this is HLO's `get-dimension-size`.
     fn extent(&self, call: &Call<'_>) -> Option<Tensor> {
         let ours = self.domain.as_deref() == Some("hlo") && &*self.kind == "get-dimension-size";
         let ([x], [result]) = (call.inputs, &call.results[..]) else {
@@ -203,18 +205,19 @@ impl Opaque {
     }
 }
 
-/// Whether all that an operation does is to stop the program where its first operand is false.
+/// Returns whether the operation is an assertion: it has no results, and stops the program if its first operand is
+/// false.
 fn asserts(op: &OpRef<'_>) -> bool {
     op.props.str(ASSERTS) == Some("true") && op.results.is_empty()
 }
 
-/// The attribute by which `get-dimension-size` says of which dimension; it is one of those that are only kept.
+/// The attribute of `get-dimension-size` that names the dimension; import keeps it unread.
 const DIMENSIONS: &str = "hlo.dimensions";
 
-/// The attribute by which an operation says that it is an assertion.
+/// The attribute that marks an operation as an assertion.
 const ASSERTS: &str = "hlo.asserts";
 
-/// Kinds of the ONNX standard that copy what they are given.
+/// ONNX operators that copy their first operand: they read all of it.
 const COPIES: [&str; 8] = [
     "Concat",
     "ConcatFromSequence",
@@ -226,7 +229,7 @@ const COPIES: [&str; 8] = [
     "SplitToSequence",
 ];
 
-/// Kinds of the ONNX standard that copy what they give.
+/// ONNX operators that copy a selection: they read as many bytes as they write.
 const PICKS: [&str; 5] = ["Compress", "Gather", "GatherElements", "GatherND", "Slice"];
 
 /// A copy of known bytes.
@@ -241,14 +244,14 @@ fn bytes(ty: &Type) -> Option<u64> {
     Some(bits.div_ceil(8))
 }
 
-/// The attribute by which the operator of the other format says that channels come last; it is one of those
-/// that are only kept.
+/// The attribute of an operator with channels in the last dimension; import keeps it unread.
 const CHANNELS_LAST: &str = "onnx.channels_last";
 
-/// The attribute by which it says how many channels there are.
+/// The attribute with the number of channels.
 const CHANNELS: &str = "onnx.channels";
 
-/// Whether a reordering into blocks of channels has one pixel, so that blocks lie as they did.
+/// Returns whether a reordering into blocks of channels moves nothing: there is only one pixel, and the blocks need no
+/// padding or there is one sample.
 fn one_pixel(op: &OpRef<'_>, kind: &str) -> bool {
     let plain = if kind == "ReorderOutput" {
         op.result(0)
@@ -271,7 +274,7 @@ fn one_pixel(op: &OpRef<'_>, kind: &str) -> bool {
     whole && volume.is_some() && volume == shape[0].checked_mul(channels)
 }
 
-/// The results as the types say.
+/// The results as their stated types.
 pub(crate) fn declared_results(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     let result = |i| {
         let ty = op.result(i)?;

@@ -1,13 +1,13 @@
 //! Operators of ONNX that run functions of the module: `If`, `Loop` and `Scan` whose graphs are functions.
 //!
-//! Their operands are the inputs that the node has, then those that the graphs take from around them; `captures` says how
-//! many these are. Arguments that a graph takes from around it stand last.
+//! The operands are the inputs of the node, then the captures: values of the enclosing graph that the inner graphs use.
+//! The attribute `captures` is their number. In a function, the arguments for captures come last.
 
 use optc_ir::op::{Control, OpRef, Slices};
 use optc_ir::{Attr, AttrDict};
 use std::sync::Arc;
 
-/// The attributes that name the functions of an operator; none of one that runs no functions.
+/// The attributes that name the functions of an operator; empty for an operator that runs no functions.
 #[must_use]
 pub fn body_attributes(kind: &str) -> &'static [&'static str] {
     match kind {
@@ -79,7 +79,8 @@ pub(crate) fn control(kind: &str, op: &OpRef<'_>) -> Option<Control> {
     })
 }
 
-/// The attributes of a `Scan` that takes its operands apart and stacks its results along these dimensions.
+/// The attributes of a `Scan` that slices its operands along the dimensions `apart` and stacks its results along the
+/// dimensions `stacked`.
 #[must_use]
 pub fn with_slices(props: &AttrDict, apart: Vec<usize>, stacked: Vec<usize>) -> AttrDict {
     let mut props = props.clone();

@@ -1,15 +1,15 @@
-//! The loops of operators of ONNX that stay opaque: what they are told to do is known when the program runs, but they
-//! work dimension by dimension, whatever they are told.
+//! The loops of ONNX operators that stay opaque. Their parameters (amounts, bounds, axes, boxes) are known only at run
+//! time, but for any parameters they work dimension by dimension.
 //!
-//! Inputs that say what to do (amounts, bounds, axes, boxes) are read as they are: they share no dimension with what is
-//! worked on. So are the weights of recurrent networks and of deformable convolutions.
+//! Operands with parameters are read in their own layout: they share no dimension with the data. The same is true for
+//! the weights of recurrent networks and of deformable convolutions.
 
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{FreedomClass, OpError, OpRef};
 use optc_ir::shared_codes::OPERAND_KIND;
 use optc_ir::types::{Dim, TensorType};
 
-/// Operators whose result has the dimensions of their first input, each longer or shorter than there.
+/// Operators whose result has the dimensions of the first input; each may be longer or shorter than there.
 const EACH_DIMENSION: &[&str] = &[
     "CenterCropPad",
     "CumProd",
@@ -24,10 +24,11 @@ const EACH_DIMENSION: &[&str] = &[
     "Upsample",
 ];
 
-/// Operators that give an image for each box, of the channels of the images that they are given.
+/// Operators that give one image for each box, with the channels of the input images.
 const BOXES: &[&str] = &["MaxRoiPool", "RoiAlign"];
 
-/// Reductions. One that does not keep the dimensions that it reduces has labels where the sizes say which these are.
+/// Reductions. A reduction that drops its dimensions has labels only if the extents determine which dimensions these
+/// are.
 const REDUCTIONS: &[&str] = &[
     "ReduceL1",
     "ReduceL2",
@@ -41,7 +42,7 @@ const REDUCTIONS: &[&str] = &[
     "ReduceSumSquare",
 ];
 
-/// The loops of an operator of the ONNX standard; nothing is known of any other one.
+/// The loops of an operator of the ONNX standard; a barrier for any operator that is not listed here.
 pub(crate) fn iteration_domain(kind: &str, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let stated = |name: &str| op.props.int(name);
     match kind {
@@ -74,14 +75,15 @@ fn unfit(reason: &'static str) -> OpError {
     OpError::new(OPERAND_KIND, reason)
 }
 
-/// An axis counted from behind where it is negative.
+/// An axis as a number from 0 on; a negative one counts from the end.
 fn counted(axis: i64, rank: usize) -> Result<usize, OpError> {
     let counted = if axis < 0 { axis + rank as i64 } else { axis };
     let found = usize::try_from(counted).ok().filter(|&a| a < rank);
     found.ok_or_else(|| unfit("the axis is none of the dimensions"))
 }
 
-/// All results have the dimensions of the first operand, and the operator works along one or along all of them.
+/// The loops of an operator whose results all have the dimensions of the first operand. It works along one axis, or
+/// along all if `axis` is `None`.
 fn dimensions(op: &OpRef<'_>, axis: Option<i64>) -> Result<IterationDomain, OpError> {
     let x = op.operand(0)?;
     let axis = axis.map(|axis| counted(axis, x.rank())).transpose()?;
@@ -97,7 +99,8 @@ fn dimensions(op: &OpRef<'_>, axis: Option<i64>) -> Result<IterationDomain, OpEr
     Ok(domain)
 }
 
-/// The result has those dimensions of the first operand that are not reduced, which are only as its sizes say.
+/// The loops of a reduction whose result has only the dimensions that are not reduced. Their extents determine which
+/// these are.
 fn reduced_away(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let (x, y) = (op.operand(0)?, op.only_result()?);
     let kept = only_places(&y.dims, &x.dims);
@@ -110,13 +113,13 @@ fn reduced_away(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// The positions of these dimensions among others, in order, if only one assignment is possible.
+/// The positions of the dimensions `some` among `all`, in order; `None` unless exactly one assignment is possible.
 fn only_places(some: &[Dim], all: &[Dim]) -> Option<Vec<usize>> {
     let may_be = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
         (Some(a), Some(b)) => a == b,
         (None, _) | (_, None) => true,
     };
-    // As far in front as they may stand, and as far behind.
+    // The assignment is unique if the leftmost one and the rightmost one are equal.
     let mut first = Vec::with_capacity(some.len());
     let mut at = 0;
     for dim in some {
@@ -134,7 +137,7 @@ fn only_places(some: &[Dim], all: &[Dim]) -> Option<Vec<usize>> {
     (first == last).then_some(first)
 }
 
-/// The dimensions of the result are those of the first operand, beside some of one element.
+/// The loops of an operator whose result has the dimensions of the first operand, apart from dimensions of extent 1.
 fn unit_dimensions(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let long =
         |t: &TensorType| -> Vec<usize> { (0..t.rank()).filter(|&d| !t.dims[d].is_one()).collect() };
@@ -153,7 +156,8 @@ fn unit_dimensions(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// The first operand repeated along dimensions of one element and along new ones before its own.
+/// The loops of an operator that repeats the first operand along dimensions of extent 1 and along new leading
+/// dimensions.
 fn expanded(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let (x, y) = (op.operand(0)?, op.only_result()?);
     let Some(lead) = y.rank().checked_sub(x.rank()) else {
@@ -167,13 +171,14 @@ fn expanded(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// The inputs of a deformable convolution that say of each pixel where it is read, and how much it counts.
+/// Inputs of a deformable convolution with data for each pixel: the offset of the place to read, and a factor.
 const OFFSETS: usize = 2;
 const MASK: usize = 4;
 
-/// The result has images in the place of those that are read at these positions. What is said at each `pixel` has channels
-/// of its own, all other inputs are read as they are. The dimensions are worked along but for one, if any, whose indices
-/// have nothing to do with one another.
+/// The loops of an operator whose result is images. The inputs at the positions `read` are images with the same
+/// dimensions. The inputs at the positions `pixel` have the batch and spatial dimensions of the result, and their own
+/// channels. All other inputs are read in their own layout. The operator works along every dimension except `apart`,
+/// along which it is independent.
 fn images(
     op: &OpRef<'_>,
     read: &[usize],
@@ -201,7 +206,7 @@ fn images(
     Ok(domain)
 }
 
-/// One number for each matrix, which are the last two dimensions.
+/// The loops of an operator that gives one number for each matrix: the last two dimensions are reduced.
 fn determinants(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
     let ids = domain.over(&op.operand(0)?.dims);
@@ -212,7 +217,8 @@ fn determinants(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// Each index of the first operand marked along a new dimension, counted from behind where it is negative.
+/// The loops of an operator that marks each index of the first operand along a new dimension at `axis`; a negative
+/// `axis` counts from the end.
 fn marked(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
     let y = op.only_result()?;
     let axis = counted(axis, y.rank())?;
@@ -224,7 +230,7 @@ fn marked(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
     Ok(domain)
 }
 
-/// The number of the operator's input that an operand is; inputs that are left out are no operands.
+/// The number of the operator's input that an operand is. Inputs that are left out have no operand.
 fn position(op: &OpRef<'_>, operand: usize) -> Option<usize> {
     match op.props.ints("input_positions") {
         Some(positions) => positions
@@ -239,7 +245,8 @@ fn position(op: &OpRef<'_>, operand: usize) -> Option<usize> {
 const INITIAL_STATE: usize = 5;
 const INITIAL_CELL: usize = 6;
 
-/// Batch and sequence, and what is read and remembered: weights are read as they are.
+/// The loops of a recurrent network: the sequence, the batch, the input features, the direction and the state. Weights
+/// are read in their own layout.
 fn recurrent(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     let batch_first = op.props.int("onnx.layout").unwrap_or(0) == 1;
     let mut domain = IterationDomain::new(op, FreedomClass::Ordered);

@@ -1,11 +1,12 @@
-//! Operators of onnxruntime that stay in one piece and work on rows: whatever dimensions stand before the last one, in any
-//! order.
+//! Operators of onnxruntime that are kept as one operation and work on rows, the last dimension. The dimensions before
+//! it may be of any number and in any order.
 
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::{Axes, FreedomClass, OpError, OpRef, OverAxes, Run};
 use optc_ir::shared_codes::OPERAND_KIND;
 
-/// Operators on rows, and how many of their first inputs are rows; the others are read as they are.
+/// Operators on rows, and the number of their first inputs that consist of rows. Other inputs are read in their own
+/// layout.
 const ROWS: &[(&str, usize)] = &[
     ("BiasGelu", 1),
     ("FastGelu", 1),
@@ -17,10 +18,10 @@ const ROWS: &[(&str, usize)] = &[
     ("SkipSimplifiedLayerNormalization", 2),
 ];
 
-/// Those of them that work on each element, but for a bias along rows.
+/// The operators among them that work on single elements if they have no bias along rows.
 const ELEMENTS: &[&str] = &["FastGelu", "Gelu", "QuickGelu"];
 
-/// True if an operator works on rows.
+/// Returns whether an operator works on rows.
 pub(crate) fn is_known(kind: &str) -> bool {
     ROWS.iter().any(|(name, _)| *name == kind)
 }
@@ -37,7 +38,7 @@ fn on_elements(kind: &str, op: &OpRef<'_>) -> bool {
     ELEMENTS.contains(&kind) && op.operands.len() == 1
 }
 
-/// The loops of an operator; one whose rows are several dimensions, or are repeated, is a barrier.
+/// The loops of an operator. It is a barrier if a row is several dimensions, or if rows are repeated.
 pub(crate) fn iteration_domain(kind: &str, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
     if on_elements(kind, op) {
         return IterationDomain::broadcasting(op);
@@ -73,8 +74,9 @@ pub(crate) fn iteration_domain(kind: &str, op: &OpRef<'_>) -> Result<IterationDo
     Ok(domain)
 }
 
-/// The operator over other axes: of each element any, else those before the rows as they stand, or as one where they are more than
-/// it has dimensions.
+/// The form of an operator over other axes. An operator on single elements takes any axes. Otherwise the row is the
+/// last dimension, and the other axes come before it in their order; they are merged into one dimension if the operand
+/// does not have as many dimensions.
 pub(crate) fn over_axes(kind: &str, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
     let props = op.props.clone();
     if on_elements(kind, op) {

@@ -1,22 +1,23 @@
-//! Shared code of operations over other axes: the dimensions of operands and results that stand in one another's place.
+//! Shared code of forms of operations over other axes.
 
 use optc_ir::op::{Axes, OverAxes, Run};
 use optc_ir::size::Size;
 use std::ops::Range;
 
-/// The labels of some dimensions of a port.
+/// The labels of a range of dimensions of a port.
 pub(crate) fn of_dims(axes: &Axes<'_>, port: usize, dims: Range<usize>) -> Vec<Option<usize>> {
     dims.map(|d| axes.label(port, d)).collect()
 }
 
-/// All axes of these labels, in the order of the axes.
+/// The axes with one of these labels, one dimension each, in the order of the axes.
 pub(crate) fn among(axes: &Axes<'_>, labels: &[Option<usize>]) -> Vec<Run> {
     let own = axes.list().iter().enumerate();
     let own = own.filter(|(_, axis)| labels.contains(&Some(axis.label)));
     own.map(|(at, _)| vec![at]).collect()
 }
 
-/// These labels in their order, a dimension each. Nothing where one is cut.
+/// One dimension for each label, in the order of the labels; a dimension without a label has extent 1. `None` if a
+/// label is cut.
 pub(crate) fn whole(axes: &Axes<'_>, labels: &[Option<usize>]) -> Option<Vec<Run>> {
     labels
         .iter()
@@ -24,8 +25,9 @@ pub(crate) fn whole(axes: &Axes<'_>, labels: &[Option<usize>]) -> Option<Vec<Run
         .collect()
 }
 
-/// Ports other than `same` have at dimension `along` a label of their own, in the place of the one that the first operand has there.
-/// Nothing where it is cut, or where a label that is cut differs in extent.
+/// The form in which every port has the axes of the first operand, except for dimension `along`: there, ports not
+/// listed in `same` have the axis of their own label. `None` if that label is cut, or if a cut label has different
+/// extents at different ports.
 pub(crate) fn exchanged(
     axes: &Axes<'_>,
     mut form: OverAxes,
@@ -50,7 +52,7 @@ pub(crate) fn exchanged(
     Some(form)
 }
 
-/// A size divided by a number that must divide it.
+/// The quotient of a size by a number that must divide it; `None` otherwise.
 pub(crate) fn divided(size: &Size, by: u64) -> Option<Size> {
     if by == 1 {
         return Some(size.clone());

@@ -1,9 +1,9 @@
-//! `hbir.pad`: `low[d]` elements before and `high[d]` after each dimension (ONNX `Pad`, StableHLO `pad` without
-//! interior padding).
+//! `hbir.pad`: `low[d]` elements are added before dimension `d`, and `high[d]` after it (ONNX `Pad`, StableHLO `pad`
+//! without interior padding).
 //!
-//! `mode` says what they hold: `constant` the number `value` (there negative amounts cut elements off),
-//! `reflect` the elements mirrored at the first and last one, `edge` these two, `wrap` the elements over
-//! again.
+//! `mode` gives the values of the padding. `constant` is the number `value`; only in this mode an amount may be
+//! negative, and then elements are cut off. `reflect` mirrors the elements at the first and the last one, `edge`
+//! repeats the first and the last one, and `wrap` starts again at the other end.
 
 use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};
@@ -24,16 +24,16 @@ words! {
     pub enum PadMode {
         /// One number.
         Constant = "constant",
-        /// The elements mirrored at the first and last one.
+        /// The elements, mirrored at the first and the last one.
         Reflect = "reflect",
         /// The first and the last element.
         Edge = "edge",
-        /// The elements over again.
+        /// The elements from the other end, periodically.
         Wrap = "wrap",
     }
 }
 
-/// The number that padding holds; integers are kept exactly.
+/// The number in constant padding; integers are kept exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PadValue {
     /// An integer.
@@ -43,7 +43,7 @@ pub enum PadValue {
 }
 
 impl PadValue {
-    /// The number as one element.
+    /// A tensor of one element that holds the number.
     #[must_use]
     pub fn element(self, dtype: DType) -> Tensor {
         match self {
@@ -81,20 +81,20 @@ attributes! {
         high: Option<Vec<i64>>,
         /// Values of the padding.
         mode: PadMode [PAD_C2] = PadMode::Constant,
-        /// The number that they hold in the mode `constant`.
+        /// The value of the padding in the mode `constant`.
         value: PadValue = PadValue::Int(0),
     }
 }
 
-/// The greatest amount of padding that is believed.
+/// The greatest amount of padding that is accepted.
 const MAX_PAD: u64 = 1 << 40;
 
 /// The elements added to each dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PadAmounts {
-    /// Those before it.
+    /// The elements added before each dimension.
     pub low: Vec<i64>,
-    /// Those after it.
+    /// The elements added after each dimension.
     pub high: Vec<i64>,
 }
 
@@ -102,7 +102,7 @@ impl Pad {
     /// The elements added to each dimension of the operand.
     ///
     /// # Errors
-    /// C1: one amount a dimension. C3: negative amounts only in constant mode.
+    /// C1: one amount for each dimension. C3: negative amounts only in the mode `constant`.
     pub fn amounts(&self, op: &OpRef<'_>) -> Result<PadAmounts, OpError> {
         let (rank, mode) = (op.operand(0)?.rank(), self.mode);
         let low = per_axis(op, PAD_C1, "low", self.low.as_deref(), rank, 0)?;
@@ -133,8 +133,8 @@ impl Operation for Pad {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1, C3: see [`Pad::amounts`]. C2: a known mode. C4: no extent falls below 0. C5: there are
-    /// elements to mirror, repeat or wrap, for a mirror more than the amount.
+    /// C1, C3: see [`Pad::amounts`]. C2: a known mode. C4: no extent falls below 0. C5: a dimension that is padded has
+    /// an element to repeat or wrap; to be mirrored it has more elements than the amount.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let pads = self.amounts(op)?;
@@ -224,7 +224,8 @@ impl Operation for Pad {
             }
             let at = axes.label(0, dim).and_then(|l| axes.first(l))?;
             let by = i64::try_from(axes.list()[at].low).ok()?;
-            // What is mirrored or repeated is so element by element.
+            // The first axis of a cut label is padded by blocks of `by` elements. This is right only for constant
+            // padding: the other modes choose single elements.
             let whole = by == 1 || self.mode == PadMode::Constant;
             if !whole || wanted.0 % by != 0 || wanted.1 % by != 0 || !axes.has_equal_parts(at) {
                 return None;
@@ -239,8 +240,8 @@ impl Operation for Pad {
         Some(axes.each_own(over.write()))
     }
 
-    /// Element p of the result is p - low of the operand; what is mirrored, repeated or wrapped comes from
-    /// anywhere.
+    /// Element p of the result is element p - low of the operand. In the other modes than `constant`, padding may come
+    /// from any element, so the dimension is needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let y = op.result(0)?;
         let pads = self.amounts(op)?;
@@ -259,7 +260,7 @@ impl Operation for Pad {
         Ok(domain)
     }
 
-    /// The operand, where nothing is cut off.
+    /// The operand is a part of the result, unless elements are cut off.
     fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
         let Ok(pads) = self.amounts(op) else {
             return Vec::new();
@@ -283,13 +284,14 @@ impl Operation for Pad {
         match self.mode {
             _ if amounts.is_some_and(|a| nothing(&a)) => Traffic::None,
             PadMode::Constant => Traffic::Copy(operand_bytes(op, 0), w),
-            // What is mirrored or repeated is read again.
+            // Elements in the padding are read again.
             PadMode::Reflect | PadMode::Edge | PadMode::Wrap => Traffic::Copy(w.clone(), w),
         }
     }
 }
 
-/// The element of one dimension that position `at` holds.
+/// The index in the operand, along one dimension, of the element at position `at` of the result; `None` for constant
+/// padding.
 fn source(at: usize, low: i64, n: usize, mode: PadMode) -> Option<usize> {
     let (i, n) = (at as i64 - low, n as i64);
     let inside = (0..n).contains(&i);

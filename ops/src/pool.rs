@@ -1,6 +1,6 @@
 //! Shared code of poolings: windows that slide over N C spatial… operands.
 //!
-//! With `ceil_mode` a last window may reach beyond the padding; what lies there never counts.
+//! With `ceil_mode` the last window may reach beyond the padding; positions there never count.
 
 use crate::shape::{one, show};
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
@@ -8,8 +8,8 @@ use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, FreedomClass, Inferred, OpError, OpRef, Role};
 use optc_ir::{Code, codes};
 
-/// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
-/// dimension.
+/// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` have one size for each spatial dimension (`pads`
+/// two).
 pub(crate) fn slides(
     op: &OpRef<'_>,
     kernel: &[i64],
@@ -25,7 +25,7 @@ pub(crate) fn slides(
     window::slides(op, POOL_C2, &kernel, stated)
 }
 
-/// C5: of numbers, where the greatest is asked for.
+/// C5: a maximum is of numbers, not of truth values.
 pub(crate) fn numbers(op: &OpRef<'_>) -> Result<(), OpError> {
     if !op.operand(0)?.dtype.is_bool() {
         return Ok(());
@@ -45,8 +45,8 @@ pub(crate) fn infer(
     one([x.dims[..2].to_vec(), spatial].concat(), x.dtype)
 }
 
-/// Calls `window` with the elements of each window and with how many positions of it lie on
-/// elements or on declared padding, in the result's order.
+/// Calls `window` for each window, in the order of the result. Its arguments are the element numbers of the window, and
+/// the number of window positions that are elements or declared padding.
 pub(crate) fn each_window(
     call: &Call<'_>,
     slides: &[Slide],
@@ -87,7 +87,7 @@ fn gather_window(
     }
 }
 
-/// Positions of one dimension of a window that lie on elements or on declared padding.
+/// The number of window positions, along one dimension, that are elements or declared padding.
 fn declared(slide: &Slide, at: usize, n: usize) -> usize {
     let end = slide.low + n + slide.high;
     (0..slide.kernel)
@@ -95,7 +95,7 @@ fn declared(slide: &Slide, at: usize, n: usize) -> usize {
         .count()
 }
 
-/// The role of a dimension of what windows slide over.
+/// The role of a dimension of the operand of a window operation.
 pub(crate) fn role(dim: usize) -> Role {
     match dim {
         0 => Role::Batch,
@@ -104,7 +104,7 @@ pub(crate) fn role(dim: usize) -> Role {
     }
 }
 
-/// Windows slide over the spatial dimensions.
+/// The loops of a window operation without weights.
 pub(crate) fn iteration_domain(
     op: &OpRef<'_>,
     slides: &[Slide],

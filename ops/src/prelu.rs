@@ -17,7 +17,7 @@ impl Operation for Prelu {
     const OPERANDS: (usize, usize) = (2, 2);
     const CODES: &'static [Code] = binary::CODES;
 
-    /// C4: the slope broadcasts to the first operand.
+    /// C1 to C3: see `binary::operands`. C4: the slope broadcasts to the first operand.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (dims, dtype) = binary::operands(op, Takes::Numbers)?;
         let shapes = operand_dims(op)?;

@@ -1,5 +1,5 @@
-//! Shared code of quantize and dequantize: scale and zero point, which are scalars, or have one element for each of
-//! the extent along an axis.
+//! Shared code of quantize and dequantize. Their parameters are scale and zero point: scalars, or one element for each
+//! index along an axis.
 
 use crate::shape::{as_axis, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
@@ -7,7 +7,7 @@ use optc_ir::op::{Axes, AxisOf, Call, FreedomClass, OpError, OpRef, unify};
 use optc_ir::tensor::EvalError;
 use optc_ir::{Code, codes};
 
-/// The axis, unless every parameter is a scalar.
+/// The axis along which parameters change; `None` if every parameter is a scalar.
 pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
     let mut scalar = true;
     for i in 1..op.operands.len() {
@@ -19,7 +19,7 @@ pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>,
     as_axis(op, QUANTIZE_C2, axis, op.operand(0)?.rank()).map(Some)
 }
 
-/// C2: scale and zero point are scalars or one an element of the axis.
+/// C2: each parameter is a scalar, or has one element for each index along the axis.
 pub(crate) fn check_parameters(op: &OpRef<'_>, axis: i64) -> Result<(), OpError> {
     let Some(axis) = parameter_axis(op, axis)? else {
         return Ok(());
@@ -44,7 +44,8 @@ pub(crate) fn check_parameters(op: &OpRef<'_>, axis: i64) -> Result<(), OpError>
     Ok(())
 }
 
-/// For every element of the operand the element of a parameter that belongs to it.
+/// A function from the number of an element of the operand to the number of its element of parameter `i`; `None` if
+/// there is no such parameter.
 pub(crate) fn parameter(
     call: &Call<'_>,
     axis: i64,
@@ -59,7 +60,7 @@ pub(crate) fn parameter(
     Ok(move |e: usize| len.map(|len| if len == 1 { 0 } else { e / inner % n }))
 }
 
-/// Scales and zero points follow the axis of the first operand.
+/// The loops: a parameter that is no scalar is addressed by the axis of the first operand.
 pub(crate) fn iteration_domain(op: &OpRef<'_>, axis: i64) -> Result<IterationDomain, OpError> {
     let x = op.operand(0)?;
     let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -77,8 +78,8 @@ pub(crate) fn iteration_domain(op: &OpRef<'_>, axis: i64) -> Result<IterationDom
     Ok(domain)
 }
 
-/// The axis along which scale and zero point change, of the dimension along which they do. Any where it has one element; nothing where
-/// it is cut.
+/// The attribute `axis` of the form if the parameters change along dimension `dim`: the position of its axis. Any
+/// position if the dimension has extent 1; `None` if its label is cut.
 pub(crate) fn over_axis(axes: &Axes<'_>, dim: usize) -> Option<i64> {
     match axes.of_label(axes.label(0, dim)?) {
         AxisOf::Whole(axis) => {

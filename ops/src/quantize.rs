@@ -1,7 +1,7 @@
 //! `hbir.quantize`: floats as small integers (ONNX `QuantizeLinear`).
 //!
-//! `y = saturate(round(x / scale) + zero)`, ties to even, in the element type `to` or, with a zero point, in that
-//! one's. Scale and zero point are scalars, or have one element for each of the extent along `axis`.
+//! `y = saturate(round(x / scale) + zero)`, ties to even. The element type is `to`, or that of the zero point if there
+//! is one. Scale and zero point are scalars, or have one element for each index along `axis`.
 
 use crate::quantization::{self, check_parameters, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
@@ -16,13 +16,13 @@ attributes! {
     pub struct Quantize {
         /// The axis along which scale and zero point change; negative ones count from the end.
         axis: i64 = 1,
-        /// The element type of the result; that of the zero point when absent, ui8 without one.
+        /// The element type of the result. When absent: that of the zero point, or ui8 if there is no zero point.
         to: Option<DType>,
     }
 }
 
 impl Quantize {
-    /// The dimension along which scale and zero point change; none where both are scalars.
+    /// The dimension along which scale and zero point change; `None` if both are scalars.
     ///
     /// # Errors
     /// The operand has no such dimension (`quantize-c2`).
@@ -74,7 +74,7 @@ impl Operation for Quantize {
         let to = call.dtype();
         Ok(call.integers((0..x.len()).map(|e| {
             let scaled = x.f64_at(e) / scale(e).map_or(1.0, |i| call.input(1).f64_at(i));
-            // The quotient is one of the operand's floats, at least f32.
+            // The quotient is rounded to the operand's type, but at least to f32.
             let scaled = if x.dtype == DType::F64 {
                 scaled
             } else {
@@ -93,7 +93,7 @@ impl Operation for Quantize {
         quantization::iteration_domain(op, self.axis)
     }
 
-    /// Scale and zero point change along one axis, any where they do not.
+    /// The form has as `axis` the axis along which scale and zero point change, or any axis if both are scalars.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let axis = match self.along(op).ok()? {
             Some(dim) => quantization::over_axis(axes, dim)?,

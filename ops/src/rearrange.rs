@@ -1,4 +1,4 @@
-//! Shared code of operations that only rename elements: each is the view that does the same.
+//! Shared code of operations that only rename elements: each has an equivalent view.
 
 use crate::shape::Volume;
 use optc_ir::Code;
@@ -6,17 +6,17 @@ use optc_ir::op::{Call, OpError, OpRef, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 
-/// Whether values of the two shapes may have equally many elements; `false` where no sizes of what is
-/// unknown in them make it so.
+/// Returns whether values of the two shapes may have the same number of elements; `false` if no values of the unknown
+/// sizes make them equal.
 #[must_use]
 pub fn may_reshape(from: &[Dim], to: &[Dim]) -> bool {
     Volume::of(from).may_equal(&Volume::of(to))
 }
 
-/// The permutation `perm`, one entry a dimension.
+/// The permutation in the attribute `perm`, which has one entry for each dimension.
 ///
 /// # Errors
-/// `codes[0]` for another number of entries, `codes[1]` when it is none.
+/// `codes[0]` for a wrong number of entries, `codes[1]` if they are no permutation.
 pub(crate) fn permutation(
     op: &OpRef<'_>,
     codes: [Code; 2],
@@ -48,7 +48,7 @@ pub(crate) fn permutation(
     Ok(perm)
 }
 
-/// Every rearrangement is the view that it stands for.
+/// Evaluates an operation as its equivalent view.
 pub(crate) fn eval(call: &Call<'_>, view: &ViewDims) -> Result<Vec<Tensor>, EvalError> {
     let x = call.input(0);
     if view.is_reshape() {

@@ -1,12 +1,18 @@
 //! `hbir.recurrent`: a recurrent network of one layer (ONNX `LSTM`, `GRU` and `RNN` with their own activations).
 //!
-//! Operands: the sequence `[S, B, I]`, weights of inputs `[D, g·H, I]` and of states `[D, g·H, H]`, biases of both
-//! `[D, 2·g·H]`, and perhaps the initial state `[D, B, H]` and, of an LSTM, the initial cells; both are zeros when
-//! absent. With `lengths` the last operand `[B]` says how many elements each sequence has: the states of the steps after
-//! them are 0, and what is read backwards begins with its last element. `g` is the number of gates, in the order of ONNX: 4 (i, o, f, c) of an LSTM, 3 (z, r, h) of a GRU, 1 of a
-//! plain one. `D` is 2 in both directions, otherwise 1.
+//! Operands, where `D` is the number of directions (1 or 2) and `g` the number of gates:
 //!
-//! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, of an LSTM, the last cells.
+//! - the sequence `[S, B, I]`,
+//! - the weights of inputs `[D, g·H, I]` and of states `[D, g·H, H]`,
+//! - the biases of both `[D, 2·g·H]`,
+//! - optionally the initial state `[D, B, H]` and, for an LSTM, the initial cells; both are zeros when absent,
+//! - with `lengths`, the number of elements of each sequence `[B]`. The states of later steps are 0, and the reverse
+//!   direction starts with the last element.
+//!
+//! The gates are in the order of ONNX: i, o, f, c for an LSTM (`g` = 4), z, r, h for a GRU (3), and one for a plain
+//! network.
+//!
+//! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, for an LSTM, the last cells.
 //! Everything is computed in `f64` and rounded once.
 
 use crate::shape::{show, wants_float, wants_index};
@@ -19,23 +25,23 @@ use optc_ir::{Code, attributes, codes, words};
 words! {
     /// The cell of a [`Recurrent`].
     pub enum Cell {
-        /// Keeps a state and a cell, by four gates.
+        /// A state and a cell, updated with four gates.
         Lstm = "lstm",
-        /// Keeps a state, by three gates.
+        /// A state, updated with three gates.
         Gru = "gru",
-        /// Keeps the hyperbolic tangent of a sum.
+        /// A state: the hyperbolic tangent of a sum.
         Plain = "plain",
     }
 }
 
 words! {
-    /// In which order a [`Recurrent`] reads its sequence.
+    /// The order in which a [`Recurrent`] reads its sequence.
     pub enum Reading {
         /// From the first element to the last.
         Forward = "forward",
         /// From the last element to the first.
         Reverse = "reverse",
-        /// Both, beside each other.
+        /// In both orders; the results of the two directions are separate.
         Bidirectional = "bidirectional",
     }
 }
@@ -45,11 +51,11 @@ attributes! {
     pub struct Recurrent {
         /// The cell.
         cell: Cell [RECURRENT_C1],
-        /// In which order it reads.
+        /// The order in which the sequence is read.
         direction: Reading [RECURRENT_C1] = Reading::Forward,
-        /// Of a GRU, whether the state is multiplied by its weights before it is reset.
+        /// True if a GRU multiplies the state by its weights before it applies the reset gate.
         linear_before_reset: bool = false,
-        /// Whether the last operand says how long each sequence is; all are as long as the longest otherwise.
+        /// True if the last operand holds the length of each sequence; otherwise all sequences have the full length.
         lengths: bool = false,
     }
 }
@@ -65,7 +71,7 @@ impl Cell {
         }
     }
 
-    /// The number of tensors that are kept from a step to the next.
+    /// The number of tensors that are carried from one step to the next.
     #[must_use]
     pub fn kept(self) -> usize {
         match self {
@@ -76,7 +82,7 @@ impl Cell {
 }
 
 impl Recurrent {
-    /// How many of so many operands are initial states.
+    /// The number of initial states among the operands.
     fn states(&self, operands: usize) -> usize {
         operands.saturating_sub(4 + usize::from(self.lengths))
     }
@@ -96,8 +102,8 @@ impl Operation for Recurrent {
     const OPERANDS: (usize, usize) = (4, 7);
     const CODES: &'static [Code] = CODES;
 
-    /// C2: floats, and lengths that are integers. C3: sequence, weights, biases, initial states and lengths of shapes that fit,
-    /// as many states as the cell keeps.
+    /// C2: all operands are floats, except for lengths, which are integers. C3: the shapes of all operands agree, and
+    /// there are no initial states or as many as the cell carries.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let dtype = wants_float(op, RECURRENT_C2, 0)?;
         let (x, r) = (op.operand(0)?, op.operand(2)?);
@@ -262,7 +268,7 @@ impl Operation for Recurrent {
     }
 }
 
-/// One of as many equal parts.
+/// Part `at` of `n` equal parts.
 fn part(all: &[f64], n: usize, at: usize) -> &[f64] {
     let size = all.len() / n.max(1);
     &all[at * size..][..size]
@@ -280,18 +286,18 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Row `row` of the product with an input.
+    /// The product of row `row` of the input weights with an input, plus the bias.
     fn of_input(&self, row: usize, x: &[f64]) -> f64 {
         dot(&self.inputs[row * x.len()..], x) + self.biases[row]
     }
 
-    /// Row `row` of the product with a state.
+    /// The product of row `row` of the state weights with a state, plus the bias.
     fn of_state(&self, row: usize, h: &[f64]) -> f64 {
         let bias = self.biases[self.n_gates * self.hidden + row];
         dot(&self.states[row * h.len()..], h) + bias
     }
 
-    /// The next state of one element of the batch.
+    /// Computes the next state of element `b` of the batch.
     fn step(&self, x: &[f64], b: usize, kept: &mut [Vec<f64>]) {
         let n = self.hidden;
         let own = b * n..(b + 1) * n;

@@ -1,7 +1,8 @@
 //! `hbir.reduce`: one number for all elements along `axes` (ONNX `ReduceSum`, `ReduceMean`, …, StableHLO `reduce`
 //! with a known body).
 //!
-//! The sum over no elements is 0, the product 1, the greatest the least value there is.
+//! The sum of no elements is 0, their product 1, their maximum the least value of the type, and their minimum the
+//! greatest value.
 
 use crate::lists::distinct_axes;
 use crate::shape::one;
@@ -21,9 +22,9 @@ words! {
         Sum = "sum",
         /// The mean.
         Mean = "mean",
-        /// The greatest.
+        /// The maximum.
         Max = "max",
-        /// The least.
+        /// The minimum.
         Min = "min",
         /// The product.
         Prod = "prod",
@@ -37,9 +38,9 @@ words! {
         LogSum = "log_sum",
         /// `log(sum e^x)`.
         LogSumExp = "log_sum_exp",
-        /// Every bit that all have.
+        /// The bits that all elements have.
         And = "and",
-        /// Every bit that some have.
+        /// The bits that at least one element has.
         Or = "or",
     }
 }
@@ -51,13 +52,13 @@ attributes! {
         kind: ReduceKind [REDUCE_C1],
         /// The axes; negative ones count from the end. All of them when absent.
         axes: Option<Vec<i64>>,
-        /// Whether the axes stay, with extents of 1.
+        /// True if the axes stay, with extents of 1.
         keepdims: bool = false,
     }
 }
 
 impl ReduceKind {
-    /// How partial results become one, where they do by themselves.
+    /// The function that combines partial results, if the kind has such a function.
     #[must_use]
     pub fn combine(self) -> Option<Combine> {
         match self {
@@ -79,7 +80,7 @@ impl Reduce {
     /// The axes, counted from the front.
     ///
     /// # Errors
-    /// C2: axes of the operand, each once.
+    /// C2: each axis is an axis of the operand and occurs once.
     pub fn reduced(&self, op: &OpRef<'_>) -> Result<Vec<usize>, OpError> {
         let rank = op.operand(0)?.rank();
         match &self.axes {
@@ -97,7 +98,7 @@ impl Operation for Reduce {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = CODES;
 
-    /// C3: logarithms are of floats. C4: bits are not.
+    /// C3: the operand of a kind with a logarithm is of floats. C4: the operand of a kind on bits is not.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let refuse = |code: Code, wanted: &str| {
@@ -164,7 +165,8 @@ impl Operation for Reduce {
         Some(OverAxes::new(over.write(), vec![own], vec![result]))
     }
 
-    /// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.
+    /// The reduced dimensions are reduction loops if partial results of the kind can be combined; otherwise they are
+    /// needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let along = match self.kind.combine() {
             Some(combine) => LoopKind::Reduce(combine),
@@ -173,7 +175,7 @@ impl Operation for Reduce {
         iteration_domain(op, &self.reduced(op)?, self.keepdims, along)
     }
 
-    /// Means of floats combine too, weighted, though no loop says so.
+    /// Partial means of floats can be combined too, as a weighted sum, although the loops do not say so.
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
         let is_mean = self.kind == ReduceKind::Mean && op.operand(0).ok()?.dtype.is_float();
         let mean = is_mean.then_some(Partial::Mean);
@@ -181,7 +183,7 @@ impl Operation for Reduce {
     }
 }
 
-/// The dimensions that a reduction leaves.
+/// The dimensions that remain after a reduction.
 pub(crate) fn without(dims: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
     let dim = |(d, dim): (usize, &Dim)| match (axes.contains(&d), keep) {
         (false, _) => Some(dim.clone()),
@@ -191,7 +193,7 @@ pub(crate) fn without(dims: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
     dims.iter().enumerate().filter_map(dim).collect()
 }
 
-/// Loops of this kind along the reduced dimensions; the others are parallel.
+/// The loops of a reduction: of the kind `along` for reduced dimensions, parallel for the others.
 pub(crate) fn iteration_domain(
     op: &OpRef<'_>,
     axes: &[usize],

@@ -1,5 +1,5 @@
-//! `hbir.reshape`: the row-major elements in another `shape` (ONNX `Reshape`, StableHLO `reshape`); an entry is a
-//! number, a symbol's name or one -1; without `shape` it is the result type's.
+//! `hbir.reshape`: the row-major elements in another `shape` (ONNX `Reshape`, StableHLO `reshape`). An entry is a
+//! number, a symbol's name or -1 (at most once). Without `shape` the result type states the shape.
 
 use crate::lists::{shape_attrs, sizes, target_shape};
 use crate::rearrange;
@@ -13,14 +13,14 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// The row-major elements in another shape.
     pub struct Reshape {
-        /// The shape: numbers, names of symbols, and one -1 for what is left; the result type's when
-        /// absent.
+        /// The shape: numbers, names of symbols, and at most one -1, which follows from the number of elements. That of
+        /// the result type when absent.
         shape: Option<Vec<Attr>>,
     }
 }
 
 impl Reshape {
-    /// The reshape to these extents; -1 is what is left.
+    /// The reshape to these extents; -1 follows from the number of elements.
     #[must_use]
     pub fn to<T: Copy + TryInto<i64>>(shape: &[T]) -> Reshape {
         Reshape {

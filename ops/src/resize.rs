@@ -1,15 +1,24 @@
 //! `hbir.resize`: interpolation to another number of elements (ONNX `Resize`).
 //!
-//! Either `scales`, one factor a dimension (the result has `floor(n * scale)` elements), or `sizes`, the
-//! result's extents; with both the result has `sizes` and places are scaled by `scales`. Position `o` of the result reads the operand at a place that
-//! `coordinate_transformation_mode` gives: half_pixel `(o + 0.5) / s - 0.5`, half_pixel_symmetric (which adds
-//! what rounding the size lost), pytorch_half_pixel (0 for one element), align_corners `o * (n - 1) / (m - 1)`,
-//! asymmetric `o / s`, tf_half_pixel_for_nn `(o + 0.5) / s`. `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil),
-//! linear, or cubic (`cubic_coeff_a`, -0.75 when absent); what lies beyond the edge is the edge element, or is
-//! left out and the weights scaled to 1 with `exclude_outside`. Where elements become fewer, `antialias`
-//! widens the linear and cubic weights by the scale. tf_crop_and_resize resizes the part that `roi`
-//! gives (starts, then ends, in parts of `n - 1`); outside of the operand is `extrapolation_value`. Dimensions are
-//! independent: one after the other is interpolated, in `f64`, and the result rounded once.
+//! Sizes: `scales` has one factor for each dimension (the result has `floor(n * scale)` elements), `sizes` has the
+//! extents of the result. With both, the result has `sizes`, and positions are scaled by `scales`.
+//!
+//! For example, linear interpolation of `[0, 10]` with `scales = [2.0]` reads the positions -0.25, 0.25, 0.75 and 1.25
+//! (half_pixel), and gives `[0, 2.5, 7.5, 10]`.
+//!
+//! - `coordinate_transformation_mode` gives the position of the operand for index `o` of the result: half_pixel `(o +
+//!   0.5) / s - 0.5`, half_pixel_symmetric (which adds a correction for the rounding of the size), pytorch_half_pixel
+//!   (0 if the result has one element), align_corners `o * (n - 1) / (m - 1)`, asymmetric `o / s`, tf_half_pixel_for_nn
+//!   `(o + 0.5) / s`.
+//! - tf_crop_and_resize resizes only the part that `roi` gives (all starts, then all ends, as fractions of `n - 1`).
+//!   Positions outside of the operand have the value `extrapolation_value`.
+//! - `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil), linear, or cubic
+//!   (`cubic_coeff_a`, -0.75 when absent).
+//! - Beyond the edge the value is that of the edge element. With `exclude_outside` positions there are left out, and
+//!   the other weights are scaled to the sum 1.
+//! - With `antialias`, the linear and cubic kernels are widened by the scale when the number of elements is reduced.
+//!
+//! Dimensions are independent: they are interpolated one after the other, in `f64`, and the result is rounded once.
 
 use crate::lanes::Lanes;
 use crate::shape::{computed, one, show};
@@ -21,47 +30,48 @@ use optc_ir::types::{Dim, TensorType};
 use optc_ir::{Code, attributes, codes, words};
 
 words! {
-    /// How a [`Resize`] reads the elements around a place.
+    /// The interpolation of a [`Resize`].
     pub enum ResizeMode {
-        /// The nearest one.
+        /// The nearest element.
         Nearest = "nearest",
-        /// Two, weighted by their distance.
+        /// Two elements, weighted by their distance.
         Linear = "linear",
-        /// Four, by Keys' cubic convolution.
+        /// Four elements, by Keys' cubic convolution.
         Cubic = "cubic",
     }
 }
 
 words! {
-    /// The place that position `o` of `m` reads of `n` elements scaled by `s`.
+    /// The position in an operand of `n` elements that is read for index `o` of a result of `m` elements, with scale
+    /// `s`.
     pub enum Coordinates {
         /// `(o + 0.5) / s - 0.5`.
         HalfPixel = "half_pixel",
-        /// As half_pixel, and what rounding the size lost is shared by both ends.
+        /// As half_pixel, plus a shift that centres the result: both ends share the error from rounding the size.
         HalfPixelSymmetric = "half_pixel_symmetric",
-        /// As half_pixel, and 0 where `m` is 1.
+        /// As half_pixel, but 0 if `m` is 1.
         PytorchHalfPixel = "pytorch_half_pixel",
-        /// `o * (n - 1) / (m - 1)`, and 0 where `m` is 1.
+        /// `o * (n - 1) / (m - 1)`, but 0 if `m` is 1.
         AlignCorners = "align_corners",
         /// `o / s`.
         Asymmetric = "asymmetric",
         /// `(o + 0.5) / s`.
         TfHalfPixelForNn = "tf_half_pixel_for_nn",
-        /// Of the part that `roi` gives as much as of the whole with align_corners.
+        /// As align_corners, but over the part that `roi` gives.
         TfCropAndResize = "tf_crop_and_resize",
     }
 }
 
 words! {
-    /// Which element is the nearest to a place.
+    /// The rounding of a position to an element.
     pub enum NearestMode {
-        /// Rounded, a half down.
+        /// To the nearest; a half is rounded down.
         RoundPreferFloor = "round_prefer_floor",
-        /// Rounded, a half up.
+        /// To the nearest; a half is rounded up.
         RoundPreferCeil = "round_prefer_ceil",
-        /// The one before.
+        /// Down.
         Floor = "floor",
-        /// The one after.
+        /// Up.
         Ceil = "ceil",
     }
 }
@@ -69,34 +79,33 @@ words! {
 attributes! {
     /// Interpolation to another number of elements.
     pub struct Resize {
-        /// A factor for each dimension; these or `sizes`, or both.
+        /// A factor for each dimension. At least one of `scales` and `sizes` must be there.
         scales: Option<Vec<f64>>,
-        /// The result's extents; these or `scales`, or both.
+        /// The extents of the result. At least one of `scales` and `sizes` must be there.
         sizes: Option<Vec<f64>>,
-        /// How the elements around a place are read.
+        /// The interpolation.
         mode: ResizeMode [RESIZE_C1] = ResizeMode::Nearest,
-        /// The place that a position of the result reads.
+        /// The position that is read for each index of the result.
         coordinate_transformation_mode: Coordinates [RESIZE_C1] = Coordinates::HalfPixel,
-        /// Which element is the nearest.
+        /// The rounding of positions in the mode nearest.
         nearest_mode: NearestMode [RESIZE_C1] = NearestMode::RoundPreferFloor,
         /// The coefficient of the cubic convolution.
         cubic_coeff_a: f64 = -0.75,
-        /// Whether what lies beyond the edge is left out and the weights scaled to 1; otherwise it is the edge
-        /// element.
+        /// True if positions beyond the edge are left out and the other weights scaled to the sum 1; otherwise they
+        /// have the value of the edge element.
         exclude_outside: bool = false,
-        /// Whether linear and cubic weights are widened by the scale where elements become fewer.
+        /// True if linear and cubic kernels are widened by the scale when the number of elements is reduced.
         antialias: bool = false,
-        /// The part that tf_crop_and_resize resizes, in parts of `n - 1`: where it starts along every
-        /// dimension, then where it ends.
+        /// The part that tf_crop_and_resize resizes, as fractions of `n - 1`: its start along every dimension, then its
+        /// end along every dimension.
         roi: Option<Vec<f64>>,
-        /// Values outside of the operand when a part is resized.
+        /// The value outside of the operand if a part is resized.
         extrapolation_value: f64 = 0.0,
     }
 }
 
 impl Resize {
-    /// The dimensions that are interpolated, one after the other; `None` where a size is not known, a
-    /// constraint does not hold, or `roi` crops.
+    /// The interpolated dimensions, in order. `None` if a size is unknown, a constraint does not hold, or `roi` crops.
     #[must_use]
     pub fn interpolations(&self, op: &OpRef<'_>) -> Option<Vec<Interpolation>> {
         let x = op.operand(0).ok()?;
@@ -121,10 +130,10 @@ impl Resize {
         Some(all)
     }
 
-    /// Per dimension where the part that is resized starts and ends, in parts of `n - 1`; nothing where all
-    /// is.
+    /// For each dimension, the start and the end of the part that is resized, as fractions of `n - 1`; empty if the
+    /// whole operand is resized.
     ///
-    /// C5: a region has two numbers a dimension, and is there to be cropped.
+    /// C5: `roi` has two numbers for each dimension with tf_crop_and_resize, and is absent otherwise.
     fn region(&self, rank: usize) -> Result<Vec<(f64, f64)>, OpError> {
         let crops = self.coordinate_transformation_mode == Coordinates::TfCropAndResize;
         if self.roi.as_ref().map(Vec::len) != crops.then_some(2 * rank) {
@@ -139,9 +148,9 @@ impl Resize {
         Ok(starts.iter().copied().zip(ends.iter().copied()).collect())
     }
 
-    /// Per dimension the result's extent and the scale.
+    /// For each dimension, the extent of the result and the scale.
     ///
-    /// C2: `scales`, `sizes` or both, with one entry a dimension. C3: scales are positive, sizes not
+    /// C2: `scales`, `sizes` or both, with one entry for each dimension. C3: scales are positive, sizes are not
     /// negative, and an empty dimension stays empty.
     fn targets(&self, x: &TensorType) -> Result<Vec<(Dim, f64)>, OpError> {
         if self.scales.is_none() && self.sizes.is_none() {
@@ -180,7 +189,7 @@ impl Operation for Resize {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = CODES;
 
-    /// C4: of numbers.
+    /// C4: the operand is of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         self.region(x.rank())?;
@@ -226,7 +235,8 @@ impl Operation for Resize {
         Effect::Pure
     }
 
-    /// A dimension that keeps its size is a loop, unless a region of interest says otherwise.
+    /// The loop of a batch or channel dimension that keeps its size is parallel if there is no `roi`; every other
+    /// dimension is needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
         let mut domain = IterationDomain::new(op, FreedomClass::Window);
@@ -236,7 +246,7 @@ impl Operation for Resize {
                 1 if 2 < x.rank() => Role::Channel,
                 _ => Role::Spatial,
             };
-            // A spatial dimension of the same size may still be scaled.
+            // A spatial dimension that keeps its size may still be resampled.
             let kind = match a.same(b) && role != Role::Spatial && self.roi.is_none() {
                 true => LoopKind::Parallel,
                 false => LoopKind::Whole,
@@ -252,16 +262,16 @@ impl Operation for Resize {
     }
 }
 
-/// Elements that the positions of one dimension of the result of an `hbir.resize` read.
+/// The interpolation of one dimension by an `hbir.resize`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interpolation {
     /// The dimension.
     pub axis: usize,
-    /// Per position the elements of the operand that it reads, and their weights.
+    /// For each index of the result, the elements of the operand that are read, with their weights.
     pub taps: Vec<Vec<(usize, f64)>>,
 }
 
-/// The greatest extent that a resize is believed to have.
+/// The greatest extent that a resize accepts.
 const MAX_EXTENT: f64 = 4_294_967_296.0;
 
 #[expect(
@@ -309,16 +319,16 @@ fn sized(dim: &Dim, size: f64) -> Result<(Dim, f64), OpError> {
     ))
 }
 
-/// The value outside of the elements of a cropped dimension.
+/// The values outside of the operand along a cropped dimension.
 struct Outside {
-    /// The number of its elements.
+    /// The extent of the operand.
     n: usize,
-    /// The part that is resized.
+    /// The start and the end of the part that is resized, as fractions of `n - 1`.
     part: (f64, f64),
     value: f64,
 }
 
-/// Writes the value for outside where a dimension is read beyond its elements.
+/// Overwrites the results whose position along a cropped dimension is outside of the operand.
 #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
 fn erase_outside(values: &mut [f64], shape: &[usize], axis: usize, outside: &Outside) {
     let (n, m) = (outside.n as f64, shape[axis]);
@@ -335,7 +345,7 @@ fn erase_outside(values: &mut [f64], shape: &[usize], axis: usize, outside: &Out
     }
 }
 
-/// Where position `o` of `m` reads the part from `start` to `end` of a dimension of `n` elements.
+/// The position in a dimension of `n` elements for index `o` of `m`, if the part from `start` to `end` is resized.
 fn cropped(o: f64, n: f64, m: f64, (start, end): (f64, f64)) -> f64 {
     if m <= 1.0 {
         return 0.5 * (start + end) * (n - 1.0);
@@ -368,16 +378,16 @@ fn resize_axis(
     out
 }
 
-/// How one dimension is interpolated.
+/// The parameters for the interpolation of one dimension.
 struct Way<'a> {
     by: &'a Resize,
     scale: f64,
-    /// The part of it that is resized, if not all is.
+    /// The start and the end of the part that is resized; `None` for the whole dimension.
     part: Option<(f64, f64)>,
 }
 
 impl Way<'_> {
-    /// The elements that position `o` of the result reads, and their weights.
+    /// The elements that are read for index `o` of the result, with their weights.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "places are near the extent"
@@ -425,7 +435,7 @@ impl Way<'_> {
             .collect()
     }
 
-    /// Where position `o` of `m` reads a dimension of `n` elements.
+    /// The position in a dimension of `n` elements for index `o` of `m`.
     fn place(&self, o: f64, n: f64, m: f64) -> f64 {
         let scale = self.scale;
         let half_pixel = (o + 0.5) / scale - 0.5;
@@ -441,7 +451,8 @@ impl Way<'_> {
         }
     }
 
-    /// The first element and the weights of all that the kernel, widened by `1 / scale`, covers; their sum is 1.
+    /// The weights of a kernel that is widened by `1 / scale`, and the first element that it covers. The weights are
+    /// scaled to the sum 1.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "places are near the extent"
@@ -469,7 +480,7 @@ impl Way<'_> {
     }
 }
 
-/// The weights of the four elements around a place, `t` beyond the second (Keys' cubic convolution).
+/// The weights of the four elements around a position, which is `t` beyond the second one (Keys' cubic convolution).
 fn cubic_weights(t: f64, a: f64) -> [f64; 4] {
     let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
     let far = |t: f64| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;

@@ -1,5 +1,5 @@
-//! `hbir.rms_norm`: `y = x / sqrt(mean of squares + epsilon) * scale`, the mean over the dimensions from `axis`
-//! on (ONNX `RMSNormalization`).
+//! `hbir.rms_norm`: `y = x / sqrt(mean of squares + epsilon) * scale` (ONNX `RMSNormalization`). The mean is that of
+//! the dimensions from `axis` on.
 
 use crate::norm;
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -10,17 +10,18 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
 attributes! {
-    /// Divided by the root mean square over the dimensions from `axis` on, scaled.
+    /// Division by the root mean square over the dimensions from `axis` on, then a scale.
     pub struct RmsNorm {
-        /// The first of the dimensions that are normalized; negative ones count from the end.
+        /// The first normalized dimension; negative numbers count from the end. All dimensions after it are normalized
+        /// too.
         axis: i64 = -1,
-        /// Added to the mean of squares before the root is taken.
+        /// The number added to the mean of squares before the square root.
         epsilon: f64 = 1e-5,
     }
 }
 
 impl RmsNorm {
-    /// The first of the dimensions that are normalized; the others are all after it.
+    /// The first normalized dimension. All dimensions after it are normalized too.
     ///
     /// # Errors
     /// The operand has no such dimension.

@@ -1,11 +1,13 @@
 //! `hbir.rotary_embedding`: pairs of elements rotated by angles that depend on the position in a sequence
 //! (ONNX `RotaryEmbedding`).
 //!
-//! The operand has rank 4, batch first and the rotated dimension last; `sequence_axis`, 1 or 2, is the
-//! sequence. Of the last dimension the first `size` elements (all when absent or 0) are rotated: element
-//! `i` of the first half with the one `size / 2` after it, or with `interleaved` its neighbour; the rest
-//! stays. Cosines and sines are `[batch, sequence, size / 2]`, or `[positions, size / 2]` with a fourth
-//! operand `[batch, sequence]` that says which row each element of the sequence takes.
+//! The operand has rank 4; the first dimension is the batch, the last one is rotated, and `sequence_axis` (1 or 2) is
+//! the sequence. Only the first `size` elements of the last dimension are rotated (all if `size` is absent or 0). They
+//! form pairs: element `i` of the first half with element `i` of the second half or, with `interleaved`, adjacent
+//! elements.
+//!
+//! Cosines and sines are `[batch, sequence, size / 2]`. With a fourth operand, the positions `[batch, sequence]`, they
+//! are `[positions, size / 2]`: each position is the row to use.
 
 use crate::shape::{common_dtype, one, show, wants_float, wants_index};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
@@ -17,11 +19,11 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// Pairs of elements rotated by angles that depend on the position.
     pub struct RotaryEmbedding {
-        /// The dimension that is the sequence, 1 or 2.
+        /// The sequence dimension, 1 or 2.
         sequence_axis: i64 = 2,
-        /// The elements of the last dimension that are rotated, the first ones; 0 for all.
+        /// The number of rotated elements, from the start of the last dimension; 0 for all.
         size: i64 = 0,
-        /// Whether an element is rotated with its neighbour, otherwise with the one half of them after it.
+        /// True if adjacent elements form a pair; otherwise each pair has one element of each half.
         interleaved: bool = false,
     }
 }
@@ -29,15 +31,15 @@ attributes! {
 /// The attributes' values.
 struct Config {
     sequence: usize,
-    /// Rotated elements of the last dimension, where they are known.
+    /// The number of rotated elements of the last dimension; `None` if it is unknown.
     size: Option<u64>,
 }
 
 impl RotaryEmbedding {
-    /// The dimension that is the sequence.
+    /// The sequence dimension.
     ///
     /// # Errors
-    /// It is not 1 or 2 (`rotary-embedding-c2`).
+    /// The attribute is not 1 or 2 (`rotary-embedding-c2`).
     pub fn sequence(&self) -> Result<usize, OpError> {
         let axis = self.sequence_axis;
         let sequence = usize::try_from(axis).ok().filter(|a| (1..=2).contains(a));
@@ -48,11 +50,10 @@ impl RotaryEmbedding {
         })
     }
 
-    /// The elements of the last dimension that are rotated, an even number; `None` where they are all and
-    /// their number is not known.
+    /// The number of rotated elements of the last dimension. `None` if all are rotated and the extent is unknown.
     ///
     /// # Errors
-    /// The number is negative, odd or more than there are (`rotary-embedding-c2`).
+    /// The number is negative, odd or above the extent (`rotary-embedding-c2`).
     pub fn rotated(&self, op: &OpRef<'_>) -> Result<Option<u64>, OpError> {
         let refuse = |message: String| OpError::new(ROTARY_EMBEDDING_C2, message);
         let dims = &op.operand(0)?.dims;
@@ -72,7 +73,7 @@ impl RotaryEmbedding {
         Ok(size)
     }
 
-    /// C2: `sequence_axis` is 1 or 2, `size` an even number of elements that are there.
+    /// C2: `sequence_axis` is 1 or 2, and `size` is even and not above the extent.
     fn config(&self, op: &OpRef<'_>) -> Result<Config, OpError> {
         Ok(Config {
             sequence: self.sequence()?,
@@ -88,8 +89,8 @@ impl Operation for RotaryEmbedding {
     const OPERANDS: (usize, usize) = (3, 4);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: floats of one element type, of rank 4. C3: cosines and sines for every pair and position.
-    /// C4: positions are integers, one an element of the sequence.
+    /// C1: floats of one element type, the first operand of rank 4. C3: cosines and sines for every pair and position.
+    /// C4: positions are integers, one for each element of the sequence.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         wants_float(op, ROTARY_EMBEDDING_C1, 0)?;
@@ -159,7 +160,8 @@ impl Operation for RotaryEmbedding {
         Effect::Pure
     }
 
-    /// The last dimension stays whole; positions are followed, their rows are not.
+    /// The last dimension is needed whole. The other operands follow batch and sequence, except that with positions all
+    /// cosines and sines are needed whole.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let sequence = self.config(op)?.sequence;
@@ -190,14 +192,14 @@ impl Operation for RotaryEmbedding {
         Ok(domain)
     }
 
-    /// A position is a row of the cosines.
+    /// The positions are indices of the rows of the cosines.
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         let rows = op.operand(1).ok()?.dims.first()?;
         (3 < op.operands.len()).then(|| (3, vec![rows.clone()]))
     }
 }
 
-/// Refuses an operand that has not these extents; one of the batch may be 1.
+/// Refuses an operand with other extents than `wanted`; the extent of the batch may be 1.
 fn fits(op: &OpRef<'_>, i: usize, wanted: &[Dim], code: Code) -> Result<(), OpError> {
     let found = &op.operand(i)?.dims;
     let agrees =
@@ -213,7 +215,7 @@ fn fits(op: &OpRef<'_>, i: usize, wanted: &[Dim], code: Code) -> Result<(), OpEr
     Err(OpError::new(code, message))
 }
 
-/// The row of the cosines that element `s` of the sequence of batch `b` takes.
+/// The row of the cosines for element `s` of the sequence in element `b` of the batch.
 fn angle_row(call: &Call<'_>, b: usize, s: usize, length: usize) -> Result<usize, EvalError> {
     let Some(positions) = call.inputs.get(3) else {
         let batches = call.input(1).shape[0];

@@ -1,7 +1,8 @@
-//! Writing by index: a copy of the first operand in which the places named by the indices hold the
-//! updates, or their `reduction` with what was there. Operands: the tensor, the indices, the updates. An
-//! index below 0 counts from the end; of several updates of one place without a reduction the last in
-//! row-major order stays.
+//! Shared code of operations that write by index. The result is a copy of the first operand, in which the elements at
+//! the positions in the indices are replaced by the updates, or combined with them by a `reduction`.
+//!
+//! Operands: the tensor, the indices, the updates. An index below 0 counts from the end. Without a reduction, the last
+//! of several updates of one element (in row-major order) wins.
 
 use crate::shape::{operand_bytes, result_bytes};
 use optc_ir::Code;
@@ -60,13 +61,13 @@ impl ScatterReduction {
     }
 }
 
-/// The whole first operand is read and the whole result written.
+/// The bytes read are those of the first operand, the bytes written those of the result.
 pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
     Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
 }
 
 impl ScatterReduction {
-    /// Refuses a reduction that computes of an element type that is only stored and moved.
+    /// Refuses a reduction of an element type that no operation computes with.
     pub(crate) fn check(self, op: &OpRef<'_>, code: Code, dtype: DType) -> Result<(), OpError> {
         if self == ScatterReduction::None || dtype.computes() {
             return Ok(());

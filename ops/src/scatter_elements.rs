@@ -1,4 +1,5 @@
-//! `hbir.scatter_elements` (ONNX `ScatterElements`) writes `y[i with its axis entry indices[i]]`.
+//! `hbir.scatter_elements` (ONNX `ScatterElements`): `y[j] = updates[i]`, where `j` is `i` with the index along `axis`
+//! replaced by `indices[i]`.
 
 use crate::gather::indexed_axis;
 use crate::gather_elements::element_places;
@@ -15,7 +16,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// A copy with elements written at indices along an axis.
+    /// A copy with elements replaced at positions along an axis.
     pub struct ScatterElements {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
@@ -42,8 +43,8 @@ impl Operation for ScatterElements {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the updates
-    /// have the indices' shape and the first operand's element type. C5: a known reduction.
+    /// C1: `axis` is an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the updates have
+    /// the shape of the indices and the element type of the first operand. C5: a known reduction.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
         self.along(op)?;
@@ -92,12 +93,12 @@ impl Operation for ScatterElements {
         Ok(domain.settled(op))
     }
 
-    /// The axis of indices and updates stands where that of the operand does.
+    /// In the form, indices and updates have their own axis at the place where the operand has the axis.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let along = self.along(op).ok()?;
         let over = |axis| ScatterElements { axis, ..*self };
         let form = axes.along(along, |axis| over(axis).write())?;
-        // The result is the operand with other elements.
+        // The result has the axes of the first operand.
         exchanged(axes, form, along, &[0, axes.n_operands()])
     }
 

@@ -1,4 +1,5 @@
-//! `hbir.scatter_nd` (ONNX `ScatterND`) writes the part at the coordinates in the last dimension of the indices.
+//! `hbir.scatter_nd` (ONNX `ScatterND`): a copy of the first operand with parts replaced. The last dimension of the
+//! indices holds the coordinates of one part.
 
 use crate::gather_nd::{indexed_all, nd_places};
 use crate::over_axes::{among, of_dims, whole};
@@ -14,7 +15,7 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// A copy with parts written at coordinates.
+    /// A copy with parts replaced at given coordinates.
     pub struct ScatterNd {
         /// The combination of an element and its update.
         reduction: ScatterReduction [SCATTER_ND_C5] = ScatterReduction::None,
@@ -29,8 +30,8 @@ impl Operation for ScatterNd {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: the indices are integers. C2: their last dimension is known and at most the rank. C3: the
-    /// updates have the indices' leading dimensions, then the dimensions left. C4: one element type.
+    /// C1: the indices are integers. C2: their last dimension is known and at most the rank. C3: the updates have the
+    /// leading dimensions of the indices, then the dimensions of the operand without coordinates. C4: one element type.
     /// C5: a known reduction.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
@@ -87,7 +88,7 @@ impl Operation for ScatterNd {
         Ok(domain)
     }
 
-    /// Coordinates in their order, then the rest.
+    /// The form has the coordinate dimensions first, in their order, then the rest.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let depth = depth(op).ok()?;
         let coordinates = whole(axes, &of_dims(axes, 0, 0..depth))?;
@@ -116,7 +117,7 @@ impl Operation for ScatterNd {
     }
 }
 
-/// The number of coordinates.
+/// The number of coordinates of a part.
 fn depth(op: &OpRef<'_>) -> Result<usize, OpError> {
     let (x, indices) = (op.operand(0)?, op.operand(1)?);
     let last = indices

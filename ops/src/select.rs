@@ -33,7 +33,7 @@ impl Operation for Select {
         Some(Expr::A.select(Expr::B, Expr::C))
     }
 
-    /// Elements of every type are moved, also of those that nothing computes with.
+    /// Elements of every type are moved, including those that no operation computes with.
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let shape = call.shape();
         let walk = |i: usize| Offsets::broadcast(&call.input(i).shape, &shape);

@@ -12,15 +12,15 @@ pub(crate) fn show(dims: &[Dim]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// One result.
+/// The inference of a single result.
 pub(crate) fn one(dims: Vec<Dim>, dtype: DType) -> Result<Vec<Inferred>, OpError> {
     Ok(vec![Inferred { dims, dtype }])
 }
 
-/// The number of elements of a shape: a polynomial times unknown extents.
+/// The number of elements of a shape: a polynomial, times a number of unknown extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Volume {
-    /// The product of the extents that are known or have a name; `None` where it is too large.
+    /// The product of the extents that are known or have a name; `None` if it is too large.
     size: Option<Size>,
     unknowns: usize,
 }
@@ -34,8 +34,8 @@ impl Volume {
         }
     }
 
-    /// Whether the two can be the same number for some sizes of what is unknown: none of them 0, but where one number is 0 and the
-    /// other one has names.
+    /// Returns whether the two volumes may be equal. Names count as at least 1, except that a volume of 0 may be equal
+    /// to one with names. A volume with unknown extents may be equal to any other.
     pub(crate) fn may_equal(&self, other: &Volume) -> bool {
         let (Some(a), Some(b)) = (&self.size, &other.size) else {
             return self.size == other.size;
@@ -45,7 +45,7 @@ impl Volume {
         !comparable || a.minus(b).is_none_or(|difference| !difference.is_nonzero())
     }
 
-    /// `self / part` as an extent, `None` when it provably is no whole number.
+    /// `self / part` as an extent; `None` if it provably is no whole number.
     pub(crate) fn quotient(&self, part: &Volume) -> Option<Dim> {
         if self.unknowns != 0 || part.unknowns != 0 {
             return Some(Dim::Unknown);
@@ -54,7 +54,7 @@ impl Volume {
         if let Some(exact) = a.exact_quotient(b) {
             return Some(Dim::of_size(&exact));
         }
-        // Where only the numbers are left to divide, they decide.
+        // If the quotient has no names left, the numbers decide: it is no whole number.
         let content = Size::constant(b.factors().0);
         let names = b.exact_quotient(&content);
         let ratio = names.and_then(|names| a.exact_quotient(&names));
@@ -64,7 +64,7 @@ impl Volume {
     }
 }
 
-/// The extent that two dimensions broadcast to; `None` when they provably do not.
+/// The extent that two dimensions broadcast to; `None` if they provably do not broadcast.
 pub(crate) fn broadcast_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Fixed(1), other) | (other, Dim::Fixed(1)) => Some(other.clone()),
@@ -77,8 +77,8 @@ pub(crate) fn broadcast_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The extent of a broadcast of two named sizes: the one that is never smaller than the other or
-/// never 1, and where neither is known the larger one, if neither is 0.
+/// The extent that two named sizes broadcast to. It is one of them, if that size is never smaller than the other, or
+/// never 1. Otherwise it is the larger one, provided that neither can be 0.
 fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
     let (x, y) = (a.size()?, b.size()?);
     let one = Size::constant(1);
@@ -98,7 +98,7 @@ fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The extent that `f` gives for a known or named size.
+/// The extent that `f` computes from a known or named size.
 pub(crate) fn computed(dim: &Dim, f: impl FnOnce(&Size) -> Option<Size>) -> Dim {
     let size = dim.size().and_then(|size| f(&size));
     size.map_or(Dim::Unknown, |size| Dim::of_size(&size))
@@ -130,14 +130,14 @@ pub(crate) fn broadcast(
     Ok(out)
 }
 
-/// All tensor operands' extents.
+/// The extents of all operands, which must be tensors.
 pub(crate) fn operand_dims<'a>(op: &OpRef<'a>) -> Result<Vec<&'a [Dim]>, OpError> {
     (0..op.operands.len())
         .map(|i| Ok(op.operand(i)?.dims.as_slice()))
         .collect()
 }
 
-/// Refuses operands of different element types; gives the common one.
+/// Refuses operands of different element types; returns the common one.
 pub(crate) fn common_dtype(
     op: &OpRef<'_>,
     code: Code,
@@ -189,7 +189,7 @@ pub(crate) fn wants_index(op: &OpRef<'_>, code: Code, i: usize) -> Result<(), Op
     Err(OpError::new(code, message))
 }
 
-/// Refuses an operand of another rank.
+/// Refuses an operand whose rank is not `rank`.
 pub(crate) fn wants_rank(op: &OpRef<'_>, code: Code, i: usize, rank: usize) -> Result<(), OpError> {
     let found = op.operand(i)?.rank();
     if found == rank {
@@ -201,7 +201,7 @@ pub(crate) fn wants_rank(op: &OpRef<'_>, code: Code, i: usize, rank: usize) -> R
     ))
 }
 
-/// An axis number as a dimension: negative ones count from the end.
+/// An axis number as a dimension; a negative one counts from the end.
 pub(crate) fn as_axis(
     op: &OpRef<'_>,
     code: Code,
@@ -228,8 +228,8 @@ pub(crate) fn as_axis(
         })
 }
 
-/// Extents of as many elements as `like`, what follows of unknown ones put in: one from the number of
-/// elements, several where both shapes are the same but for extents of 1.
+/// Replaces unknown extents that follow from `like`, a shape with the same number of elements. A single unknown extent
+/// is the quotient of the volumes. Several are found if both shapes are equal apart from extents of 1.
 pub(crate) fn completed(dims: Vec<Dim>, like: &[Dim]) -> Vec<Dim> {
     let is_open = |d: &&Dim| **d == Dim::Unknown;
     let n_open = dims.iter().filter(is_open).count();
@@ -313,8 +313,7 @@ pub(crate) fn same_volume(
     Err(OpError::new(code, message))
 }
 
-/// Whether a permutation with unit dimensions dropped is not the identity; unknown extents count
-/// as longer than 1.
+/// Returns whether a permutation reorders dimensions of more than one element; unknown extents count as such.
 pub(crate) fn moves(dims: &[Dim], perm: &[usize]) -> bool {
     let long: Vec<usize> = perm
         .iter()
@@ -324,7 +323,7 @@ pub(crate) fn moves(dims: &[Dim], perm: &[usize]) -> bool {
     long.windows(2).any(|w| w[1] < w[0])
 }
 
-/// The bytes of operand `i`, 0 when it is missing.
+/// The bytes of operand `i`; 0 if it is missing.
 pub(crate) fn operand_bytes(op: &OpRef<'_>, i: usize) -> Size {
     op.operand(i)
         .map_or_else(|_| Size::default(), TensorType::logical_bytes)

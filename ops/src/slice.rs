@@ -1,8 +1,12 @@
 //! `hbir.slice`: `y[i] = x[start + i * stride]` in every dimension (StableHLO `slice`, ONNX `Slice` with its bounds
-//! resolved). One entry a dimension in `starts`, `limits` and `strides` (1 when absent). A limit is
-//! exclusive; with a negative stride the walk goes down from the start and -1 is the limit below element 0.
-//! Of a dimension of unknown size the greatest `i64` names the end: as a limit, or, with a negative stride,
-//! as the start at the last element. A bound may be a size as text, `"S"`, `"P+S"`.
+//! resolved).
+//!
+//! `starts`, `limits` and `strides` (1 when absent) have one entry for each dimension. A limit is exclusive. With a
+//! negative stride the indices go down from the start, and the limit below element 0 is -1. The greatest `i64` stands
+//! for the end of a dimension, whose size need not be known: as a limit, or, with a negative stride, as a start at the
+//! last element. A bound may be a size as text, `"S"`, `"P+S"`.
+//!
+//! For example, `starts = [3], limits = [-1], strides = [-2]` takes the elements 3 and 1.
 
 use crate::lists::per_axis;
 use crate::over_axes::divided;
@@ -20,13 +24,13 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes, field_values};
 
 attributes! {
-    /// A part by starts, limits and strides.
+    /// A part of the operand, by starts, limits and strides.
     pub struct Slice {
         /// The first element of each dimension.
         starts: Bounds,
-        /// The element of each dimension behind the last, in the direction of the stride.
+        /// The exclusive limit along each dimension, in the direction of the stride.
         limits: Bounds,
-        /// The steps of each dimension; 1 when absent.
+        /// The stride along each dimension; 1 when absent.
         strides: Option<Vec<i64>>,
     }
 }
@@ -117,8 +121,7 @@ impl Slice {
     /// The parts of all dimensions.
     ///
     /// # Errors
-    /// C1: one entry a dimension in each list. C2: no stride is 0. C3: the bounds lie within the
-    /// dimension.
+    /// C1: one entry for each dimension in each list. C2: no stride is 0. C3: the bounds lie within the dimension.
     pub fn parts(&self, op: &OpRef<'_>) -> Result<Vec<SlicePart>, OpError> {
         self.cut().parts(op)
     }
@@ -132,23 +135,22 @@ impl Slice {
     }
 }
 
-/// Names the end of a dimension.
+/// The bound that stands for the end of a dimension.
 const END: i64 = i64::MAX;
 
 /// The part of one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePart {
-    /// The first element; 0 too where the walk goes down from the last element of a dimension whose
-    /// size is not known.
+    /// The first element. Also 0 if the indices go down from the last element of a dimension of unknown size.
     pub start: Size,
-    /// The elements from one to the next.
+    /// The step from one element to the next.
     pub stride: i64,
     /// The number of elements.
     pub size: Dim,
 }
 
 impl SlicePart {
-    /// Whether it is all of a dimension, in its order.
+    /// Returns whether the part is the whole dimension, in its order.
     #[must_use]
     pub fn is_whole(&self, dim: &Dim) -> bool {
         self.start == Size::default() && self.stride == 1 && self.size.same(dim)
@@ -169,7 +171,7 @@ pub enum Bound {
 pub struct Bounds(pub Vec<Bound>);
 
 impl Bounds {
-    /// Bounds that are numbers; the greatest one names the end.
+    /// Bounds that are numbers; the greatest `i64` stands for the end.
     #[must_use]
     pub fn of_ints(bounds: &[i64]) -> Bounds {
         Bounds(bounds.iter().copied().map(Bound::of_int).collect())
@@ -209,7 +211,7 @@ impl AttrValue for Bounds {
 
 field_values!(Bounds);
 
-/// A part by starts, limits and strides, whichever operation takes it.
+/// A part by starts, limits and strides; shared by all operations that take one.
 pub(crate) struct Cut<'a> {
     pub(crate) starts: &'a Bounds,
     pub(crate) limits: &'a Bounds,
@@ -219,8 +221,7 @@ pub(crate) struct Cut<'a> {
 impl Cut<'_> {
     /// The parts of all dimensions.
     ///
-    /// C1: one entry a dimension in each list. C2: no stride is 0. C3: the bounds lie within the
-    /// dimension.
+    /// C1: one entry for each dimension in each list. C2: no stride is 0. C3: the bounds lie within the dimension.
     pub(crate) fn parts(&self, op: &OpRef<'_>) -> Result<Vec<SlicePart>, OpError> {
         let x = op.operand(0)?;
         let starts = bounds(op, "starts", self.starts, x.rank())?;
@@ -265,7 +266,7 @@ impl Cut<'_> {
         Ok(vec![x.picked(call.shape(), offsets)])
     }
 
-    /// The result as a part of the operand; none where it walks down from the end of a dimension of unknown size.
+    /// The result as a part of the operand; empty if the indices go down from the end of a dimension of unknown size.
     pub(crate) fn as_part(&self, op: &OpRef<'_>) -> Vec<Part> {
         let (Ok(parts), Ok(x)) = (self.parts(op), op.operand(0)) else {
             return Vec::new();
@@ -289,7 +290,8 @@ impl Cut<'_> {
         dims.into_iter().map(part).collect()
     }
 
-    /// Element p of the result is start + p * stride of the operand; from a start without a number it is anywhere.
+    /// Element p of the result is element start + p * stride of the operand. A dimension whose start is no known number
+    /// is needed whole.
     pub(crate) fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let mut domain = IterationDomain::new(op, FreedomClass::Ordered);
@@ -301,7 +303,7 @@ impl Cut<'_> {
                 continue;
             }
             domain.loops[id].role = Role::Axis;
-            // The last element of a dimension without a number.
+            // True if the start is the last element of a dimension of unknown size.
             let down = part.stride < 0 && part.start == Size::default();
             let number = part.start.as_constant().filter(|_| !down);
             let start = number.and_then(|n| i64::try_from(n).ok());
@@ -314,7 +316,7 @@ impl Cut<'_> {
     }
 }
 
-/// The bounds of the attribute `name`, one a dimension.
+/// The bounds in the attribute `name`, one for each dimension.
 fn bounds<'a>(
     op: &OpRef<'_>,
     name: &str,
@@ -349,7 +351,7 @@ fn part(
         Bound::End => end,
         Bound::At(size) => Some(size.clone()),
     };
-    // With a negative stride the walk starts at the last element, else it ends behind it.
+    // The end as a start (with a negative stride) is the last element; as a limit it is one past the last element.
     let last = n.as_ref().and_then(|n| n.minus(&one));
     let [start, limit] = match (stride < 0, bounds[0], bounds[1]) {
         (true, Bound::End, Bound::End) | (false, Bound::End, _) | (true, _, Bound::End) => {
@@ -383,10 +385,10 @@ fn part(
     })
 }
 
-/// Whether `0 <= start <= limit <= n`, for a negative stride `-1 <= limit <= start < n`, is possible
-/// as far as the sizes are known.
+/// Returns whether the bounds may be valid as far as the sizes are known: `0 <= start <= limit <= n`, or `-1 <= limit
+/// <= start < n` for a negative stride.
 fn may_fit(n: Option<&Size>, start: Option<&Size>, limit: Option<&Size>, stride: i64) -> bool {
-    // `a <= b + gap`, unless that is provably wrong.
+    // `a <= b + gap`, unless it is provably false.
     let at_most = |a: Option<&Size>, b: Option<&Size>, gap: i128| {
         let over = || a?.minus(b?)?.minus(&Size::constant(gap));
         over().is_none_or(|over| !over.is_at_least(1))
@@ -402,7 +404,7 @@ fn may_fit(n: Option<&Size>, start: Option<&Size>, limit: Option<&Size>, stride:
     at_most(Some(&zero), start, 0) && at_most(start, limit, 0) && at_most(limit, n, 0)
 }
 
-/// C3 does not hold.
+/// The error that C3 does not hold.
 fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64) -> OpError {
     let show = |bound: &Bound| match bound {
         Bound::End => "the end".to_owned(),

@@ -1,4 +1,4 @@
-//! `hbir.softmax`: `y = exp(x - m) / sum exp(x - m)` along `axis`, with m the greatest element (ONNX `Softmax` of
+//! `hbir.softmax`: `y = exp(x - m) / sum exp(x - m)` along `axis`, where m is the greatest element (ONNX `Softmax` of
 //! opset 13).
 
 use crate::lanes::Lanes;
@@ -61,7 +61,7 @@ impl Operation for Softmax {
         axes.along(self.along(op).ok()?, |axis| Softmax { axis }.write())
     }
 
-    /// A loop a dimension; the one along the axis can be computed online, with the sum of what was read so far.
+    /// One loop for each dimension. The loop along the axis may be computed online, with a running maximum and sum.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let axis = self.along(op)?;
         let mut domain = IterationDomain::broadcasting_along(op, &[axis])?;
@@ -75,7 +75,7 @@ pub(crate) fn along(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
     as_axis(op, SOFTMAX_C2, axis, op.operand(0)?.rank())
 }
 
-/// C1: of floats. C2: an axis of the operand.
+/// C1: the operand is of floats. C2: `axis` is an axis of the operand.
 pub(crate) fn infer(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     let dtype = wants_float(op, SOFTMAX_C1, 0)?;
@@ -90,8 +90,8 @@ pub(crate) fn shifted(op: &OpRef<'_>, axis: i64) -> Option<(Composition, Expr)> 
     Some((soft, Expr::A - greatest))
 }
 
-/// Every element as `f` of its distance from the greatest of its lane, and of the sum of the lane's
-/// exponentials of such distances.
+/// Replaces every element x by `f(x - m, sum)`, where m is the greatest element of its line and `sum` is the sum of
+/// `exp(x - m)` over the line.
 pub(crate) fn along_lanes(
     call: &Call<'_>,
     axis: i64,

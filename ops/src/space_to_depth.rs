@@ -17,10 +17,10 @@ attributes! {
 }
 
 impl SpaceToDepth {
-    /// The reshape, transpose and reshape that it is.
+    /// The reshape, transpose and reshape that compute the same.
     ///
     /// # Errors
-    /// C1: rank 4. C2: a positive block size. C3: known extents are divided by the block.
+    /// C1: rank 4. C2: a positive block size. C3: the block size divides the known extents.
     pub fn block_map(&self, op: &OpRef<'_>) -> Result<BlockMap, OpError> {
         let ([n, c, h, w], b) = blocks::cut(op, self.blocksize)?;
         let block = Dim::Fixed(b);

@@ -17,7 +17,7 @@ attributes! {
     pub struct Split {
         /// The axis; negative ones count from the end.
         axis: i64,
-        /// The extent of each part along it.
+        /// The extent of each part along the axis.
         sizes: Vec<i64>,
     }
 }
@@ -30,7 +30,7 @@ impl Operation for Split {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the operand. C2: sizes are not negative. C3: they add up to the axis.
+    /// C1: `axis` is an axis of the operand. C2: sizes are not negative. C3: their sum is the extent of the axis.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
@@ -89,7 +89,7 @@ impl Operation for Split {
         Some(axes.each_own(Split { axis, sizes }.write()))
     }
 
-    /// One loop runs along the axis; each result is its part of it.
+    /// One loop runs along the axis; each result is addressed from its own start on.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
@@ -106,7 +106,7 @@ impl Operation for Split {
         Ok(domain)
     }
 
-    /// Result i is the part of the operand from the sum of the sizes before it on.
+    /// Result i is a part of the operand, which starts at the sum of the sizes before it.
     fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
         let (Ok(axis), Ok(sizes), Ok(x)) = (self.along(op), self.extents(), op.operand(0)) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `hbir.squeeze` drops the extents of 1 at `axes`, all of them when absent (ONNX `Squeeze`).
+//! `hbir.squeeze`: drops the dimensions of extent 1 at `axes`, or all of them when `axes` is absent (ONNX `Squeeze`).
 
 use crate::lists::distinct_axes;
 use crate::rearrange;
@@ -8,9 +8,9 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// Without dimensions of extent 1.
+    /// The operand without dimensions of extent 1.
     pub struct Squeeze {
-        /// The axes to drop; negative ones count from the end. All of extent 1 when absent.
+        /// The axes to drop; negative ones count from the end. All axes of extent 1 when absent.
         axes: Option<Vec<i64>>,
     }
 }
@@ -23,7 +23,7 @@ impl Operation for Squeeze {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: axes of the operand, each once. C2: they are not known to differ from 1.
+    /// C1: each axis is an axis of the operand and occurs once. C2: no extent is known to differ from 1.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let dropped = match &self.axes {

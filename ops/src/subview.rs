@@ -1,5 +1,5 @@
-//! `hbir.subview`: the part that a [slice](crate::Slice) takes, or with `broadcast` the numpy broadcast to the result's
-//! shape, as a read-only window into a live parent: it moves nothing.
+//! `hbir.subview`: the part that a [slice](crate::Slice) takes or, with `broadcast`, the numpy broadcast to the
+//! result's shape. The result is a read-only window into the bytes of the operand, which stays alive; nothing is moved.
 
 use crate::broadcast::{self, Broadcast};
 use crate::slice::{self, Bounds, Cut, Slice, SlicePart};
@@ -10,17 +10,17 @@ use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, OpData, attributes};
 
 attributes! {
-    /// A part or a repetition of a live parent, moving nothing.
+    /// A part or a repetition of the operand in place.
     pub struct Subview {
-        /// The first element of each dimension of a part.
+        /// The first element along each dimension; absent in a broadcast.
         starts: Option<Bounds>,
-        /// The element of each dimension of a part behind the last, in the direction of the stride.
+        /// The exclusive limit along each dimension, in the direction of the stride; absent in a broadcast.
         limits: Option<Bounds>,
-        /// The steps of each dimension of a part; 1 when absent.
+        /// The stride along each dimension; 1 when absent.
         strides: Option<Vec<i64>>,
-        /// Whether it is a broadcast, else a part.
+        /// True for a broadcast, false for a part.
         broadcast: bool = false,
-        /// The shape to broadcast with, as `hbir.broadcast` has it.
+        /// The shape to broadcast with, as in `hbir.broadcast`.
         shape: Option<Vec<Attr>>,
     }
 }
@@ -34,7 +34,7 @@ impl Operation for Subview {
     const IS_PART: bool = true;
     const CODES: &'static [Code] = slice::CODES;
 
-    /// The constraints of the slice, or, with `broadcast`, of the broadcast.
+    /// The constraints are those of the slice or, with `broadcast`, of the broadcast.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         if self.broadcast {
             broadcast::infer(op, self.shape.as_deref())
@@ -77,7 +77,7 @@ impl Operation for Subview {
 }
 
 impl Subview {
-    /// The attributes of the subview in the place of an operation that copies a part or a repetition; `None` of any other.
+    /// The attributes of the subview that replaces a slice or a broadcast; `None` for any other operation.
     #[must_use]
     pub fn of_copy(name: &str, props: &AttrDict) -> Option<AttrDict> {
         let mut props = props.clone();
@@ -89,7 +89,7 @@ impl Subview {
         Some(props)
     }
 
-    /// The name and the attributes of the operation that copies the elements of a subview with these attributes.
+    /// The name and the attributes of the slice or broadcast that copies the elements of a subview.
     #[must_use]
     pub fn as_copy(mut props: AttrDict) -> (&'static str, AttrDict) {
         let repeats = props.remove("broadcast") == Some(Attr::Bool(true));
@@ -101,13 +101,13 @@ impl Subview {
         (name, props)
     }
 
-    /// Makes of a subview the operation that copies the part.
+    /// Replaces a subview by the operation that copies its elements.
     pub fn copy(subview: &mut OpData) {
         let (name, props) = Subview::as_copy(std::mem::take(&mut subview.props));
         (subview.name, subview.props) = (name.into(), props);
     }
 
-    /// The parts of all dimensions of one that is no broadcast.
+    /// For a subview that is no broadcast, the part of each dimension.
     ///
     /// # Errors
     /// `starts` or `limits` is missing, or a constraint of the slice does not hold.

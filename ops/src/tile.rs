@@ -1,4 +1,4 @@
-//! `hbir.tile`: the operand `repeats[d]` times along each dimension (ONNX `Tile`).
+//! `hbir.tile`: the operand repeated `repeats[d]` times along each dimension (ONNX `Tile`).
 
 use crate::broadcast;
 use crate::shape::{computed, one, show};
@@ -13,9 +13,9 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// A repetition a number of times along each dimension.
+    /// The operand repeated along each dimension.
     pub struct Tile {
-        /// How often, one number a dimension.
+        /// The number of repetitions along each dimension.
         repeats: Vec<i64>,
     }
 }
@@ -28,7 +28,7 @@ impl Operation for Tile {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one repeat a dimension, none below 0. C2: the extents stay below 2^64.
+    /// C1: one number for each dimension, none below 0. C2: the extents stay below 2^64.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let found = &self.repeats;
@@ -89,7 +89,8 @@ impl Operation for Tile {
         Ok(domain)
     }
 
-    /// A dimension that is repeated is one axis, unless it has one element.
+    /// A repeated dimension must be one axis. If its extent in the operand is 1, it may also be several axes, each
+    /// repeated by its own extent.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let each = axes.each();
         let mut repeats = vec![1i64; each.len()];
@@ -111,7 +112,7 @@ impl Operation for Tile {
         Some(OverAxes::new(props, vec![each.clone()], vec![each]))
     }
 
-    /// Where only dimensions of one element are repeated.
+    /// The result is a repetition of the operand if only dimensions of extent 1 are repeated.
     fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
         broadcast::as_part(op)
     }

@@ -1,6 +1,6 @@
-//! `hbir.top_k`: the `k` greatest (or, with `largest = false`, least) elements along `axis` and where they lie
-//! (ONNX `TopK`). Results: the values, the si64 indices; greatest first, of equal ones the lower index
-//! first, with `sorted = false` too. NaN counts as the greatest.
+//! `hbir.top_k`: the `k` greatest (with `largest = false`, the least) elements along `axis`, and their indices (ONNX
+//! `TopK`). The results are the values and the si64 indices, the greatest (the least) element first, also with `sorted
+//! = false`. Of equal elements the one with the lower index comes first. NaN counts as the greatest.
 
 use crate::arg::element_order;
 use crate::lanes::Lanes;
@@ -17,19 +17,19 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// The k greatest or least elements along an axis and their indices.
     pub struct TopK {
-        /// The number of elements; the greatest number names all of them.
+        /// The number of elements; the greatest `i64` means all elements.
         k: i64,
         /// The axis; negative ones count from the end.
         axis: i64 = -1,
-        /// Whether the greatest elements are taken, else the least.
+        /// True for the greatest elements, false for the least.
         largest: bool = true,
-        /// Whether the order of the results matters; they are sorted either way.
+        /// True if the order of the results matters; they are sorted in any case.
         sorted: bool = true,
     }
 }
 
 impl TopK {
-    /// The `k` that names all elements along the axis, however many there are.
+    /// The value of `k` that means all elements along the axis.
     pub const ALL: i64 = i64::MAX;
 
     /// The dimension that `axis` names.
@@ -49,7 +49,7 @@ impl Operation for TopK {
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = CODES;
 
-    /// C1: an axis of the operand. C2: `k` lies between 0 and its extent.
+    /// C1: `axis` is an axis of the operand. C2: `k` is between 0 and the extent of the axis.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
@@ -114,7 +114,7 @@ impl Operation for TopK {
         Ok(domain)
     }
 
-    /// The axis of the results stands where that of the operand does.
+    /// In the form, the results have their own axis at the place where the operand has the axis.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let along = self.along(op).ok()?;
         let form = axes.along(along, |axis| TopK { axis, ..*self }.write())?;

@@ -26,7 +26,7 @@ impl Transpose {
     /// The input axis of each output axis.
     ///
     /// # Errors
-    /// C1: one entry a dimension. C2: a permutation.
+    /// C1: one entry for each dimension. C2: a permutation.
     pub fn permutation(&self, op: &OpRef<'_>) -> Result<Vec<usize>, OpError> {
         let rank = op.operand(0)?.rank();
         permutation(op, [TRANSPOSE_C1, TRANSPOSE_C2], &self.perm, rank)
@@ -41,7 +41,7 @@ impl Operation for Transpose {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: one entry a dimension. C2: a permutation.
+    /// C1: one entry for each dimension. C2: a permutation.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let perm = self.permutation(op)?;

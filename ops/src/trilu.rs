@@ -1,5 +1,5 @@
-//! `hbir.trilu`: elements above (with `upper`) or below the k-th diagonal of the last two dimensions, the
-//! diagonal included, and zeros elsewhere (ONNX `Trilu`).
+//! `hbir.trilu`: the elements on and above (with `upper`) or on and below the k-th diagonal of the last two dimensions;
+//! all other elements are zeros (ONNX `Trilu`).
 
 use crate::shape::{one, show};
 use optc_ir::op::iteration_domain::IterationDomain;
@@ -10,9 +10,9 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// The upper or lower triangle of the last two dimensions.
     pub struct Trilu {
-        /// How many columns the diagonal lies to the right of the main one.
+        /// The number of columns from the main diagonal to the k-th one, to the right.
         k: i64 = 0,
-        /// Whether the upper triangle stays, else the lower one.
+        /// True if the upper triangle stays, false for the lower one.
         upper: bool = true,
     }
 }
@@ -65,7 +65,7 @@ impl Operation for Trilu {
         IterationDomain::broadcasting_along(op, &matrix)
     }
 
-    /// Rows and columns are last; exchanged, the upper triangle is the lower one.
+    /// The form has rows and columns last. If the axes have them exchanged, the upper triangle becomes the lower one.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         let rank = op.operand(0).ok()?.rank();
         let [rows, columns] = [rank.checked_sub(2)?, rank - 1].map(|d| axes.label(0, d));

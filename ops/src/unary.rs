@@ -8,7 +8,7 @@ use crate::shape::one;
 use optc_ir::op::{Direction, Effect, Expr, Inferred, OpError, OpRef, Operation};
 use optc_ir::{Code, attributes, codes};
 
-/// C1: the element type suits the operation. What compares gives truth values.
+/// C1: the operation accepts the element type. The result of a comparison is of truth values.
 pub(crate) fn infer(op: &OpRef<'_>, takes: Takes, gives: &Expr) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     if !takes.accepts(x.dtype) {
@@ -19,7 +19,7 @@ pub(crate) fn infer(op: &OpRef<'_>, takes: Takes, gives: &Expr) -> Result<Vec<In
     one(x.dims.clone(), dtype)
 }
 
-/// The same of floats.
+/// As [`infer`], for an operation on floats.
 pub(crate) fn infer_float(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     infer(op, Floats, &X)
 }

@@ -1,4 +1,4 @@
-//! `hbir.unsqueeze` adds dimensions of extent 1 at these `axes` of the result (ONNX `Unsqueeze`).
+//! `hbir.unsqueeze`: adds dimensions of extent 1, which are at `axes` of the result (ONNX `Unsqueeze`).
 
 use crate::lists::distinct_axes;
 use crate::rearrange;
@@ -9,9 +9,9 @@ use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
 
 attributes! {
-    /// With more dimensions of extent 1.
+    /// The operand with more dimensions of extent 1.
     pub struct Unsqueeze {
-        /// The axes of the result that are new; negative ones count from the end.
+        /// The positions of the new dimensions in the result; negative ones count from the end.
         axes: Vec<i64>,
     }
 }
@@ -24,7 +24,7 @@ impl Operation for Unsqueeze {
     const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: axes of the result, each once.
+    /// C1: each axis is an axis of the result and occurs once.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let rank = x.rank() + self.axes.len();

@@ -1,5 +1,5 @@
-//! `hbir.view`: reshape to `shape` (default: the operand's), transpose by `perm` (default: identity), row-major
-//! reshape to the result's shape. It moves nothing; that the layouts agree is checked elsewhere.
+//! `hbir.view`: reshape to `shape` (default: the operand's), transpose by `perm` (default: identity), row-major reshape
+//! to the result's shape. It moves nothing; the verifier checks that the layouts agree.
 
 use crate::lists::{shape_attrs, target_shape};
 use crate::rearrange::{self, permutation};
@@ -12,17 +12,17 @@ use optc_ir::{Code, attributes, codes};
 attributes! {
     /// A reshape, a transpose and a reshape that move nothing.
     pub struct View {
-        /// The shape that is transposed: numbers, names of symbols, and one -1 for what is left; the
-        /// operand's when absent.
+        /// The shape that is transposed: numbers, names of symbols, and at most one -1, which follows from the number
+        /// of elements. That of the operand when absent.
         shape: Option<Vec<Attr>>,
-        /// The transpose of this shape; none when absent.
+        /// The permutation of the dimensions of `shape`; the identity when absent.
         perm: Option<Vec<i64>>,
     }
 }
 
 impl View {
-    /// The view of these dimensions, of which at most one is unknown. One that transposes nothing states
-    /// neither shape nor permutation: the result's shape says all.
+    /// The view with these dimensions, of which at most one is unknown. If nothing is transposed, it has neither
+    /// `shape` nor `perm`, since the result type states the shape.
     #[must_use]
     pub fn of_dims(view: &ViewDims) -> View {
         let stated = (!view.is_reshape()).then_some(view);
@@ -42,8 +42,8 @@ impl Operation for View {
     const STRUCTURE: Structure = Structure::View;
     const CODES: &'static [Code] = CODES;
 
-    /// C1: well-formed entries of `shape`. C2, C3: `perm` is a permutation of its dimensions. C4: the
-    /// numbers of elements stay.
+    /// C1: well-formed entries of `shape`. C2, C3: `perm` is a permutation of its dimensions. C4: the number of
+    /// elements stays.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let view = self.rearrangement(op)?;

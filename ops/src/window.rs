@@ -9,18 +9,18 @@ use optc_ir::types::Dim;
 use std::cell::RefCell;
 
 thread_local! {
-    /// The windows over sizes that are not known.
+    /// Cached counts of windows over unknown sizes.
     static COUNTS: RefCell<Remembered<(Dim, Slide, bool), Dim>> = RefCell::default();
 }
 
 /// One spatial dimension of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slide {
-    /// The positions of the window.
+    /// The number of positions of the window.
     pub kernel: usize,
-    /// The elements from one window to the next, at least 1.
+    /// The distance in elements from one window to the next, at least 1.
     pub stride: usize,
-    /// The elements from one position of the window to the next, at least 1.
+    /// The distance in elements between adjacent positions of the window, at least 1.
     pub dilation: usize,
     /// The padding before the elements.
     pub low: usize,
@@ -29,7 +29,7 @@ pub struct Slide {
 }
 
 impl Slide {
-    /// A window of one element that goes everywhere.
+    /// A window of one element that visits every element.
     pub const POINT: Slide = Slide {
         kernel: 1,
         stride: 1,
@@ -38,7 +38,7 @@ impl Slide {
         high: 0,
     };
 
-    /// The extent a window covers, its holes included.
+    /// The extent that a window covers, including the gaps of a dilation.
     #[must_use]
     pub fn span(&self) -> usize {
         if self.kernel == 0 {
@@ -48,8 +48,8 @@ impl Slide {
         }
     }
 
-    /// The number of windows over `n` elements; with `ceil` a last one may reach over the padding. `None` where
-    /// none fits.
+    /// The number of windows over `n` elements; with `ceil` the last one may reach beyond the padding. `None` if no
+    /// window fits.
     #[must_use]
     pub fn count(&self, n: u64, ceil: bool) -> Option<u64> {
         let padded = n
@@ -57,7 +57,7 @@ impl Slide {
             .checked_add(self.high as u64)?;
         let (span, stride) = (self.span() as u64, self.stride as u64);
         if padded < span {
-            // One window that reaches over the end by less than a step.
+            // One window, which reaches beyond the end by less than a stride.
             let started = 0 < n + self.low as u64;
             return (ceil && started && span - padded < stride).then_some(1);
         }
@@ -66,13 +66,12 @@ impl Slide {
             return Some(free / stride + 1);
         }
         let count = free.div_ceil(stride) + 1;
-        // A window that would start beyond the elements and the padding before them is none.
+        // A window must start at an element or at the padding before the elements.
         let started = (count - 1) * stride < n + self.low as u64;
         Some(if started { count } else { count - 1 })
     }
 
-    /// As [`Slide::count`], of a size that is not known; `None` where its rounding is not the one of a
-    /// quotient.
+    /// As [`Slide::count`], for an unknown size. `None` if the count is not a rounded quotient.
     #[must_use]
     pub fn symbolic_count(&self, n: &Size, ceil: bool) -> Option<Size> {
         let number = |n: usize| Size::from(n as u64);
@@ -82,7 +81,7 @@ impl Slide {
         let steps = if !ceil {
             free.quotient(&stride)?
         } else if self.high.saturating_add(self.stride) <= self.span() {
-            // No window starts beyond the elements then.
+            // In this case no window starts beyond the elements.
             free.quotient_up(&stride)?
         } else {
             return None;
@@ -90,7 +89,7 @@ impl Slide {
         steps.plus(&number(1))
     }
 
-    /// As [`Slide::symbolic_count`], of the extent of a dimension.
+    /// As [`Slide::symbolic_count`], for the extent of a dimension.
     fn symbolic_dim(&self, dim: &Dim, ceil: bool) -> Dim {
         let key = (dim.clone(), *self, ceil);
         let known = COUNTS.with_borrow(|counts| counts.get(&key).cloned());
@@ -101,8 +100,8 @@ impl Slide {
         })
     }
 
-    /// The indices of the operand, the kernel and the result, which has this extent: `at * stride + k * dilation - low`, `k`
-    /// and `at`.
+    /// The index expressions of the operand, the kernel and the result: `at * stride + k * dilation - low`, `k` and
+    /// `at`. `extent` is that of the result.
     pub(crate) fn index(
         &self,
         domain: &mut IterationDomain,
@@ -119,7 +118,7 @@ impl Slide {
         )
     }
 
-    /// The same where operand, kernel and result are needed whole.
+    /// As [`Slide::index`], for an operation that needs operand, kernel and result whole.
     pub(crate) fn whole(
         &self,
         domain: &mut IterationDomain,
@@ -129,7 +128,7 @@ impl Slide {
         (IndexExpr::of(at), IndexExpr::of(k), IndexExpr::of(at))
     }
 
-    /// The loops of positions and of the kernel.
+    /// Adds the loop over window positions and the loop over the kernel.
     fn loops(
         &self,
         domain: &mut IterationDomain,
@@ -143,13 +142,13 @@ impl Slide {
         [at, domain.add(self.kernel as u64, kinds[1])]
     }
 
-    /// Where element `offset` of window `at` lies, if it is no padding.
+    /// The index of element `offset` of window `at`; `None` for padding. `n` is the extent.
     pub(crate) fn element(&self, at: usize, offset: usize, n: usize) -> Option<usize> {
         let position = at * self.stride + offset * self.dilation;
         position.checked_sub(self.low).filter(|&p| p < n)
     }
 
-    /// The window, of `n`, whose element `offset` lies at `at`, if there is one.
+    /// The number of the window whose element `offset` is at index `at`; `None` if there is none among `n` windows.
     pub(crate) fn window(&self, at: usize, offset: usize, n: usize) -> Option<usize> {
         let start = (at + self.low).checked_sub(offset * self.dilation)?;
         let window = start / self.stride;
@@ -157,21 +156,21 @@ impl Slide {
     }
 }
 
-/// The greatest window attribute that is believed.
+/// The greatest value of a window attribute that is accepted.
 const MAX_WINDOW: i64 = 1 << 31;
 
-/// The attributes of a window as they are stated.
+/// The attributes of a window as stated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stated<'a> {
-    /// One a spatial dimension; 1 when absent.
+    /// One stride for each spatial dimension; 1 when absent.
     pub(crate) strides: Option<&'a [i64]>,
-    /// One a spatial dimension; 1 when absent.
+    /// One dilation for each spatial dimension; 1 when absent.
     pub(crate) dilations: Option<&'a [i64]>,
-    /// Begins, then ends; 0 when absent.
+    /// The padding before each spatial dimension, then the padding after each; 0 when absent.
     pub(crate) pads: Option<&'a [i64]>,
 }
 
-/// The windows of an operation with these kernel extents.
+/// The windows of an operation with these kernel extents, one for each spatial dimension.
 pub(crate) fn slides(
     op: &OpRef<'_>,
     code: Code,
@@ -197,7 +196,7 @@ pub(crate) fn slides(
     Ok(out)
 }
 
-/// A list of `len` sizes that are at least `least`, which stands for all where there is no list.
+/// The entries of a list of `len` sizes of at least `least`; if the list is absent, `least` for each.
 pub(crate) fn sizes(
     op: &OpRef<'_>,
     code: Code,
@@ -231,7 +230,7 @@ pub(crate) fn sizes(
         })
 }
 
-/// The result's spatial extents.
+/// The spatial extents of the result.
 pub(crate) fn spatial_dims(
     op: &OpRef<'_>,
     code: Code,
@@ -260,7 +259,7 @@ pub(crate) fn spatial_dims(
     Ok(out)
 }
 
-/// The same extents as three spatial dimensions: ones in front.
+/// The values for three spatial dimensions: missing leading ones are `fill`.
 pub(crate) fn three<T: Copy>(values: &[T], fill: T) -> [T; 3] {
     let mut out = [fill; 3];
     let lead = 3usize.saturating_sub(values.len());
