@@ -459,8 +459,8 @@ impl Tensor {
         Self::from_i64(dtype, shape, values.into_iter().map(|x| x as i64))
     }
 
-    /// The same numbers in another type: floats are truncated and saturate in integers, NaN is 0, and anything becomes a truth value by
-    /// `x != 0`; integers wrap.
+    /// The same numbers in another type. Floats become integers by truncation and saturation, and NaN becomes 0.
+    /// Integers wrap. Any number becomes a truth value by `x != 0`.
     #[must_use]
     pub fn converted(&self, to: DType) -> Tensor {
         let (n, shape) = (self.len(), self.shape.clone());

@@ -368,10 +368,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The word for it.
+            /// The word of the variant.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self {
@@ -379,7 +379,7 @@ macro_rules! words {
                 }
             }
 
-            /// The one of this word.
+            /// The variant with this word.
             #[must_use]
             pub fn of_word(word: &str) -> Option<$name> {
                 Self::ALL.iter().copied().find(|one| one.word() == word)

@@ -1,4 +1,4 @@
-//! An operation's declaration with its type erased: what the registry holds and everybody asks.
+//! The declaration of an operation with its type erased, as the registry holds it.
 
 use crate::attr::AttrDict;
 use crate::diag::Code;
@@ -21,24 +21,25 @@ use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{Dim, Type};
 
-/// Everything the compiler knows about one operation: a registered [`Operation`](crate::Operation), its types erased.
+/// The declaration of one operation: a registered [`Operation`](crate::Operation) with its type erased.
 pub trait OpDecl: Send + Sync {
     /// The full name, `hbir.reshape`.
     fn name(&self) -> &'static str;
 
-    /// One line for the reference.
+    /// The summary: one line for the reference.
     fn summary(&self) -> &'static str;
 
-    /// The row of a target's table this operation is looked up in; see [`Operation::FAMILY`](crate::Operation::FAMILY).
+    /// The row of a target's table in which the operation is looked up; see
+    /// [`Operation::FAMILY`](crate::Operation::FAMILY).
     fn family(&self) -> &'static str;
 
-    /// The row in which it is looked up where it is no barrier, if that is another one.
+    /// The row for an operation that is no barrier, if it differs from [`OpDecl::family`].
     fn family_if_free(&self) -> Option<&'static str>;
 
-    /// The same of an operation with attributes.
+    /// As [`OpDecl::family_if_free`], for an operation with attributes.
     fn family_if_free_of(&self, op: &OpRef<'_>) -> Option<&'static str>;
 
-    /// The row in which this operation is looked up.
+    /// The row in which an operation with attributes is looked up.
     fn family_of(&self, op: &OpRef<'_>) -> &'static str {
         let free = |_: &&'static str| self.freedom(op).class != FreedomClass::Barrier;
         let other = self.family_if_free_of(op).filter(free);
@@ -48,26 +49,27 @@ pub trait OpDecl: Send + Sync {
     /// The role that the operation has for the compiler itself.
     fn structure(&self) -> Structure;
 
-    /// Its attributes.
+    /// The attributes of the operation.
     fn fields(&self) -> &'static [Field];
 
-    /// The attributes of an operation as they are read: those that have a default are filled in.
+    /// The attributes of an operation with the defaults filled in.
     ///
     /// # Errors
-    /// It is another operation, or an attribute is missing or of the wrong kind.
+    /// The name is that of another operation, or an attribute is missing or of the wrong kind.
     fn attributes(&self, op: &OpRef<'_>) -> Result<AttrDict, OpError>;
 
-    /// Its numbered constraints.
+    /// The numbered constraints.
     fn codes(&self) -> &'static [Code];
 
-    /// The shape rule; see [`Operation::infer`](crate::Operation::infer). Wrong numbers of operands and attributes that the
-    /// operation does not know are refused too.
+    /// The shape rule; see [`Operation::infer`](crate::Operation::infer). It also refuses a wrong number of operands,
+    /// and attributes that the operation does not know.
     ///
     /// # Errors
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// The result's element as an expression of one element of each operand; see [`Operation::expression`](crate::Operation::expression).
+    /// The element of the result as an expression of one element of each operand; see
+    /// [`Operation::expression`](crate::Operation::expression).
     fn expression(&self, op: &OpRef<'_>) -> Option<Expr>;
 
     /// The result as reductions and element-wise work; see [`Operation::composition`](crate::Operation::composition).
@@ -84,53 +86,56 @@ pub trait OpDecl: Send + Sync {
         cx: &EvalContext<'_>,
     ) -> Result<Vec<Tensor>, EvalError>;
 
-    /// Effects besides giving results.
+    /// The effect besides the results.
     fn effect(&self, op: &OpRef<'_>) -> Effect;
 
-    /// How orders of operands map to orders of results; a barrier where the operation is not well formed.
+    /// The relation between the orders of operands and results; a barrier if the operation is not well formed.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom;
 
-    /// Itself with its axes permuted; see [`Operation::over_axes`](crate::Operation::over_axes). Nothing where the operation is not well
-    /// formed.
+    /// The operation with its axes permuted; see [`Operation::over_axes`](crate::Operation::over_axes). `None` if the
+    /// operation is not well formed.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes>;
 
-    /// The loops by which tiles are carried; every dimension whole where the operation is not well formed.
+    /// The loops along which tiles are propagated. Every dimension is whole if the operation is not well formed.
     ///
-    /// Read it by [`iteration_domain_of`].
+    /// Callers use [`iteration_domain_of`] instead, which also accepts unknown sizes.
     fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain;
 
-    /// Data that executing the operation moves.
+    /// The bytes that the operation moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic;
 
-    /// The view that does the same; see [`Operation::rearrangement`](crate::Operation::rearrangement).
+    /// The equivalent view; see [`Operation::rearrangement`](crate::Operation::rearrangement).
     ///
     /// # Errors
-    /// It does more than rearrange, or is not well formed.
+    /// The operation does more than rearrange, or is not well formed.
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError>;
 
-    /// How partial results become one.
+    /// The combination of partial results; see [`Operation::partial`](crate::Operation::partial).
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial>;
 
-    /// The operand that it only rearranges; see [`Operation::permutes`](crate::Operation::permutes).
+    /// The operand that the operation only rearranges; see [`Operation::permutes`](crate::Operation::permutes).
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize>;
 
-    /// Whether its result always is a part of its operand where that lies.
+    /// Returns whether the result always is a part of the operand in place; see
+    /// [`Operation::IS_PART`](crate::Operation::IS_PART).
     fn is_part(&self) -> bool;
 
     /// The ports that are parts of other ports; see [`Operation::parts`](crate::Operation::parts).
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part>;
 
-    /// Whether every element of its results is one of its operands'.
+    /// Returns whether every element of the results is an element of an operand; see
+    /// [`Operation::passes_on`](crate::Operation::passes_on).
     fn passes_on(&self, op: &OpRef<'_>) -> bool;
 
-    /// The functions of the module that it runs; see [`Operation::control`](crate::Operation::control).
+    /// The functions of the module that the operation runs; see [`Operation::control`](crate::Operation::control).
     fn control(&self, op: &OpRef<'_>) -> Option<Control>;
 
     /// The operand that holds indices, and the sizes that they index.
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)>;
 }
 
-/// The access of an operation by its declaration; whole where a size is not known.
+/// The loops of an operation by its declaration. Every dimension is whole if there is no declaration, or if a size is
+/// unknown.
 #[must_use]
 pub fn iteration_domain_of(decl: Option<&dyn OpDecl>, op: &OpRef<'_>) -> IterationDomain {
     let known = |ty: &&Type| ty.as_tensor().is_none_or(|t| t.shape().is_some());

@@ -1,4 +1,5 @@
-//! A typed operation as a declaration: counts, attributes and types are checked before its rules are asked.
+//! An implementation of [`Operation`] as an [`OpDecl`]: operand counts, attributes and types are checked before a rule
+//! runs.
 
 use crate::attr::AttrDict;
 use crate::codes;
@@ -30,7 +31,7 @@ pub(crate) struct Declared<T>(PhantomData<fn() -> T>);
 impl<T: Operation> Declared<T> {
     pub(crate) const NEW: Declared<T> = Declared(PhantomData);
 
-    /// The struct and the result types, all attributes known.
+    /// The struct and the result types, after all checks.
     fn checked(&self, op: &OpRef<'_>) -> Result<(T, Vec<Inferred>), OpError> {
         operand_count(op, T::OPERANDS)?;
         if !T::OPEN {
@@ -44,7 +45,7 @@ impl<T: Operation> Declared<T> {
         Ok((typed, inferred))
     }
 
-    /// The struct, if the shape rule holds and the result types are what it says.
+    /// The struct, if the shape rule holds and infers the stated result types.
     fn well_formed(&self, op: &OpRef<'_>) -> Option<T> {
         let (typed, inferred) = self.checked(op).ok()?;
         let fits = |(i, wanted): (usize, &Inferred)| {
@@ -55,7 +56,7 @@ impl<T: Operation> Declared<T> {
         ok.then_some(typed)
     }
 
-    /// The loops, if it is well formed.
+    /// The loops, if the operation is well formed.
     fn loops(&self, op: &OpRef<'_>) -> Option<IterationDomain> {
         self.well_formed(op)?.iteration_domain(op).ok()
     }
@@ -156,7 +157,7 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
 }
 
-/// Refuses an attribute that the operation does not know: what it says would be lost.
+/// Refuses an attribute that the operation does not know, since its meaning would be lost.
 fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
     let known = |name: &str| fields.iter().any(|f| f.name == name);
     let Some((name, _)) = op.props.iter().find(|(name, _)| !known(name)) else {
@@ -178,7 +179,7 @@ fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
     })
 }
 
-/// Refuses element types that are only stored and moved.
+/// Refuses element types that no operation computes with.
 fn computable(op: &OpRef<'_>, results: &[Inferred]) -> Result<(), OpError> {
     let operands = op.operands.iter().filter_map(|ty| ty.as_tensor());
     let types = operands.map(|t| t.dtype);
@@ -206,8 +207,8 @@ fn operand_count(op: &OpRef<'_>, wanted: (usize, usize)) -> Result<(), OpError> 
     Err(OpError::new(codes::OPERAND_COUNT, message))
 }
 
-/// Runs the reference semantics on the operation with the operands' extents put in; the shape rule gives
-/// the results' extents.
+/// Runs the reference semantics. The types of the operation get the actual extents of the operands, and the shape rule
+/// infers the extents of the results.
 fn evaluate<T: Operation>(
     decl: &Declared<T>,
     op: &OpRef<'_>,
@@ -216,7 +217,8 @@ fn evaluate<T: Operation>(
 ) -> Result<Vec<Tensor>, EvalError> {
     inputs.iter().try_for_each(|t| believable(&t.shape))?;
     let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
-    // Sizes are numbers on both sides: a name that is 0 is none of those that sizes are compared for.
+    // The result types and attributes get numbers too: the rule must not compare a number with a name, which it takes
+    // to be at least 1 although it may be bound to 0.
     let results: Vec<Type> = op.results.iter().map(|ty| bound(ty, cx)).collect();
     let numbers = (!T::OPEN && !cx.bindings.0.is_empty()).then(|| cx.bindings.numbers(op.props));
     let concrete = OpRef {
@@ -246,7 +248,7 @@ fn evaluate<T: Operation>(
     })
 }
 
-/// A type whose sizes are numbers as far as they are known.
+/// The type with bound sizes replaced by their numbers.
 fn bound(ty: &Type, cx: &EvalContext<'_>) -> Type {
     let named = |dim: &Dim| matches!(dim, Dim::Symbol(_));
     let Some(tensor) = ty.as_tensor().filter(|ty| ty.dims.iter().any(named)) else {

@@ -1,4 +1,5 @@
-//! Expressions of element-wise operations evaluated: floats as `f64`, rounded once at the end; integers as `i128`, wrapped at the end.
+//! Evaluation of expressions of element-wise operations: floats as `f64`, rounded once at the end; integers as `i128`,
+//! wrapped at the end.
 
 use crate::op::eval::Call;
 use crate::op::expression::{Binary, Direction, Expr, ExprBuilder, Unary};
@@ -18,13 +19,13 @@ pub(crate) enum Numbers {
 }
 
 impl Call<'_> {
-    /// The first result as an expression of the operands, which broadcast to it.
+    /// The first result, computed by an expression of the operands, which broadcast to it.
     ///
     /// # Errors
     /// The expression reads an operand that is missing.
     pub fn elementwise(&self, expr: &Expr) -> Result<Vec<Tensor>, EvalError> {
         let shape = self.shape();
-        // An expression that is one operand moves elements of any type.
+        // An expression of a single operand only moves elements, so they may be of any type.
         if let Expr::Operand(i) = expr {
             let x = self.input(*i);
             let at = Offsets::broadcast(&x.shape, &shape);
@@ -84,7 +85,7 @@ impl Numbers {
     }
 }
 
-/// All of some numbers, or so many times the one.
+/// All numbers, or `count` times the only one.
 fn every<T: Copy>(numbers: &[T], count: usize) -> impl Iterator<Item = T> {
     let (step, count) = match numbers.len() {
         1 => (0, count),
@@ -188,7 +189,7 @@ impl ExprBuilder for Evaluation {
 }
 
 impl Direction {
-    /// Returns whether the comparison holds for two numbers of this order; NaN has no order.
+    /// Returns whether the comparison holds for two numbers in this order; `None` means that one of them is NaN.
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Direction::Eq => order == Some(Ordering::Equal),
@@ -201,7 +202,7 @@ impl Direction {
     }
 }
 
-/// A number as an integer; one beyond the range saturates.
+/// A number as an integer; a number beyond the range saturates.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a number beyond the range saturates"
@@ -210,7 +211,7 @@ fn integer(x: f64) -> i128 {
     x as i128
 }
 
-/// A function of floats; none where its definition says it as well.
+/// The function on floats; `None` if the definition of the function is used instead.
 fn float_function(function: Unary) -> Option<fn(f64) -> f64> {
     Some(match function {
         Unary::Abs => f64::abs,
@@ -352,7 +353,7 @@ fn erfc(x: f64) -> f64 {
     }
 }
 
-/// The same by its continued fraction, which converges fast for numbers that are not small.
+/// The complement of [`erf`] to 1 by its continued fraction, which converges fast for numbers that are not small.
 fn erfc_above(x: f64) -> f64 {
     let scale = (-x * x).exp() / PI.sqrt();
     let fraction = (1..120)
@@ -367,7 +368,7 @@ mod tests {
 
     #[test]
     fn integers_between_functions_wrap() {
-        // The square is just below 2^127; twice that is beyond 128 bits.
+        // The square of the number is slightly below 2^127, so twice the square does not fit into 128 bits.
         let x = 0xb504_f333_f9de_6484;
         let operands = [(Numbers::Integers([x].into()), DType::SI64)];
         let square = || Expr::A * Expr::A;

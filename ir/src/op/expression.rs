@@ -1,7 +1,7 @@
-//! Expressions that element-wise operations compute: one element of each operand gives one of the result.
+//! Expressions of element-wise operations: one element of each operand gives one element of the result.
 //!
-//! An operation states its expression once, beside its attributes. The reference semantics evaluate it, formats write it, executors
-//! compile it, each as an [`ExprBuilder`].
+//! An operation states its expression once, beside its attributes. The reference semantics, the writers of formats and
+//! the executors each are an [`ExprBuilder`]: they evaluate, write or compile it.
 //!
 //! ```
 //! use optc_ir::op::Expr;
@@ -32,12 +32,12 @@ crate::words! {
     }
 }
 
-/// A number made of one element of each operand.
+/// A number computed from one element of each operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// The element of an operand.
     Operand(usize),
-    /// A number, in the type of what it is computed with.
+    /// A number; its type is that of the numbers that it is combined with.
     Number(f64),
     /// A function of one number.
     Unary(Unary, Box<Expr>),
@@ -45,13 +45,13 @@ pub enum Expr {
     Binary(Binary, Box<[Expr; 2]>),
     /// The comparison of two numbers of one type, a truth value.
     Compare(Direction, Box<[Expr; 2]>),
-    /// The second where the first holds, else the third.
+    /// The second number if the first, a truth value, is true; else the third.
     Select(Box<[Expr; 3]>),
     /// The number in another type: floats are truncated and saturate, NaN is 0.
     Cast(DType, Box<Expr>),
 }
 
-/// Functions: the variant, the method of [`Expr`] that makes it, and what it is.
+/// Functions: the variant, the method of [`Expr`] that makes it, and its documentation.
 macro_rules! functions {
     ($($variant:ident $method:ident $doc:literal;)*) => {
         /// A function of one number. Floats have all of them; integers have `Neg`, `Abs`, `Sign` and `Not`.
@@ -61,7 +61,7 @@ macro_rules! functions {
         }
 
         impl Unary {
-            /// The name, as ONNX spells it where it has the function.
+            /// The name; that of the ONNX operator if there is one.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -119,40 +119,42 @@ functions! {
 /// A function of two numbers of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
-    /// The sum; of truth values whether one holds.
+    /// The sum; for truth values, "or".
     Add,
     /// The difference.
     Sub,
-    /// The product; of truth values whether both hold.
+    /// The product; for truth values, "and".
     Mul,
-    /// The quotient; of integers truncated, and 0 where the divisor is 0.
+    /// The quotient. For integers it is truncated, and 0 if the divisor is 0.
     Div,
-    /// The remainder with the sign of the dividend; of integers 0 where the divisor is 0.
+    /// The remainder with the sign of the dividend. For integers it is 0 if the divisor is 0.
     Rem,
-    /// The remainder with the sign of the divisor; of integers 0 where the divisor is 0.
+    /// The remainder with the sign of the divisor. For integers it is 0 if the divisor is 0.
     Mod,
-    /// A power; of integers truncated where the exponent is below 0.
+    /// The power. For integers it is truncated if the exponent is below 0.
     Pow,
-    /// The angle of the point (second, first).
+    /// The angle of the point whose coordinates are the second and the first number.
     Atan2,
     /// The greater; NaN wins.
     Max,
     /// The lesser; NaN wins.
     Min,
-    /// The bits in both.
+    /// The bitwise "and".
     And,
-    /// The bits in either.
+    /// The bitwise "or".
     Or,
-    /// The bits in one only.
+    /// The bitwise "exclusive or".
     Xor,
-    /// The first times two to the second; 0 for a distance below 0 or not below the width.
+    /// The first number times two to the power of the second; 0 if the second is below 0 or not below the width.
     ShiftLeft,
-    /// The first over two to the second, rounded down; the sign alone for a distance below 0 or not below the width.
+    /// The first number divided by two to the power of the second, rounded down. If the second is below 0 or not below
+    /// the width, only the sign is left: 0 or -1.
     ShiftRight,
 }
 
 impl Unary {
-    /// The function of operand 0 by other functions, for whoever has none of its own; less exact near the ends of some.
+    /// The function of operand 0 in terms of other functions, for builders that lack it. Some definitions are less
+    /// exact near the ends of the range.
     #[must_use]
     pub fn definition(self) -> Option<Expr> {
         let x = Expr::A;
@@ -182,7 +184,7 @@ impl Binary {
         Expr::Binary(self, Box::new([a.into(), b.into()]))
     }
 
-    /// The function of operands 0 and 1 by other functions, for whoever has none of its own.
+    /// The function of operands 0 and 1 in terms of other functions, for builders that lack it.
     #[must_use]
     pub fn definition(self) -> Option<Expr> {
         let Binary::Mod = self else { return None };
@@ -208,7 +210,7 @@ impl From<f64> for Expr {
     }
 }
 
-/// Signs between expressions and numbers.
+/// Implements operators of Rust on expressions and numbers.
 macro_rules! signs {
     ($($sign:ident $method:ident;)*) => {$(
         impl<T: Into<Expr>> ops::$sign<T> for Expr {
@@ -253,13 +255,13 @@ impl Expr {
         Binary::Min.of(self, other)
     }
 
-    /// The one where this holds, else the other.
+    /// `yes` if the truth value holds, else `no`.
     #[must_use]
     pub fn select(self, yes: impl Into<Expr>, no: impl Into<Expr>) -> Expr {
         Expr::Select(Box::new([self, yes.into(), no.into()]))
     }
 
-    /// `low` where the number is below 0, else the number itself, NaN included.
+    /// `low` if the number is below 0; else the number itself, also if it is NaN.
     #[must_use]
     pub fn where_below_zero(self, low: impl Into<Expr>) -> Expr {
         Direction::Lt.of(self.clone(), 0.0).select(low, self)
@@ -271,7 +273,7 @@ impl Expr {
         Expr::Cast(to, Box::new(self))
     }
 
-    /// The parts that it is made of.
+    /// The operands of the outermost function.
     fn parts(&self) -> &[Expr] {
         match self {
             Expr::Operand(_) | Expr::Number(_) => &[],
@@ -281,7 +283,7 @@ impl Expr {
         }
     }
 
-    /// The number of operands, up to the last one that the expression reads.
+    /// The number of operands that the expression needs: one more than the last one that it reads.
     #[must_use]
     pub fn operands(&self) -> usize {
         match self {
@@ -322,7 +324,8 @@ impl Expr {
         }
     }
 
-    /// The element type of its number, of operands of these types; none of a number that could have any, or without an operand.
+    /// The element type of the result, for operands of these types. `None` if it is undetermined: a constant may have
+    /// any type, and an operand may be missing.
     #[must_use]
     pub fn dtype(&self, operands: &[DType]) -> Option<DType> {
         match self {
@@ -336,7 +339,8 @@ impl Expr {
         }
     }
 
-    /// Builds it of operands, each with its element type; every part once, from the left. Nothing where the builder has no form of a part.
+    /// Builds the expression from operands, each with its element type. Each part is built once, from the left. `None`
+    /// if the builder has no form of a part.
     ///
     /// # Errors
     /// Those of the builder.
@@ -359,13 +363,14 @@ impl Expr {
     }
 }
 
-/// Makes something of expressions: numbers, instructions, text. Each method gives nothing where there is no form of what it is asked for.
+/// A builder of numbers, instructions or text from expressions. A method returns `None` if the builder has no form of
+/// the part.
 ///
-/// The element type is that of the operands.
+/// The argument `dtype` is the element type of the operands.
 pub trait ExprBuilder {
-    /// The builder's representation of a number.
+    /// The representation of a number.
     type Value: Clone;
-    /// The builder's error.
+    /// The error of the builder.
     type Error;
 
     /// A number of an element type.
@@ -374,7 +379,7 @@ pub trait ExprBuilder {
     /// Those of the builder.
     fn number(&mut self, x: f64, dtype: DType) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// A function of one number. Without a form its [definition](Unary::definition) is built.
+    /// A function of one number. If the builder has no form of it, the [definition](Unary::definition) is built.
     ///
     /// # Errors
     /// Those of the builder.
@@ -385,7 +390,7 @@ pub trait ExprBuilder {
         dtype: DType,
     ) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// A function of two numbers. Without a form its [definition](Binary::definition) is built.
+    /// A function of two numbers. If the builder has no form of it, the [definition](Binary::definition) is built.
     ///
     /// # Errors
     /// Those of the builder.
@@ -407,7 +412,7 @@ pub trait ExprBuilder {
         dtype: DType,
     ) -> Result<Option<Self::Value>, Self::Error>;
 
-    /// The second number where the first, a truth value, holds, else the third.
+    /// The second number if the first, a truth value, is true; else the third.
     ///
     /// # Errors
     /// Those of the builder.
@@ -429,17 +434,17 @@ pub trait ExprBuilder {
     ) -> Result<Option<Self::Value>, Self::Error>;
 }
 
-/// An expression while it is built.
+/// The state while an expression is built.
 struct Build<'e, 'b, B: ExprBuilder> {
     builder: &'b mut B,
     values: Vec<B::Value>,
     types: Vec<DType>,
-    /// The parts that stand, with their element types.
+    /// The parts built so far, with their element types.
     made: Vec<(&'e Expr, DType, B::Value)>,
 }
 
 impl<'e, B: ExprBuilder> Build<'e, '_, B> {
-    /// A part; `dtype` is the type of a number that could have any.
+    /// Builds a part; `dtype` is the type of constants in it that have no other type.
     fn part(&mut self, expr: &'e Expr, dtype: DType) -> Result<Option<B::Value>, B::Error> {
         if let Expr::Operand(i) = expr {
             return Ok(self.values.get(*i).cloned());
@@ -456,7 +461,7 @@ impl<'e, B: ExprBuilder> Build<'e, '_, B> {
     }
 
     fn built(&mut self, expr: &'e Expr, dtype: DType) -> Result<Option<B::Value>, B::Error> {
-        // Comparisons and casts have operands of another type than their own.
+        // The operands of comparisons and casts have another type than the result.
         let own = |parts: &[Expr]| parts.iter().find_map(|x| x.dtype(&self.types));
         let inner = match expr {
             Expr::Compare(_, parts) => own(&parts[..]),
@@ -493,7 +498,7 @@ impl<'e, B: ExprBuilder> Build<'e, '_, B> {
     }
 }
 
-/// The definition of a function, of its operands.
+/// Builds the definition of a function from the function's operands.
 fn defined<B: ExprBuilder>(
     definition: Option<Expr>,
     operands: &[B::Value],

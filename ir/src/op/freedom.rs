@@ -1,40 +1,43 @@
-//! Layout freedom: how the order of an operation's operands maps to the order of its results. It follows from the
+//! Layout freedom: the relation between the orders of an operation's operands and results. It follows from the
 //! operation's loops ([`Freedom::of`]).
 
 use crate::op::op_ref::OpRef;
 use crate::types::{TensorType, Type};
 
-/// How the order of an operation's operands maps to the order of its results.
+/// The relation between the orders of an operation's operands and results.
 ///
-/// Every dimension of every operand and result carries a label; dimensions with the same label run
-/// over the same index. `None` marks a dimension of extent 1 that is broadcast or dropped.
+/// Every dimension of every operand and result has a label; dimensions with the same label run over the same index.
+/// `None` marks a dimension of extent 1 that is broadcast or dropped.
+///
+/// For example, an `hbir.add` of 2 x 3 and 3 has two labels: the dimensions of the first operand and of the result are
+/// labelled 0, 1, that of the second operand 1. So any order of the labels is right, if all three follow it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Freedom {
-    /// The kind of agreement that the operation needs.
+    /// The kind of relation.
     pub class: FreedomClass,
     /// The labels.
     pub labels: Vec<Label>,
-    /// Per operand, per dimension: an index into `labels`.
+    /// For each operand and dimension, an index into `labels`.
     pub operands: Vec<Vec<Option<usize>>>,
-    /// Per result, per dimension: an index into `labels`.
+    /// For each result and dimension, an index into `labels`.
     pub results: Vec<Vec<Option<usize>>>,
 }
 
-/// The kind of agreement that an operation needs between the orders of its operands and results.
+/// The kind of relation between the orders of an operation's operands and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FreedomClass {
-    /// Only renames elements: reshape, transpose, view, squeeze. Part of the index map, never run.
+    /// The operation only renames elements: reshape, transpose, view, squeeze. It is part of the index map and never
+    /// run.
     Rearrange,
-    /// All operands and results follow one common order of labels, each restricted to its own.
+    /// All operands and results follow one common order of labels; each has only its own labels of it.
     Ordered,
-    /// A contraction: labels of both operands and the result are batch, of one operand and the
-    /// result M or N, of both operands only K.
+    /// A contraction. Labels of both operands and the result are batch dimensions, labels of one operand and the result
+    /// are M or N, and labels of both operands only are K.
     Contract,
-    /// A window slides over the spatial labels: the target lists the orders of batch, channel and
-    /// spatial labels.
+    /// A window operation: the window slides over the spatial labels. The target lists the possible orders of batch,
+    /// channel and spatial labels.
     Window,
-    /// Has no tensor operands whose order matters and can write its result in any layout: a
-    /// constant, an iota.
+    /// A source: no operand has an order that matters, and the result may be in any layout (constant, iota).
     Source,
     /// Nothing is known: operands and results are in the default layout.
     #[default]
@@ -44,31 +47,31 @@ pub enum FreedomClass {
 /// One label of a [`Freedom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// The operation's behaviour along it.
+    /// The operation's behaviour along the label.
     pub role: Role,
-    /// A cut of the label at `c` (into `x / c` and `x % c`) commutes with the operation only if
-    /// `c` divides this: 0 allows every cut (equal extents everywhere), 1 none. Axes of concat,
-    /// slice, split and pad carry the greatest common divisor of all offsets and extents.
+    /// A cut of the label at `c` (into `x / c` and `x % c`) commutes with the operation only if `c` divides the
+    /// granule. 0 allows every cut (the extents are equal at all ports), 1 allows none. The granule of an axis of
+    /// concat, slice, split or pad is the greatest common divisor of all offsets and extents.
     pub granule: u64,
 }
 
 /// An operation's behaviour along a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Independent along it.
+    /// Independent along the label.
     Parallel,
-    /// Works along it: softmax, normalization, reduction, concat, slice, gather axis.
+    /// Works along the label: softmax, normalization, reduction, concat, slice, gather axis.
     Axis,
-    /// Batch of a window operation.
+    /// The batch of a window operation.
     Batch,
-    /// Channel (of the result, of a group, or of the input) of a window operation.
+    /// A channel (of the result, of a group, or of the input) of a window operation.
     Channel,
-    /// Spatial dimension of a window operation.
+    /// A spatial dimension of a window operation.
     Spatial,
 }
 
 impl Freedom {
-    /// Whether this is of a window operation with weights that has each channel for itself.
+    /// Returns whether this is a depthwise window operation: operand, weights and result share a channel label.
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         let (Some(data), Some(weights), Some(result)) = (
@@ -85,7 +88,7 @@ impl Freedom {
         self.class == FreedomClass::Window && data.iter().flatten().any(everywhere)
     }
 
-    /// A barrier.
+    /// The freedom of a barrier: no dimension has a label.
     #[must_use]
     pub fn barrier(op: &OpRef<'_>) -> Freedom {
         let blank = |types: &[&Type]| {

@@ -7,18 +7,24 @@ use crate::types::Dim;
 use optc_layout::gcd;
 
 impl Freedom {
-    /// The freedom that follows from the loops and index expressions of an operation; a barrier where they do not fit its
+    /// The freedom that follows from the loops and index expressions of an operation; a barrier if they do not fit its
     /// types.
     ///
-    /// A loop that addresses a dimension alone is a label of the loop's role, and so are loops that address one together, as a
-    /// group and the channels of the group do. Beside other loops the steps of a window and loops of one step do not count.
-    /// The granule divides the extents of a label's dimensions where these differ, the loop's granule, and the offsets at
-    /// which parts begin; it is 1 where the loop takes strides. Labels are in the order of the loops. An operation that only
-    /// renames elements has none: its index map says more.
+    /// A label is a loop that addresses a dimension alone, or several loops that address one dimension together, such
+    /// as the group and the channels of the group. Beside other loops, the steps of a window and loops of one step do
+    /// not count. The role of the label is that of the loop (the last one of several). Labels are in the order of the
+    /// loops.
     ///
-    /// For example, a concatenation of 2 x 3 and 2 x 5 along the second dimension has the loops `i` of 2 and `j` of 8 steps; the
-    /// result is addressed by `i, j`, its operands by `i, j` and `i, j - 3`. The labels are `i`, which may be cut everywhere,
-    /// and `j` of the granule 1, the greatest common divisor of 3, 5 and 8.
+    /// The granule of a label is the greatest common divisor of:
+    /// - the loop's granule,
+    /// - the extents of the label's dimensions, if these differ,
+    /// - the offsets at which parts begin; 1 if the loop has a stride.
+    ///
+    /// An operation that only renames elements has no labels: its index map says more.
+    ///
+    /// For example, a concatenation of 2 x 3 and 2 x 5 along the second dimension has the loops `i` of 2 steps and `j`
+    /// of 8 steps. The result is addressed by `i, j`, its operands by `i, j` and `i, j - 3`. The labels are `i`, which
+    /// may be cut everywhere, and `j` with the granule 1, the greatest common divisor of 3, 5 and 8.
     #[must_use]
     pub fn of(op: &OpRef<'_>, domain: &IterationDomain) -> Freedom {
         let mut freedom = Freedom::barrier(op);
@@ -60,13 +66,13 @@ impl Freedom {
     }
 }
 
-/// The dimensions that one loop, or several together, address.
+/// The dimensions that are addressed by one loop, or by several loops together.
 struct Addressed<'a> {
     /// The first and the last of the loops.
     loops: [usize; 2],
-    /// The last loop of those that address one of the dimensions.
+    /// The position of the label in the order of labels: the number of a loop.
     place: usize,
-    /// The first extent.
+    /// The extent of the first such dimension.
     first: &'a Dim,
     /// True if a cut of one dimension is not always a cut of the others.
     cut: bool,
@@ -75,7 +81,7 @@ struct Addressed<'a> {
 }
 
 impl<'a> Addressed<'a> {
-    /// Counts a dimension among those of the same loops, and gives their place in the list.
+    /// Adds a dimension to the entry of its loops, and returns the index of that entry in the list.
     fn count(
         all: &mut Vec<Addressed<'a>>,
         domain: &IterationDomain,

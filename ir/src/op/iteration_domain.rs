@@ -1,5 +1,4 @@
-//! The iteration domain of an operation: its loops, and the indexing maps by which they touch each operand
-//! and result.
+//! The iteration domain of an operation: its loops, and the indexing maps that relate them to operands and results.
 
 use crate::codes;
 use crate::op::error::OpError;
@@ -9,15 +8,18 @@ use crate::op::rearrangement::ViewDims;
 use crate::types::{Dim, Type};
 use optc_layout::gcd;
 
-/// The loops of an operation and the indexing map of each operand and result: an expression a dimension.
+/// The loops of an operation, and the indexing map of each operand and result: one expression for each dimension.
 ///
-/// One step of all loops reads one element of each operand and writes one of each result. A result
-/// element is written by one step for each step of the loops that are no [`LoopKind::Parallel`].
+/// One step of all loops reads one element of each operand and writes one element of each result. A result element is
+/// written by all steps of the loops that are not [`LoopKind::Parallel`].
 ///
-/// The layout freedom follows from it: see [`Freedom::of`](crate::op::Freedom::of).
+/// For example, a product of 2 x 3 and 3 x 4 has the loops `i` of 2, `j` of 4 and `k` of 3 steps. Its operands are
+/// addressed by `i, k` and `k, j`, its result by `i, j`; `k` is a reduction.
+///
+/// The layout freedom follows from the iteration domain: see [`Freedom::of`](crate::op::Freedom::of).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IterationDomain {
-    /// The kind of agreement between orders that the operation needs.
+    /// The kind of relation between the orders of operands and results.
     pub class: FreedomClass,
     /// The loops.
     pub loops: Vec<Loop>,
@@ -25,55 +27,55 @@ pub struct IterationDomain {
     pub operands: Vec<Vec<IndexExpr>>,
     /// The indexing map of each result.
     pub results: Vec<Vec<IndexExpr>>,
-    /// Operands that are added once to a reduction, however it is cut, as a bias is.
+    /// Operands of the epilogue, such as a bias: they are added once, even if a reduction is cut.
     pub epilogue: Vec<usize>,
 }
 
 /// One loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Loop {
-    /// The number of steps; 0 where it is not known.
+    /// The number of steps; 0 if it is unknown.
     pub extent: u64,
     /// The kind of loop.
     pub kind: LoopKind,
     /// The role of the dimensions that it addresses.
     pub role: Role,
-    /// A cut of the loop at `c` commutes with the operation only if `c` divides this, apart from what the index
-    /// expressions say: 0 allows every cut, 1 none.
+    /// A cut of the loop at `c` commutes with the operation only if `c` divides the granule; index expressions may
+    /// forbid further cuts. 0 allows every cut, 1 allows none.
     pub granule: u64,
 }
 
 /// The kind of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LoopKind {
-    /// Each step writes other elements; may be cut.
+    /// Each step writes other elements. The loop may be cut.
     Parallel,
-    /// The steps are combined; may be cut if the parts are combined too.
+    /// The steps are combined. The loop may be cut if the partial results are combined too.
     Reduce(Combine),
-    /// Sequential, never cut: the steps of a window.
+    /// The steps are sequential, and the loop is never cut: the positions of a window.
     Inner,
-    /// Addresses dimensions that the operation needs whole; tiles do not know the loop.
+    /// The loop addresses dimensions that the operation needs whole. Tiles do not have this loop.
     Whole,
-    /// Sequential, and may be cut where what reads the result accumulates over the same part: with the
-    /// greatest and the sum of what was read so far a softmax gives parts that are right up to a
-    /// factor, which the sum makes good.
+    /// The steps are sequential. The loop may be cut if the reader of the result accumulates over the same part. A
+    /// softmax, for example, keeps the maximum and the sum of the elements read so far, so that each part of its result
+    /// is right up to a factor; the reader corrects the factor at the end by the sum.
     Online,
 }
 
-/// How the parts of a cut reduction are combined.
+/// The function that combines the partial results of a cut loop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Combine {
     /// The sum.
     Add,
     /// The product.
     Multiply,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// The least.
+    /// The minimum.
     Min,
 }
 
-/// How partial results of a reduction that is cut become one.
+/// The function that combines the partial results of a cut reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Partial {
     /// The sum.
@@ -82,9 +84,9 @@ pub enum Partial {
     Mean,
     /// The product.
     Multiply,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// The least.
+    /// The minimum.
     Min,
 }
 
@@ -99,15 +101,15 @@ impl From<Combine> for Partial {
     }
 }
 
-/// The element of one dimension that a step of the loops touches.
+/// The index of one dimension as a function of the steps of the loops.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum IndexExpr {
-    /// The sum of `loop * stride` and a number; outside of the dimension there is no element. No
-    /// term: the element `offset`.
+    /// The sum of `loop * stride` over the terms, plus `offset`. A step whose index is outside of the dimension touches
+    /// no element. Without terms, the index is always `offset`.
     Sum {
-        /// Loops and their strides.
+        /// The loops with their strides.
         terms: Vec<(usize, i64)>,
-        /// The number.
+        /// The constant term.
         offset: i64,
     },
     /// `(loop floordiv by) mod extent`.
@@ -124,13 +126,13 @@ pub enum IndexExpr {
 }
 
 impl IndexExpr {
-    /// The step of one loop.
+    /// The index is the step of one loop.
     #[must_use]
     pub fn of(id: usize) -> IndexExpr {
         IndexExpr::shifted(id, 1, 0)
     }
 
-    /// The step of one loop in each dimension.
+    /// The step of one loop as the index of each dimension.
     #[must_use]
     pub fn each(ids: &[usize]) -> Vec<IndexExpr> {
         ids.iter().map(|&id| IndexExpr::of(id)).collect()
@@ -145,7 +147,7 @@ impl IndexExpr {
         }
     }
 
-    /// Always element 0.
+    /// The index is always 0.
     #[must_use]
     pub fn zero() -> IndexExpr {
         IndexExpr::Sum {
@@ -154,8 +156,7 @@ impl IndexExpr {
         }
     }
 
-    /// Several loops as the digits of one number, the first one most significant; their extents are
-    /// looked up.
+    /// Several loops as the digits of one number, the first one most significant. `loops` gives their extents.
     #[must_use]
     pub fn merged(ids: &[usize], loops: &[Loop]) -> IndexExpr {
         let mut stride = 1i64;
@@ -171,14 +172,14 @@ impl IndexExpr {
 }
 
 impl IterationDomain {
-    /// Every dimension whole, of which nothing is known: a barrier.
+    /// A barrier: nothing is known, and every dimension is whole.
     #[must_use]
     pub fn whole(op: &OpRef<'_>) -> IterationDomain {
         let whole = |_: &Dim| IndexExpr::Whole;
         IterationDomain::filled(op, FreedomClass::Barrier, whole)
     }
 
-    /// No loops yet: a dimension of one element is its element 0, every other one is whole.
+    /// A domain without loops: the index of a dimension of extent 1 is 0, every other dimension is whole.
     #[must_use]
     pub fn new(op: &OpRef<'_>, class: FreedomClass) -> IterationDomain {
         let index = |dim: &Dim| match dim.is_one() {
@@ -206,11 +207,11 @@ impl IterationDomain {
         }
     }
 
-    /// Every operand broadcasts to the only result: aligned at the last dimension, and an extent of 1 is repeated where the
-    /// result is longer.
+    /// The loops of an operation whose operands broadcast to its only result. Dimensions are aligned at the last one,
+    /// and an extent of 1 is repeated if the result is longer.
     ///
     /// # Errors
-    /// There is not one result, or an operand has more dimensions than it (`operand-kind`).
+    /// The operation does not have one result, or an operand has more dimensions than the result (`operand-kind`).
     pub fn broadcasting(op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let result = op.only_result()?;
         let mut domain = IterationDomain {
@@ -236,18 +237,18 @@ impl IterationDomain {
         Ok(domain)
     }
 
-    /// As [`IterationDomain::broadcasting`], and the operation works along these dimensions of the result.
+    /// As [`IterationDomain::broadcasting`], for an operation that works along these dimensions of the result.
     ///
     /// # Errors
-    /// As there.
+    /// As [`IterationDomain::broadcasting`].
     pub fn broadcasting_along(op: &OpRef<'_>, axes: &[usize]) -> Result<IterationDomain, OpError> {
         let mut domain = IterationDomain::broadcasting(op)?;
         axes.iter().for_each(|&axis| domain.along(axis));
         Ok(domain)
     }
 
-    /// The loops of the view that does the same, of an operation that only renames elements; see
-    /// [`IterationDomain::rearranged`]. Every dimension is whole where a size is not known.
+    /// The loops of an operation that only renames elements: those of its equivalent view, see
+    /// [`IterationDomain::rearranged`]. Every dimension is whole if a size is unknown.
     ///
     /// # Errors
     /// The operand or the result is no tensor (`operand-kind`).
@@ -266,8 +267,8 @@ impl IterationDomain {
         })
     }
 
-    /// A new loop. The operation is independent along it if it is parallel or a sum of a contraction, and works along it
-    /// otherwise.
+    /// Adds a loop. Along a parallel loop, or a sum of a contraction, the operation is independent
+    /// ([`Role::Parallel`]); along any other loop it works ([`Role::Axis`]).
     pub fn add(&mut self, extent: u64, kind: LoopKind) -> usize {
         let contracted = self.class == FreedomClass::Contract && kind != LoopKind::Whole;
         let role = match kind == LoopKind::Parallel || contracted {
@@ -277,31 +278,31 @@ impl IterationDomain {
         self.add_as(extent, kind, role)
     }
 
-    /// A new loop whose dimensions have this extent, if it is known.
+    /// Adds a loop over the extent of a dimension, which may be unknown.
     pub fn add_for(&mut self, dim: &Dim, kind: LoopKind) -> usize {
         self.add(dim.fixed().unwrap_or(0), kind)
     }
 
-    /// A parallel loop for each dimension.
+    /// Adds a parallel loop for each dimension.
     pub fn over(&mut self, dims: &[Dim]) -> Vec<usize> {
         self.loops.reserve(dims.len());
         let add = |dim: &Dim| self.add_for(dim, LoopKind::Parallel);
         dims.iter().map(add).collect()
     }
 
-    /// The operation works along the dimensions of a loop, and needs them whole.
+    /// Marks a loop: the operation works along its dimensions and needs them whole.
     pub fn along(&mut self, id: usize) {
         self.loops[id].kind = LoopKind::Whole;
         self.loops[id].role = Role::Axis;
     }
 
-    /// As [`IterationDomain::along`], and no cut of the loop commutes with the operation.
+    /// As [`IterationDomain::along`], for a loop of which no cut commutes with the operation.
     pub fn along_uncut(&mut self, id: usize) {
         self.along(id);
         self.uncut(id);
     }
 
-    /// A new loop whose dimensions have this role.
+    /// Adds a loop whose dimensions have this role.
     pub fn add_as(&mut self, extent: u64, kind: LoopKind, role: Role) -> usize {
         self.loops.push(Loop {
             extent,
@@ -312,13 +313,13 @@ impl IterationDomain {
         self.loops.len() - 1
     }
 
-    /// The granule of a loop must divide `offset` too.
+    /// Restricts the granule of a loop to divisors of `offset`.
     pub fn cut(&mut self, id: usize, offset: u64) {
         let known = &mut self.loops[id].granule;
         *known = gcd(*known, offset);
     }
 
-    /// No cut of a loop commutes with the operation.
+    /// Marks a loop: no cut of it commutes with the operation.
     pub fn uncut(&mut self, id: usize) {
         self.loops[id].granule = 1;
     }
@@ -332,7 +333,7 @@ impl IterationDomain {
         self.loops.iter().enumerate().filter_map(reduce)
     }
 
-    /// How the parts of a cut reduction become one: as every loop that reduces says, if they agree.
+    /// The combination of partial results, if all reduction loops have the same one.
     #[must_use]
     pub fn partial(&self) -> Option<Partial> {
         let mut all = self.reductions().map(|(_, _, combine)| combine);
@@ -348,8 +349,8 @@ impl IterationDomain {
         Some((at, self.loops[at].extent))
     }
 
-    /// The elements of each sum that may be cut, as `reduce` of a tile has them: of the loop that may be computed
-    /// online, or of the reductions.
+    /// The numbers of elements that the operation sums over in loops that may be cut, in the order of `reduce` in a
+    /// plan of tiles: that of the online loop, else those of the reduction loops.
     #[must_use]
     pub fn sums(&self) -> Vec<u64> {
         match self.online() {
@@ -358,7 +359,7 @@ impl IterationDomain {
         }
     }
 
-    /// The dimension of the first result along which it may be computed online.
+    /// The dimension of the first result that is addressed by the online loop.
     #[must_use]
     pub fn online_dim(&self) -> Option<usize> {
         let (id, _) = self.online()?;
@@ -368,15 +369,16 @@ impl IterationDomain {
             .position(|i| *i == IndexExpr::of(id))
     }
 
-    /// Where the dimensions of an operand stand in the only result, if the operation accumulates along
-    /// `along` of it and along nothing else of it: none for `along` itself and for extents of 1. Then
-    /// a factor for each row of the operand is a factor for each element of the result.
+    /// For each dimension of an operand, its position in the only result; `None` for the dimension `along` and for
+    /// extents of 1. The function returns `None` unless the operation sums along that dimension of the operand and
+    /// along no other dimension of it. A factor for each row of the operand then is a factor for each element of the
+    /// result.
     #[must_use]
     pub fn kept(&self, operand: usize, along: usize) -> Option<Vec<Option<usize>>> {
         let [result] = self.results.as_slice() else {
             return None;
         };
-        // A bias would be scaled with the sum.
+        // A bias would be multiplied by the factor too.
         if !self.epilogue.is_empty() {
             return None;
         }
@@ -398,7 +400,7 @@ impl IterationDomain {
         Some(out)
     }
 
-    /// The number of the reduction that runs along a dimension of an operand.
+    /// The position, among the reduction loops, of the loop along a dimension of an operand.
     #[must_use]
     pub fn reduction_along(&self, operand: usize, dim: usize) -> Option<usize> {
         let index = self.operands.get(operand)?.get(dim)?;
@@ -406,7 +408,7 @@ impl IterationDomain {
             .position(|(id, ..)| *index == IndexExpr::of(id))
     }
 
-    /// The same where a parallel loop of which the dimensions have several extents needs them whole.
+    /// The same domain, but a parallel loop over dimensions of different extents becomes [`LoopKind::Whole`].
     #[must_use]
     pub fn settled(mut self, op: &OpRef<'_>) -> IterationDomain {
         let sides = [(&op.operands, &self.operands), (&op.results, &self.results)];
@@ -427,7 +429,8 @@ impl IterationDomain {
         self
     }
 
-    /// The same without the loops of the kind [`LoopKind::Whole`]: what they address is [`IndexExpr::Whole`].
+    /// The same domain without the loops of the kind [`LoopKind::Whole`]; the dimensions that they address become
+    /// [`IndexExpr::Whole`].
     #[must_use]
     pub fn without_whole(mut self) -> IterationDomain {
         if self.loops.iter().all(|l| l.kind != LoopKind::Whole) {
@@ -458,7 +461,7 @@ impl IterationDomain {
     }
 }
 
-/// Writes the new number of a loop, if it has one.
+/// Replaces the number of a loop by its new one; returns false if the loop was removed.
 fn renumber(id: &mut usize, places: &[Option<usize>]) -> bool {
     let place = places.get(*id).copied().flatten();
     *id = place.unwrap_or(*id);
@@ -466,7 +469,7 @@ fn renumber(id: &mut usize, places: &[Option<usize>]) -> bool {
 }
 
 impl IterationDomain {
-    /// Whether there is an index for each dimension and every loop exists.
+    /// Returns whether the maps have one index expression for each dimension, and name only existing loops.
     pub(super) fn fits(&self, op: &OpRef<'_>) -> bool {
         let rank = |t: &Type| t.as_tensor().map_or(0, |t| t.rank());
         let sides = [(&op.operands, &self.operands), (&op.results, &self.results)];

@@ -1,4 +1,4 @@
-//! The trait of operations: a typed struct of attributes and everything the compiler asks of it.
+//! The trait of operations: a struct of attributes, and the facts and rules that the compiler needs.
 
 use crate::codes;
 use crate::diag::Code;
@@ -22,60 +22,59 @@ use crate::types::Dim;
 /// The role that an operation has for the compiler itself, beyond its declaration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Structure {
-    /// Nothing: its declaration says all.
+    /// None: the declaration says everything.
     Plain,
-    /// Renames the elements of its operand where they lie: the layouts of operand and result must agree
-    /// with [`Operation::rearrangement`].
+    /// A view: the elements of the operand are renamed in place. The layouts of operand and result must agree with
+    /// [`Operation::rearrangement`].
     View,
-    /// The same value in the result's layout.
+    /// A conversion: the same value in the layout of the result type.
     Convert,
-    /// Elements that the program carries.
+    /// A constant: elements in the program.
     Constant,
-    /// The results of another function of the module.
+    /// A call of another function of the module.
     Call,
-    /// An operation of another format: the results are what their types say, and need be no tensors.
+    /// An operation of another format: the results are those of the stated types, which need not be tensors.
     Opaque,
 }
 
-/// The constant operands of an operation, as far as they are known.
+/// A function from the number of an operand to its constant value, if that is known.
 pub type Known<'a> = dyn Fn(usize) -> Option<Tensor> + 'a;
 
-/// An operation of a dialect: the struct has its attributes, the implementation everything that passes,
-/// interpreters and emitters ask of it.
+/// An operation of a dialect. The struct has its attributes; the implementation has the facts and rules that passes,
+/// interpreters and emitters use.
 ///
-/// A user of the library implements it as the `hbir` dialect does, and registers it with
+/// A user of the library implements it in the same way as the `hbir` dialect, and registers it with
 /// [`Registry::add`](crate::Registry::add).
 pub trait Operation: Attributes + Send + Sync + 'static {
     /// The full name, `hbir.reshape`.
     const NAME: &'static str;
-    /// One line for the reference.
+    /// The summary: one line for the reference.
     const SUMMARY: &'static str;
-    /// The row of a target's table this operation is looked up in: `elementwise`, `softmax`,
-    /// `norm`, `reduce`, `concat`, `slice`, `broadcast`, `gather`, `matmul`, `conv`, `pool`,
-    /// `resize`, `rearrange`, `source`, `barrier`.
+    /// The row of a target's table in which the operation is looked up: `elementwise`, `softmax`, `norm`, `reduce`,
+    /// `concat`, `slice`, `broadcast`, `gather`, `matmul`, `conv`, `pool`, `resize`, `rearrange`, `source`, `barrier`.
     const FAMILY: &'static str;
-    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`], unless its
-    /// attributes say more.
+    /// The row in which an operation that is no barrier is looked up, if that differs from [`Operation::FAMILY`]. Its
+    /// attributes may select another row ([`Operation::family_if_free`]).
     const FAMILY_IF_FREE: Option<&'static str> = None;
     /// The least and the greatest number of operands.
     const OPERANDS: (usize, usize);
-    /// Whether it takes and gives every element type, also those that nothing computes with: it moves
-    /// elements alone.
+    /// True if operands and results may have any element type, including types that no operation computes with:
+    /// elements are only moved.
     const MOVES_ONLY: bool = false;
     /// The role that the operation has for the compiler itself.
     const STRUCTURE: Structure = Structure::Plain;
-    /// Whether attributes that the struct does not name are kept. Otherwise they are refused.
+    /// True if attributes that the struct does not name are kept. Otherwise they are refused.
     const OPEN: bool = false;
     /// The numbered constraints, sorted by code.
     const CODES: &'static [Code] = &[];
 
-    /// Whether its result always is a part of its operand where that lies.
+    /// True if the result always is a part of the operand in place.
     const IS_PART: bool = false;
 
-    /// Its attributes; the operation is looked up by its name first.
+    /// Reads the attributes of an operation, after a check of its name.
     ///
     /// # Errors
-    /// It is another operation (`operation-kind`), or an attribute is missing or of the wrong kind.
+    /// The name is that of another operation (`operation-kind`), or an attribute is missing or of the wrong kind.
     fn of(op: &OpRef<'_>) -> Result<Self, OpError> {
         if op.name == Self::NAME {
             return Self::read(op);
@@ -84,15 +83,15 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         Err(OpError::new(codes::OPERATION_KIND, message))
     }
 
-    /// The shape rule: result types from operand types and attributes, or the numbered constraint
+    /// The shape rule: infers the result types from operand types and attributes, or returns the numbered constraint
     /// that does not hold.
     ///
     /// # Errors
     /// The first constraint that does not hold.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 
-    /// The result's element as an expression of one element of each operand, for an operation whose operands broadcast to its one result. Formats without an
-    /// operation of their own for it write the expression.
+    /// The element of the result as an expression of one element of each operand. It is for operations with one result,
+    /// to which the operands broadcast. A format without an equivalent operation writes the expression.
     fn expression(&self) -> Option<Expr> {
         None
     }
@@ -119,21 +118,22 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         Ok(vec![composition.eval(call.inputs, call.dtype())?])
     }
 
-    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].
+    /// The row in which an operation with these attributes is looked up if it is no barrier; see
+    /// [`Operation::FAMILY_IF_FREE`].
     fn family_if_free(&self, op: &OpRef<'_>) -> Option<&'static str> {
         let _ = op;
         Self::FAMILY_IF_FREE
     }
 
-    /// Effects besides giving results.
+    /// The effect besides the results.
     fn effect(&self, op: &OpRef<'_>) -> Effect;
 
-    /// Itself with its axes permuted: what it becomes where its operands and results are tensors over these axes, attributes,
-    /// parameters and indices included. Nothing where it has no such form; then a format without layouts has it in its own
-    /// dimensions alone.
+    /// The operation with its axes permuted: its form if operands and results are tensors over these axes. The form
+    /// includes attributes, parameters and indices. `None` if there is no such form; then a format without layouts can
+    /// only write the operation in its own dimensions.
     ///
-    /// By default an `elementwise` operation whose operands broadcast to its result, and that works along no dimension, is itself over
-    /// any axes.
+    /// The default: an `elementwise` operation whose operands broadcast to its result, and which works along no
+    /// dimension, has its own attributes over any axes.
     fn over_axes(&self, op: &OpRef<'_>, axes: &Axes<'_>) -> Option<OverAxes> {
         match Self::FAMILY {
             "elementwise" => {
@@ -143,14 +143,14 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         }
     }
 
-    /// The loops and what they touch of the operands and results. What its layouts leave free ([`Freedom::of`]) and how tiles
-    /// are carried through it follow from them.
+    /// The loops, and the indexing maps of operands and results. The freedom of layouts ([`Freedom::of`]) and the
+    /// propagation of tiles follow from them.
     ///
-    /// By default the operands of an `elementwise` operation broadcast to its result, and what only renames elements has the
-    /// loops of its view; nothing is known of any other operation.
+    /// The default: the operands of an `elementwise` operation broadcast to its result, an operation that only renames
+    /// elements has the loops of its equivalent view, and any other operation is a barrier.
     ///
     /// # Errors
-    /// A constraint does not hold; then nothing is known of it.
+    /// A constraint does not hold; the operation is then a barrier.
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         if Self::FAMILY == "elementwise" {
             return IterationDomain::broadcasting(op);
@@ -161,52 +161,53 @@ pub trait Operation: Attributes + Send + Sync + 'static {
         }
     }
 
-    /// Data that executing the operation moves.
+    /// The bytes that the operation moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         let _ = op;
         Traffic::None
     }
 
-    /// The view that does the same, of an operation that only renames elements.
+    /// The equivalent view of an operation that only renames elements.
     ///
     /// # Errors
-    /// It does more (`not-a-rearrangement`), or the first of its constraints that does not hold.
+    /// The operation does more (`not-a-rearrangement`), or the first of its constraints that does not hold.
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         Err(not_a_rearrangement(op))
     }
 
-    /// How partial results become one, if it may be cut along what it adds up: by default as its
-    /// loops say.
+    /// The combination of partial results, if a reduction of the operation may be cut. By default it follows from the
+    /// loops.
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
         self.iteration_domain(op).ok()?.partial()
     }
 
-    /// The operand that it only rearranges, given the operands that are constants: the other side of a
-    /// product with a permutation matrix.
+    /// The operand that the operation only rearranges, given its constant operands: the other operand of a product with
+    /// a permutation matrix, for example.
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
         let _ = (op, known);
         None
     }
 
-    /// The ports that are parts of other ports, given the operands that are constants. One that lies in the bytes of its
-    /// whole is not copied.
+    /// The ports that are parts of other ports, given the constant operands. A part in the bytes of its whole is not
+    /// copied.
     fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
         let _ = (op, known);
         Vec::new()
     }
 
-    /// Whether every element of its results is one of its operands', wherever it lies; those that say which are left out.
+    /// Returns whether every element of the results is an element of an operand, at any position. Operands that select
+    /// elements (indices, conditions) do not count.
     fn passes_on(&self) -> bool {
         false
     }
 
-    /// The functions of the module that it runs in order to give its results.
+    /// The functions of the module that the operation runs to compute its results.
     fn control(&self, op: &OpRef<'_>) -> Option<Control> {
         let _ = op;
         None
     }
 
-    /// The operand that holds indices, and the sizes that they index: an index is below all of them.
+    /// The operand that holds indices, and the sizes that they index: every index is below all of these sizes.
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         let _ = op;
         None

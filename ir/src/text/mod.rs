@@ -51,8 +51,9 @@ pub struct Parsed {
 
 /// Reads one module.
 ///
-/// The text does not follow the grammar, a value is undefined or used with another type, or a layout does not fit its
-/// shape. All errors are returned, in the order of the text.
+/// # Errors
+/// All errors, in the order of the text: the text does not follow the grammar, a value is undefined or used with
+/// another type, or a layout does not fit its shape.
 pub fn parse(source: &str) -> Result<Module, Vec<Diagnostic>> {
     let parsed = parse_partial(source);
     if parsed.diags.iter().any(|d| d.severity == Severity::Error) {
