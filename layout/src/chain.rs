@@ -214,9 +214,9 @@ fn prepend(size: u64, stride: i64, outer: &Chain) -> Chain {
 
 /// [`split`] if neither the outermost cut nor `c` divides the other.
 ///
-/// If two such additive cuts cover at least two of the larger one, the function is linear above their greatest common
-/// divisor (Fine and Wilf, applied to its differences). On a smaller domain there are at most two blocks, and the
-/// ranges are compared directly.
+/// Suppose that two such additive cuts cover at least two of the larger one. Then the function is linear above their
+/// greatest common divisor (Fine and Wilf, applied to its differences). On a smaller domain there are at most two
+/// blocks, and the ranges are compared directly.
 fn split_unaligned(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     let Cut { size: t, stride } = chain[0];
     if n / 2 >= t.max(c) {

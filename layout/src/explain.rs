@@ -1,7 +1,7 @@
 //! A layout as a program: pads, reshapes and transposes from the tensor to its buffer.
 //!
-//! XLA defines tiling in these terms, tile by tile. Here every layout with distinct offsets and without negative
-//! strides is written so. The last reshape is the buffer.
+//! XLA defines tiling in these terms, tile by tile. Every layout has this form here if its offsets are distinct, no
+//! stride is negative and each stride divides the next larger one. The last reshape is the buffer.
 //!
 //! For example, `{1,0:T(2,2)}` of a 3x5 tensor is a pad to 4x6, a reshape to 2x2x3x2, a transpose by `[0, 2, 1, 3]` to
 //! 2x3x2x2, and a reshape to 24 positions.
@@ -56,12 +56,12 @@ pub enum ExplainError {
     /// Elements share an offset, or dimensions run backwards.
     #[error("elements share offsets or run backwards, which no pad, reshape and transpose does")]
     Strides,
-    /// Strides leave room for other elements in between.
+    /// A stride that does not divide the next larger one: elements interleave.
     #[error("a stride of {stride} does not divide {above}, the room above it: elements interleave")]
     Interleaved {
-        /// The stride in elements.
+        /// The stride, in elements.
         stride: u64,
-        /// The stride above it.
+        /// The next larger stride, in elements.
         above: u64,
     },
 }
@@ -69,7 +69,7 @@ pub enum ExplainError {
 /// Writes a layout as pads, reshapes and transposes.
 ///
 /// # Errors
-/// Strides that no such program makes.
+/// No such program has the strides of the layout.
 pub fn explain(layout: &Layout) -> Result<Explanation, ExplainError> {
     let mut writer = Writer {
         current: layout.shape().to_vec(),
@@ -90,8 +90,7 @@ pub fn explain(layout: &Layout) -> Result<Explanation, ExplainError> {
 }
 
 impl Explanation {
-    /// One sentence per step, with the shape after it. A function in optc's text that performs the steps; `element` is
-    /// an MLIR element type.
+    /// One sentence for each step, with the shape after it.
     #[must_use]
     pub fn words(&self) -> String {
         let mut text = format!("a tensor of shape {}\n", dims(&self.shape));
@@ -103,7 +102,7 @@ impl Explanation {
         text
     }
 
-    /// The function in optc's text that does the steps; `element` is an MLIR element type.
+    /// A function in optc's text that performs the steps; `element` is an MLIR element type.
     #[must_use]
     pub fn ir(&self, element: &str) -> String {
         let ty = |shape: &[u64]| {
@@ -291,7 +290,7 @@ impl Writer {
         }
     }
 
-    /// Orders the axes by their strides, the largest first, and pads each to its room.
+    /// Orders the axes by their strides, the largest first, and pads each one to the next larger stride.
     fn place(&mut self, strides: &[u64], layout: &Layout) -> Result<(), ExplainError> {
         let mut perm: Vec<usize> = (0..strides.len()).collect();
         perm.sort_by_key(|&axis| (std::cmp::Reverse(strides[axis]), axis));

@@ -201,7 +201,7 @@ impl Placement {
 
     /// Logical index of the element at offset `p`; `None` for padding and after the buffer.
     ///
-    /// If strides make several elements share an offset, one of them.
+    /// One of the elements if strides make several share the offset.
     #[must_use]
     pub fn element_at(&self, p: u64) -> Option<Vec<u64>> {
         if self.storage.positions <= p {

@@ -96,8 +96,8 @@ macro_rules! notations {
                 }
             }
 
-            /// Another function written like this one; `None` if that would be long. The notation of a transposed
-            /// tensor with its dimensions renamed; `None` for row-major.
+            /// Another function in this notation, in a similar form; `None` for row-major, or if another notation is
+            /// shorter.
             fn like(&self, placement: &Placement) -> Option<Notation> {
                 match self {
                     Notation::RowMajor => None,
@@ -107,7 +107,7 @@ macro_rules! notations {
                 }
             }
 
-            /// The notation of a transposed tensor with its dimensions renamed; nothing for row-major.
+            /// The notation of a transposed tensor with its dimensions renamed; `None` for row-major.
             pub(crate) fn transposed(&self, renaming: &Renaming<'_>) -> Option<Notation> {
                 match self {
                     Notation::RowMajor => None,

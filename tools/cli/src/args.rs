@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
-/// How an input becomes a program, and which passes run on it.
+/// Options for reading an input as a program, and for the passes that run on it.
 #[derive(Args, Debug, Default)]
 pub(crate) struct CompileArgs {
     /// Passes to run, P{option=value} with options; an empty list runs none
@@ -204,7 +204,7 @@ pub(crate) struct RewriteArgs {
     #[arg(long)]
     pub(crate) verify_diagnostics: bool,
 
-    /// Whether remarks are read though they are not printed: file tests do.
+    /// True if remarks are read although they are not printed, as in file tests.
     #[arg(skip)]
     pub(crate) explains_remarks: bool,
     /// Say what passes did and could not do
@@ -296,7 +296,7 @@ impl Emit {
     }
 }
 
-/// Which states of the program a picture shows.
+/// The states of the program that a picture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum EmitStage {
     /// As it was read
@@ -307,7 +307,7 @@ pub(crate) enum EmitStage {
     Both,
 }
 
-/// How to write remarks.
+/// The form of remarks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum RemarkStyle {
     /// As diagnostics
@@ -458,7 +458,7 @@ pub(crate) enum LayoutCommand {
     },
 }
 
-/// When text is coloured.
+/// The condition under which text is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal
@@ -532,7 +532,7 @@ pub(crate) struct RunArgs {
     pub(crate) func: Option<String>,
 }
 
-/// How to run a program.
+/// The way in which a program is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Exec {
     /// On logical tensors

@@ -16,7 +16,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The number the process ends with.
+    /// The number with which the process ends.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -35,7 +35,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Wrong usage that the argument parser cannot see.
+    /// A wrong usage that the argument parser cannot detect.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure {
             status: Status::Usage,
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// A name in an option that does not exist; `advice` lists the existing ones.
+    /// An option with a name that does not exist; `advice` lists the existing names.
     pub(crate) fn unknown<'a>(
         option: &str,
         what: &str,
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A failed check whose findings are already written.
+    /// A failed check, whose findings are already written; `text` follows them.
     pub(crate) fn check(text: impl Into<String>) -> Failure {
         Failure {
             status: Status::Refused,
@@ -120,7 +120,7 @@ impl From<Error> for Failure {
         if let Some((option, diag)) = option {
             error = Error::about(option, diag);
         }
-        // Names in a pipeline and targets are part of the command, not of the input.
+        // An error about an option (a pass, a pin, a target) is about the command, not about the input.
         let usage = error.file.starts_with("--");
         let status = if usage {
             Status::Usage
