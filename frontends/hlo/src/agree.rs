@@ -7,10 +7,10 @@ use crate::module::Instruction;
 use crate::shape::shape;
 use optc_layout::{XlaArray, XlaShape};
 
-/// Refuses instructions that XLA's reader refuses, or that crash its checks.
+/// Refuses instructions that XLA's reader refuses, or on which its checks crash.
 ///
-/// XLA checks shapes when it reads text, and unexpected shapes end its process. Instructions that are accepted here
-/// must therefore be accepted there, opcode by opcode.
+/// XLA's reader checks shapes, and an unexpected shape crashes it. So an instruction is accepted here only if XLA
+/// accepts it, opcode by opcode.
 pub(crate) fn agrees(
     made: &Instruction,
     declared: Option<&XlaShape>,

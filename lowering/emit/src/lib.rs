@@ -1,16 +1,21 @@
-//! Emitters: one a format.
+//! Emitters: one for each format.
+//!
+//! For example, `%0 = "hbir.exp"(%x)` of a `tensor<4xf32>` is a node `Exp` in an ONNX model, `exponential` in HLO text,
+//! a `linalg.generic` around `math.exp` in MLIR, and `jnp.exp(x)` in a Pallas module.
 //!
 //! # Folders
-//! - `onnx` writes a model: a file a family of operators. `writer.rs` is the graph with its names and weights, `opaque.rs` operators as they
-//!   came, `turned.rs` products that read transposed operands, `bytes.rs` integers with a zero point, `valid.rs` what holds of every model before
-//!   it is bytes. Versions of operators are asked of the table in `formats/onnx`; what that table does not say stands beside the code that needs it.
-//! - `hlo` writes instructions (`line.rs`), as HLO text or, in `stablehlo`, as MLIR operations. `numbers.rs` takes transposes into dimension numbers,
-//!   `regions.rs` writes computations.
-//! - `linalg` writes MLIR. A value is a tensor of its digits (`digits.rs`) or, with padding, of all its positions (`stored.rs`, `packing.rs`); an
-//!   operation is the loops over the digits of its ports (`nest.rs`) around a block (`body.rs`, `scalars.rs`). Only a conversion becomes a
-//!   transpose, pack or unpack, except where an operation has no loops over positions. Padding never reaches a result.
-//! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`; `group.rs` is the kernel of a group, of its operands
-//!   (`member.rs`), accumulation and stores.
+//! - `onnx` writes a model, with one file for each family of operators. `writer.rs` is the graph with its names and
+//!   weights. `opaque.rs` writes operators that the program kept unchanged, `turned.rs` products that read transposed
+//!   operands, and `bytes.rs` integers with a zero point. `valid.rs` checks every model before it is written. The table
+//!   in `formats/onnx` has the versions of operators; facts that it lacks are stated at the code that needs them.
+//! - `hlo` writes instructions (`line.rs`) as HLO text. `stablehlo` writes the same instructions as MLIR operations,
+//!   with computations as regions. `numbers.rs` replaces transposes by dimension numbers.
+//! - `linalg` writes MLIR. A dense value is a tensor whose dimensions are its digits (`digits.rs`); a value with
+//!   padding is a tensor of all its positions (`stored.rs`, `packing.rs`). An operation is a loop nest over the digits
+//!   of its ports (`nest.rs`) around a block (`body.rs`, `scalars.rs`). Only a conversion becomes a transpose, pack or
+//!   unpack, except for operations that have no loops over positions. Padding never reaches a result.
+//! - `pallas` writes a Python module. `ops.rs` names each operation's form in `jnp`. `group.rs` is the kernel of a
+//!   group; its operations read operands by `member.rs`.
 
 mod codes;
 pub mod hlo;
@@ -23,7 +28,7 @@ pub use codes::CODES;
 
 use optc_ir::{Diagnostic, Module};
 
-/// The function that a module starts with: `@main`, else the first one.
+/// The function at which a module starts: `@main`, else the first one.
 fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {
     if module.funcs.is_empty() {
         let diag = Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");

@@ -1,4 +1,4 @@
-//! The lists of operations that formats have no form of say what emission does.
+//! The lists `WITHOUT_FORM` agree with emission: they name the operations that a format cannot write.
 
 use crate::ops_support;
 
@@ -9,7 +9,7 @@ use optc_ir::{Attr, Module, Registry, Tensor};
 use optc_target::Target;
 use std::collections::BTreeMap;
 
-/// The reference cases as programs, by operation.
+/// The reference cases as programs, by the name of the operation.
 fn programs() -> BTreeMap<String, Vec<Module>> {
     let mut all: BTreeMap<String, Vec<Module>> = BTreeMap::new();
     for case in cases() {
@@ -60,7 +60,7 @@ fn onnx_writes(module: &Module, registry: &Registry) -> bool {
     .is_ok()
 }
 
-/// An operation is listed exactly if none of its reference cases is written.
+/// Checks that an operation is listed exactly if none of its reference cases can be written.
 fn check(without: &[&str], writes: fn(&Module, &Registry) -> bool) {
     let registry = optc_ops::registry();
     assert!(without.is_sorted(), "the names are sorted");

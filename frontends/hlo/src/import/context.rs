@@ -44,8 +44,8 @@ impl ModuleCx<'_> {
         name
     }
 
-    /// A name for a constant whose elements the text omits: that of its instruction, made unique, since each constant
-    /// may have elements of its own.
+    /// A unique name for the elements of a constant that the text omits, based on the name of its instruction. Each
+    /// such constant has its own name, since their elements may differ.
     pub(super) fn elided(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut n = 0;

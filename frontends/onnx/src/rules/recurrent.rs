@@ -14,7 +14,7 @@ pub(super) static RULES: &[Rule] = &[
     native("RNN", |cx| recurrent(cx, Cell::Plain)),
 ];
 
-/// The activations of one direction that the IR's operation has.
+/// The activation functions of the IR's operation, for one direction.
 fn own_activations(cell: Cell) -> &'static [&'static str] {
     match cell {
         Cell::Lstm => &["sigmoid", "tanh", "tanh"],
@@ -23,7 +23,7 @@ fn own_activations(cell: Cell) -> &'static [&'static str] {
     }
 }
 
-/// The reason why no operation of the IR can replace the node.
+/// The reason why no operation of the IR can replace the node; `None` if one can.
 fn special(cx: &NodeCx<'_, '_>, cell: Cell) -> Option<&'static str> {
     let stated = cx.attr("activations").map(|a| a.strings.as_slice());
     let own = own_activations(cell);

@@ -1,4 +1,7 @@
-//! The block of numbers that a loop nest runs for each element.
+//! The block of scalar operations that a loop nest runs for each element.
+//!
+//! For example, `Body::add` of the f32 numbers `%a` and `%b` appends the line `%s_1 = arith.addf %a, %b : f32` and
+//! returns `%s_1`.
 
 use super::mem::Mem;
 use super::sizes::Sizes;
@@ -8,23 +11,23 @@ use optc_ir::op::Direction;
 use optc_layout::Digit;
 use std::fmt::Write;
 
-/// A number while it is computed.
+/// A number in the block: its SSA name and its type.
 #[derive(Clone, Debug)]
 pub(super) struct Scalar {
     pub(super) name: String,
     pub(super) ty: DType,
 }
 
-/// An index while it is computed.
+/// An index in the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Idx {
-    /// A number that is known.
+    /// A constant.
     Const(i64),
-    /// The name of one.
+    /// The SSA name of an index.
     Name(String),
 }
 
-/// Lines of a block.
+/// The lines of a block.
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) text: String,
@@ -36,7 +39,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// A block after so many spaces.
+    /// An empty block, indented by `indent` spaces.
     pub(super) fn new(indent: usize, sizes: &Sizes) -> Body {
         Body {
             indent,
@@ -45,18 +48,18 @@ impl Body {
         }
     }
 
-    /// A line that names no result.
+    /// Appends a line without a result.
     pub(super) fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{:1$}{text}", "", self.indent);
     }
 
-    /// A name that nothing in the block has.
+    /// A name that is unused in the block.
     pub(super) fn fresh(&mut self) -> String {
         self.next += 1;
         format!("%s_{}", self.next)
     }
 
-    /// A line that names its result.
+    /// Appends a line with a result, and returns the name of the result.
     pub(super) fn put(&mut self, text: &str) -> String {
         let name = self.fresh();
         self.line(&format!("{name} = {text}"));
@@ -68,12 +71,12 @@ impl Body {
         Scalar { name, ty }
     }
 
-    /// The number, in the type of another.
+    /// A constant of a type.
     pub(super) fn number(&mut self, x: f64, ty: DType) -> Scalar {
         self.literal(&number_text(x, ty), ty)
     }
 
-    /// The suffix of the text in a type.
+    /// A constant of a type, written as `text`.
     pub(super) fn literal(&mut self, text: &str, ty: DType) -> Scalar {
         let name = type_text(ty);
         let typed = match ty.is_bool() {
@@ -83,7 +86,7 @@ impl Body {
         self.made(&typed, ty)
     }
 
-    /// An operation whose operands and result have one type.
+    /// An operation whose operands and result have the same type.
     pub(super) fn op(&mut self, opcode: &str, args: &[&Scalar]) -> Scalar {
         let names: Vec<&str> = args.iter().map(|a| &*a.name).collect();
         let ty = args.first().map_or(DType::F32, |a| a.ty);
@@ -91,7 +94,7 @@ impl Body {
         self.made(&text, ty)
     }
 
-    /// An operation that has one form for floats, another for integers.
+    /// An operation with one opcode for floats and another one for integers.
     pub(super) fn either(&mut self, float: &str, int: &str, args: &[&Scalar]) -> Scalar {
         let is_float = args.first().is_some_and(|a| a.ty.is_float());
         self.op(if is_float { float } else { int }, args)
@@ -119,7 +122,7 @@ impl Body {
         self.either("arith.mulf", int, &[a, b])
     }
 
-    /// The quotient; of integers 0 where the divisor is 0.
+    /// The quotient. For integers it is 0 if the divisor is 0.
     pub(super) fn div(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
         if a.ty.is_float() {
             return self.op("arith.divf", &[a, b]);
@@ -136,7 +139,7 @@ impl Body {
         )
     }
 
-    /// The remainder with the sign of the dividend; of integers 0 where the divisor is 0.
+    /// The remainder with the sign of the dividend. For integers it is 0 if the divisor is 0.
     pub(super) fn rem(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
         if a.ty.is_float() {
             return self.op("arith.remf", &[a, b]);
@@ -153,7 +156,7 @@ impl Body {
         )
     }
 
-    /// A division of integers that is defined for all of them.
+    /// A division or remainder of integers without undefined behaviour: division by 0, and of the least number by -1.
     fn divided(&mut self, opcode: &str, a: &Scalar, b: &Scalar) -> Scalar {
         let (zero, one) = (self.number(0.0, a.ty), self.number(1.0, a.ty));
         let none = self.compare(Direction::Eq, b, &zero);
@@ -163,7 +166,8 @@ impl Body {
             let minus = self.number(-1.0, a.ty);
             self.compare(Direction::Eq, &by, &minus)
         });
-        // The least number has no positive one: it is turned by a subtraction.
+        // A divisor of -1 is replaced by 1: the quotient is computed by a subtraction, and the remainder is 0 in both
+        // cases.
         if let Some(turned) = &turned {
             by = self.select(turned, &one, &by);
         }
@@ -185,7 +189,7 @@ impl Body {
         self.sub(&zero, x)
     }
 
-    /// The greater; NaN wins.
+    /// The maximum; NaN if one of the numbers is NaN.
     pub(super) fn max(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
         let int = if is_unsigned(a.ty) {
             "arith.maxui"
@@ -195,7 +199,7 @@ impl Body {
         self.either("arith.maximumf", int, &[a, b])
     }
 
-    /// The lesser; NaN wins.
+    /// The minimum; NaN if one of the numbers is NaN.
     pub(super) fn min(&mut self, a: &Scalar, b: &Scalar) -> Scalar {
         let int = if is_unsigned(a.ty) {
             "arith.minui"
@@ -212,7 +216,7 @@ impl Body {
         self.either("math.absf", "math.absi", &[x])
     }
 
-    /// The root; of negative numbers NaN.
+    /// The square root; NaN for a negative number.
     pub(super) fn sqrt(&mut self, x: &Scalar) -> Scalar {
         self.op("math.sqrt", &[x])
     }
@@ -237,7 +241,7 @@ impl Body {
         self.made(&text, DType::BOOL)
     }
 
-    /// Returns whether it is NaN.
+    /// A truth value: whether the number is NaN.
     pub(super) fn is_nan(&mut self, x: &Scalar) -> Scalar {
         let ty = type_text(x.ty);
         let text = format!("arith.cmpf uno, {0}, {0} : {ty}", x.name);
@@ -260,7 +264,7 @@ impl Body {
         self.made(&text, to)
     }
 
-    /// The same bits in a type of as many.
+    /// The same bits in another type of the same width.
     pub(super) fn bitcast(&mut self, x: &Scalar, to: DType) -> Scalar {
         match type_text(x.ty) == type_text(to) {
             true => Scalar {
@@ -271,7 +275,7 @@ impl Body {
         }
     }
 
-    /// The same number in another type, floats by truncation and saturation.
+    /// The same number in another type. Floats become integers by truncation and saturation.
     pub(super) fn cast(&mut self, x: &Scalar, to: DType) -> Scalar {
         let (from, same) = (x.ty, type_text(x.ty) == type_text(to));
         if to.is_bool() && !from.is_bool() {
@@ -306,7 +310,7 @@ impl Body {
         }
     }
 
-    /// A float as an integer: truncated, saturated, NaN is 0.
+    /// A float as an integer: truncated and saturated, with 0 for NaN.
     fn saturated(&mut self, x: &Scalar, to: DType) -> Scalar {
         let x = self.cast(x, DType::F64);
         let unsigned = is_unsigned(to);
@@ -335,7 +339,7 @@ impl Body {
         self.select(&below, &lowest, &made)
     }
 
-    /// An element as it is computed with.
+    /// An element in the type in which numbers are computed (see `wide`).
     pub(super) fn widened(&mut self, name: &str, ty: DType) -> Scalar {
         let name = name.to_owned();
         let x = Scalar { name, ty };
@@ -345,7 +349,7 @@ impl Body {
         }
     }
 
-    /// A number as it is stored.
+    /// A number in the type in which elements are stored.
     pub(super) fn stored(&mut self, x: &Scalar, ty: DType) -> Scalar {
         match x.ty == ty {
             true => x.clone(),
@@ -354,7 +358,7 @@ impl Body {
     }
 }
 
-/// The bits that a type has, not those in which it is stored.
+/// The width of a type in bits; that of its storage may be larger.
 trait Bits {
     fn bits_of(self) -> u8;
 }
@@ -374,7 +378,7 @@ fn type_text(ty: DType) -> String {
 
 /// Indices.
 impl Body {
-    /// The name of an index.
+    /// The SSA name of an index; a constant gets a line.
     pub(super) fn index(&mut self, i: &Idx) -> String {
         match i {
             Idx::Const(n) => self.put(&format!("arith.constant {n} : index")),
@@ -382,7 +386,7 @@ impl Body {
         }
     }
 
-    /// An extent, or the index that stands for it.
+    /// An extent: a constant, or the index that holds an unknown size.
     pub(super) fn extent(&mut self, n: u64) -> Idx {
         match self.sizes.index(n) {
             Some(name) => Idx::Name(name),
@@ -390,7 +394,7 @@ impl Body {
         }
     }
 
-    /// The number of elements.
+    /// An extent as a number of a type.
     pub(super) fn count(&mut self, n: u64, ty: DType) -> Scalar {
         match self.extent(n) {
             Idx::Const(_) => self.number(n as f64, ty),
@@ -398,7 +402,7 @@ impl Body {
         }
     }
 
-    /// The step of a loop.
+    /// The current step of a loop.
     pub(super) fn step(&mut self, id: usize) -> Idx {
         Idx::Name(self.put(&format!("linalg.index {id} : index")))
     }
@@ -433,7 +437,7 @@ impl Body {
         }
     }
 
-    /// The index times an extent.
+    /// The product of an index and an extent.
     pub(super) fn scaled(&mut self, a: &Idx, by: u64) -> Idx {
         match (a, self.extent(by)) {
             (_, Idx::Const(by)) => self.times(a, by),
@@ -442,7 +446,7 @@ impl Body {
         }
     }
 
-    /// The quotient of an index of 0 or more.
+    /// The quotient of a non-negative index and an extent.
     pub(super) fn over(&mut self, a: &Idx, by: u64) -> Idx {
         match (a, self.extent(by.max(1))) {
             (Idx::Const(x), Idx::Const(by)) => Idx::Const(x / by),
@@ -451,7 +455,7 @@ impl Body {
         }
     }
 
-    /// The remainder of an index of 0 or more.
+    /// The remainder of a non-negative index by an extent.
     pub(super) fn modulo(&mut self, a: &Idx, by: u64) -> Idx {
         match (a, self.extent(by.max(1))) {
             (Idx::Const(x), Idx::Const(by)) => Idx::Const(x % by),
@@ -460,7 +464,7 @@ impl Body {
         }
     }
 
-    /// The index kept from `low` to `high`.
+    /// The index, clamped to the range from `low` to `high`.
     pub(super) fn clamped(&mut self, a: &Idx, low: i64, high: &Idx) -> Idx {
         let low = self.indices("arith.maxsi", a, &Idx::Const(low));
         self.indices("arith.minsi", &low, high)
@@ -478,7 +482,7 @@ impl Body {
         Idx::Name(self.put(&format!("arith.select {}, {a}, {b} : index", cond.name)))
     }
 
-    /// An element as an index.
+    /// An integer as an index.
     pub(super) fn as_index(&mut self, x: &Scalar) -> Idx {
         let ty = type_text(x.ty);
         let opcode = if is_unsigned(x.ty) {
@@ -489,7 +493,7 @@ impl Body {
         Idx::Name(self.put(&format!("{opcode} {} : {ty} to index", x.name)))
     }
 
-    /// An index as a number.
+    /// An index as a number of a type.
     pub(super) fn of_index(&mut self, i: &Idx, ty: DType) -> Scalar {
         let name = self.index(i);
         let whole = self.made(
@@ -499,7 +503,7 @@ impl Body {
         self.cast(&whole, ty)
     }
 
-    /// An index that counts from the end where it is below 0.
+    /// The position that an index means in a dimension of `size` elements: an index below 0 counts from the end.
     pub(super) fn counted_back(&mut self, at: &Idx, size: u64) -> Idx {
         let size = self.extent(size);
         let below = self.index_compare("slt", at, &Idx::Const(0));
@@ -507,7 +511,7 @@ impl Body {
         self.index_select(&below, &moved, at)
     }
 
-    /// The places of the digits of an element.
+    /// The values of the digits for an element with this index.
     pub(super) fn places(&mut self, digits: &[Digit], index: &[Idx]) -> Vec<Idx> {
         let mut out = Vec::with_capacity(digits.len());
         for digit in digits {
@@ -521,7 +525,8 @@ impl Body {
         out
     }
 
-    /// The element of a tensor, whose dimensions are digits, at an index by dimension.
+    /// Reads an element of a tensor whose dimensions are digits. `index` has the element's index along each logical
+    /// dimension.
     pub(super) fn read(&mut self, mem: &Mem, digits: &[Digit], index: &[Idx]) -> Scalar {
         let places = self.places(digits, index);
         let names: Vec<String> = places.iter().map(|i| self.index(i)).collect();

@@ -1,4 +1,4 @@
-//! The form of each operation.
+//! The dispatch over operations: each is written as a conversion, a call, a view, or by the writer of its family.
 
 use super::constant::constant;
 use super::digits::row_major;
@@ -64,7 +64,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Err(w.refuse("it has no form"))
 }
 
-/// A verified view: the same memory under another name.
+/// Writes a verified view: the result is the same memory under another name.
 fn renamed(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let (x, y) = (data.operands[0], data.results[0]);
     let mem = w.storage(x)?;
@@ -75,7 +75,8 @@ fn renamed(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     Ok(())
 }
 
-/// The elements of a view's operand, by the digits of its result.
+/// The memory of a view's operand and the digits of the view's result in it; `None` if the result is not an order of
+/// digits.
 fn seen(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<(Mem, Vec<Digit>)>> {
     let (x, y) = (data.operands[0], data.results[0]);
     let (from, to, digits) = (w.shape(x)?, w.shape(y)?, w.digits(x)?);
@@ -103,7 +104,8 @@ fn seen(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<(Mem, Vec<Digit>)>>
     Ok(Some((w.mem(x)?, digits)))
 }
 
-/// A reshape or transpose that was not folded: nothing if the memory is in the right order already, else one transpose.
+/// Writes a reshape or transpose that was not folded: nothing if the memory is already in the right order, else one
+/// transpose.
 fn rearranged(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let (x, y) = (data.operands[0], data.results[0]);
     let to = w.shape(y)?;
@@ -184,7 +186,8 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     Ok(())
 }
 
-/// The extents of an argument or result of a function: the declared ones if it is row-major, else those of its memory.
+/// The extents of an argument or result of a function in the text: the declared ones if the value is row-major, else
+/// those of its memory.
 pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
     let (stored, shape) = (w.stored(value)?, w.shape(value)?);
     let plain = Stored::exact(&shape, &row_major(&shape));
@@ -194,7 +197,7 @@ pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
     })
 }
 
-/// Element-wise operations with broadcast operands.
+/// Writes element-wise operations with broadcast operands.
 fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (op, &[result]) = (w.op_ref(data), data.results.as_slice()) else {
         return Ok(false);
@@ -214,7 +217,7 @@ fn elementwise(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let Some(nest) = Nest::of(&all) else { continue };
         let registry = w.registry;
         let mem = w.generic(&nest, ins, (out, dtype), Init::Empty, |b, _, xs, _| {
-            // What `knows` is so for all numbers.
+            // `knows` has checked that the operation has a form, whatever the numbers are.
             let made = scalars::apply(registry, &op, b, xs, dtype);
             made.unwrap_or_else(|| xs[0].clone())
         });

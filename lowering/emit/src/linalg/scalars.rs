@@ -1,4 +1,4 @@
-//! Element-wise operations, as numbers of one element.
+//! Element-wise operations on the numbers of one element.
 
 use super::body::{Body, Idx, Scalar};
 use super::sizes::Sizes;
@@ -8,8 +8,8 @@ use optc_ir::{DType, Registry};
 use optc_ops::{BatchNorm, BitcastConvert, Broadcast, Dequantize, Quantize, Subview};
 use std::convert::Infallible;
 
-/// One element of the result of an operation, of one element of each operand; nothing where the operation is not
-/// element-wise or has no such form.
+/// The element of the result, computed from one element of each operand. `None` if the operation is not element-wise or
+/// has no such form.
 pub(super) fn apply(
     registry: &Registry,
     op: &OpRef<'_>,

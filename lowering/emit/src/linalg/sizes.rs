@@ -1,5 +1,8 @@
-//! Unknown sizes: stand-in numbers for them while shapes are cut and joined, and the indices in the text that hold
-//! their values. Each index is computed at the head of the function from dimensions of its arguments.
+//! Unknown sizes in the MLIR text. While shapes are cut and joined, stand-in numbers replace them. In the text, each
+//! one is an index, which is computed at the head of the function from dimensions of its arguments.
+//!
+//! For example, the size `S` of an argument `%x: tensor<?x4xf32>` is the line `%S = tensor.dim %x, %c_0 :
+//! tensor<?x4xf32>`, and `2*S` is a product of `%S` and a constant.
 
 use super::mem::Mem;
 use super::types::tensor_text;
@@ -21,7 +24,7 @@ struct Table {
     numbers: Option<StandIns>,
     /// True after the arguments are written.
     ready: bool,
-    /// The dimension of an argument that determines each name.
+    /// For each name of a size, the dimension of an argument from which it is computed.
     given: IndexMap<Arc<str>, Source>,
     /// The indices written so far.
     written: IndexMap<Size, String>,
@@ -80,11 +83,11 @@ impl Sizes {
         }
     }
 
-    /// The number for the sum of the size of `n` and `more`.
+    /// The number of a sum: the size that `n` stands for, plus `more`.
     pub(super) fn plus(&self, n: u64, more: &Size) -> Option<u64> {
         let sum = self.size(n).plus(more)?;
         let made = self.number(&Dim::of_size(&sum))?;
-        // A known sum must not be taken for a stand-in.
+        // A number for a known sum must not be the number of a stand-in.
         (self.stands(made) == sum.as_constant().is_none()).then_some(made)
     }
 
@@ -143,7 +146,8 @@ impl Sizes {
         format!("%{name}")
     }
 
-    /// Finds the names of sizes in dimensions of arguments; dimensions that are a single name come first.
+    /// Finds, for each name of a size, a dimension of an argument that determines it. Dimensions that are a single name
+    /// are preferred.
     pub(super) fn give(&self, args: &[Mem]) {
         let places = || {
             let each = |mem: &Mem| 0..mem.shape.len();
@@ -192,7 +196,7 @@ impl Sizes {
         self.0.borrow().given.contains_key(name)
     }
 
-    /// A name in a size that no argument determines; checked only after the arguments are written.
+    /// A name in a size that no argument determines. `None` before the arguments are written.
     pub(super) fn missing(&self, size: &Size) -> Option<Arc<str>> {
         if !self.0.borrow().ready {
             return None;

@@ -1,8 +1,8 @@
 //! Reductions, softmax and norms.
 //!
-//! Example: a softmax along axis 1 of three is a `Softmax` from opset 13 on. Before, the operator merges all dimensions
-//! from the axis on, so the softmax is a `Transpose` with `perm = [0, 2, 1]`, a `Softmax` of the last axis, and another
-//! `Transpose`.
+//! Example: a softmax along axis 1 of a tensor of rank 3 is a `Softmax` from opset 13 on. In earlier opsets the
+//! operator merges all dimensions from the axis on, so the softmax becomes a `Transpose` with `perm = [0, 2, 1]`, a
+//! `Softmax` of the last axis, and another `Transpose`.
 
 use super::attrs::{float, int, ints};
 use super::shapes::{cast, reshaped};
@@ -99,7 +99,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
     }))
 }
 
-/// A softmax. Before version 13 the operator merges all dimensions from the axis on.
+/// Writes a softmax. Before version 13 the operator merges all dimensions from the axis on.
 fn softmax(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -110,7 +110,7 @@ fn softmax(
     let x = w.name(data.operands[0])?;
     let dims = &w.tensor(data.operands[0])?.dims;
     let (rank, inner) = (dims.len(), &dims[at + 1..]);
-    // The meaning of the axis depends on the version; the operator table does not say so.
+    // The operator table does not say that the meaning of the axis depends on the version.
     if 13 <= w.opset || inner.iter().all(Dim::is_one) {
         return Ok(w.node(op_type, &[&x], vec![int("axis", axis)]));
     }
@@ -205,7 +205,7 @@ fn global_pool(w: &Writer<'_>, data: &OpData, made: &Reduce) -> Outcome<Option<&
     Ok((spatial && made.keepdims && ty.dtype.is_float()).then_some(op_type))
 }
 
-/// A reduction. The axes are an attribute or, in later versions, an input.
+/// Writes a reduction. The axes are an attribute or, in later versions, an input.
 pub(super) fn reduced(
     w: &mut Writer<'_>,
     op_type: &str,
@@ -266,7 +266,7 @@ fn trailing(w: &Writer<'_>, data: &OpData, first: usize) -> Outcome<Vec<i64>> {
     Ok(axes.filter_map(Result::ok).collect())
 }
 
-/// A value divided by the root of the mean of its squares, then scaled and shifted by the other operands.
+/// A value divided by the square root of the mean of its squares, then scaled and shifted by the other operands.
 fn normalized(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -292,8 +292,8 @@ fn normalized(
     Ok(name)
 }
 
-/// One operator from version 21 on (version 18 scales groups, not channels). Before, each group is normalized as one
-/// channel, then scaled and shifted.
+/// Writes one operator from version 21 on (in version 18 it scales groups, not channels). Before, each group is
+/// normalized as one channel, then scaled and shifted.
 fn group_norm(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<GroupNorm>(data)?;
     let epsilon = float("epsilon", made.epsilon);

@@ -10,11 +10,11 @@ use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Matmul, Reshape, Transpose};
 use std::iter::repeat_n;
 
-/// Groups of dimensions that stay adjacent under a transpose: the extent of each, and its position in the result.
+/// Groups of dimensions that stay adjacent under a transpose. Each has its extent, and its position in the result.
 type Groups = Vec<(u64, usize)>;
 
-/// The matrices of an operand in terms of the value that the operand is a transpose of. Unknown extents are stand-in
-/// numbers.
+/// The matrices of an operand, read from another value: if the operand is a transpose, from the operand of that
+/// transpose. Unknown extents are stand-in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     value: Value,
@@ -24,7 +24,7 @@ struct Source {
     columns: u64,
     /// True if the matrices are stored transposed, with columns before rows.
     turned: bool,
-    /// True if the first dimension of a matrix precedes the batch.
+    /// True if the batch is stored between the two dimensions of a matrix.
     batch_inside: bool,
 }
 
@@ -61,7 +61,8 @@ fn broadcast(left: &[u64], right: &[u64]) -> Vec<u64> {
     both.map(|[a, b]| if a == 1 { b } else { a }).collect()
 }
 
-/// A product whose operator does the transpose of an operand itself; `None` if there is none.
+/// Writes a product as an operator that transposes an operand itself; `None` if no operand is transposed or no operator
+/// fits.
 pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let dtype = w.tensor(data.operands[0])?.dtype;
     let result = w.tensor(data.results[0])?.clone();
@@ -71,8 +72,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     let Some(mut right) = source(w, data.operands[1], false)? else {
         return Ok(None);
     };
-    // If there is a single matrix on the right, all dimensions of the left operand before K count as rows, provided
-    // that it is stored transposed.
+    // If there is a single matrix on the right, all dimensions of the left operand before K count as rows. This is used
+    // only if the left operand is stored transposed.
     let mut left = source(w, data.operands[0], right.batch() == 1)?;
     if left.as_ref().is_some_and(|s| !s.turned) {
         left = source(w, data.operands[0], false)?;
@@ -80,8 +81,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     let Some(mut left) = left else {
         return Ok(None);
     };
-    // onnxruntime repeats the transpose of a left matrix for each strip of columns, so the transposed value is read
-    // instead.
+    // onnxruntime transposes a left matrix again for each strip of columns. So the left operand is written as a
+    // transpose, and the product reads that.
     if w.options.fused && left.turned {
         let Some(read) = itself(w, data.operands[0], false)? else {
             return Ok(None);
@@ -100,7 +101,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if one {
         (left.lead, right.lead) = (Vec::new(), Vec::new());
     }
-    // If one operand has its batch inside, both operands must have the same rank.
+    // The batch may be inside only if both operands have the same rank.
     let inside = left.batch_inside || right.batch_inside;
     let dims = if inside {
         left.lead.len().max(right.lead.len())
@@ -154,8 +155,9 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     }
 }
 
-/// Restores a `Gemm` that was split on import into a product of two matrices and a sum with a constant over its
-/// columns. Returns the name of the product, which then is the sum; `None` if the operation is no such sum.
+/// Restores a `Gemm` that import split into a product of two matrices and a sum with a constant over its columns. The
+/// node of the product becomes the `Gemm`, and its name, that of the sum, is returned. `None` if the operation is no
+/// such sum.
 pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -179,8 +181,8 @@ pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
     Ok(None)
 }
 
-/// Adds a constant over rows or columns to a `Gemm` that has no bias yet. Returns the name of the product, which then
-/// is the sum; `None` if the operation is no such sum.
+/// Adds a constant over rows or columns to a `Gemm` that has no bias yet. The name of the `Gemm`, now that of the sum,
+/// is returned. `None` if the operation is no such sum.
 pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -221,8 +223,8 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     Ok(None)
 }
 
-/// Swaps a reshape of a product with the sum of it and a constant over its columns: the sum comes first, since runtimes
-/// fuse a product with its bias. `None` if the operation is no such sum.
+/// Handles the sum of a reshaped product and a constant over the product's columns: the sum is written before the
+/// reshape, since runtimes fuse a product with its bias. `None` if the operation is no such sum.
 pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -243,7 +245,7 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
         let Some(lead) = dims.len().checked_sub(own.len()) else {
             continue;
         };
-        // The last dimensions that form the columns; the constant must have all of them.
+        // The first of the trailing dimensions that form the columns. The constant must have all of these dimensions.
         let cut = (0..dims.len()).rfind(|&d| dims[d..].iter().product::<u64>() == columns);
         let has = |d: usize| dims[d] == 1 || (lead <= d && own[d - lead] != 1);
         let whole = cut.is_some_and(|cut| (cut..dims.len()).all(has));
@@ -261,7 +263,8 @@ pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<
     Ok(None)
 }
 
-/// The product that a value is a reshape of, if nothing else reads either.
+/// The product behind a value: the value itself, or the operand of its reshapes. `None` if there is another reader in
+/// between.
 fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
     loop {
         if w.uses(value) != 1 {
@@ -276,7 +279,8 @@ fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
     }
 }
 
-/// The node of a `Gemm` without a bias, if the value is this `Gemm` or a reshape of it, and nothing else reads either.
+/// The node of a `Gemm` without a bias behind a value: the value itself, or the operand of its reshapes. `None` if
+/// there is another reader in between.
 fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
     loop {
         if w.uses(value) != 1 {
@@ -293,7 +297,7 @@ fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
     }
 }
 
-/// The matrices of an operand as it is. With `flat`, all its rows form one matrix.
+/// The matrices of an operand, read from the operand itself. With `flat`, all its rows form one matrix.
 fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(shape) = w.extents(operand)? else {
         return Ok(None);
@@ -316,8 +320,8 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     }))
 }
 
-/// The matrices of an operand, read from the value that it is a transpose of, if there is one. With `flat`, all its
-/// rows form one matrix.
+/// The matrices of an operand. They are read from the operand of its transpose if it is a transpose that swaps rows and
+/// columns or moves the batch, else from the operand itself. With `flat`, all its rows form one matrix.
 fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);
@@ -381,7 +385,7 @@ fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
     Some(parts.concat())
 }
 
-/// The value that an operand is a transpose of, apart from reshapes, and the groups of the transpose; `None` if it is
+/// The transpose behind an operand, apart from reshapes: its operand, and its groups of dimensions. `None` if there is
 /// no transpose.
 fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let mut value = operand;
@@ -437,7 +441,7 @@ fn grouped(dims: &[u64], perm: &[usize]) -> Option<Groups> {
     Some(groups.collect())
 }
 
-/// A pixel shuffle, if a transpose between two reshapes is one: runtimes have an operator for it. `None` otherwise.
+/// Writes a transpose between two reshapes as `DepthToSpace`, if it is a pixel shuffle; `None` otherwise.
 pub(super) fn shuffled(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let Some((mut source, found)) = groups(w, data.operands[0])? else {
         return Ok(None);
