@@ -1,5 +1,8 @@
 //! The verifier: the invariants that every other stage relies on.
 //!
+//! For example, `%0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>` is refused with
+//! the code `result-shape-mismatch`: the shape rule infers 3x2.
+//!
 //! All errors are reported, in the order of the text, except that each operation reports only its first error.
 //!
 //! # Modules
@@ -16,8 +19,8 @@
 //! - Operands and returned values are arguments, or results of an earlier operation (`value-undefined`).
 //!
 //! # Types
-//! - Arguments and results have fewer than 2^63 positions, and a layout fits its shape (`layout-invalid`). For unknown
-//!   dimensions this is checked with some number.
+//! - Arguments and results have fewer than 2^63 positions, and a layout fits its shape (`layout-invalid`). Types with
+//!   unknown dimensions are checked with stand-in numbers.
 //!
 //! # Operations
 //! - An operation of the `hbir` dialect has a declaration (`hbir-op-unknown`). An operation of another dialect without
@@ -33,7 +36,7 @@
 //! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`), and its arguments and results have these
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
-//! # Functions
+//! # Further checks of functions
 //! - The registry's checks of functions as a whole hold ([`Registry::checks`]), for example of plans of tiles.
 //!
 //! # Symbolic dimensions
@@ -407,7 +410,7 @@ impl<'m> Verifier<'m> {
     }
 }
 
-/// A note that a missing attribute is among the discardable ones.
+/// A note that an operation which lacks an inherent attribute has discardable ones.
 fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
     if code != codes::ATTRIBUTE_MISSING || data.attrs.is_empty() {
@@ -424,7 +427,7 @@ fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     ))
 }
 
-/// Returns whether the buffer has fewer than 2^63 positions and the layout fits the shape.
+/// Checks that the buffer has fewer than 2^63 positions and that the layout fits the shape.
 fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     let shape = ty.shape();
     if ty.notation == Notation::RowMajor {
@@ -490,7 +493,7 @@ fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
         };
         match bound.decide(x, y) {
             Ok(()) => return Ok(()),
-            // Smaller numbers may suffice.
+            // The numbers are too large; smaller stand-ins may fit.
             Err((_, true)) => {}
             Err((mut error, false)) => {
                 error.message = bound.numbers.reword(&error.message);
@@ -514,10 +517,10 @@ struct Bound {
 }
 
 impl Bound {
-    /// Chooses numbers for the unknown sizes of a view, such that one exact decision holds for all sizes.
+    /// Chooses numbers for the unknown sizes of a view, such that the decision for these numbers holds for all sizes.
     ///
-    /// Sizes that must be equal get one number; others get numbers without common factors, so that a reshape never fits
-    /// by coincidence. Unknown sizes on one side get the rest of the other side's volume.
+    /// Sizes that must be equal get the same number. Other sizes get numbers without common factors, so that no reshape
+    /// fits by coincidence. A single `?` on one side gets the volume of the other side divided by the known sizes.
     fn new(x: &TensorType, view: &ViewDims, y: &TensorType, least: u64) -> Option<Bound> {
         let mut numbers = StandIns::new(least);
         for dims in [&x.dims, &view.shape, &y.dims] {
@@ -525,7 +528,8 @@ impl Bound {
         }
         numbers.equate(&x.dims, &view.shape);
         numbers.equate(&view.shape, &y.dims);
-        // The division of a row-major value into dimensions does not matter if only the order of its elements does.
+        // In a row-major value that is not transposed, only the order of the elements matters, not their division into
+        // dimensions.
         let identity = view.perm.iter().enumerate().all(|(i, &p)| i == p);
         let open = |ty: &TensorType| identity && ty.notation == Notation::RowMajor;
         let (open_operand, open_result) = (open(x), open(y));
@@ -580,7 +584,7 @@ impl Bound {
         })
     }
 
-    /// The error, and whether its cause is that the numbers are too large.
+    /// Decides the view for these numbers. An error comes with a flag, which is true if the numbers are too large.
     fn decide(&self, x: &TensorType, y: &TensorType) -> Result<(), (OpError, bool)> {
         let layout = |ty: &TensorType, shape: &[u64]| {
             Layout::new(ty.notation.clone(), shape, ty.dtype.bits()).map_err(|error| {
@@ -605,9 +609,8 @@ impl Bound {
     }
 }
 
-/// The multiple that the only `?` of the operand must be, so that other shapes with one `?` can have the same number of
-/// elements. Of two such shapes, the `?` of one must be a multiple of those factors that the other's known sizes have
-/// in addition.
+/// A factor for the number of the operand's only `?`. It makes the only `?` of each other shape a whole number: the
+/// operand's volume divided by the known sizes of that shape.
 fn scale(x: &TensorType, others: [&[Dim]; 2], numbers: &mut StandIns) -> Option<u64> {
     let open_once = |dims: &[Dim]| dims.iter().filter(|d| **d == Dim::Unknown).count() == 1;
     let mut known = |dims: &[Dim]| {
@@ -634,8 +637,9 @@ fn volume(sizes: &[u64]) -> Option<u64> {
     sizes.iter().try_fold(1u64, |a, &n| a.checked_mul(n))
 }
 
-/// Gives each `?` a size: the rest of the volume, or the size of the corresponding `?` in `like`, or a new prime. With
-/// `open`, the first of several takes the whole rest of the volume.
+/// Gives each `?` a number. A single `?` gets the rest of the volume `total`. Several get the numbers of the `?` in
+/// `like` if these are equally many, else new primes. With `open` only the volume matters: without such numbers in
+/// `like`, the first `?` gets the whole rest and the others get 1.
 fn fill(
     sizes: &mut [Option<u64>],
     like: &[(Dim, u64)],

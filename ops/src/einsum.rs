@@ -1,4 +1,5 @@
-//! `hbir.einsum`: Einstein summation by `equation` (ONNX `Einsum`, numpy `einsum`).
+//! `hbir.einsum`: Einstein summation by `equation` (ONNX `Einsum`, numpy `einsum`). For example, `bij,bjk->bik` is a
+//! batch of matrix products.
 //!
 //! Every letter is an index; a letter that the result lacks is summed over. `...` stands for leading dimensions that
 //! broadcast. Without `->` the result has the `...`, then the letters that occur once, in alphabetical order. The

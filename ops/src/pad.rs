@@ -4,6 +4,9 @@
 //! `mode` gives the values of the padding. `constant` is the number `value`; only in this mode an amount may be
 //! negative, and then elements are cut off. `reflect` mirrors the elements at the first and the last one, `edge`
 //! repeats the first and the last one, and `wrap` starts again at the other end.
+//!
+//! For example, `low = [1], high = [2]` turns `[a, b, c]` into `[0, a, b, c, 0, 0]` (constant), `[b, a, b, c, b, a]`
+//! (reflect), `[a, a, b, c, c, c]` (edge) or `[c, a, b, c, a, b]` (wrap).
 
 use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};

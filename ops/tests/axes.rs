@@ -1,5 +1,6 @@
-//! Layout freedoms that follow from the loops of each operation, against the text in `freedoms.txt`: seeds as they are, and drawn
-//! from them with other extents, names in the place of extents and other attributes.
+//! Layout freedoms that follow from the loops of each operation, compared with the text in `freedoms.txt`. The
+//! operations are the seeds, and operations drawn from them with other extents, with names in place of extents and with
+//! other attributes.
 //!
 //! With `FREEDOMS=write` the test writes the text.
 
@@ -12,10 +13,10 @@ use optc_ir::{Attr, Freedom, FreedomClass, Label, Role, Type};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Drawn operations of each seed.
+/// The number of operations drawn from each seed.
 const ROUNDS: usize = 3;
 
-/// The most operations of one name that are element-wise: they are alike.
+/// The largest number of element-wise operations of one name that are written, since all of them look alike.
 const ELEMENTWISE: usize = 2;
 
 #[test]
@@ -47,7 +48,7 @@ fn freedoms_are_as_committed() {
     assert_eq!(found.lines().count(), wanted.lines().count());
 }
 
-/// Operations of which none is drawn: a constant states its elements, and a call names a function.
+/// Operations that are never drawn: a constant states its elements, and a call names a function.
 const NOT_DRAWN: &[&str] = &["func.call", "hbir.call", "hbir.constant"];
 
 fn spelled(drawn: &Drawn) -> String {
@@ -67,8 +68,8 @@ fn spelled(drawn: &Drawn) -> String {
     format!("{}{}: {operands} -> {results}", drawn.name, attrs.concat())
 }
 
-/// The class, the labels by role and granule, and the labels of each dimension; the class alone of what only renames
-/// elements.
+/// A freedom as text: the class, the labels (role and granule), and the label of each dimension. Only the class for an
+/// operation that only renames elements.
 fn shown(freedom: &Freedom) -> String {
     if freedom.class == FreedomClass::Rearrange {
         return "Rearrange".to_owned();

@@ -1,5 +1,6 @@
-//! Element-wise operations of special values, zeros of both signs, infinities, NaN, the least and the greatest numbers, halves, against
-//! numpy, Python's math and the reference of ONNX: the cases that `ops_special.py` wrote to `ops_special.txt`.
+//! Element-wise operations on special values: zeros of both signs, infinities, NaN, the least and the greatest numbers,
+//! halves. The expected results are those of numpy, Python's math and the reference of ONNX, which `ops_special.py`
+//! wrote to `ops_special.txt`.
 
 use crate::ops_support;
 
@@ -7,7 +8,8 @@ use ops_support::{cases_of, run, type_of};
 use optc_ir::{Bindings, DType, Registry};
 use std::collections::BTreeSet;
 
-/// Operations whose values are no expression's: they move elements, or have parameters along an axis.
+/// Operations that are not tested here, since they have no expression: they move elements, or have parameters along an
+/// axis.
 const ELSEWHERE: &[&str] = &[
     "hbir.bit_and",
     "hbir.bit_or",
@@ -20,7 +22,7 @@ const ELSEWHERE: &[&str] = &[
     "hbir.trilu",
 ];
 
-/// Operations of which the sign of a zero is open: numpy, ONNX's runtimes and XLA differ.
+/// Operations that may give a zero of either sign: numpy, ONNX's runtimes and XLA differ.
 const OPEN_ZEROS: &[&str] = &[
     "hbir.leaky_relu",
     "hbir.max",
@@ -30,8 +32,8 @@ const OPEN_ZEROS: &[&str] = &[
     "hbir.sign",
 ];
 
-/// True if a number is the wanted one, within a unit or two of the last place; exactly, the sign included, where that is 0 or no finite
-/// one.
+/// Returns whether a number is the expected one, up to one or two units in the last place. A zero, an infinity or NaN
+/// must be exact; with `signed` so must the sign of a zero.
 fn same(found: f64, wanted: f64, dtype: DType, signed: bool) -> bool {
     if wanted.is_nan() {
         return found.is_nan();

@@ -1,4 +1,4 @@
-//! Operations drawn at random: the seeds with other extents, names in the place of extents, and other attributes.
+//! Random operations: the seeds with other extents, with names in place of extents, and with other attributes.
 
 use super::{Random, infer, seeds, type_of};
 use optc_ir::{Attr, AttrDict, Dim, OpRef, TensorType, Type};
@@ -18,7 +18,7 @@ impl Drawn {
     }
 }
 
-/// The seeds, and operations drawn from each in some rounds: those whose shape rule holds.
+/// The seeds, and `rounds - 1` random variants of each; variants that the shape rule refuses are left out.
 pub(crate) fn drawn(random: &mut Random, rounds: usize) -> Vec<Drawn> {
     let mut all = Vec::new();
     for seed in seeds() {
@@ -59,13 +59,13 @@ pub(crate) fn drawn(random: &mut Random, rounds: usize) -> Vec<Drawn> {
     all
 }
 
-/// The replacement of each extent.
+/// A random replacement of extents.
 struct Sizes {
-    /// The factor of all extents.
+    /// The factor for all extents except 1.
     times: u64,
-    /// The extent that becomes another one, and that.
+    /// An extent, and the dimension that replaces it.
     other: (u64, Dim),
-    /// True if single dimensions are unknown.
+    /// True if some dimensions become unknown.
     unknown: bool,
 }
 

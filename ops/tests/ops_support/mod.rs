@@ -297,7 +297,7 @@ pub(crate) fn cases_of(text: &str) -> Vec<Case> {
     cases
 }
 
-/// The cases with reference results, and one for each operation that has none.
+/// The cases with reference results, and one case for each operation that has none.
 pub(crate) fn seeds() -> Vec<Case> {
     let mut seeds = cases();
     let mut add = |name: &str, inputs: Vec<Tensor>, props: AttrDict, wanted: Vec<Tensor>| {
