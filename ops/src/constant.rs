@@ -1,7 +1,7 @@
 //! `hbir.constant`: elements known at compile time (ONNX `Constant` and initializers, StableHLO `constant`).
 //!
-//! Either `value` is a dense attribute, whose type is the result's. Or `data` is `#hbir.external<"file", offset,
-//! length>`: elements in a file, which are evaluated only by a caller that may read files.
+//! Either `value` is a dense attribute, whose type is the result's. Or `data` names elements in a file,
+//! `#hbir.external<"file", offset, length>`, which are evaluated only by a caller that may read files.
 
 use crate::iota::source;
 use crate::shape::{one, show};

@@ -1,5 +1,6 @@
-//! `hbir.depth_to_space` (ONNX `DepthToSpace`): reshape to `[N, b, b, C/b², H, W]` (`mode = "DCR"`) or `[N, C/b², b, b,
-//! H, W]` (`"CRD"`), transpose such that each block dimension follows H or W, reshape to `[N, C/b², H·b, W·b]`.
+//! `hbir.depth_to_space` (ONNX `DepthToSpace`): reshape to `[N, b, b, C/b², H, W]` (`mode = "DCR"`) or
+//! `[N, C/b², b, b, H, W]` (`"CRD"`), transpose such that each block dimension follows H or W, reshape to
+//! `[N, C/b², H·b, W·b]`.
 
 use crate::blocks::{self, BlockMap, part, times};
 use optc_ir::op::iteration_domain::IterationDomain;

@@ -6,10 +6,10 @@
 //! For example, linear interpolation of `[0, 10]` with `scales = [2.0]` reads the positions -0.25, 0.25, 0.75 and 1.25
 //! (half_pixel), and gives `[0, 2.5, 7.5, 10]`.
 //!
-//! - `coordinate_transformation_mode` gives the position of the operand for index `o` of the result: half_pixel `(o +
-//!   0.5) / s - 0.5`, half_pixel_symmetric (which adds a correction for the rounding of the size), pytorch_half_pixel
-//!   (0 if the result has one element), align_corners `o * (n - 1) / (m - 1)`, asymmetric `o / s`, tf_half_pixel_for_nn
-//!   `(o + 0.5) / s`.
+//! - `coordinate_transformation_mode` gives the position in the operand for index `o` of the result:
+//!   half_pixel `(o + 0.5) / s - 0.5`, half_pixel_symmetric (which adds a correction for the rounding of the size),
+//!   pytorch_half_pixel (0 if the result has one element), align_corners `o * (n - 1) / (m - 1)`, asymmetric `o / s`,
+//!   tf_half_pixel_for_nn `(o + 0.5) / s`.
 //! - tf_crop_and_resize resizes only the part that `roi` gives (all starts, then all ends, as fractions of `n - 1`).
 //!   Positions outside of the operand have the value `extrapolation_value`.
 //! - `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil), linear, or cubic

@@ -385,8 +385,8 @@ fn part(
     })
 }
 
-/// Returns whether the bounds may be valid as far as the sizes are known: `0 <= start <= limit <= n`, or `-1 <= limit
-/// <= start < n` for a negative stride.
+/// Returns whether the bounds may be valid as far as the sizes are known: `0 <= start <= limit <= n`, or
+/// `-1 <= limit <= start < n` for a negative stride.
 fn may_fit(n: Option<&Size>, start: Option<&Size>, limit: Option<&Size>, stride: i64) -> bool {
     // `a <= b + gap`, unless it is provably false.
     let at_most = |a: Option<&Size>, b: Option<&Size>, gap: i128| {

@@ -1,6 +1,8 @@
 //! `hbir.top_k`: the `k` greatest (with `largest = false`, the least) elements along `axis`, and their indices (ONNX
-//! `TopK`). The results are the values and the si64 indices, the greatest (the least) element first, also with `sorted
-//! = false`. Of equal elements the one with the lower index comes first. NaN counts as the greatest.
+//! `TopK`).
+//!
+//! The results are the values and the si64 indices. The greatest (the least) element comes first, even with
+//! `sorted = false`. Of equal elements the one with the lower index comes first. NaN counts as the greatest.
 
 use crate::arg::element_order;
 use crate::lanes::Lanes;

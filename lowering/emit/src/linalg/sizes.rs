@@ -1,8 +1,8 @@
 //! Unknown sizes in the MLIR text. While shapes are cut and joined, stand-in numbers replace them. In the text, each
 //! one is an index, which is computed at the head of the function from dimensions of its arguments.
 //!
-//! For example, the size `S` of an argument `%x: tensor<?x4xf32>` is the line `%S = tensor.dim %x, %c_0 :
-//! tensor<?x4xf32>`, and `2*S` is a product of `%S` and a constant.
+//! For example, the size `S` of an argument `%x: tensor<?x4xf32>` has the line
+//! `%S = tensor.dim %x, %c_0 : tensor<?x4xf32>`, and `2*S` is a product of `%S` and a constant.
 
 use super::mem::Mem;
 use super::types::tensor_text;
