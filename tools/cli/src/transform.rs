@@ -101,7 +101,8 @@ fn run_one(
     compiler.run_passes(program, std::slice::from_ref(stage), cx, hooks)
 }
 
-/// Writes the program and the command that failed on it, if the user requested it.
+/// Writes the program and the command that failed on it to a file, if the user requested it. The diagnostic gets a
+/// note.
 fn with_reproducer(
     diag: Diagnostic,
     before: &Program,

@@ -166,8 +166,8 @@ impl Body {
             let minus = self.number(-1.0, a.ty);
             self.compare(Direction::Eq, &by, &minus)
         });
-        // A divisor of -1 is replaced by 1: the quotient is computed by a subtraction, and the remainder is 0 in both
-        // cases.
+        // A divisor of -1 is replaced by 1. The quotient then is a negation, written as a subtraction; the remainder is
+        // 0 with both divisors.
         if let Some(turned) = &turned {
             by = self.select(turned, &one, &by);
         }

@@ -13,8 +13,8 @@ use std::iter::repeat_n;
 /// Groups of dimensions that stay adjacent under a transpose. Each has its extent, and its position in the result.
 type Groups = Vec<(u64, usize)>;
 
-/// The matrices of an operand, read from another value: if the operand is a transpose, from the operand of that
-/// transpose. Unknown extents are stand-in numbers.
+/// The matrices of an operand. If the operand is a transpose, `value` is the value before that transpose, and the
+/// matrices are read from it. Unknown extents are stand-in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
     value: Value,
@@ -156,8 +156,8 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
 }
 
 /// Restores a `Gemm` that import split into a product of two matrices and a sum with a constant over its columns. The
-/// node of the product becomes the `Gemm`, and its name, that of the sum, is returned. `None` if the operation is no
-/// such sum.
+/// node of the product becomes the `Gemm`. Its name, which now is that of the sum, is returned. `None` if the operation
+/// is no such sum.
 pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -181,8 +181,8 @@ pub(super) fn rejoined(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Stri
     Ok(None)
 }
 
-/// Adds a constant over rows or columns to a `Gemm` that has no bias yet. The name of the `Gemm`, now that of the sum,
-/// is returned. `None` if the operation is no such sum.
+/// Adds a constant over rows or columns to a `Gemm` that has no bias yet. The name of the `Gemm`, which now is that of
+/// the sum, is returned. `None` if the operation is no such sum.
 pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
         return Ok(None);
@@ -223,7 +223,7 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     Ok(None)
 }
 
-/// Handles the sum of a reshaped product and a constant over the product's columns: the sum is written before the
+/// Writes the sum of a reshaped product and a constant over the product's columns. The sum is written before the
 /// reshape, since runtimes fuse a product with its bias. `None` if the operation is no such sum.
 pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let &[a, b] = &data.operands[..] else {
@@ -320,8 +320,8 @@ fn itself(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Sour
     }))
 }
 
-/// The matrices of an operand. They are read from the operand of its transpose if it is a transpose that swaps rows and
-/// columns or moves the batch, else from the operand itself. With `flat`, all its rows form one matrix.
+/// The matrices of an operand. If the operand is a transpose that swaps rows and columns or moves the batch, they are
+/// read from the value before it, else from the operand itself. With `flat`, all rows form one matrix.
 fn source(w: &mut Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(itself) = itself(w, operand, flat)? else {
         return Ok(None);
@@ -385,8 +385,8 @@ fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
     Some(parts.concat())
 }
 
-/// The transpose behind an operand, apart from reshapes: its operand, and its groups of dimensions. `None` if there is
-/// no transpose.
+/// For an operand that is a transpose, perhaps followed by reshapes: the value before the transpose, and the groups of
+/// its dimensions. `None` for any other operand.
 fn groups(w: &mut Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let mut value = operand;
     let made = loop {
