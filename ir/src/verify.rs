@@ -410,7 +410,7 @@ impl<'m> Verifier<'m> {
     }
 }
 
-/// A note that an operation which lacks an inherent attribute has discardable ones.
+/// A note for an operation that lacks an inherent attribute but has discardable ones.
 fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
     if code != codes::ATTRIBUTE_MISSING || data.attrs.is_empty() {
