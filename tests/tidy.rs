@@ -15,6 +15,7 @@ use std::process::Command;
 /// `ARCHITECTURE.md` has the same list with reasons.
 const EDGES: &[(&str, &[&str])] = &[
     ("optc-layout", &[]),
+    ("optc-solver", &[]),
     ("optc-ir", &["optc-layout"]),
     ("optc-tile", &["optc-ir"]),
     ("optc-ops", &["optc-ir", "optc-tile"]),
@@ -30,6 +31,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-ir",
             "optc-layout",
             "optc-ops",
+            "optc-solver",
             "optc-target",
             "optc-tile",
         ],
@@ -244,6 +246,7 @@ const FOLDERS: &[&str] = &[
     "targets",
     "check",
     "passes",
+    "solver",
     "lowering",
     "frontends",
     "interp",

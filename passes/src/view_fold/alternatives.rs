@@ -12,7 +12,6 @@ use super::explain::called;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::LayoutId;
 use super::notation::spell;
-use super::problem::movement;
 use super::saturate::{Mode, RuleSet};
 use super::search::{Need, NodeMode, Search};
 use super::shared::Shared;
@@ -23,6 +22,7 @@ use optc_check::amount::bytes_of;
 use optc_ir::size::SizeTable;
 use optc_ir::{Func, Op, Traffic, Value};
 use optc_layout::Notation;
+use optc_solver::movement;
 
 /// The most values that are explained in full. For more values only the chains are given.
 const MOST_VALUES: usize = 4;

@@ -4,7 +4,6 @@ use super::choose::Choice;
 use super::emit::Emitted;
 use super::groups::{self, Functions, Graph, Group};
 use super::layouts::LayoutId;
-use super::problem::movement;
 use super::search::Search;
 use super::shared::Shared;
 use crate::codes;
@@ -14,6 +13,7 @@ use optc_check::amount::Amount;
 use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func, StandIns, TensorType, Value};
+use optc_solver::movement;
 
 /// A function as one search lays it out.
 pub(super) struct Attempt {

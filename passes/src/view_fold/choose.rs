@@ -4,17 +4,16 @@
 //! these with a copy in the other layout. An operation with two forms has two states. A reader whose form does not take
 //! an available layout pays a conversion.
 
-use super::asked::Asked;
 use super::bound::{self, Fine};
-use super::draft::{Columns, Draft, Written};
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
-use super::problem::{Aim, Cost, INFEASIBLE, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
 use super::signatures::Signatures;
-use super::solve::{Solution, Starts};
 use optc_ir::entity::{EntityId, SideTable};
+use optc_solver::{
+    Aim, Asked, Columns, Cost, Draft, INFEASIBLE, Solution, Starts, Written, cost, movement,
+};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;

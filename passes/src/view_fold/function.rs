@@ -4,7 +4,6 @@ use super::alternatives::{Folding, alternatives};
 use super::attempt::{Attempt, attempt};
 use super::folded::Folded;
 use super::groups::Functions;
-use super::problem::movement;
 use super::reasons::Reasons;
 use super::shared::Shared;
 use super::trade;
@@ -13,6 +12,7 @@ use crate::codes;
 use crate::pass::PassContext;
 use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func};
+use optc_solver::movement;
 
 /// Folds a function, with cheap values computed several times where that moves fewer bytes.
 ///

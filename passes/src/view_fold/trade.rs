@@ -19,7 +19,6 @@ use super::emit::Emitted;
 use super::groups::Group;
 use super::layouts::LayoutId;
 use super::maps::FastSet;
-use super::problem::movement;
 use super::shared::Shared;
 use crate::elide_copies::{self, Repeats};
 use crate::pass::PassContext;
@@ -27,6 +26,7 @@ use optc_check::stats::Stats;
 use optc_ir::entity::SideTable;
 use optc_ir::size::SizeTable;
 use optc_ir::{Func, Module, Op};
+use optc_solver::movement;
 
 /// The most layouts that are tried from one choice.
 const MOST_TRIALS: usize = 48;

@@ -16,7 +16,6 @@ use super::folded::Folded;
 use super::groups::{Functions, Group, NodeKind};
 use super::layouts::LayoutId;
 use super::maps::{FastMap, FastSet};
-use super::problem::movement;
 use super::shared::Shared;
 use crate::codes;
 use crate::elide_copies;
@@ -25,6 +24,7 @@ use crate::pass::PassContext;
 use optc_check::stats::changes_space;
 use optc_ir::{Diagnostic, Dim, Func, Op, Operation, Registry, Type, Value};
 use optc_ops::View;
+use optc_solver::movement;
 
 /// The most rounds of looking for copies in the result of the previous round.
 const MOST_ROUNDS: usize = 4;

@@ -1,15 +1,12 @@
 //! The cost of a function with one form of an operation or one layout of a value held, and everything else chosen
 //! again.
 
-use super::asked::Asked;
 use super::choose::{Choice, Copies, States};
-use super::draft::Written;
 use super::groups::{Group, Node};
 use super::layouts::LayoutId;
-use super::problem::{Aim, INFEASIBLE, movement};
 use super::search::{Modes, Search};
-use super::solve::Starts;
 use optc_ir::entity::{EntityId, SideTable};
+use optc_solver::{Aim, Asked, INFEASIBLE, Starts, Written, movement};
 
 /// The choice of a function as a problem that can be solved with some variables held.
 pub(crate) struct Scales {

@@ -9,10 +9,10 @@ use crate::view_fold::accepts::is_unpadded;
 use crate::view_fold::ends::{accepts_by, may_end_in};
 use crate::view_fold::groups::Node;
 use crate::view_fold::layouts::{LayoutId, Layouts};
-use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
 use crate::view_fold::signature::{Signature, SignatureId, TileRule};
 use crate::view_fold::tiled;
 use indexmap::IndexMap;
+use optc_solver::{Cost, INFEASIBLE, cost};
 use optc_target::Accept;
 
 /// Returns whether an alternative of a row takes a layout at a port.

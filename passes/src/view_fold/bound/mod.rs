@@ -33,15 +33,13 @@ mod relation;
 mod relaxation;
 mod states;
 
-use super::asked::Asked;
 use super::groups::{Graph, Group};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
-use super::problem::{INFEASIBLE, Problem, movement};
 use super::signature::Signature;
 use super::signatures::Signatures;
-use super::solve::relax;
 use optc_ir::entity::SideTable;
+use optc_solver::{Asked, INFEASIBLE, Problem, movement, relax};
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
 

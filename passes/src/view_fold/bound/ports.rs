@@ -11,11 +11,11 @@ use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::price;
-use crate::view_fold::problem::{INFEASIBLE, Table, cost};
 use crate::view_fold::signature::Signature;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::EntityId;
+use optc_solver::{INFEASIBLE, Table, cost};
 use optc_target::Accept;
 use std::rc::Rc;
 

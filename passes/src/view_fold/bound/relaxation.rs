@@ -1,14 +1,13 @@
 //! The data of the relaxation: states of groups and ports, classes of other layouts, and memoized answers.
 
-use crate::view_fold::asked::Asked;
 use crate::view_fold::groups::{Graph, Group, Node};
 use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::maps::{FastMap, FastSet};
 use crate::view_fold::physical::Digit;
-use crate::view_fold::problem::{Problem, Table, movement};
 use crate::view_fold::signature::SignatureId;
 use crate::view_fold::signatures::Signatures;
 use optc_ir::entity::{EntityId, SideTable};
+use optc_solver::{Asked, Problem, Table, movement};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use super::ports::ports_of;
 use super::relaxation::{Copies, GroupState, Known, Readers, Relaxation};
 use crate::view_fold::groups::{Group, Node};
-use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
 use optc_ir::entity::EntityId;
+use optc_solver::{Cost, INFEASIBLE, cost};
 
 /// The most readers of a group with which there are states in which one of them does not read the produced layout.
 pub(super) const MOST_READERS: usize = 8;

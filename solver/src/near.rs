@@ -1,6 +1,6 @@
 //! The variables that share tables with one variable, and how many tables each shares.
 
-use super::maps::FastMap;
+use crate::maps::FastMap;
 use smallvec::SmallVec;
 
 /// Adjacent variables with counts: a list if there are few, else a map.

@@ -3,14 +3,14 @@
 //! Forms with the same needs cost the same, so most columns of its tables equal another column. Equal columns are
 //! stored once. Tables are expanded into machine words where all sums fit.
 
-use super::maps::FastMap;
-use super::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
-use super::solve::{Solution, Starts, settle, solve, solve_near, solve_words};
+use crate::maps::FastMap;
+use crate::problem::{Cost, Packing, Problem, Table, Vars, Word, most};
+use crate::solve::{Solution, Starts, settle, solve, solve_near, solve_words};
 use std::ops::Range;
 use std::rc::Rc;
 
 /// A table by rows: the costs of each kind of column, and the kind of each column.
-pub(super) struct Columns {
+pub struct Columns {
     costs: Vec<Cost>,
     n_kinds: usize,
     kinds: Vec<usize>,
@@ -18,7 +18,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// A table with this number of kinds of columns; every kind occurs.
-    pub(super) fn of(costs: Vec<Cost>, n_kinds: usize, kinds: Vec<usize>) -> Columns {
+    pub fn of(costs: Vec<Cost>, n_kinds: usize, kinds: Vec<usize>) -> Columns {
         Columns {
             costs,
             n_kinds,
@@ -27,7 +27,7 @@ impl Columns {
     }
 
     /// A table over one variable.
-    pub(super) fn single(costs: impl Iterator<Item = Cost>) -> Columns {
+    pub fn single(costs: impl Iterator<Item = Cost>) -> Columns {
         Columns::of(costs.collect(), 1, vec![0])
     }
 
@@ -47,14 +47,14 @@ impl Columns {
 }
 
 /// A problem whose tables are not expanded.
-pub(super) struct Draft {
+pub struct Draft {
     domains: Vec<usize>,
     factors: Vec<(Vars, Rc<Columns>)>,
 }
 
 impl Draft {
     /// A problem of variables with these numbers of states, and no factors.
-    pub(super) fn over(domains: Vec<usize>) -> Draft {
+    pub fn over(domains: Vec<usize>) -> Draft {
         Draft {
             domains,
             factors: Vec::new(),
@@ -62,7 +62,7 @@ impl Draft {
     }
 
     /// Adds a factor, unless it has no effect: no costs, and at most one variable with more than one state.
-    pub(super) fn add(&mut self, vars: &[usize], table: Rc<Columns>) {
+    pub fn add(&mut self, vars: &[usize], table: Rc<Columns>) {
         let any = || table.costs.iter().any(|&c| c != 0);
         if says_something(&self.domains, vars, any) {
             self.factors.push((Vars::from_slice(vars), table));
@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// The problem, in machine words where it fits.
-    pub(super) fn written(&self) -> Written {
+    pub fn written(&self) -> Written {
         let mut known: FastMap<*const Columns, [u64; 2]> = FastMap::default();
         let all = self.factors.iter().map(|(_, table)| {
             let most = || most(&table.costs);
@@ -83,7 +83,7 @@ impl Draft {
     }
 
     /// The problem in costs.
-    pub(super) fn in_costs(&self) -> Problem {
+    pub fn in_costs(&self) -> Problem {
         self.expand((), |c| c)
     }
 
@@ -107,14 +107,16 @@ fn says_something(domains: &[usize], vars: &[usize], any_cost: impl FnOnce() -> 
 }
 
 /// A problem in machine words where all its sums fit, else in costs.
-pub(super) enum Written {
+pub enum Written {
+    /// In machine words.
     Words(Problem<u64>),
+    /// In costs.
     Costs(Problem),
 }
 
 impl Written {
     /// The number of variables.
-    pub(super) fn variables(&self) -> usize {
+    pub fn variables(&self) -> usize {
         match self {
             Written::Words(problem) => problem.domains.len(),
             Written::Costs(problem) => problem.domains.len(),
@@ -122,7 +124,7 @@ impl Written {
     }
 
     /// Minimises the sum of the factors. The solution costs no more than the starts.
-    pub(super) fn solve(&self, starts: Starts<'_>) -> Solution {
+    pub fn solve(&self, starts: Starts<'_>) -> Solution {
         match self {
             Written::Words(problem) => solve_words(problem, starts),
             Written::Costs(problem) => solve(problem, starts),
@@ -130,7 +132,7 @@ impl Written {
     }
 
     /// An assignment of low cost; see [`solve_near`].
-    pub(super) fn solve_near(&self, near: Option<Vec<usize>>) -> Solution {
+    pub fn solve_near(&self, near: Option<Vec<usize>>) -> Solution {
         match self {
             Written::Words(problem) => solve_near(problem, near),
             Written::Costs(problem) => solve_near(problem, near),
@@ -138,7 +140,7 @@ impl Written {
     }
 
     /// The problem with some variables restricted to the allowed states.
-    pub(super) fn held(&self, held: &[(usize, Vec<bool>)]) -> Written {
+    pub fn held(&self, held: &[(usize, Vec<bool>)]) -> Written {
         match self {
             Written::Words(problem) => Written::Words(hold(problem, held)),
             Written::Costs(problem) => Written::Costs(hold(problem, held)),
@@ -146,7 +148,7 @@ impl Written {
     }
 
     /// Gives each of these variables in turn the best state beside the others.
-    pub(super) fn settle(&self, states: &mut [usize], vars: Range<usize>) {
+    pub fn settle(&self, states: &mut [usize], vars: Range<usize>) {
         match self {
             Written::Words(problem) => settle(problem, states, vars),
             Written::Costs(problem) => settle(problem, states, vars),
@@ -155,7 +157,7 @@ impl Written {
 
     /// The problem without some states of its first variables. Factors with such a variable have it first. `stays` says
     /// for each variable which states stay; variables that share a table must have the same entry.
-    pub(super) fn without(&self, stays: &[Vec<bool>]) -> Written {
+    pub fn without(&self, stays: &[Vec<bool>]) -> Written {
         match self {
             Written::Words(problem) => Written::Words(without(problem, stays)),
             Written::Costs(problem) => Written::Costs(without(problem, stays)),
@@ -204,8 +206,8 @@ fn without<W: Word>(problem: &Problem<W>, stays: &[Vec<bool>]) -> Problem<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::problem::{Factor, INFEASIBLE, cost};
     use super::*;
+    use crate::problem::{Factor, INFEASIBLE, cost};
 
     /// A generator of pseudo-random numbers, each below the given one.
     fn numbers() -> impl FnMut(usize) -> usize {

@@ -13,12 +13,12 @@
 //!    are fixed and then improved one at a time. The lower bound then is the larger one of the programme's and that of
 //!    mini-buckets: elimination in which a variable may have a different state in each of several tables.
 
-use super::asked::Asked;
-use super::integer::Programme;
-use super::maps::{FastMap, FastSet};
-use super::min_out::{Eliminate, Reduced};
-use super::near::Near;
-use super::problem::{
+use crate::asked::Asked;
+use crate::eliminate::{Eliminate, Reduced};
+use crate::integer::Programme;
+use crate::maps::{FastMap, FastSet};
+use crate::near::Near;
+use crate::problem::{
     Aim, Cost, Factor, INFEASIBLE, Limits, Problem, Table, Vars, Word, add, movement, moves_alike,
 };
 use std::cmp::Reverse;
@@ -28,13 +28,15 @@ use std::rc::Rc;
 
 /// A choice of one state a variable.
 #[derive(Clone, Debug)]
-pub(crate) struct Solution {
-    pub(crate) states: Vec<usize>,
-    pub(crate) cost: Cost,
+pub struct Solution {
+    /// The state of each variable.
+    pub states: Vec<usize>,
+    /// The sum of the tables for these states.
+    pub cost: Cost,
     /// Lower bound of the cost of every assignment.
-    pub(crate) bound: Cost,
+    pub bound: Cost,
     /// True if no assignment moves fewer bytes.
-    pub(crate) proven: bool,
+    pub proven: bool,
 }
 
 /// A table entry takes at most 20 bytes, so the largest table takes 80 MiB. A dense block of 24 values that are each
@@ -157,18 +159,18 @@ impl<W: Word> Known<W> {
 }
 
 /// An assignment that is computed on demand.
-pub(crate) type Later<'a> = dyn FnMut() -> Option<Vec<usize>> + 'a;
+pub type Later<'a> = dyn FnMut() -> Option<Vec<usize>> + 'a;
 
 /// Given assignments.
-pub(crate) struct Starts<'a> {
+pub struct Starts<'a> {
     /// An assignment that is improved like those that are found.
-    pub(crate) near: Option<Vec<usize>>,
+    pub near: Option<Vec<usize>>,
     /// An assignment that is used, and then improved, if everything that is found costs more.
-    pub(crate) safe: &'a mut Later<'a>,
+    pub safe: &'a mut Later<'a>,
     /// The flag that says whether the result is needed.
-    pub(crate) asked: Asked,
+    pub asked: Asked,
     /// The aim. If nothing is found, the result is an assignment that is not allowed.
-    pub(crate) aim: Aim,
+    pub aim: Aim,
 }
 
 /// Minimises the sum of the factors. The result costs no more than the starts.
@@ -205,7 +207,8 @@ pub(crate) fn settle<W: Word>(problem: &Problem<W>, states: &mut [usize], vars: 
 }
 
 /// Minimises the sum of the factors, with no more effort than the bound needs.
-pub(crate) fn relax(problem: Problem, asked: Asked) -> Solution {
+#[must_use]
+pub fn relax(problem: Problem, asked: Asked) -> Solution {
     let limits = Limits {
         rounds: 0,
         ..LIMITS
@@ -372,7 +375,7 @@ fn solve_kernels<W: Eliminate>(
     let mut bound = floor;
     let start = (cost < INFEASIBLE).then_some(states.as_slice());
     if let Some(found) = programme.and_then(|p| p.minimise(start, limits)) {
-        bound = bound.max(super::problem::cost(found.bound, 0));
+        bound = bound.max(crate::problem::cost(found.bound, 0));
         if let Some(mut better) = found.states {
             for kernel in &kernels {
                 let mut own = kernel.pick(&better);
@@ -412,7 +415,7 @@ fn by_relaxation<W: Eliminate>(
     let cost_of = |states: &Vec<usize>| evaluate(problem, states);
     let start = near.filter(|near| cost_of(near) < INFEASIBLE);
     let found = programme.minimise(start.map(Vec::as_slice), root)?;
-    let bound = super::problem::cost(found.bound, 0);
+    let bound = crate::problem::cost(found.bound, 0);
     let all = start.into_iter().chain(&found.states);
     let mut states = all.min_by_key(|states| cost_of(states))?.clone();
     if !moves_alike(bound, cost_of(&states)) {
@@ -979,8 +982,8 @@ fn slice<W: Word>(factor: &Factor<W>, var: usize, state: usize, domains: &[usize
 
 #[cfg(test)]
 mod tests {
-    use super::super::problem::cost;
     use super::*;
+    use crate::problem::cost;
 
     fn random(seed: &mut u64) -> u64 {
         *seed ^= *seed << 13;

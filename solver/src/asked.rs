@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// result is not needed ends early with a useless result. A computation that cannot be ended is not begun before the
 /// answer is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked(Arc<State>);
+pub struct Asked(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,25 +22,28 @@ const ENDED: u8 = 2;
 
 impl Asked {
     /// A result of which it is not known yet whether it is needed.
-    pub(crate) fn perhaps() -> Asked {
+    #[must_use]
+    pub fn perhaps() -> Asked {
         Asked(Arc::default())
     }
 
     /// A result that is needed.
-    pub(crate) fn surely() -> Asked {
+    #[must_use]
+    pub fn surely() -> Asked {
         let asked = Asked::perhaps();
         asked.confirm();
         asked
     }
 
     /// Says that the result is needed, unless the opposite was said before.
-    pub(crate) fn confirm(&self) {
+    pub fn confirm(&self) {
         self.decide(SURELY);
     }
 
     /// Returns a guard that says, when it is dropped, that the result is not needed, unless the opposite was said
     /// before.
-    pub(crate) fn ending(&self) -> Ending {
+    #[must_use]
+    pub fn ending(&self) -> Ending {
         Ending(self.clone())
     }
 
@@ -54,7 +57,9 @@ impl Asked {
         decided.notify_all();
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Returns whether the result is known not to be needed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         self.0.now.load(Ordering::Relaxed) == ENDED
     }
 
@@ -70,7 +75,8 @@ impl Asked {
 }
 
 /// The guard that [`Asked::ending`] returns.
-pub(crate) struct Ending(Asked);
+#[derive(Debug)]
+pub struct Ending(Asked);
 
 impl Drop for Ending {
     fn drop(&mut self) {

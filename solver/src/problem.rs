@@ -3,27 +3,28 @@
 //! Example: two variables with 2 states each, a table `[0, 10]` over the first, and a table `[0, 4, 4, 0]` over both.
 //! The minimum 0 has both variables in state 0.
 
-use super::maps::{FastMap, FastSet};
+use crate::maps::{FastMap, FastSet};
 use smallvec::SmallVec;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Movement bytes, above the lowest [`TIE_BITS`] bits, which hold the tie breaker (compile-time bytes, then departures
-/// from the default). Sums saturate at [`INFEASIBLE`].
-pub(crate) type Cost = u128;
+/// An amount that is minimised first (bytes that are moved), above the lowest 48 bits, which hold a tie breaker. Sums
+/// saturate at [`INFEASIBLE`].
+pub type Cost = u128;
 
-/// Bits of the tie breaker. A program has at most 2^48 bytes of constants. The bits above have room for the sums of
-/// some hundred thousand conversions of the largest possible values.
+/// Bits of the tie breaker: more than the bytes of the constants of any program. The bits above have room for the sums
+/// of some hundred thousand entries of the largest possible amounts.
 const TIE_BITS: u32 = 48;
 
 const MOST_TIE: Cost = (1 << TIE_BITS) - 1;
 
-/// An assignment that cannot be lowered.
-pub(crate) const INFEASIBLE: Cost = 1 << 126;
+/// The cost of an assignment that is not allowed.
+pub const INFEASIBLE: Cost = 1 << 126;
 
 /// A cost made of movement bytes and a tie breaker.
-pub(crate) fn cost(bytes: u64, tie: u64) -> Cost {
+#[must_use]
+pub fn cost(bytes: u64, tie: u64) -> Cost {
     (u128::from(bytes) << TIE_BITS) | u128::from(tie).min(MOST_TIE)
 }
 
@@ -38,7 +39,8 @@ pub(crate) fn moves_alike(a: Cost, b: Cost) -> bool {
 }
 
 /// The movement bytes of a cost; saturates.
-pub(crate) fn movement(cost: Cost) -> u64 {
+#[must_use]
+pub fn movement(cost: Cost) -> u64 {
     u64::try_from(cost >> TIE_BITS).unwrap_or(u64::MAX)
 }
 
@@ -48,10 +50,10 @@ pub(crate) fn add(a: Cost, b: Cost) -> Cost {
 }
 
 /// The variables of a factor: seldom more than a few.
-pub(crate) type Vars = SmallVec<[usize; 4]>;
+pub type Vars = SmallVec<[usize; 4]>;
 
 /// A representation of the costs of a problem while it is solved.
-pub(crate) trait Word: Copy + Default + Ord + Hash + Debug {
+pub trait Word: Copy + Default + Ord + Hash + Debug {
     /// The scale of a word.
     type Units: Copy + Default + Debug;
     /// The infeasible value; sums saturate there.
@@ -76,7 +78,7 @@ impl Word for Cost {
 /// A representation of costs in machine words: movement bytes above `tie_bits` bits of the tie breaker. No sum of
 /// allowed costs reaches [`Word::NEVER`], and [`Packing::TABLES`] words can be added without a carry.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Packing {
+pub struct Packing {
     tie_bits: u32,
 }
 
@@ -152,20 +154,24 @@ impl Word for u64 {
 }
 
 /// The costs of a factor. Threads that solve problems share them.
-pub(crate) type Table<W = Cost> = Arc<[W]>;
+pub type Table<W = Cost> = Arc<[W]>;
 
 /// A table over some variables, row-major in their order. Equal factors share the table.
 #[derive(Clone, Debug)]
-pub(crate) struct Factor<W = Cost> {
-    pub(crate) vars: Vars,
-    pub(crate) table: Table<W>,
+pub struct Factor<W = Cost> {
+    /// The variables, by number.
+    pub vars: Vars,
+    /// The costs, row-major over the states of the variables.
+    pub table: Table<W>,
 }
 
 /// A sum of factors over variables with finite domains.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Problem<W: Word = Cost> {
-    pub(crate) domains: Vec<usize>,
-    pub(crate) factors: Vec<Factor<W>>,
+pub struct Problem<W: Word = Cost> {
+    /// The number of states of each variable.
+    pub domains: Vec<usize>,
+    /// The tables whose sum is minimised.
+    pub factors: Vec<Factor<W>>,
     /// The scale of the costs.
     pub(crate) units: W::Units,
     /// Tables of factors that were interned by [`Problem::push`].
@@ -183,7 +189,7 @@ impl<W: Word> Problem<W> {
     }
 
     /// Adds a factor with a table as it is, usually one that another factor has.
-    pub(crate) fn keep(&mut self, vars: &[usize], table: Table<W>) {
+    pub fn keep(&mut self, vars: &[usize], table: Table<W>) {
         let vars = Vars::from_slice(vars);
         self.factors.push(Factor { vars, table });
     }
@@ -225,13 +231,13 @@ impl Problem {
     }
 
     /// Adds a factor. If an earlier one has the same costs, they share the table.
-    pub(crate) fn push(&mut self, vars: &[usize], table: Table) {
+    pub fn push(&mut self, vars: &[usize], table: Table) {
         let table = self.shared(table);
         self.keep(vars, table);
     }
 
     /// The table of an earlier factor with the same costs, or this one.
-    pub(crate) fn shared(&mut self, table: Table) -> Table {
+    pub fn shared(&mut self, table: Table) -> Table {
         let at = self.tables.insert_full(table).0;
         self.tables[at].clone()
     }
@@ -263,7 +269,7 @@ pub(crate) struct Limits {
 
 /// The aim of a search. Work that the aim does not need is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Aim {
+pub enum Aim {
     /// An assignment, and a lower bound.
     Both,
     /// A proven assignment. With a problem that turns out to be too large for that, nothing is found.

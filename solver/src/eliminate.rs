@@ -7,7 +7,7 @@
 //! is set, to sums that are kept for each position. If every other variable has a table of its own, an entry costs
 //! about two additions a state instead of one a table. Costs that fit are added in 64 bits.
 
-use super::problem::{Cost, Factor, INFEASIBLE, Packing, Table, Word, add};
+use crate::problem::{Cost, Factor, INFEASIBLE, Packing, Table, Word, add};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -126,7 +126,7 @@ fn less_common(sums: Sums<u64>, packing: Packing) -> Reduced<u64> {
 /// [`less_common`] for sums that do not fit 64 bits.
 fn less_common_of(mut sums: Sums<Cost>) -> Reduced<Cost> {
     let allowed = || sums.table.iter().copied().filter(|&c| c < INFEASIBLE);
-    let tie_of = super::problem::tie_of;
+    let tie_of = crate::problem::tie_of;
     let bytes = allowed().map(|c| c - tie_of(c)).min().unwrap_or(0);
     let common = bytes + allowed().map(tie_of).min().unwrap_or(0);
     for (sum, best) in sums.table.iter_mut().zip(&mut sums.best) {
@@ -363,8 +363,8 @@ fn innermost_of<W: Term>(words: &[W], vars: &[usize], domains: &[usize], var: us
 
 #[cfg(test)]
 mod tests {
-    use super::super::problem::{Vars, cost, movement, tie_of};
     use super::*;
+    use crate::problem::{Vars, cost, movement, tie_of};
 
     /// The same result, entry by entry.
     fn one_by_one(

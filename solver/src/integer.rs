@@ -12,12 +12,11 @@
 //! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point numbers are small
 //! integers. The caller evaluates the result again in integers.
 
-use super::problem::{Factor, INFEASIBLE, Limits, Problem, Word, movement};
+use crate::problem::{Factor, INFEASIBLE, Limits, Problem, Word, movement};
 use indexmap::IndexMap;
 use microlp::{
     ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, SolveOutcome, Variable,
 };
-use optc_layout::gcd;
 
 /// The result of a programme.
 #[derive(Clone, Debug)]
@@ -209,6 +208,14 @@ impl<'a, W: Word> Programme<'a, W> {
         };
         self.columns.iter().map(of).collect()
     }
+}
+
+/// The greatest common divisor of two numbers; that of 0 and `n` is `n`.
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 fn step(index: &mut [usize], sizes: &[usize]) {
