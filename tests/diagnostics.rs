@@ -1,6 +1,6 @@
-//! The examples of the reference of diagnostics: each program and command is run, and must report its code.
+//! Runs the examples of `docs/diagnostics.md`: each program and each command must report its code.
 //!
-//! The commands are in one test, since each works in a folder of its own and a process has only one current folder.
+//! All commands are run by one test, because each needs a current folder of its own and a process has only one.
 
 use optc_cli::explain::{AREAS, Language};
 use optc_cli::filetest::words;
@@ -96,7 +96,10 @@ fn run(command: &str) -> (u8, String) {
     (status, String::from_utf8_lossy(&errors).into_owned())
 }
 
-/// Runs the commands of an example in the current folder; the error is a violation.
+/// Runs the commands of an example in the current folder. All but the last must succeed; the last must report the code.
+///
+/// # Errors
+/// The command that does not, and what it printed.
 fn follow(name: &str, commands: &str) -> Result<(), String> {
     let mut lines = commands.lines().peekable();
     while let Some(command) = lines.next() {

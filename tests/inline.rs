@@ -1,4 +1,4 @@
-//! The pass `inline`: its result computes the same, and it terminates.
+//! Tests of the pass `inline`: the result computes the same as the original, and the pass terminates.
 
 use optc_check::Stats;
 use optc_ir::{Attr, Module, Registry};
@@ -93,7 +93,7 @@ func.func private @g(%x: tensor<?x4xf32, {dims = ["M", 4]}>) -> tensor<4x?xf32, 
     assert_eq!(ran.module.funcs.len(), 1);
 }
 
-/// A size that a function determines itself may differ between calls.
+/// If a size is known only inside a function, it may differ between calls, so the calls stay.
 #[test]
 fn sizes_that_a_function_knows_alone_keep_it() {
     let registry = Arc::new(registry());
@@ -115,7 +115,7 @@ func.func private @f(%x: tensor<3x?xf32>) -> tensor<3xf32> {
     assert!(words(&ran.cx.remarks).contains("`S`"));
 }
 
-/// The verifier refuses recursive programs; the pass terminates on them nevertheless.
+/// The verifier refuses recursive programs, but the pass terminates on them too.
 #[test]
 fn calls_that_go_round_stay() {
     let call = |from: &str, to: &str| {
@@ -140,7 +140,7 @@ fn calls_that_go_round_stay() {
     }
 }
 
-/// Functions that each call the previous one twice: fully inlined they are `2^depth` operations.
+/// Functions that each call the previous one twice. Fully inlined, they are `2^depth` times the two operations of the first.
 fn doubling(depth: usize) -> String {
     let mut text = String::new();
     for i in 0..=depth {
@@ -182,7 +182,7 @@ fn growth_is_bounded() {
     assert!(codes(&ran).contains(&"call-kept"), "{:?}", codes(&ran));
 }
 
-/// A chain of functions that are each called once costs no more than its result.
+/// Functions that are each called once are inlined whatever the limit, because their bodies move and are not copied.
 #[test]
 fn long_chains_are_moved() {
     let mut text = String::new();
@@ -274,7 +274,8 @@ ENTRY e { x = f32[6,5]{1,0} parameter(0)
     assert!(wanted < bytes(&fused, "canonicalize,view-fold"));
 }
 
-/// Functions that only call the next one twice: nothing remains of them, but the number of inlined calls is bounded.
+/// Functions that only call the next one twice. Inlined, no operation remains of them, but the number of inlined calls is
+/// bounded all the same.
 #[test]
 fn calls_that_leave_nothing_behind_are_bounded() {
     let ty = "(tensor<2xf32>) -> tensor<2xf32>";

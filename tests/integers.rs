@@ -1,5 +1,5 @@
-//! Integers wrap: in all executors, every integer operation gives the numbers modulo 2 to the power of the width,
-//! including at the ends of the range.
+//! Tests that integer operations wrap: in all executors, a result is the exact number modulo 2 to the power of the width.
+//! The operands include both ends of the range.
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable};
@@ -51,8 +51,8 @@ impl Int {
         }
     }
 
-    /// Numbers at the ends of the range, around 0, and one that no double represents, from number `start` of the list
-    /// on.
+    /// `count` numbers of a cyclic list, from item `start` on: numbers at the ends of the range, numbers around 0, and one
+    /// that no double represents.
     fn numbers(self, count: usize, start: usize) -> Vec<i128> {
         let (low, high) = self.range();
         let some = [
@@ -107,7 +107,8 @@ fn physical(module: &Module, inputs: &IndexMap<String, Tensor>, generic: bool) -
     results.into_values().next().expect("one result")
 }
 
-/// Runs `op` on operands of one type, and compares with the wanted result, wrapped to the result's type.
+/// Runs `op` on operands of type `int` in all executors, and compares each result with `wanted`, wrapped to the type `to`.
+/// `op` is a name, optionally followed by a space and the attributes.
 fn check(
     op: &str,
     operands: &[(Vec<usize>, Vec<i128>)],
@@ -386,7 +387,7 @@ fn elements_wrap() {
 #[test]
 fn scattered_sums_wrap() {
     let index = Int::all().find(|int| int.name == "si64").unwrap();
-    // If all operands have one type, the indices have it too.
+    // `check` gives all operands one type, so that of the indices is also that of the elements.
     let x = index.numbers(3, 0);
     let updates = index.numbers(3, 5);
     let wanted = [
@@ -414,7 +415,7 @@ fn casts_wrap() {
 #[test]
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is tested")]
 fn casts_to_floats_round_once() {
-    // Numbers closer to the midpoint of two floats than a double can represent.
+    // The first two are so close to the midpoint of two floats that a double rounds them to the midpoint.
     let numbers: [i64; 5] = [
         (1 << 60) + (1 << 36) + 1,
         (1 << 60) + (3 << 36) - 1,

@@ -1,8 +1,9 @@
-//! The digits of a layout by which positions are computed.
+//! The digits of a layout without those that have no effect on positions.
 
 use optc_layout::{Layout, Mode};
 
-/// The digits of a layout as modes: for each, the distance in memory of adjacent indices.
+/// The modes of a layout that have more than one position. Modes with a single value, which are padding, are left out unless
+/// their dimension has extent 1.
 pub(crate) fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
     let shape = layout.shape().to_vec();
     let all = layout

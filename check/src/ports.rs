@@ -1,9 +1,9 @@
-//! The values at the ports of an operation, how they lie, and their digits by label.
+//! The values at the ports of an operation, their layouts, and runs of digits by label.
 
 use optc_ir::{Dim, Func, Op, TensorType, Value};
 use optc_layout::Layout;
 
-/// True if the first operand of an operation is of floats.
+/// Returns whether the first operand of an operation is a tensor of floats.
 pub(crate) fn of_floats(func: &Func, op: Op) -> bool {
     let first = func.ops[op].operands.first();
     let ty = first.and_then(|&v| func.ty(v).as_tensor());
@@ -38,14 +38,14 @@ pub(crate) fn encoding(func: &Func, value: Value) -> String {
     }
 }
 
-/// The layout of a value with elements; `None` for a value without any, which cannot lie wrong.
+/// The layout of a value; `None` for a value without elements, for which every layout is right.
 pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
     let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
     (layout.elements() != 0).then_some(layout)
 }
 
-/// The type of a value with the size 2 for every unknown size. Which digits a layout has in the other dimensions does
-/// not depend on these sizes.
+/// The type of a value with the size 2 for every unknown size. The digits of the other dimensions do not depend on these
+/// sizes.
 pub(crate) fn some_size(func: &Func, value: Value) -> Option<TensorType> {
     const SOME: u64 = 2;
     let mut ty = func.ty(value).as_tensor()?.clone();
@@ -59,8 +59,8 @@ pub(crate) fn some_layout(func: &Func, value: Value) -> Option<Layout> {
     some_size(func, value)?.layout()?.ok()
 }
 
-/// A run of adjacent digits of one label: the number of indices that share one value of it, and the number of its
-/// values.
+/// A run of adjacent digits of one label, as one digit: `div` adjacent indices share a value of the digit, and it has
+/// `count` values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) label: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-/// Joins digits that follow one another in one label into one, as happens if a label between them is broadcast.
+/// Joins adjacent runs that are consecutive digits of one label. Such runs occur if a label between them is broadcast.
 pub(crate) fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::new();
     for run in runs {

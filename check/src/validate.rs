@@ -1,25 +1,25 @@
-//! Validates a fold: proves by the pass's witness that both programs compute the same.
+//! Validates a fold: proves with the pass's witness that both programs compute the same.
 //!
-//! The folded program is walked once. The walk describes each of its values as an element map of an argument, of a
-//! constant, or of the result of an operation that computes. Then the original is walked, and the witness, which is not
-//! trusted, says which values to compare:
+//! The folded program is walked once. The walk describes each value as an element map of a source: an argument, a
+//! constant, or the result of an operation that computes. Then the original is walked. The witness says which values to
+//! compare; it is not trusted.
 //!
-//! 1. An argument is the argument of the same number.
-//! 2. An operation that computes corresponds to the one that the witness names: the same name and attributes, results
-//!    of the same sizes in the same memory spaces, and for each operand the same element map of the same source.
-//! 3. A rearrangement is one more step of a map, a conversion is none, and maps are compared as functions.
-//! 4. Operations with effects correspond one to one and in order. A pure operation may correspond to several, be there
-//!    several times, or be left out if nothing reads it.
-//! 5. The function returns the same values, and every live value is where the witness says, in the layout that it
-//!    states.
+//! 1. An argument corresponds to the argument with the same number.
+//! 2. An operation that computes corresponds to the operations that the witness names. Each must have the same name and
+//!    attributes, results of the same sizes in the same memory spaces, and for each operand the same element map of the
+//!    same source.
+//! 3. A rearrangement adds a step to a map, and a conversion adds none. Maps are compared as functions.
+//! 4. Operations with effects correspond one to one and in order. A pure operation may correspond to several operations, or
+//!    to none if nothing reads it.
+//! 5. The function returns the same values. Every live value is where the witness says, in the layout that it states.
 //!
 //! For example, let the original be `%0 = transpose(%x)`, `%1 = relu(%0)`, and the folded program the same with a
 //! `view` in place of the transpose. The witness pairs the two `relu`. Their operands are the same element map of
 //! argument 0, so both results count as one value, and the function returns it in both programs.
 //!
 //! [`verify`](optc_ir::verify::verify) must have accepted both programs: it ensures that views are legal and shapes
-//! agree. [`check_target`] decides whether the target accepts the layouts. The search shares none of this: no
-//! candidates, no rules, no costs.
+//! agree. [`check_target`] decides whether the target accepts the layouts. This module shares no code with the search and
+//! knows no candidates, rules or costs.
 
 use crate::certificate::Certificate;
 use crate::codes;
@@ -46,8 +46,7 @@ use std::borrow::Cow;
 /// accept the result, the result must move the stated number of bytes, and the witness must prove the fold.
 ///
 /// # Errors
-/// Every point at which the folded module does not follow the original, the target or the
-/// certificate.
+/// Every point in which the folded module contradicts the original, the target or the certificate.
 pub fn check(
     original: &Module,
     folded: &Module,
@@ -100,7 +99,7 @@ pub fn check(
 /// Accepts a folded module if the witness proves that it computes what the original does.
 ///
 /// # Errors
-/// The first point at which it does not, for each function.
+/// For each function, the first point at which the proof fails.
 pub fn validate(
     original: &Module,
     folded: &Module,
@@ -138,7 +137,7 @@ pub fn validate(
         let proved = Proof::new(a, b, &functions, registry, (&effects.0, &effects.1))
             .and_then(|mut proof| proof.run(stated));
         diags.extend(proved.err().map(|diag| *diag));
-        // The boundary of a function that an operation names is compared at that operation.
+        // If an operation refers to the function, the check of that operation compares the boundary.
         if !named.contains(&*a.name) {
             diags.extend(boundary(a, b, stated).err().map(|diag| *diag));
         }
@@ -151,8 +150,8 @@ fn space(func: &Func, value: Value) -> Option<u32> {
     func.ty(value).as_tensor().map(|ty| ty.notation.space())
 }
 
-/// Checks that arguments and results keep the layouts and memory spaces that they declare, except those of which the
-/// witness states otherwise.
+/// Checks that arguments and results keep the layouts and memory spaces that the original declares, unless the witness
+/// states another layout.
 fn boundary(a: &Func, b: &Func, stated: &FuncWitness) -> Result<(), Box<Diagnostic>> {
     let mut said: IndexMap<End, Option<&str>> = IndexMap::new();
     for (end, layout) in &stated.boundary {
@@ -206,11 +205,11 @@ fn mismatch(message: String) -> Diagnostic {
 /// The source of a value's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// An argument or computed value of the folded function, or another one that is proved to be computed alike.
+    /// An argument or a computed value of the folded function. Of values that are proved equal, it is the first one.
     Computed(Value),
     /// The constant with this number in [`Numbers`].
     Constant(usize),
-    /// The reshape with this number in [`Numbers`], whose sizes do not follow from its operand's.
+    /// The reshape with this number in [`Numbers`]: one whose result sizes do not follow from its operand.
     Reshaped(usize),
 }
 
@@ -219,25 +218,25 @@ enum Source {
 struct Seen {
     source: Source,
     map: Option<ElementMap>,
-    /// The steps, for sizes that have no numbers and for chains without a map: a number in [`Numbers`].
+    /// The number in [`Numbers`] of the chain of rearrangements. It is compared if there is no map.
     steps: usize,
 }
 
 /// A rearrangement as a key: its source, the source's shape, the permutation, and the resulting sizes.
 type Reshape = (Source, Vec<Dim>, Vec<usize>, Vec<Dim>);
 
-/// Numbers that both programs share.
+/// Numbers for chains, constants, reshapes and sizes that are the same in both programs.
 struct Numbers {
-    /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
+    /// Chains of rearrangements: the number of the chain before the last step, and the last step. Chain 0 is empty.
     steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
     /// Constants, compared by their contents and not by their position.
     constants: IndexSet<String>,
-    /// Rearrangements without a known map, with their operands and numbers.
+    /// Rearrangements without a known map: for each key, their operands and numbers.
     reshapes: IndexMap<Reshape, Vec<(Seen, usize)>>,
     reshape_count: usize,
     /// Stand-ins for sizes; `None` if the sizes are too large.
     sizes: Option<StandIns>,
-    /// Stand-ins for each `?` of a source.
+    /// The stand-in for each dimension `?` of a source.
     open: IndexMap<(Source, usize), u64>,
 }
 
@@ -253,7 +252,7 @@ impl Numbers {
         }
     }
 
-    /// The extents of a source's value as numbers.
+    /// The extents of a source, with stand-ins for unknown sizes.
     fn shape(&mut self, source: Source, dims: &[Dim]) -> Option<Vec<u64>> {
         let sizes = self.sizes.as_mut()?;
         let number = |(at, dim): (usize, &Dim)| match (dim, self.open.get(&(source, at)).copied()) {
@@ -268,7 +267,7 @@ impl Numbers {
         dims.iter().enumerate().map(number).collect()
     }
 
-    /// The map of a rearrangement of a value of this shape; `None` if its sizes do not follow.
+    /// The map of a rearrangement of a value of shape `from`; `None` if the result's sizes do not follow from this shape.
     fn view(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
         let sizes = self.sizes.as_mut()?;
         let shape = sizes.complete(&view.shape, from)?;
@@ -323,7 +322,7 @@ impl Seen {
     }
 }
 
-/// The values of one function as far as the walk knows them.
+/// A walk over one function, with the values that it has described so far.
 struct Walk<'a> {
     func: &'a Func,
     registry: &'a Registry,
@@ -414,8 +413,7 @@ struct Proof<'a> {
     registry: &'a Registry,
     left: Walk<'a>,
     right: Walk<'a>,
-    /// For a value of the folded function that is computed more than once: the first value that is proved to be the
-    /// same.
+    /// For a value of the folded function that is computed again: the first value that is proved equal to it.
     first: SideTable<Value, Option<Value>>,
     numbers: Numbers,
     effects: (&'a Effects<'a>, &'a Effects<'a>),
@@ -455,8 +453,8 @@ impl<'a> Proof<'a> {
         })
     }
 
-    /// Returns whether an operation of the folded program and the functions that it runs use one layout for each value
-    /// that they share, and one order if a port holds the values of all rounds.
+    /// Returns whether an operation of the folded program and the functions that it runs agree on layouts: each value that
+    /// they share has one layout at all ports. If a port holds the values of all iterations, only the order must agree.
     fn agrees(&self, op: Op) -> bool {
         let of_name = |name: &str| self.functions.get(name).copied();
         let Some(site) = Site::of(self.right.func, op, self.registry, of_name) else {
@@ -476,7 +474,7 @@ impl<'a> Proof<'a> {
                 if joint.axis.is_none() {
                     return same_layout(func, first, whole, value);
                 }
-                // Rounds read and write their parts; only the order can differ.
+                // Each iteration reads or writes one part of this value, so only the order of the part is compared.
                 match (&order, order_of(whole, value)) {
                     (Some(order), Some(whole)) => joint.of_one_round(&whole) == *order,
                     _ => true,
@@ -500,7 +498,7 @@ impl<'a> Proof<'a> {
         let pairs = self.pairs(stated)?;
         for &op in &a.body {
             match self.left.kinds.of(op) {
-                // A reader of a result of an operation that nothing corresponds to finds nothing known.
+                // If no operation corresponds to this one, its results stay undescribed, and a reader of them is refused.
                 Kind::Compute => {
                     for &by in &pairs[op] {
                         self.stands_for(op, by)?;
@@ -514,8 +512,8 @@ impl<'a> Proof<'a> {
         stated.values.iter().try_for_each(|held| self.holds(held))
     }
 
-    /// Checks that each operand and result of an operation that computes, and each value that the function returns, has
-    /// a line in the witness.
+    /// Checks that the witness has a line for each live value: operands and results of the computing operations that it
+    /// pairs, and the values that the function returns.
     fn every_live_value(
         &self,
         stated: &FuncWitness,
@@ -561,8 +559,8 @@ impl<'a> Proof<'a> {
         Ok(())
     }
 
-    /// The operations that the witness names for each operation of the original. An operation with effects is in both
-    /// functions once, in one order.
+    /// The operations that the witness names for each operation of the original. Checks that operations with effects
+    /// correspond one to one and in order.
     fn pairs(&self, stated: &FuncWitness) -> Result<SideTable<Op, Vec<Op>>, Box<Diagnostic>> {
         let (a, b) = (self.left.func, self.right.func);
         let mut pairs: SideTable<Op, Vec<Op>> = SideTable::new(Vec::new());
@@ -655,7 +653,7 @@ impl<'a> Proof<'a> {
                 return refuse(format!("result {i} of `{}` is of another type", q.name));
             }
             match &self.left.seen[u] {
-                // The operation computes the same value again, from the same operands.
+                // Another operation of the witness computes this value already: this one computes it again.
                 Some(Seen {
                     source: Source::Computed(first),
                     ..
@@ -726,7 +724,7 @@ impl<'a> Proof<'a> {
             }
     }
 
-    /// The description of a value of the folded function in terms of the first value that is computed alike.
+    /// The description of a value of the folded function, with the first equal value as its source.
     fn known<'s>(&self, seen: &'s Seen) -> Cow<'s, Seen> {
         let first = match seen.source {
             Source::Computed(value) => self.first[value],
@@ -751,7 +749,7 @@ fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
     }
 }
 
-/// The name and the attributes of an operation; for a part that stays in place, those of the copy of its elements.
+/// The name and the attributes of an operation. For a `subview`, those of the operation that would copy its elements.
 fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
     match name {
         Subview::NAME => Subview::as_copy(props.clone()),
@@ -759,8 +757,8 @@ fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
     }
 }
 
-/// Returns whether two operations have the same attributes. One value may be kept in two ways, as built and as read
-/// from text, but it is printed in one way only.
+/// Returns whether two operations have the same attributes. An attribute may be represented in two ways, as built and as
+/// read from text, but both print alike.
 fn same_props(a: &AttrDict, b: &AttrDict) -> bool {
     a == b || props_text(a) == props_text(b)
 }

@@ -1,9 +1,9 @@
-//! Programs that are written line by line.
+//! A helper that writes the text of a program line by line.
 
 use std::fmt::Write as _;
 
-/// Adds a line to a program, with an operation and its attributes separated by a space. Returns the name of its result,
-/// which has the number `count`.
+/// Adds a line with one operation to a program, and returns the name of the result: `%` and `count`, which then grows by
+/// one. `operation` is a name without `hbir.`, optionally followed by a space and the attributes.
 pub(crate) fn line(
     text: &mut String,
     count: &mut usize,

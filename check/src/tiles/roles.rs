@@ -1,15 +1,16 @@
-//! Checks rows of targets that list roles for lanes and rows.
+//! Checks alternatives that list roles for the lanes and the rows of a tile.
 
 use super::port::{Port, changing};
 use crate::labels::{extent, labelled, labels_of, role};
 use optc_ir::{Freedom, Func, Value};
 use optc_target::{Alternative, PortRole};
 
-/// The most ports of an operation for which all readings of tiles that no text fixes are tried together.
+/// The most ports of an operation for which all readings are tried together. A reading is one of the numbers of rows that
+/// a tile may have if no text fixes the number.
 pub(super) const MOST_READ: usize = 8;
 
-/// Returns whether lanes and rows of a port hold roles that an alternative with one order at all ports lists for them.
-/// If the alternative takes dimensions that are cut between whole tiles, these are accepted, too.
+/// Checks that lanes and rows of a port hold roles that the alternative lists for them, for an alternative with one order
+/// at all ports. If the alternative is `aligned`, a dimension that is cut between whole tiles is accepted too.
 pub(super) fn listed(
     freedom: &Freedom,
     (i, port): (usize, &Port),
@@ -41,7 +42,8 @@ pub(super) fn listed(
     Ok(())
 }
 
-/// Returns whether a place of the first tile is full of one label, element by element.
+/// Returns whether a place of the first tile holds the elements of one label in order: its position `n` holds the element
+/// with index `n` along the label, and 0 along all other dimensions.
 fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -> bool {
     let dim = labels_of(freedom, i).iter().position(|l| *l == Some(label));
     let mut all = port.elements[place].iter().zip(0u64..);
@@ -53,7 +55,7 @@ fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -
     })
 }
 
-/// Checks that lanes and rows of a port are of the roles that the alternative lists.
+/// Checks that lanes and rows of a port hold the roles that the alternative lists, one role in each place.
 pub(super) fn fits_roles(
     func: &Func,
     values: &[Value],
@@ -64,7 +66,7 @@ pub(super) fn fits_roles(
 ) -> Result<(), String> {
     let rule = alternative.port(i, n_operands);
     let mut seen: Vec<PortRole> = Vec::new();
-    // The role in rows that may number tiles; it may be absent.
+    // The role in the rows, if its digits may number tiles instead and it does not fit; true if the lanes hold it too.
     let mut left: Option<(PortRole, bool)> = None;
     let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
     for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
@@ -99,7 +101,7 @@ pub(super) fn fits_roles(
         }
         seen.push(one.kind());
     }
-    // With `distinct` a port with two roles has both of them in its tile.
+    // With `distinct`, a port that has dimensions of two listed roles must have both roles in its tile.
     let dims = labels_of(freedom, i).iter().flatten();
     let mut open: Vec<PortRole> = Vec::new();
     for &label in dims.filter(|&&l| 1 < extent(func, values, freedom, i, l)) {
@@ -122,7 +124,7 @@ pub(super) fn fits_roles(
     Ok(())
 }
 
-/// Checks that lanes and rows of each port are of the roles that the alternative lists, and that ports agree on the
+/// Checks that lanes and rows of each port hold the roles that the alternative lists, and that each two ports agree on the
 /// labels that both have.
 pub(super) fn by_roles(
     func: &Func,
@@ -171,18 +173,17 @@ pub(super) fn by_roles(
         .map_err(|[j, i]| format!("ports {j} and {i} have other digits in their tiles"))
 }
 
-/// Searches, for tiles whose number of rows no text fixes, one reading of each port such that all ports agree, by
-/// backtracking from the first port on.
+/// Searches for one reading of each port such that all ports agree, by backtracking from the first port on.
 ///
 /// # Errors
-/// Two ports that differ: of those compared, the pair furthest behind.
+/// Two ports that differ: of the pairs that were compared, one whose second port is the last.
 pub(super) fn read_alike(
     readings: &[Vec<Port>],
     agreed: &impl Fn((usize, &Port), (usize, &Port)) -> bool,
 ) -> Result<(), [usize; 2]> {
     let mut read: Vec<usize> = Vec::with_capacity(readings.len());
     let mut apart = [0, 0];
-    // The reading of the next port that is tried.
+    // The number of the reading of the current port that is tried next.
     let mut next = 0;
     while let Some(all) = readings.get(read.len()) {
         let i = read.len();
@@ -207,7 +208,7 @@ pub(super) fn read_alike(
             next = 0;
             continue;
         }
-        // No reading of this port fits: try another one of the port before.
+        // No reading of this port agrees with those chosen: try the next reading of the port before.
         match read.pop() {
             Some(at) => next = at + 1,
             None => return Err(apart),
@@ -216,7 +217,7 @@ pub(super) fn read_alike(
     Ok(())
 }
 
-/// Returns whether the dimensions that two ports share follow one another in their tiles in the same order.
+/// Returns whether two ports have the elements of the dimensions that both have in the same order in their tiles.
 pub(super) fn agree(
     func: &Func,
     values: &[Value],
@@ -256,7 +257,7 @@ pub(super) fn agree(
         };
         let mut all = labels.clone();
         all.extend(places[q].iter().filter(|l| !labels.contains(l)));
-        // At a window the extents differ; there only the dimensions are compared.
+        // If the extents differ, as at a window, only the dimensions are compared.
         let same = |l: &usize| {
             extent(func, values, freedom, i, *l) == extent(func, values, freedom, j, *l)
         };

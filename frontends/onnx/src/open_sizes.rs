@@ -4,8 +4,8 @@ use indexmap::IndexSet;
 use optc_ir::{Dim, Size, TensorType};
 use std::sync::Arc;
 
-/// A type with a name for each extent that the file leaves open. The name consists of the input's name and the number
-/// of the dimension, and no other size has it.
+/// Names each extent of a type that the file leaves open: `x_dim_1` is dimension 1 of input `x`. If another size has this
+/// name, a number is appended.
 pub(crate) fn all_named(
     mut ty: TensorType,
     input: &str,

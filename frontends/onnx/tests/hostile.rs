@@ -1,4 +1,4 @@
-//! Small files that demand a lot of memory or time.
+//! Small files whose import would take much memory or time without limits.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ fn names_of(import: &optc_onnx::Import) -> Vec<&str> {
     names(&import.module.funcs[0])
 }
 
-/// A long chain of operations on constants, which is processed without recursion.
+/// A long chain of operations on constants is processed without recursion.
 #[test]
 fn long_chains_of_constants() {
     let mut graph = Graph::new()

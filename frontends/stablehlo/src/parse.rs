@@ -1,5 +1,5 @@
-//! The grammar: modules, functions, regions, and operations in MLIR's generic form. The forms in which StableHLO prints
-//! its operations are in `pretty`.
+//! The parser of MLIR's text: modules, functions, regions, and operations in generic form. The module `pretty` parses the
+//! custom forms in which StableHLO prints its operations.
 
 use crate::aliases::Aliases;
 use crate::codes;
@@ -7,10 +7,10 @@ use crate::cursor::{Cursor, MAX_DEPTH, Step, wrong};
 use crate::tree::{Func, Op, Region, Tree, Use};
 use indexmap::IndexSet;
 
-/// The most values of one name.
+/// The most results of one operation.
 const MOST_RESULTS: usize = 1 << 16;
 
-/// The reader of a text.
+/// The parser of a text.
 pub(crate) struct Parser<'a> {
     pub(crate) cursor: Cursor<'a>,
     depth: usize,
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The label of a block without arguments.
+    /// Skips the label of a block without arguments, if there is one: `^bb0:`.
     fn label(&mut self) -> Step<()> {
         if self.cursor.eat("^") {
             self.cursor.word();
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Functions and other operations of a module, up to a byte.
+    /// Reads the functions and other operations of a module, up to the byte `end`.
     fn beside(&mut self, tree: &mut Tree<'a>, end: u8) -> Step<()> {
         loop {
             self.definitions()?;
@@ -116,7 +116,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An operation beside the functions, kept as text. It is in generic form, or one line.
+    /// An operation of the module that is not a function, kept as text: one in generic form, or a line that begins with
+    /// `sdy.`.
     fn other(&mut self) -> Step<&'a str> {
         let start = self.cursor.at;
         if self.cursor.peek() == b'"' {
@@ -137,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(text.unwrap_or("").trim())
     }
 
-    /// Skips definitions of aliases, which were read before.
+    /// Skips definitions of aliases: [`Aliases::find`] has read them.
     fn definitions(&mut self) -> Step<()> {
         while matches!(self.cursor.peek(), b'#' | b'!') {
             self.cursor.at += 1;
@@ -215,7 +216,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The dictionary of a port, if one follows.
+    /// The attributes of an argument or result as text, empty if there are none.
     fn port(&mut self) -> Step<&'a str> {
         match self.cursor.peek() {
             b'{' => self.cursor.balanced(),
@@ -267,7 +268,7 @@ impl<'a> Parser<'a> {
         Ok(func)
     }
 
-    /// `(T, T)` or `T`.
+    /// Reads `(T, T)` or `T`.
     pub(crate) fn types(&mut self, out: &mut Vec<&'a str>) -> Step<()> {
         if !self.cursor.eat("(") {
             out.push(self.ty()?);
@@ -285,7 +286,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A type as text: a word, and the text after it in angle brackets.
+    /// A type as text: a word, then optionally text in angle brackets.
     pub(crate) fn ty(&mut self) -> Step<&'a str> {
         self.cursor.skip();
         let start = self.cursor.at;
@@ -299,7 +300,7 @@ impl<'a> Parser<'a> {
         Ok(self.cursor.text.get(start..self.cursor.at).unwrap_or(""))
     }
 
-    /// `loc(…)`, if it follows.
+    /// The text of `loc(…)`, if it follows.
     pub(crate) fn location(&mut self) -> Step<Option<&'a str>> {
         let mut look = self.cursor;
         if look.word() == Some("loc") && look.rest().first() == Some(&b'(') {
@@ -323,7 +324,7 @@ impl<'a> Parser<'a> {
         self.block(args)
     }
 
-    /// `%a: T, %b: T)`.
+    /// Reads arguments `%a: T, %b: T)`.
     pub(crate) fn arguments(&mut self) -> Step<Vec<(&'a str, &'a str)>> {
         let mut args = Vec::new();
         loop {
@@ -374,7 +375,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// One operation in either form.
+    /// One operation, in generic or in custom form.
     pub(crate) fn operation(&mut self) -> Step<Op<'a>> {
         let mut results = Vec::new();
         if self.cursor.peek() == b'%' {
@@ -412,7 +413,7 @@ impl<'a> Parser<'a> {
         Ok(op)
     }
 
-    /// `%0:2, %a =`.
+    /// Reads the results `%0:2, %a =` of an operation: names, and the number of results that each name stands for.
     fn results(&mut self) -> Step<Vec<(&'a str, usize)>> {
         let mut results = Vec::new();
         let mut all = 0usize;
@@ -438,7 +439,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `%a` or `%a#1`.
+    /// Reads an operand, `%a` or `%a#1`.
     pub(crate) fn used(&mut self) -> Step<Use<'a>> {
         self.cursor.skip();
         let start = self.cursor.at;
@@ -456,7 +457,7 @@ impl<'a> Parser<'a> {
         Ok(Use { name, part, span })
     }
 
-    /// `(%a, %b) <{…}> ({…}) {…} : (T) -> T` after the name.
+    /// Reads the rest of an operation in generic form after its name: `(%a, %b) <{…}> ({…}) {…} : (T) -> T`.
     fn generic(&mut self, op: &mut Op<'a>) -> Step<()> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")") {
@@ -490,7 +491,7 @@ impl<'a> Parser<'a> {
         self.types(&mut op.result_types)
     }
 
-    /// `key = value, flag` up to a closing bracket, which is consumed; the value of a flag is `unit`.
+    /// Reads attributes `key = value, flag` up to the closing bracket, which is consumed. A flag gets the value `unit`.
     pub(crate) fn dictionary(&mut self, close: &str) -> Step<Vec<(&'a str, &'a str)>> {
         let mut attrs = Vec::new();
         if self.cursor.eat(close) {

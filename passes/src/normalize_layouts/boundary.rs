@@ -1,11 +1,12 @@
-//! The declared layouts of arguments and results, for formats that state these layouts and no others.
+//! The declared layouts of arguments and results, for formats that have layouts at the boundary of a function only.
 
 use optc_ir::{Func, FuncBuilder, NewOp, OpError, Type, Value};
 use optc_layout::Notation;
 use optc_ops::LayoutConvert;
 
-/// Restores the declared layouts of a row-major function's arguments and results. An argument is read in its layout. A
-/// result that nothing else reads is produced in its layout; any other result is converted.
+/// Restores the layouts that `old` declares for arguments and results, in a function that is otherwise row-major. An
+/// argument is read in its declared layout. A result that nothing else reads is computed in its declared layout; any other
+/// result is converted.
 ///
 /// # Errors
 /// A conversion does not fit its value.
@@ -35,7 +36,7 @@ pub(super) fn keep(b: &mut FuncBuilder<'_>, old: &Func) -> Result<(), OpError> {
     Ok(())
 }
 
-/// The type that a value of the boundary declared, if it is the new value's type with a layout.
+/// The declared type of an argument or result, if it has a layout that the new value lacks and the same dimensions.
 fn declared(old: &Func, before: Value, new: &Func, after: Value) -> Option<Type> {
     let (ty, now) = (old.ty(before).as_tensor()?, new.ty(after).as_tensor()?);
     let laid = ty.notation != Notation::RowMajor && ty.notation != now.notation;

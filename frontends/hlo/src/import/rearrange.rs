@@ -44,8 +44,8 @@ impl FuncCx<'_, '_> {
         Some(retyped(ty, self.tensor_of(x)?.dtype))
     }
 
-    /// The views of a bitcast. It names no logical map, so a map is deduced from the two layouts. A change of memory
-    /// space states the origin of a fusion's operand, and moves nothing.
+    /// Imports a bitcast as views. HLO text states no logical map, so the map is deduced from the two layouts. A bitcast to
+    /// another memory space only states where a fusion's operand comes from; it moves nothing and becomes an identity.
     pub(super) fn bitcast(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
         let mut from = self.tensor_of(x)?;
         let mut x = x;
@@ -99,12 +99,12 @@ impl FuncCx<'_, '_> {
         self.reversed(x, &axes, ty)
     }
 
-    /// The elements in reverse order along `axes`.
+    /// Reverses the order of elements along `axes`, by a slice with stride -1.
     pub(super) fn reversed(&mut self, x: Value, axes: &[usize], ty: &TensorType) -> Option<Value> {
         let dims = self.tensor_of(x)?.dims;
         let mut bounds = Vec::with_capacity(dims.len());
         for (d, dim) in dims.iter().enumerate() {
-            // The end of a dimension of unknown size.
+            // For a dimension of unknown size, the greatest integer stands for its end.
             let n = match dim.fixed() {
                 Some(n) => i64::try_from(n).ok()?,
                 None => i64::MAX,
@@ -156,8 +156,9 @@ impl FuncCx<'_, '_> {
         self.emit_named("hbir.pad", &[x], props, ty)
     }
 
-    /// Inserts `gaps[d]` elements between adjacent elements of each dimension. Every element gets a dimension of its
-    /// own, which is padded and merged again, and the part after the last element is cut off.
+    /// Inserts `gaps[d]` elements between adjacent elements of dimension `d`. A reshape adds a dimension of extent 1 behind
+    /// dimension `d`, the new dimension is padded to `gaps[d] + 1` and merged, and a slice cuts off the gap after the last
+    /// element. For 3 elements and a gap of 1: `[3]`, `[3, 1]`, `[3, 2]`, `[6]`, `[5]`.
     pub(super) fn spaced(&mut self, x: Value, gaps: &[i64], fill: f64) -> Option<Value> {
         let from = self.tensor_of(x)?;
         if from.rank() != gaps.len() {
@@ -216,7 +217,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// Calls of kernels whose meaning follows from their names and is confirmed by their shapes.
+    /// Imports calls of kernels whose meaning is known by their names. The shapes must agree with that meaning.
     pub(super) fn custom_call(
         &mut self,
         made: &Instruction,
@@ -235,8 +236,9 @@ impl FuncCx<'_, '_> {
         }
     }
 
-    /// A concatenation without movement: parts whose buffers in sequence are the result. They differ from the result in
-    /// one dimension, in which they add up, and leave no padding between them.
+    /// Imports a concatenation without movement: the buffers of the parts, one after another, are the buffer of the result.
+    /// The extents of the parts add up to that of the result in one dimension and equal it in the others, and the bytes add
+    /// up too, so there is no padding between parts.
     fn side_by_side(&mut self, parts: &[Value], ty: &TensorType) -> Option<Value> {
         let whole = ty.shape()?;
         let (mut sums, mut bytes) = (vec![0u64; whole.len()], 0u64);
@@ -262,7 +264,7 @@ impl FuncCx<'_, '_> {
     }
 }
 
-/// The maps for which one layout is a view of the other; `None` if there are none.
+/// The maps that make the layout `to` a view of `from`; `None` if there are none.
 pub(crate) fn bitcast_maps(from: &Layout, to: &Layout) -> Option<Vec<ViewMap>> {
     deduce(from, to).ok()
 }

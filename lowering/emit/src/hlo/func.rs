@@ -28,17 +28,17 @@ pub(super) struct Writer<'a> {
     /// For each operation, the tuple instruction from which its results were extracted.
     tuples: IndexMap<Op, (Tree, String)>,
     taken: IndexSet<String>,
-    /// Unknown sizes that are already written, with their names.
+    /// Unknown sizes that are written so far, with the names of their instructions.
     pub(super) sizes: IndexMap<Size, String>,
-    /// The current operation; its last instruction gets the operation's attributes.
+    /// The current operation. Its last instruction gets the operation's attributes.
     op: Option<Op>,
-    /// Writes an operation, now or later, when its result is first used.
+    /// Writes an operation: at its place, or at the first use of its result.
     write_op: WriteOp,
 }
 
 enum Later {
     /// A view or a constant, which is written only if something uses it. The number is the length of the chain of
-    /// unwritten operations that ends here, itself included.
+    /// unwritten operations that ends with this operation.
     Op(Op, u32),
     /// The done instruction of an asynchronous instruction.
     Done(Line),
@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
         Ok(signature)
     }
 
-    /// Extracts the parts of a tuple and names them.
+    /// Writes the `get-tuple-element` instructions of a tuple, and names `values` after them. A leaf is named `name`.
     fn unpack(&mut self, tree: &Tree, name: &str, values: &[Value]) -> Outcome<()> {
         let parts = match tree {
             Tree::Leaf => {
@@ -168,7 +168,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Combines values into a tuple; returns its name and shape.
+    /// Writes the `tuple` instructions that combine values; returns the name and the shape of the outermost one.
     pub(super) fn packed(
         &mut self,
         tree: &Tree,
@@ -244,7 +244,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Leaves an operation unwritten until its result is used. Its operand is written first, except in a short chain of
-    /// views whose layouts only a later view makes expressible.
+    /// views: if HLO text cannot express the layout of the operand, a later view of the chain may have one that it can.
     fn postpone(&mut self, op: Op) -> Outcome<()> {
         let data = &self.func.ops[op];
         let mut run = 0;
@@ -306,7 +306,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Adds an operation's attributes to its last instruction.
+    /// Adds an operation's attributes to its last instruction. Extractions from its tuple do not count.
     fn mark(&mut self, before: usize, op: Op) {
         let data = &self.func.ops[op];
         let mut at = self.lines.len();
@@ -395,7 +395,7 @@ impl<'a> Writer<'a> {
         self.shared.logical
     }
 
-    /// Returns whether an operation keeps the order of its elements.
+    /// Returns whether an operation is a view that keeps the order of its operand's elements.
     fn is_reshape(&self, data: &OpData) -> bool {
         let view = self.rearrangement(data);
         view.is_some_and(|view| view.is_reshape())
@@ -406,7 +406,8 @@ impl<'a> Writer<'a> {
         self.names[value] = Some(name);
     }
 
-    /// An asynchronous instruction: the start is written here, the done instruction at the first use of the result.
+    /// Defers the done instruction of an asynchronous instruction to the first use of its result. `start` is the name of
+    /// the start instruction.
     pub(super) fn started(&mut self, value: Value, start: String, base: &str, shape: &str) {
         let name = self.fresh(&format!("{base}-done"));
         let line = Line {
@@ -451,7 +452,7 @@ impl<'a> Writer<'a> {
         self.line(shape, opcode, Inside::Operands(operands.to_vec()), attrs)
     }
 
-    /// Writes an instruction with a text instead of operands between its parentheses.
+    /// Writes an instruction that has a text in place of operands in its parentheses.
     pub(super) fn payload(
         &mut self,
         shape: &str,
@@ -462,7 +463,7 @@ impl<'a> Writer<'a> {
         self.line(shape, opcode, Inside::Payload(payload.to_owned()), attrs)
     }
 
-    /// Writes an instruction with `inside` between its parentheses.
+    /// Writes an instruction with `inside` in its parentheses.
     pub(super) fn line(
         &mut self,
         shape: &str,
@@ -528,7 +529,7 @@ impl<'a> Writer<'a> {
         self.payload(&format!("{}[]", dtype_name(dtype)), "constant", text, "")
     }
 
-    /// A tensor of this type in which every element is the number.
+    /// A tensor of this type whose elements are all the number `text`.
     pub(super) fn filled(&mut self, text: &str, ty: &TensorType) -> Outcome<String> {
         let scalar = self.scalar(text, ty.dtype);
         self.put(ty, "broadcast", &[scalar], ", dimensions={}")
@@ -576,8 +577,8 @@ impl<'a> Writer<'a> {
         self.put(&to, "broadcast", &[name], &attrs)
     }
 
-    /// A value reduced to the dimensions `kept`; the other dimensions have extent 1. A view that only inserted these is
-    /// looked through.
+    /// A value without the dimensions that are not in `kept`, which have extent 1. If the value is a view that only inserted
+    /// these dimensions, the operand of the view is used.
     fn without_units(&mut self, value: Value, kept: &[usize]) -> Outcome<String> {
         let from = self.tensor(value)?;
         if kept.len() == from.rank() {
@@ -595,7 +596,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The HLO attributes of an operation that the opcode supports.
+/// The HLO attributes of an operation, as far as an instruction with this opcode and number of operands can have them.
 fn kept(attrs: &AttrDict, opcode: &str, operands: usize) -> String {
     let mut out = String::new();
     let order = [
@@ -631,7 +632,7 @@ fn first_name(loc: &Loc) -> Option<&str> {
     }
 }
 
-/// A text with the escapes that a quoted string needs.
+/// Escapes a text for a quoted string.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -648,7 +649,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A list attribute.
+/// The text of a list in an attribute, `{1,2}`.
 pub(super) fn list<T: ToString>(items: &[T]) -> String {
     let texts: Vec<String> = items.iter().map(T::to_string).collect();
     format!("{{{}}}", texts.join(","))

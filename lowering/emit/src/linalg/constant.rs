@@ -15,7 +15,7 @@ const INLINE: usize = 64;
 /// A constant is written with its padding if that multiplies its size by at most this factor.
 const MOST_PADDING: u64 = 2;
 
-/// Booleans, packed eight to a byte.
+/// Packs booleans, eight per byte.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let pack = |chunk: &[u8]| {
         let bits = chunk.iter().enumerate();
@@ -24,8 +24,8 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(8).map(pack).collect()
 }
 
-/// Writes a constant in the order of its memory. A constant with ragged dimensions, whose elements would have to be
-/// unpacked, is deferred until something reads it.
+/// Writes a constant in the order of its memory. If its memory has ragged dimensions, readers may need it unpacked, so it
+/// is deferred until something reads it.
 pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> {
     let result = data.results[0];
     let stored = w.stored(result)?;
@@ -43,7 +43,7 @@ pub(super) fn constant<'a>(w: &mut Writer<'a>, data: &'a OpData) -> Outcome<()> 
         w.set(result, mem);
         return Ok(());
     }
-    // A constant that would be mostly padding is written without it.
+    // With padding the constant would exceed `MOST_PADDING` times its size, so it is written without padding.
     let digits = stored.digits();
     let mem = elements(w, data, source, &Stored::exact(&stored.shape, &digits))?;
     w.settle(result, &mem, &digits)
@@ -122,7 +122,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
         return Ok(w.put(&format!("arith.constant dense<> : {ty}"), shape, dtype));
     }
     if let Source::Dense(dense) = &resource.source {
-        // A single byte with all bits set stands for any number of booleans.
+        // In MLIR's text, a splat of booleans is a single byte: all bits set for true, 0 for false.
         let splat = |bytes: &[u8]| match dtype.is_bool() {
             true => vec![if bytes.iter().any(|b| *b != 0) {
                 0xff
@@ -160,7 +160,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
     ))
 }
 
-/// Booleans from a file, where each takes a byte.
+/// Writes booleans that a file stores as one byte each.
 fn truths(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Mem {
     let bytes = DType::UI8;
     let resource = Resource {
@@ -186,7 +186,7 @@ pub(super) fn numbers(w: &mut Writer<'_>, values: &[f64], dtype: DType) -> Mem {
     w.put(&text, &[n], dtype)
 }
 
-/// The row-major digit of a single dimension of extent `n`.
+/// The digits of a single dimension of extent `n`, as dimension `of` of a nest.
 pub(super) fn line_digits(of: usize, n: u64) -> Vec<Digit> {
     let mut digits = row_major(&[n]);
     digits.iter_mut().for_each(|d| d.of = of);

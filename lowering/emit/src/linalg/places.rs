@@ -1,8 +1,8 @@
-//! Reads and writes at computed positions: gathers, scatters one element after the other, counting, cumulative
-//! operations, sorting.
+//! Operations that read or write at computed positions: gathers, scatters, iotas and similar operations, cumulative sums
+//! and products, sorting.
 //!
-//! Example: a `gather` is a `linalg.generic` over its result. The body reads an index with `tensor.extract`, counts a
-//! negative one from the end, and reads the element there with another `tensor.extract`.
+//! Example: a `gather` is a `linalg.generic` over its result. The body reads an index with `tensor.extract`, adds the
+//! extent if the index is negative, and reads the element at that position with another `tensor.extract`.
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::{extents, row_major};
@@ -17,7 +17,7 @@ use optc_ops::{
     RotaryEmbedding, ScatterElements, ScatterNd, ScatterReduction, Tile, TopK, Trilu,
 };
 
-/// Writes the operation if it is one of these; returns whether it did.
+/// Writes an operation if this module can write it. Returns whether it did.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     match &*data.name {
         Gather::NAME | GatherElements::NAME | GatherNd::NAME => gather(w, data),
@@ -30,7 +30,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     }
 }
 
-/// A result whose elements are functions of their index.
+/// Writes a result whose elements `of` computes from their index.
 fn elements(
     w: &mut Writer<'_>,
     result: Value,
@@ -46,7 +46,7 @@ fn elements(
     w.settle(result, &made, &to)
 }
 
-/// An index read from an operand; negative ones count from the end of a dimension of extent `n`.
+/// Reads an index from an operand. A negative index counts from the end of a dimension of extent `n`.
 fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
     let found = b.read(&indices.mem, &indices.digits, at);
     let found = b.as_index(&found);
@@ -94,7 +94,7 @@ fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Operations whose elements depend on their position only, or on the element at a computed position.
+/// Writes operations whose elements depend on their own index, and on elements of operands at computed indices.
 fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let result = data.results[0];
@@ -163,14 +163,15 @@ fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
 }
 
 impl Writer<'_> {
-    /// Loops that write one element after the other into a tensor. `step` gives the element and its position.
+    /// Writes loops over `extents` that insert one element per step into a tensor, in row-major order. `step` returns the
+    /// element and its position.
     fn sequential(
         &mut self,
         init: &Mem,
         extents: &[u64],
         step: impl FnOnce(&mut Body, &[Idx], &Mem) -> (Scalar, Vec<Idx>),
     ) -> Mem {
-        // A tensor of rank 0 takes one step.
+        // For a tensor of rank 0 the loops have one step.
         let extents = match extents {
             [] => &[1],
             all => all,
@@ -242,7 +243,7 @@ fn reduction(b: &mut Body, how: ScatterReduction, old: &Scalar, new: &Scalar) ->
     }
 }
 
-/// A copy of the first operand, into which updates are written in row-major order.
+/// Writes a scatter: a copy of the first operand, into which the updates are written in row-major order.
 fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let result = data.results[0];
@@ -320,7 +321,7 @@ fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
     b.widened(&raw, mem.dtype)
 }
 
-/// Writes a box at the given starts, clamped such that it does not exceed the tensor.
+/// Writes a `dynamic_update_slice`: a box at the given starts, which are clamped so that the box lies within the tensor.
 fn boxed(
     w: &mut Writer<'_>,
     data: &OpData,
@@ -372,7 +373,7 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (shape, to) = (w.shape(result)?, w.digits(result)?);
     let x = w.indexed(data.operands[0])?;
     let dtype = x.mem.dtype;
-    // Sums of narrow floats stay wide until the end.
+    // Sums of narrow floats are accumulated in a wider type and narrowed at the end.
     let sums = super::types::wide(dtype);
     if shape.contains(&0) {
         let none = w.empty(&extents(&to), dtype);
@@ -441,7 +442,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let (half, end) = (size / 2, i64::try_from(size).unwrap_or(i64::MAX));
     elements(w, data.results[0], |b, at| {
         let own = &at[3];
-        // Elements beyond the rotated ones read the last pair, but keep their own value.
+        // Elements that are not rotated read the last pair, so that the access is in bounds, but keep their own value.
         let kept = b.index_compare("sge", own, &Idx::Const(end));
         let near = match size == last {
             true => own.clone(),
@@ -486,8 +487,8 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The first elements along an axis in sorted order. The rank of each element is the number of elements before it; then
-/// the position with each rank is found.
+/// The first elements along an axis in sorted order. The rank of an element is the number of elements that are sorted
+/// before it. First all ranks are counted, then the position of each rank is searched.
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let Some(about) = w.typed::<TopK>(data) else {
@@ -507,7 +508,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         mem: w.reshape(&x.mem, &extents(&whole)),
         ..x
     };
-    // The axis a second time, with a loop of its own.
+    // The digits of the operand with the sorted axis replaced by a second loop over it.
     let rivals = |digits: &[Digit]| -> Vec<Digit> {
         let own = |d: &Digit| {
             if d.of == axis {
@@ -581,7 +582,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Returns whether one number is sorted before another: NaN is the greatest.
+/// Computes whether `x` is sorted before `y`. NaN counts as the greatest number.
 fn before(b: &mut Body, x: &Scalar, y: &Scalar, largest: bool) -> Scalar {
     let (high, low) = if largest { (x, y) } else { (y, x) };
     let above = b.compare(Direction::Gt, high, low);

@@ -78,8 +78,9 @@ impl Order {
         })
     }
 
-    /// Writes the positions of the dimensions `places` of the memory, recursively. `at` is the number of the first
-    /// element in the source, and `dims` the index so far. An element has `width` bytes; padding is zeros.
+    /// Writes the elements of the memory's dimensions `places`, recursively. `at` is the position in the source of their
+    /// first element, and `dims` is the index that the outer dimensions have reached. An element has `width` bytes; padding
+    /// is zeros.
     fn write(
         places: &[Position],
         (at, dims): (u64, &mut [u64]),
@@ -122,16 +123,16 @@ impl Order {
 /// A range of a file, by offset and length, and the order in which it is read.
 type Part = (String, u64, u64, Order);
 
-/// The elements of constants, written behind the program.
+/// The elements of constants, which are written behind the program.
 #[derive(Default)]
 pub(super) struct Resources {
     all: IndexMap<String, Resource>,
-    /// The resource for a range of a file in an order.
+    /// Names of resources from files, by range and order.
     known: IndexMap<Part, String>,
 }
 
 impl Resources {
-    /// The name of a resource; equal ranges of a file in the same order share one resource.
+    /// Adds a resource and returns its name. Equal ranges of a file in the same order share one resource.
     pub(super) fn named(&mut self, resource: Resource) -> String {
         let fresh = format!("c{}", self.all.len());
         if let Source::File(file, offset, length) = &resource.source {
@@ -150,12 +151,12 @@ impl Resources {
         if self.all.is_empty() {
             return Ok(());
         }
-        // Reserved in advance, so that the large text is not moved while it grows.
+        // Reserves the size of the whole text, so that it is not copied while it grows.
         let bytes = self.all.values().map(Resource::len);
         let text = bytes.fold(64usize, |sum, n| {
             sum.saturating_add(n.saturating_mul(2)).saturating_add(64)
         });
-        // A failure is ignored here: the allocations of the elements below fail in the same way and report it.
+        // A failed reservation is ignored: the allocations below then fail and report it.
         let _ = out.try_reserve_exact(text);
         out.push_str("\n{-#\n  dialect_resources: {\n    builtin: {\n");
         for (i, (name, resource)) in self.all.iter().enumerate() {
@@ -173,7 +174,7 @@ impl Resources {
 }
 
 impl Resource {
-    /// The number of bytes.
+    /// The size in bytes, padding included.
     fn len(&self) -> usize {
         usize::try_from(self.order.len()).map_or(0, |n| n.saturating_mul(width(self.dtype)))
     }
@@ -215,12 +216,12 @@ fn missing(file: &str, problem: &str, span: Span) -> Box<Diagnostic> {
     Box::new(diag.at(span, "this constant").hint(hint))
 }
 
-/// The bytes of an element.
+/// The size of an element in bytes.
 fn width(dtype: DType) -> usize {
     optc_ir::tensor::storage_bytes(dtype)
 }
 
-/// Bytes as two hex digits each.
+/// Appends each byte as two hexadecimal digits.
 pub(super) fn hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in bytes {

@@ -1,4 +1,6 @@
-//! Element-wise operations on the numbers of one element.
+//! Element-wise operations, written as scalar operations on one element of each operand.
+//!
+//! Example: an `add` of floats becomes an `arith.addf` of two elements.
 
 use super::body::{Body, Idx, Scalar};
 use super::sizes::Sizes;
@@ -8,8 +10,8 @@ use optc_ir::{DType, Registry};
 use optc_ops::{BatchNorm, BitcastConvert, Broadcast, Dequantize, Quantize, Subview};
 use std::convert::Infallible;
 
-/// The element of the result, computed from one element of each operand. `None` if the operation is not element-wise or
-/// has no such form.
+/// Computes one element of an operation's result from one element of each operand. `None` if the operation is not
+/// element-wise, or if MLIR has no scalar operation for it.
 pub(super) fn apply(
     registry: &Registry,
     op: &OpRef<'_>,
@@ -40,7 +42,7 @@ pub(super) fn apply(
     made
 }
 
-/// Returns whether [`apply`] has a form of an operation.
+/// Returns whether [`apply`] can write an operation.
 pub(super) fn knows(registry: &Registry, op: &OpRef<'_>) -> bool {
     let scalar = |i: usize| {
         let ty = super::types::wide(op.operand(i).ok()?.dtype);
@@ -114,7 +116,7 @@ impl ExprBuilder for Body {
     }
 }
 
-/// The operation of MLIR that is a function of one float.
+/// The MLIR operation for a function of one float.
 fn named(function: Unary) -> Option<&'static str> {
     Some(match function {
         Unary::Acos => "math.acos",
@@ -143,7 +145,7 @@ fn named(function: Unary) -> Option<&'static str> {
     })
 }
 
-/// The bits of an element in a type of as many.
+/// Reinterprets the bits of an element as another type of the same width.
 fn bits(op: &OpRef<'_>, b: &mut Body, x: &Scalar, to: DType) -> Option<Scalar> {
     let from = op.operand(0).ok()?.dtype;
     let alike = from.bits() == to.bits() && !from.is_bool() && !to.is_bool();
@@ -184,7 +186,7 @@ fn quantized(
     b.cast(&made, to)
 }
 
-/// Repeated squaring; a power below 0 is truncated.
+/// An integer power by repeated squaring. A negative exponent gives the power truncated to an integer.
 fn int_pow(b: &mut Body, x: &Scalar, y: &Scalar) -> Scalar {
     let (zero, one) = (b.number(0.0, x.ty), b.number(1.0, x.ty));
     let bits = i64::from(x.ty.bits());
@@ -214,7 +216,7 @@ fn int_pow(b: &mut Body, x: &Scalar, y: &Scalar) -> Scalar {
     if is_unsigned(x.ty) {
         return made;
     }
-    // Of 1 and -1 every power is one of them, by its last bit.
+    // A power with a negative exponent is 0, except that of 1 and -1: these follow from the last bit of the exponent.
     let size = b.abs(x);
     let large = b.compare(Direction::Ne, &size, &one);
     let below = b.compare(Direction::Lt, y, &zero);
@@ -222,7 +224,8 @@ fn int_pow(b: &mut Body, x: &Scalar, y: &Scalar) -> Scalar {
     b.select(&none, &zero, &made)
 }
 
-/// A shift that is defined by every number: by none of the bits, to the left 0, to the right the sign.
+/// A shift that is defined for every distance. If the distance is negative, or the width or more, the result is 0; for an
+/// arithmetic shift to the right it is copies of the sign.
 fn shifted(b: &mut Body, x: &Scalar, by: &Scalar, opcode: &str) -> Scalar {
     let bits = f64::from(x.ty.bits());
     let (zero, width, last) = (
@@ -230,7 +233,7 @@ fn shifted(b: &mut Body, x: &Scalar, by: &Scalar, opcode: &str) -> Scalar {
         b.number(bits, x.ty),
         b.number(bits - 1.0, x.ty),
     );
-    // Below 0 a distance is a large number without a sign.
+    // As an unsigned number, a negative distance is larger than the width.
     let plain = Scalar {
         name: by.name.clone(),
         ty: unsigned(by.ty),
