@@ -124,7 +124,7 @@ pub(super) fn fits_roles(
     Ok(())
 }
 
-/// Checks that lanes and rows of each port hold the roles that the alternative lists, and that each two ports agree on the
+/// Checks that lanes and rows of each port hold the roles that the alternative lists, and that any two ports agree on the
 /// labels that both have.
 pub(super) fn by_roles(
     func: &Func,
