@@ -114,7 +114,7 @@ codes! {
     );
     PART_IN_PLACE = Code::input(
         "part-in-place",
-        "what an operation says lies in place does not, or may not lie there",
+        "an operation lists a value in `in_place` or `in_pieces` that is not there, or may not be there",
         "an `hbir.concat {in_place = [0]}` on `cpu` whose first operand is an argument, which has a buffer of its own",
         "remove the attribute `in_place`, or run `view-fold`, which writes it",
     );

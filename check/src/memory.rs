@@ -484,7 +484,7 @@ impl<'a> Walk<'a> {
                 ValueDef::Arg(_) => None,
             });
         let Some((whole, maker, number)) = made else {
-            let message = "the value lies inside no later one: no operation lists it in `in_place`, or it cannot lie there";
+            let message = "the place is `inside`, but no later operation lists the value in `in_place`, or it cannot be there";
             return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
         };
         let storage = match self.begun.get(&whole) {
@@ -499,7 +499,7 @@ impl<'a> Walk<'a> {
                         held.storage
                     }
                     _ => {
-                        let message = "the value lies inside one that has no memory to begin with";
+                        let message = "the place is `inside` a value that has no memory of its own";
                         return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
                     }
                 }
@@ -537,7 +537,7 @@ impl<'a> Walk<'a> {
         offset: u64,
     ) -> Outcome<Held> {
         let Some(bytes) = bytes.filter(|_| self.state == State::Planned) else {
-            let message = "an offset in an arena, and the size is not known or nothing is planned";
+            let message = "the place is `arena`, but the size is unknown or `hbir.memory` is not `planned`; run `plan-memory`";
             return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
         };
         let size = memory::arena(self.func);

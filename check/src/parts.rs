@@ -109,7 +109,10 @@ pub fn check_func(
     let mut judge = Judge::new(Site::new(func, registry, effects), Some(target));
     let (op, reason) = judge.run().err()?;
     let data = &func.ops[op];
-    let message = format!("what `{}` says lies in place does not", data.name);
+    let message = format!(
+        "`{}` lists a value in `in_place` or `in_pieces` that is not there",
+        data.name
+    );
     let diag = Diagnostic::error(codes::PART_IN_PLACE, message);
     Some(diag.at(data.span, "here").note(format!("found: {reason}")).note(
         "wanted: one writer for each byte, and readers and writers whose rows take the strides",
@@ -271,7 +274,12 @@ impl Judge<'_> {
             let parent = part.whole.value(data).map(|v| self.site.root(v));
             let Some(parent) = parent else { continue };
             if self.site.is_wanted_whole(result) {
-                return Err((op, format!("result {n} is wanted in a buffer of its own")));
+                return Err((
+                    op,
+                    format!(
+                        "result {n} must have a buffer of its own: it is a result of the function, or a barrier reads it"
+                    ),
+                ));
             }
             if self.home[result].is_some() {
                 continue;

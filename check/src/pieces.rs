@@ -369,7 +369,7 @@ impl Site<'_> {
     ) -> Result<Pieces, String> {
         let dim = self
             .joins(op)
-            .ok_or("its operands are not all there is of its result, one after another")?;
+            .ok_or("its operands do not fill its result, one after another")?;
         let mut all: Vec<(Pieces, u64)> = Vec::new();
         for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
             let fault = |why: &str| format!("operand {number} {why}");
@@ -474,7 +474,7 @@ pub fn takes_pieces(
     }
     let roles: BTreeSet<Option<PortRole>> = pieces.dims.iter().map(|&d| reader.role(d)).collect();
     let [Some(own)] = roles.into_iter().collect::<Vec<_>>()[..] else {
-        return Err("the dimensions of the pieces are none of its loops, or several".to_owned());
+        return Err("the pieces run along no loop of it, or along several".to_owned());
     };
     if !reader.row.pieces.contains(&own) {
         return Err(format!("its row takes no pieces along {}", own.name()));

@@ -139,7 +139,7 @@ fn check_part(
     let by = data.results.iter().find_map(|r| whole.get(r));
     by.map_or(Ok(()), |by| {
         Err(format!(
-            "{by} wants a part of a live value in a buffer of its own"
+            "{by} cannot read a `subview` here: it must have its own buffer"
         ))
     })
 }

@@ -157,7 +157,10 @@ fn boundary(a: &Func, b: &Func, stated: &FuncWitness) -> Result<(), Box<Diagnost
     for (end, layout) in &stated.boundary {
         let twice = said.insert(*end, layout.as_deref()).is_some();
         if twice || end.value(a).is_none() {
-            let message = format!("@{}: the line about {end} is about nothing", a.name);
+            let message = format!(
+                "@{}: the line `boundary {end}` repeats another one, or names no argument or result",
+                a.name
+            );
             return Err(Box::new(Diagnostic::error(
                 codes::CERTIFICATE_WITNESS,
                 message,
@@ -529,7 +532,7 @@ impl<'a> Proof<'a> {
                 && !held.contains(&place)
             {
                 let message = format!(
-                    "@{}: nothing is said to hold {place}, which is live",
+                    "@{}: the witness has no line for {place}, which is live",
                     a.name
                 );
                 return Err(Box::new(Diagnostic::error(
@@ -585,7 +588,7 @@ impl<'a> Proof<'a> {
             ] {
                 if walk.kinds.of(at) != Kind::Compute {
                     let message = format!(
-                        "operations {x} and {y} of @{}: `{}` of the {program} computes nothing that a line could be about",
+                        "operations {x} and {y} of @{}: `{}` of the {program} does not compute; a line `op` may name only operations that compute",
                         a.name, walk.func.ops[at].name
                     );
                     return Err(Box::new(mismatch(message)));
@@ -604,7 +607,7 @@ impl<'a> Proof<'a> {
         let wanted = left.iter().map(|&op| &pairs[op][..]);
         if !wanted.eq(right.iter().map(std::slice::from_ref)) {
             let message = format!(
-                "@{}: the operations that do more than give results are not the original's, one to one and in order",
+                "@{}: operations with effects differ from the original's: wanted each once, in the same order",
                 a.name
             );
             return Err(Box::new(mismatch(message)));

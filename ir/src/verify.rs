@@ -231,7 +231,7 @@ impl<'m> Verifier<'m> {
         };
         if !results {
             let message = format!(
-                "{op} of @{} is not its own, or stands in it twice",
+                "{op} is in the body of @{} twice, or belongs to another function",
                 func.name
             );
             self.error(codes::VALUE_FOREIGN, message, func.span, "this function");

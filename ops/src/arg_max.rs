@@ -38,7 +38,7 @@ impl ArgMax {
 
 impl Operation for ArgMax {
     const NAME: &'static str = "hbir.arg_max";
-    const SUMMARY: &'static str = "where along an axis the greatest element lies";
+    const SUMMARY: &'static str = "the index of the greatest element along an axis";
     const FAMILY: &'static str = "reduce";
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = arg::CODES;

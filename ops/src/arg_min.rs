@@ -38,7 +38,7 @@ impl ArgMin {
 
 impl Operation for ArgMin {
     const NAME: &'static str = "hbir.arg_min";
-    const SUMMARY: &'static str = "where along an axis the least element lies";
+    const SUMMARY: &'static str = "the index of the least element along an axis";
     const FAMILY: &'static str = "reduce";
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = arg::CODES;

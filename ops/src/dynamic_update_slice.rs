@@ -19,7 +19,7 @@ attributes! {
 
 impl Operation for DynamicUpdateSlice {
     const NAME: &'static str = "hbir.dynamic_update_slice";
-    const SUMMARY: &'static str = "a copy with a box written at a place that is computed";
+    const SUMMARY: &'static str = "a copy with a box replaced; the start of the box is computed";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, usize::MAX);
     const MOVES_ONLY: bool = true;

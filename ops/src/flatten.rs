@@ -19,7 +19,8 @@ attributes! {
 
 impl Operation for Flatten {
     const NAME: &'static str = "hbir.flatten";
-    const SUMMARY: &'static str = "as a matrix: the dimensions before an axis and those from it on";
+    const SUMMARY: &'static str =
+        "a matrix: the dimensions before an axis, and those from the axis on";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;

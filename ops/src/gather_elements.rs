@@ -33,7 +33,7 @@ impl GatherElements {
 
 impl Operation for GatherElements {
     const NAME: &'static str = "hbir.gather_elements";
-    const SUMMARY: &'static str = "for each index the element it names along an axis";
+    const SUMMARY: &'static str = "for each index the element at that index along an axis";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
     const MOVES_ONLY: bool = true;

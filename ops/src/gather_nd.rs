@@ -120,7 +120,7 @@ impl GatherNd {
             .filter(|&b| compatible(&x.dims[..b], &indices.dims[..b]))
             .ok_or_else(|| {
                 let message = format!(
-                    "{} of {} by indices {} has batch_dims that both do not have alike",
+                    "{} of {} by indices {}: the leading `batch_dims` dimensions of both must be equal",
                     op.name,
                     show(&x.dims),
                     show(&indices.dims)

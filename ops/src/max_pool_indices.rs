@@ -52,7 +52,7 @@ impl MaxPoolIndices {
 impl Operation for MaxPoolIndices {
     const NAME: &'static str = "hbir.max_pool_indices";
     const SUMMARY: &'static str =
-        "where the greatest element of each window lies in the whole operand";
+        "the number of the greatest element of each window in the whole operand";
     const FAMILY: &'static str = "pool";
     const OPERANDS: (usize, usize) = (1, 1);
     const CODES: &'static [Code] = pool::CODES;

@@ -27,7 +27,7 @@ attributes! {
 
 impl Operation for Subview {
     const NAME: &'static str = "hbir.subview";
-    const SUMMARY: &'static str = "a part or a repetition of a live parent, moving nothing";
+    const SUMMARY: &'static str = "a part or a repetition of the operand, in place";
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;

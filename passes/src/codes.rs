@@ -41,7 +41,7 @@ func.func private @f(%x: tensor<5xf32>) -> tensor<5xf32> {
     );
     CALLED_BOUNDARY_KEPT = Code::command(
         "called-boundary-kept",
-        "remark: a function that is called keeps the layouts its arguments and results declare, and bytes are moved; what is proven does not cover other layouts there",
+        "remark: a called function keeps the layouts that its arguments and results declare, and this moves bytes; the proof does not cover other layouts there",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<5x6xf32>) -> tensor<5x6xf32> {
@@ -102,7 +102,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     );
     COPIED_FOR_MEMORY = Code::command(
         "copied-for-memory",
-        "remark: a part is copied, though it might lie in place: then more bytes would be alive at once than `--max-live` lets there be",
+        "remark: a part is copied although it could be in place, because more bytes than `--max-live` would be live at once",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<4x64xf32>) -> tensor<4x2xf32> {
@@ -119,7 +119,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     );
     COPY_STAYS = Code::command(
         "copy-stays",
-        "remark: an operation copies, repeats or rearranges elements at run time, and is no layout conversion; the note says why what it gives does not lie in another value",
+        "remark: an operation other than a layout conversion copies, repeats or rearranges elements at run time; the note says why its result is not a part of another value",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
@@ -132,7 +132,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     );
     LAYOUTS_DROPPED = Code::command(
         "layouts-dropped",
-        "remark: candidate layouts were left out at the cap, so a cheaper choice may have been missed",
+        "remark: candidate layouts exceed max-layouts and were not considered, so a cheaper choice may have been missed",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
@@ -146,7 +146,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     );
     MAX_LIVE = Code::command(
         "max-live",
-        "more bytes are alive at once than `--max-live` lets there be, whatever is copied in the place of parts, as far as was searched",
+        "more bytes are live at once than `--max-live` allows, and the search found no copies of parts that change this",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
@@ -175,7 +175,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     NO_LOWERING = Code::input(
         "no-lowering",
         "no choice of layouts exists for a function on the target",
-        "no program is known that brings it about",
+        "no program that causes it is known",
         "this is a defect of optc or of a target file: report it",
     );
     NORMALIZE_LAYOUT = Code::command(
@@ -194,7 +194,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     NOT_SATURATED = Code::input(
         "not-saturated",
         "remark: the alternatives of some operations reached the limit of the search, so a cheaper form may have been missed",
-        "no program is known that brings it about with the built-in rules",
+        "no program that causes it is known with the built-in rules",
         "make added search rules end: a rule may not enlarge its own result without bound",
     );
     OPTION_VALUE = Code::command(
@@ -340,7 +340,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
     WORSE_THAN_NAIVE = Code::input(
         "worse-than-naive",
         "a folded program would move more bytes than the naive lowering of the same program",
-        "no program is known that brings it about",
+        "no program that causes it is known",
         "this is a defect of optc: report it with the program",
     );
 }

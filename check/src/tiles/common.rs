@@ -84,7 +84,7 @@ pub(super) fn common(
             };
             if at(i, &port.elements[0]) != at(*known, &other.elements[0]) {
                 return Err(format!(
-                    "ports {known} and {i} have other elements in the lanes"
+                    "ports {known} and {i} have different elements in the lanes"
                 ));
             }
             let readings = |port: usize, p: &Port| -> Vec<Vec<_>> {

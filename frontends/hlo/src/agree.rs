@@ -38,7 +38,7 @@ pub(crate) fn agrees(
             if let (Some(from), Some(XlaShape::Array(to))) = (array(0), declared)
                 && elements(from) != elements(to)
             {
-                let message = format!("a reshape of {from} to {to}: the elements are not as many");
+                let message = format!("a reshape of {from} to {to} changes the number of elements");
                 return refuse(codes::HLO_OPERAND_SHAPE, message);
             }
         }

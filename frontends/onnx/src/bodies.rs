@@ -384,7 +384,7 @@ fn scalar(dtype: DType) -> Type {
 
 fn tensor(ty: &Type) -> Result<&TensorType, Stop> {
     let found = ty.as_tensor();
-    found.ok_or_else(|| Stop::opaque("it takes apart or stacks what is no tensor"))
+    found.ok_or_else(|| Stop::opaque("it scans or stacks a value that is not a tensor"))
 }
 
 /// An axis counted from the front.

@@ -26,7 +26,7 @@ codes! {
     );
     BRANCH_DECIDED = Code::input(
         "branch-decided",
-        "remark: the nodes after an If whose condition hangs on sizes are right with one of its branches alone, which is taken",
+        "remark: the condition of an If depends on sizes, and the nodes after it are valid with only one of its branches; that branch is taken",
         "an If that squeezes a dimension where its size is 1 and passes it on otherwise, before an LSTM that wants what the squeeze gives",
         "nothing; inputs with which the model itself would fail are refused when it runs",
     );

@@ -675,7 +675,9 @@ impl<'a> Importer<'a> {
     /// results.
     fn runner(&mut self, flat: &FlatNode) -> Result<Option<Vec<Option<Type>>>, Stop> {
         if self.whole == Whole::All {
-            return Err(Stop::opaque("operators are kept as they came"));
+            return Err(Stop::opaque(
+                "no pass runs, so operators are written unchanged",
+            ));
         }
         if MAX_BRANCHES <= self.depth {
             let message = format!("graphs lie more than {MAX_BRANCHES} deep inside one another");

@@ -175,7 +175,9 @@ fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
     let error = OpError::new(codes::ATTRIBUTE_UNKNOWN, message);
     Err(match nearest(name, names.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("what means nothing to the operation goes into `{…}` behind it"),
+        None => {
+            error.hint("attributes that the operation does not declare go into `{…}` after `<{…}>`")
+        }
     })
 }
 

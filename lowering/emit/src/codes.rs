@@ -30,7 +30,7 @@ codes! {
     );
     HLO_CONSTANT_ELIDED = Code::command(
         "hlo-constant-elided",
-        "the elements of a constant were left out of the HLO text that the program comes from, and are so in what is written",
+        "the HLO text of a constant has no elements, and the written text has none either",
         &[(
             "in.hlo",
             r#"HloModule m
@@ -89,7 +89,7 @@ ROOT c = f32[64] constant({...})
     );
     LINALG_SIZE = Code::command(
         "linalg-size",
-        "a program that is to be tensors of MLIR has a size that is no number and that no dimension of an argument gives",
+        "`--emit=linalg` of a program with an unknown size that is no dimension of an argument",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
@@ -149,7 +149,7 @@ ROOT c = f32[64] constant({...})
     );
     PALLAS_TARGET = Code::command(
         "pallas-target",
-        "kernels are asked for at a target whose compiler does not take what is written",
+        "`--emit=pallas` for a target whose compiler does not accept the kernels",
         &[(
             "in.ir",
             r#"%0 = "hbir.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>"#,

@@ -345,7 +345,7 @@ impl RunsFunctions for Running<'_> {
         let function = Rc::clone(self.named(name)?);
         // A function without operations counts as one, so that endless loops end.
         let left = self.left.checked_sub(function.count + 1);
-        let long = || format!("it goes on after {MAX_STEPS} operations");
+        let long = || format!("it did not end within {MAX_STEPS} operations");
         self.left = left.ok_or_else(|| (self.failed)(long()))?;
         let args = &function.func.args;
         let fits = |(&arg, tensor): (&Value, &Rc<Tensor>)| {

@@ -206,11 +206,12 @@ fn here(why: impl Into<Cow<'static, str>>) -> Refused {
 /// The port does not exist.
 const NO_PORT: &str = "is no value";
 /// The value is a result of the function, or a barrier reads it.
-const WHOLE: &str = "is wanted in a buffer of its own";
+const WHOLE: &str =
+    "must have a buffer of its own: it is a result of the function, or a barrier reads it";
 /// The value's buffer is not made while the program runs.
 const KNOWN: &str = "is known when the program is compiled";
 /// No strides describe the part.
-const UNEVEN: &str = "would not lie evenly there";
+const UNEVEN: &str = "cannot be described by strides there";
 /// The value would have its bytes in two places.
 const PLACED: &str = "has its bytes in another value already";
 
@@ -332,7 +333,9 @@ impl<'f> Decision<'_, 'f> {
         match parent {
             Some(parent) => {
                 if !self.may_be_pieces(parent) || !self.all_go_to(parent, op) {
-                    return Err(here("is a part of a value whose parts do not all go there"));
+                    return Err(here(
+                        "is a part of a value whose other parts are not written there",
+                    ));
                 }
             }
             None => self.writes(writer, number, spread.as_ref())?,

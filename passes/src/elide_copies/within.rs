@@ -271,7 +271,7 @@ impl Within<'_> {
             return Diagnostic::error(codes::MAX_LIVE, "found no function");
         };
         let diag = above_limit(func, &memory.buffers, self.limit);
-        let copied = "no copy in the place of a part lowers that, as far as was searched";
+        let copied = "the search found no copy of a part that lowers this peak";
         diag.note(copied)
     }
 
@@ -292,7 +292,7 @@ impl Within<'_> {
         let (peak, _) = most_alive(&memory.buffers);
         let (bytes, limit) = (self.bytes(place), self.limit);
         let message = format!(
-            "{name} is copied, {bytes} bytes read and written: {whole}{peak} bytes are alive at once, more than the {limit} that may be"
+            "{name} is copied, {bytes} bytes read and written: {whole}{peak} bytes would be live at once, above the limit of {limit}"
         );
         let diag = Diagnostic::remark(codes::COPIED_FOR_MEMORY, message);
         diag.at(func.ops[op].span, "copied here")

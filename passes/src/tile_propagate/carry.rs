@@ -124,7 +124,8 @@ pub(crate) fn carry(
                 return Err(Stuck {
                     op,
                     by: None,
-                    reason: "no tile of the group says what part of it a program needs".to_owned(),
+                    reason: "no tile of the group determines the part of it that a program needs"
+                        .to_owned(),
                     long: false,
                 });
             }

@@ -49,7 +49,7 @@ pub(crate) fn check(
     for (at, op) in local.ops.iter().enumerate() {
         let pieces = &carried.results[at];
         if 1 < pieces.len() && (is_online(local, given, at) || reads_online(local, given, at)) {
-            let reason = "it runs on, and several parts of it are wanted".to_owned();
+            let reason = "it is computed online, and readers need several parts of it".to_owned();
             return Err((Some(at), reason));
         }
         for (r, shape) in op.live_outs() {
@@ -78,7 +78,7 @@ pub(crate) fn check(
                 low.saturating_add(number(span.extent)) <= 0 || number(size) <= high
             };
             if pieces.len() == 1 && tile.0.iter().zip(&shape.dims).any(outside) {
-                let reason = format!("a program's part {tile} of its result {r} holds none of it");
+                let reason = format!("the part {tile} of its result {r} is empty in some program");
                 return Err((Some(at), reason));
             }
             limits
@@ -178,7 +178,7 @@ fn revisits(
     {
         let (moves, early) = (run[moves], run[early]);
         return Err(format!(
-            "comes back to a block: g{early} runs outside of g{moves}"
+            "is written again after another block, because g{early} runs outside of g{moves}"
         ));
     }
     let tpu = matches!(backend, Some(Backend::Tpu(_)));

@@ -289,7 +289,10 @@ impl About<'_, '_, '_> {
         let mut weighed = Vec::new();
         for &form in others.iter().take(MOST_WEIGHED) {
             let what = self.form(node, &modes[form]);
-            let cannot = || "no layouts of what is around it go with it".to_owned();
+            let cannot = || {
+                "impossible: no layouts of the operations around it are compatible with it"
+                    .to_owned()
+            };
             let weight = self.scales.with_form(node, form).ok_or_else(cannot);
             weighed.push(Other { what, weight });
         }
@@ -379,7 +382,10 @@ impl About<'_, '_, '_> {
                     producer.clone().unwrap_or_else(|| "nothing".to_owned())
                 )),
                 true => {
-                    let cannot = || "no layouts of what is around it go with it".to_owned();
+                    let cannot = || {
+                        "impossible: no layouts of the operations around it are compatible with it"
+                            .to_owned()
+                    };
                     self.scales.with_layout(group, candidate).ok_or_else(cannot)
                 }
             };
@@ -390,7 +396,7 @@ impl About<'_, '_, '_> {
         if left != 0 {
             let cap = self.search.cap;
             self.say(format!(
-                "{left} more layouts were left out at the cap (max-layouts={cap})"
+                "{left} more layouts were not considered (max-layouts={cap})"
             ));
         }
     }
@@ -426,7 +432,7 @@ impl About<'_, '_, '_> {
                     };
                     match bytes.checked_sub(chosen) {
                         Some(0) => format!(
-                            "{bytes} bytes, as many; a tie is broken for fewer bytes at compile time and default layouts{searched}"
+                            "{bytes} bytes, the same; at equal cost, fewer compile-time bytes and then default layouts are preferred{searched}"
                         ),
                         Some(more) => format!("{bytes} bytes, {more} more{searched}"),
                         None => format!(

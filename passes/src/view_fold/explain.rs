@@ -56,8 +56,10 @@ fn proof(report: &FoldReport) -> String {
     } = report;
     let says = match report.proof {
         Proof::Optimal => "no layouts that the target takes cost less",
-        Proof::OptimalInCandidates => "no candidate layouts and forms cost less, and others may",
-        Proof::Bound => "the search does not know whether others cost less",
+        Proof::OptimalInCandidates => {
+            "minimal over the candidate layouts; a layout that is no candidate may cost less"
+        }
+        Proof::Bound => "a limit ended the search: other layouts may cost less",
     };
     format!(
         "\n\nthe program: {}, {bytes_after} bytes, {lower_bound_bytes} at least; {says}",

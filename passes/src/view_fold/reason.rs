@@ -70,7 +70,7 @@ impl fmt::Display for Reason {
             Reason::Kept { port, keeper } => write!(f, "{port} keeps its layout: {keeper}"),
             Reason::Cap { max_layouts } => write!(
                 f,
-                "candidate layouts were left out at the cap; `max-layouts={max_layouts}` removes it here"
+                "candidate layouts exceed max-layouts and were not considered; `max-layouts={max_layouts}` removes it here"
             ),
             Reason::Operations(words) => f.write_str(words),
         }

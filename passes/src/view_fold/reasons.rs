@@ -346,7 +346,7 @@ impl<'a> Reasons<'a> {
         match pin {
             Pin::Declared => "the function declares it".to_owned(),
             Pin::Called => format!(
-                "@{} is called, and is passed what it declares",
+                "@{} is called, so its arguments and results keep the layouts that it declares; the pass `inline` removes the call",
                 self.func.name
             ),
             Pin::Shared => "it shares its memory (`hbir.alias`)".to_owned(),
@@ -398,7 +398,7 @@ impl<'a> Reasons<'a> {
         };
         match &names[..] {
             [a, b] => format!(
-                "{searched}{a} and {b} take no common order on `{target}`{with} that {costs} fewer bytes{including}"
+                "{searched}on `{target}`{with}, no order that both {a} and {b} accept {costs} fewer bytes{including}"
             ),
             _ => format!("{searched}no layouts on `{target}`{with} {cost} fewer bytes{including}"),
         }
@@ -418,7 +418,10 @@ impl<'a> Reasons<'a> {
                 let (Some(name), Some(why)) = (&alternative.name, &alternative.refused) else {
                     continue;
                 };
-                let line = format!("`{}` leaves out `{name}` of {family}: {why}", target.name);
+                let line = format!(
+                    "target `{}` refuses the alternative `{name}` of family `{family}`: {why}",
+                    target.name
+                );
                 if !out.contains(&line) {
                     out.push(line);
                 }

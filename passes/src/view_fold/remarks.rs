@@ -44,10 +44,12 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
         }
         if !conversion.constant {
             if let Some(chain) = &conversion.forced_by {
-                diag = diag.note(format!("the order it is in comes from {chain}"));
+                diag = diag.note(format!("its present order is fixed by {chain}"));
             }
             if let Some(chain) = &conversion.wanted_by {
-                diag = diag.note(format!("the order it is read in comes from {chain}"));
+                diag = diag.note(format!(
+                    "the order that its readers need is fixed by {chain}"
+                ));
             }
             if let Some(reason) = &conversion.reason {
                 diag = diag.note(reason.to_string());
@@ -59,7 +61,7 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             let (after, least) = (report.bytes_after, report.lower_bound_bytes);
             if chosen && least < after && report.proof == Proof::OptimalInCandidates {
                 diag = diag.note(format!(
-                    "optimal_in_candidates: no candidate layouts and forms cost less than {after} bytes in all, and no others less than {least}"
+                    "optimal_in_candidates: {after} bytes is the minimum over the candidate layouts; the lower bound over all layouts is {least} bytes"
                 ));
             }
             if let Some(Some(bytes)) = report.freed.get(*index) {
@@ -107,7 +109,10 @@ fn no_part(func: &Func, op: Op, cx: &PassContext) -> String {
     let decl = cx.registry.get(name);
     let row = decl.and_then(|decl| target.row(decl.family_of(&func.op_ref(op))));
     match row.is_some_and(|row| row.parts.is_some()) {
-        true => "no strides say where its result would lie in another value".to_owned(),
-        false => format!("on `{}` `{name}` gives a value of its own", target.name),
+        true => "its result cannot be addressed by strides inside another value".to_owned(),
+        false => format!(
+            "target `{}` gives the result of `{name}` a buffer of its own",
+            target.name
+        ),
     }
 }

@@ -120,7 +120,7 @@ impl Totals {
     fn remark_limits(&self, tally: &Tally, moves: bool, cx: &mut PassContext) {
         if 0 < self.dropped && moves {
             let mut message = format!(
-                "{} candidate layouts were left out at the cap",
+                "{} candidate layouts exceed max-layouts and were not considered",
                 self.dropped
             );
             if let Some(cap) = self.cap {
@@ -130,7 +130,10 @@ impl Totals {
                 .push(Diagnostic::remark(codes::LAYOUTS_DROPPED, message));
         }
         if 0 < tally.unsaturated {
-            let message = format!("{} operations were not saturated", tally.unsaturated);
+            let message = format!(
+                "saturation reached its limit for {} operations; a cheaper form may have been missed",
+                tally.unsaturated
+            );
             cx.remarks
                 .push(Diagnostic::remark(codes::NOT_SATURATED, message));
         }

@@ -200,7 +200,7 @@ pub(super) fn remark(func: &Func, folded: &Folded, cx: &mut PassContext) {
         let diag = Diagnostic::remark(codes::COMPUTED_TWICE, message);
         let diag = diag.at(func.ops[op].span, "this operation");
         cx.remarks.push(diag.note(format!(
-            "@{} costs {} bytes less with all that it computes so",
+            "computing values several times saves {1} bytes in @{0}",
             func.name, folded.saved
         )));
     }

@@ -58,7 +58,7 @@ impl Cli {
         if let Some(name) = matches.subcommand_name()
             && given_before(&matches)
         {
-            let message = format!("arguments of `{name}` stand after it");
+            let message = format!("write the arguments of `{name}` after it");
             return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
         }
         let cli = Cli::from_arg_matches(&matches)?;
@@ -130,7 +130,7 @@ pub(crate) struct CompileArgs {
     /// Keep the boundary's layouts also in a file of bare operations
     #[arg(long)]
     pub(crate) pin_boundary: bool,
-    /// Sizes of symbols that costs are compared at (and, for `run` and `verify`, what they are)
+    /// Numbers for named sizes: those at which costs are compared and, for `run` and `verify`, those of the inputs
     #[arg(long, value_name = "B=1,S=128", value_delimiter = ',')]
     pub(crate) bind: Vec<String>,
     /// Look for external weights in this folder instead of the one of the program
@@ -160,10 +160,10 @@ pub(crate) struct RewriteArgs {
     /// Where to write the output; standard output when left out or -
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// Draw where the values lie in memory, and of a conversion what moves where, in place of operations (--emit=svg)
+    /// Draw the layouts of values in memory, and the elements that a conversion moves, in place of operations (--emit=svg)
     #[arg(long)]
     pub(crate) layouts: bool,
-    /// Draw the arena over the operations in place of operations: what lies where, and how long (--emit=svg, after plan-memory)
+    /// Draw the offsets and live ranges of values in the arena in place of operations (--emit=svg, after plan-memory)
     #[arg(long, conflicts_with = "layouts")]
     pub(crate) arena: bool,
     /// States of the program that a picture shows: before the passes, after them, or both (with passes)
@@ -197,7 +197,7 @@ pub(crate) struct RewriteArgs {
     /// List the rewrite rules of all passes with their equations
     #[arg(long)]
     pub(crate) list_rules: bool,
-    /// Treat the modules between `// -----` apart; those that are refused do not keep others from being printed
+    /// Treat the modules between `// -----` one by one; a refused module does not prevent the printing of the others
     #[arg(long)]
     pub(crate) split_input_file: bool,
     /// Compare diagnostics with the `expected-error` comments of the input
@@ -223,7 +223,7 @@ pub(crate) struct RewriteArgs {
     /// Before a model is written, run it and the original on seeded inputs and edge values, by the reference interpreter
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print what became of a model that is written as JSON
+    /// Print a report of a written model as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the chain of rewrites that led to a value's form, instead of the program; or of all that came from a node,
@@ -335,7 +335,7 @@ pub(crate) struct StatsArgs {
     /// Compare two programs: their figures, what is alive at most, and the operations that make the difference
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["input", "pass"])]
     pub(crate) compare: Option<Vec<PathBuf>>,
-    /// How many operations that make the difference are listed; 20 unless it is said
+    /// Number of operations to list, those that differ most first (default 20)
     #[arg(long, value_name = "N", conflicts_with = "input")]
     pub(crate) top: Option<usize>,
     /// Model the time on the target by a roofline; nothing is measured
@@ -446,7 +446,7 @@ pub(crate) enum LayoutCommand {
         #[arg(long, value_enum, default_value = "auto")]
         color: Color,
     },
-    /// How long the questions about a layout take on this machine, or a conversion to another layout
+    /// Time the queries of a layout on this machine, or a conversion to another layout
     Bench {
         /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
         tensor: String,

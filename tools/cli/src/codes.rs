@@ -86,7 +86,7 @@ optc verify --certificate c.txt other.ir"#,
     );
     KEPT_AS_READ = Code::input(
         "kept-as-read",
-        "an operator of a model, or all of it, goes out as it came in: its folded form cannot be written, or moves more",
+        "an operator of a model, or all of it, is written unchanged: its folded form cannot be written, or moves more",
         "an ONNX model of version 11 with an operation that is an `Einsum` when it is folded, which came with version 12",
         "nothing has to be done; a newer operator set may have the form",
     );

@@ -70,7 +70,7 @@ fn cast(text: &str) -> Result<DType, Failure> {
     let dtype = DType::parse(text).filter(|_| KNOWN.contains(&text));
     dtype.ok_or_else(|| {
         let advice = format!(
-            "floats are priced as one that computes in their place, one of {}",
+            "--cast takes the element type that replaces floats in the model, one of {}",
             KNOWN.join(", ")
         );
         Failure::unknown("--cast", "element type", text, KNOWN, &advice)

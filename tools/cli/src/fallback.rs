@@ -205,7 +205,7 @@ fn hold(compiler: &mut Compiler, error: &Error) -> Option<Diagnostic> {
     compiler.held_nodes.extend(new.iter().cloned());
     let mut remark = Diagnostic::remark(codes::KEPT_AS_READ, "");
     remark.origin = new;
-    remark.message = format!("{} goes out as it came in", remark.parts()?);
+    remark.message = format!("{} is written unchanged", remark.parts()?);
     Some(reasoned(remark, error))
 }
 
@@ -229,7 +229,7 @@ fn as_read(
     let mut program = input.program(&model::reader(compiler, run.pass()), run.from())?;
     inputs::set_data(&mut program, run.args.compile.data.as_deref())?;
     let mut cx = inputs::context(compiler, &program, &run.args.compile)?;
-    let remark = Diagnostic::remark(codes::KEPT_AS_READ, "the model goes out as it came in");
+    let remark = Diagnostic::remark(codes::KEPT_AS_READ, "the model is written unchanged");
     cx.remarks.push(reasoned(remark, reason));
     let written = Written {
         files: match run.emit {
@@ -361,8 +361,8 @@ mod tests {
         assert_eq!(
             kept(&part),
             [
-                "`a` goes out as it came in: no tangents",
-                "`b` goes out as it came in: no tangents",
+                "`a` is written unchanged: no tangents",
+                "`b` is written unchanged: no tangents",
             ]
         );
         let again = written.again.unwrap();
@@ -379,10 +379,7 @@ mod tests {
         };
         let (bytes, done) = ran("whole", pass);
         let (part, written) = done.map_err(|failure| failure.text).unwrap();
-        assert_eq!(
-            kept(&part),
-            ["the model goes out as it came in: no tangents"]
-        );
+        assert_eq!(kept(&part), ["the model is written unchanged: no tangents"]);
         assert!(written.bytes == bytes);
     }
 

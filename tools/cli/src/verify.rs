@@ -35,7 +35,7 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
             streams.line("equivalent");
             let opaque = opaque_kinds(&compiler, b);
             if !opaque.is_empty() {
-                let note = "note: taken for functions of their operands";
+                let note = "note: treated as unknown functions of their operands";
                 streams.error_text(&format!("{note}: {}", opaque.join(", ")));
             }
         }

@@ -157,7 +157,7 @@ fn opaque_operations_without_effects_are_functions_of_their_operands() {
     let ran = optc(&["verify", &a, &a]);
     assert_eq!(
         ran.errors,
-        "note: taken for functions of their operands: Foo\n"
+        "note: treated as unknown functions of their operands: Foo\n"
     );
     assert_eq!(ran.ok(), "equivalent\n");
     let others = [

@@ -28,7 +28,9 @@ pub(super) fn matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     };
     let (n, k, block) = (size("N")?, size("K")?, size("block_size")?);
     if cx.int("weight_prepacked").is_some_and(|n| n != 0) {
-        return Err(Stop::opaque("its weights lie as one device wants them"));
+        return Err(Stop::opaque(
+            "its weights are prepacked for one kind of device (`weight_prepacked`)",
+        ));
     }
     let bits = bits(cx)?;
     let blocks = (k - 1) / block + 1;

@@ -150,7 +150,7 @@ fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem
         return Ok(truths(w, resource, shape));
     }
     if dtype.bits() < 8 {
-        return Err(w.refuse("elements of less than a byte lie in a file"));
+        return Err(w.refuse("external data with elements narrower than a byte is not supported"));
     }
     let name = w.shared.named(resource);
     Ok(w.put(

@@ -79,7 +79,8 @@ impl Writer<'_> {
     ) -> Result<String, Reason> {
         let Rescale { value, kept, .. } = of;
         let online = self.online.get(value);
-        let online = online.ok_or("it needs what is not computed yet")?;
+        let online =
+            online.ok_or("it reads a value that is computed only at the last step of a sum")?;
         let result = &member.part.results[0].0;
         let operand = member.operands.iter().find(|o| o.value == *value);
         let read = operand.ok_or("it does not read what is computed online")?;

@@ -54,7 +54,7 @@ impl Writer<'_> {
             return Ok(vec![text]);
         }
         if member.operands.iter().any(|o| o.absent) {
-            return Err("a program has nothing of one of its operands".to_owned());
+            return Err("its part of an operand is empty in some program".to_owned());
         }
         let split = cx.typed::<Split>(member.schedule.op).is_some();
         if split && operands[0] != cx.shape(data.operands[0])? {
