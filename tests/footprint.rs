@@ -9,6 +9,7 @@ use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::TileReport;
 use optc_passes::{PassContext, PassList};
 use optc_target::{Programs, Target};
+use optc_tests::Tally;
 use optc_tests::check::{cases, words};
 use optc_tests::generate::{Profile, program_of};
 use optc_tests::paths::root;
@@ -307,22 +308,27 @@ fn module_of(path: &PathBuf) -> Module {
 #[test]
 fn plans_of_the_project_hold_what_is_said() {
     let mut sums = 0;
+    let mut tally = Tally::default();
     for path in files("tests/plans") {
         for target in ["cpu", "tpu"] {
             let target = built_in(target);
             let name = format!("{} on {}", path.display(), target.name);
             let memory = u64::MAX;
-            // Blocks that a target does not accept are no plan for it.
-            let Ok((module, report)) = planned(
-                &module_of(&path),
-                "tile-propagate{memory=1099511627776}",
-                &target,
-            ) else {
-                continue;
+            let passes = "tile-propagate{memory=1099511627776}";
+            let (module, report) = match planned(&module_of(&path), passes, &target) {
+                Ok(planned) => planned,
+                // Blocks that a target does not accept are no plan for it.
+                Err(why) => {
+                    tally.leave_out(format!("{name}: {why}"));
+                    continue;
+                }
             };
+            tally.compared();
             sums += check(&name, &module, &report, &target, memory)[1];
         }
     }
+    // Most plans have blocks of a few elements, which the target tpu does not accept.
+    tally.leaves_out_at_most_one_in(3);
     assert!(5 <= sums, "{sums} groups with sums");
 }
 

@@ -16,7 +16,7 @@ use optc_tests::images::images;
 use optc_tests::layout_bound::{Numbers, blocks};
 use optc_tests::paths::{files, root};
 use optc_tests::tokens::tokens;
-use optc_tests::{Profile, program};
+use optc_tests::{Profile, Tally, program};
 use std::sync::Arc;
 
 const PLAN: &str = "bufferize,plan-memory";
@@ -80,24 +80,62 @@ fn poisoned(generic: bool) -> ExecOptions {
     }
 }
 
-/// Checks that the program after the passes gives the numbers of the original: exactly without kernels, within rounding
-/// with them.
-fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
+/// Tensors by their names.
+type Named = IndexMap<String, Tensor>;
+
+/// Random inputs of a program, and its results by the reference. The reference refuses some inputs, for example an
+/// index out of bounds.
+fn reference(original: &Module, seed: u64) -> Result<[Named; 2], String> {
     let registry = optc_ops::registry();
     let bindings = small_bindings(original);
     let main = &original.funcs[0].name;
     let inputs = random_inputs(original, main, Fill::Normal, seed, &bindings, &registry);
     let inputs = inputs.map_err(|e| e.to_string())?;
+    let wanted = run_reference(original, &registry, main, &inputs, &RandomSource, &bindings);
+    let wanted = wanted.map_err(|e| e.to_string())?;
+    Ok([inputs, wanted])
+}
+
+/// Checks that the program after the passes gives the numbers of the original: exactly without kernels, within rounding
+/// with them.
+fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
+    same_numbers(original, after, &reference(original, seed)?)
+}
+
+/// [`agrees`], where a program that the reference refuses is left out.
+fn agrees_if_it_runs(
+    tally: &mut Tally,
+    original: &Module,
+    after: &Module,
+    seed: u64,
+) -> Result<(), String> {
+    match reference(original, seed) {
+        Ok(ran) => {
+            tally.compared();
+            same_numbers(original, after, &ran)
+        }
+        Err(why) => {
+            tally.leave_out(format!("seed {seed}: {why}"));
+            Ok(())
+        }
+    }
+}
+
+fn same_numbers(
+    original: &Module,
+    after: &Module,
+    [inputs, wanted]: &[Named; 2],
+) -> Result<(), String> {
+    let registry = optc_ops::registry();
+    let bindings = small_bindings(original);
+    let main = &original.funcs[0].name;
     let data = RandomSource;
-    let wanted = run_reference(original, &registry, main, &inputs, &data, &bindings);
-    let folded = run_reference(after, &registry, main, &inputs, &data, &bindings);
-    let naive = run_naive(after, &registry, main, &inputs, &data, &bindings);
-    let (Ok(wanted), Ok(folded), Ok(naive)) = (wanted, folded, naive) else {
-        // The reference cannot run the inputs, for example because an index is out of bounds.
-        return Ok(());
-    };
+    let folded = run_reference(after, &registry, main, inputs, &data, &bindings);
+    let folded = folded.map_err(|e| format!("the reference after the passes: {e}"))?;
+    let naive = run_naive(after, &registry, main, inputs, &data, &bindings);
+    let naive = naive.map_err(|e| format!("on physical buffers: {e}"))?;
     for generic in [true, false] {
-        let found = physical(after, &inputs, &data, &bindings, &poisoned(generic));
+        let found = physical(after, inputs, &data, &bindings, &poisoned(generic));
         let found = found.map_err(|d| words(&[*d]))?;
         for (((key, found), wanted), (folded, naive)) in found
             .iter()
@@ -125,12 +163,13 @@ fn random_programs_give_the_numbers_of_the_reference() {
         (target("journey6"), FOLD),
         (npu16(), FOLD),
     ];
+    let mut tally = Tally::default();
     for (target, passes) in targets {
         for seed in 0..cases(80) {
             let module = program(seed, Profile::Mixed, &registry);
             let after = planned(&module, passes, &target, &registry);
             let after = after.unwrap_or_else(|e| panic!("{} seed {seed}: {e}", target.name));
-            if let Err(problem) = agrees(&module, &after, seed) {
+            if let Err(problem) = agrees_if_it_runs(&mut tally, &module, &after, seed) {
                 panic!(
                     "{} {passes} seed {seed}: {problem}\n{}",
                     target.name,
@@ -139,6 +178,7 @@ fn random_programs_give_the_numbers_of_the_reference() {
             }
         }
     }
+    tally.leaves_out_at_most_one_in(10);
 }
 
 /// The number of concats of a program.
@@ -265,6 +305,7 @@ fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, 
 fn what_the_fold_calls_free_moves_nothing() {
     let registry = Arc::new(optc_ops::registry());
     let (mut free, mut all) = (0, 0);
+    let mut tally = Tally::default();
     let blocks = files(&root().join("tests/blocks"), "ir");
     for path in files(&root().join("tests/models"), "onnx")
         .into_iter()
@@ -280,15 +321,21 @@ fn what_the_fold_calls_free_moves_nothing() {
         };
         // Calls copy their arguments, so they are inlined.
         let passes = format!("inline,{FOLD}");
-        let Ok(after) = planned(&module, &passes, &target("cpu"), &registry) else {
-            continue;
+        let after = match planned(&module, &passes, &target("cpu"), &registry) {
+            Ok(after) => after,
+            Err(why) => {
+                tally.leave_out(format!("{}: {why}", path.display()));
+                continue;
+            }
         };
+        tally.compared();
         let (steps, said) = moved(&module, &after, &registry);
         let found: u64 = steps.iter().map(|(_, bytes)| bytes).sum();
         assert!(found <= said, "{}: {steps:?}, said {said}", path.display());
         all += 1;
         free += usize::from(found == 0);
     }
+    tally.leaves_out_at_most_one_in(10);
     assert!(10 <= all && all < 2 * free, "{free} of {all} move nothing");
 }
 
