@@ -24,8 +24,9 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use indexmap::IndexMap;
+use optc_compare::{Fill, RandomSource, random_inputs};
 use optc_exec::{ExecOptions, Executable};
-use optc_interp::{FallbackSource, Fill, FolderSource, RandomSource, random_inputs};
+use optc_interp::{FallbackSource, FolderSource};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};

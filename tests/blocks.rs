@@ -8,7 +8,8 @@
 mod shrink;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use optc_interp::{Fill, RandomSource, compare, random_inputs, run_naive, run_reference};
+use optc_compare::{Fill, RandomSource, compare, random_inputs};
+use optc_interp::{run_naive, run_reference};
 use optc_ir::{Module, Registry, verify};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};

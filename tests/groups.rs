@@ -1,9 +1,8 @@
 //! Groups cut out of exported models, and random ones. Their plans compute the same as the operations, and move hardly
 //! more bytes than the best plan found by trying all block sizes.
 
-use optc_interp::{
-    Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
-};
+use optc_compare::{Fill, RandomSource, SplitMix64, compare, random_inputs};
+use optc_interp::{run_reference, run_tiled};
 use optc_ir::op::iteration_domain_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};

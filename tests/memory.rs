@@ -1,7 +1,7 @@
 //! `bufferize` and `plan-memory`: sharing of memory, refusals, and the size of arenas.
 
 use optc_check::{MemoryUse, check_memory};
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place};
 use optc_ir::op::in_place;

@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 use optc_check::Stats;
-use optc_interp::{DataError, DataSource, compare, compare_exact, npz, run_naive, run_reference};
+use optc_compare::{compare, compare_exact, npz};
+use optc_interp::{DataError, DataSource, run_naive, run_reference};
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, TensorType, verify};
 use optc_passes::Boundary;
 use optc_passes::view_fold::Proof;

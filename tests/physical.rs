@@ -2,11 +2,9 @@
 
 use indexmap::IndexMap;
 use optc_check::Stats;
+use optc_compare::{Fill, RandomSource, compare, compare_exact, random_inputs};
 use optc_exec::{ExecOptions, Executable, StepProfile};
-use optc_interp::{
-    DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
-    run_reference,
-};
+use optc_interp::{DataSource, NoData, run_naive, run_reference};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, SizeTable, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};

@@ -2,8 +2,9 @@
 //! interpreter, in poisoned memory, by kernels that read the bytes.
 
 use indexmap::IndexMap;
+use optc_compare::{compare, compare_exact};
 use optc_exec::{ExecOptions, Executable, StepProfile};
-use optc_interp::{NoData, argument_keys, compare, compare_exact, run_reference};
+use optc_interp::{NoData, argument_keys, run_reference};
 use optc_ir::{Bindings, DType, Tensor};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};

@@ -2,7 +2,7 @@
 //! Between a transpose and its inverse nothing moves, for every permutation of rank 4, and the numbers stay the same.
 
 use optc_check::Stats;
-use optc_interp::{EquivalenceOptions, RandomSource, equivalent};
+use optc_compare::{EquivalenceOptions, RandomSource, equivalent};
 use optc_ir::{Module, Registry};
 use optc_passes::Boundary;
 use optc_tests::check::{parse, run_passes, small_bindings};

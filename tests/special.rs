@@ -2,8 +2,9 @@
 //! in all executors, in whatever layout.
 
 use indexmap::IndexMap;
+use optc_compare::compare_exact;
 use optc_exec::{ExecOptions, Executable};
-use optc_interp::{NoData, compare_exact, run_naive, run_reference};
+use optc_interp::{NoData, run_naive, run_reference};
 use optc_ir::verify::verify;
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};

@@ -66,10 +66,12 @@ const EDGES: &[(&str, &[&str])] = &[
         &["optc-ir", "optc-layout", "optc-onnx-proto", "optc-ops"],
     ),
     ("optc-interp", &["optc-ir", "optc-tile"]),
+    ("optc-compare", &["optc-interp", "optc-ir"]),
     (
         "optc",
         &[
             "optc-check",
+            "optc-compare",
             "optc-emit",
             "optc-exec",
             "optc-hlo",
@@ -250,6 +252,7 @@ const FOLDERS: &[&str] = &[
     "lowering",
     "frontends",
     "interp",
+    "compare",
     "api",
     "tools",
     "tests",

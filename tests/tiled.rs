@@ -2,9 +2,8 @@
 
 use indexmap::IndexMap;
 use optc_cli::{Streams, run_command};
-use optc_interp::{
-    Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
-};
+use optc_compare::{Fill, RandomSource, SplitMix64, compare, random_inputs};
+use optc_interp::{RunError, run_reference, run_tiled};
 use optc_ir::entity::EntityId;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;

@@ -2,10 +2,9 @@
 //! before every program, on any number of threads.
 
 use indexmap::IndexMap;
+use optc_compare::{Fill, RandomSource, compare, compare_exact, random_inputs};
 use optc_exec::{ExecOptions, Executable, Untiled};
-use optc_interp::{
-    Fill, RandomSource, RunError, compare, compare_exact, random_inputs, run_reference,
-};
+use optc_interp::{RunError, run_reference};
 use optc_ir::{Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};

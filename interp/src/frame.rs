@@ -327,7 +327,10 @@ impl<M: Memory> Frame<'_, M> {
                 found: type_text(func.ty(value)),
             });
         }
-        well_formed(&tensor).map_err(|problem| OpFailure::Malformed { index, problem })?;
+        well_formed(&tensor).map_err(|fault| OpFailure::Malformed {
+            index,
+            problem: fault.to_string(),
+        })?;
         if tensor.dtype != ty.dtype {
             let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
             return Err(OpFailure::ResultDType {

@@ -16,13 +16,22 @@ pub const MAX_BYTES: u64 = 1 << 31;
 pub const MAX_STEPS: u64 = 1 << 22;
 
 /// The rest of both limits during a run.
-pub(crate) struct Budget {
+#[derive(Debug)]
+pub struct Budget {
     bytes: Cell<u64>,
     steps: Cell<u64>,
 }
 
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new()
+    }
+}
+
 impl Budget {
-    pub(crate) fn new() -> Budget {
+    /// Both limits, of which nothing is used.
+    #[must_use]
+    pub fn new() -> Budget {
         Budget {
             bytes: Cell::new(MAX_BYTES),
             steps: Cell::new(MAX_STEPS),
@@ -44,7 +53,10 @@ impl Budget {
     }
 
     /// Counts a value that is held from now on.
-    pub(crate) fn hold(&self, dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn hold(&self, dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
         let bytes = self.room(dtype, shape)?;
         self.bytes.set(self.bytes.get() - bytes);
         Ok(bytes)
@@ -75,7 +87,10 @@ pub(crate) fn held_bytes(dtype: DType, shape: &[usize]) -> Result<u64, OpFailure
 }
 
 /// The number of elements of a shape.
-pub(crate) fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
+///
+/// # Errors
+/// They are more than [`MAX_ELEMENTS`].
+pub fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
     if shape.contains(&0) {
         return Ok(0);
     }
@@ -89,13 +104,26 @@ pub(crate) fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
 }
 
 /// `2x3x5`; `scalar` for rank 0.
-pub(crate) fn shape_text(shape: &[usize]) -> String {
+#[must_use]
+pub fn shape_text(shape: &[usize]) -> String {
     let parts: Vec<String> = shape.iter().map(usize::to_string).collect();
     if parts.is_empty() {
         "scalar".to_owned()
     } else {
         parts.join("x")
     }
+}
+
+/// The logical index of the element with this row-major number, as `[1, 0, 2]`.
+#[must_use]
+pub fn index_text(number: usize, shape: &[usize]) -> String {
+    let mut rest = number;
+    let mut index = vec![0; shape.len()];
+    for (e, &n) in index.iter_mut().zip(shape).rev() {
+        *e = rest % n.max(1);
+        rest /= n.max(1);
+    }
+    format!("{index:?}")
 }
 
 #[cfg(test)]

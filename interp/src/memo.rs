@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// Results by what they were computed from. The reference semantics of an operation are a function of its attributes
 /// and of its operands' elements, so the same key always has the same results.
 #[derive(Debug)]
-pub(crate) struct Memo {
+pub struct Memo {
     found: RefCell<IndexMap<[u64; 2], Vec<Rc<Tensor>>>>,
     /// The number of elements that may still be kept.
     room: Cell<usize>,

@@ -8,10 +8,11 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
 use std::sync::Arc;
+use thiserror::Error;
 
 /// The sizes that symbols have during one call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
+pub struct Scope {
     /// The sizes as operations see them.
     pub(crate) bindings: Bindings,
     /// The origin of each symbol's size.
@@ -34,7 +35,8 @@ pub(crate) enum Clash {
 
 impl Scope {
     /// The sizes that the caller gives.
-    pub(crate) fn given(bindings: &Bindings) -> Scope {
+    #[must_use]
+    pub fn given(bindings: &Bindings) -> Scope {
         let origin = bindings
             .0
             .keys()
@@ -146,7 +148,7 @@ impl Scope {
         if let Err(problem) = well_formed(tensor) {
             return Err(InputError::Malformed {
                 name: name(),
-                problem,
+                problem: problem.to_string(),
             });
         }
         if tensor.dtype != ty.dtype {
@@ -161,7 +163,10 @@ impl Scope {
     }
 
     /// Checks the shape of an input against its argument.
-    pub(crate) fn bind_shape(
+    ///
+    /// # Errors
+    /// It has another one.
+    pub fn bind_shape(
         &mut self,
         name: &str,
         ty: &TensorType,
@@ -248,7 +253,10 @@ pub(crate) fn bind_inputs(
 }
 
 /// The function of this name.
-pub(crate) fn find_func<'m>(module: &'m optc_ir::Module, name: &str) -> Result<&'m Func, RunError> {
+///
+/// # Errors
+/// The module has none.
+pub fn find_func<'m>(module: &'m optc_ir::Module, name: &str) -> Result<&'m Func, RunError> {
     let plain = name.strip_prefix('@').unwrap_or(name);
     module
         .funcs
@@ -272,9 +280,29 @@ pub(crate) fn find_func<'m>(module: &'m optc_ir::Module, name: &str) -> Result<&
         })
 }
 
+/// A tensor whose elements do not match its shape and its element type.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Malformed {
+    /// The shape has too many elements.
+    #[error("{0}")]
+    Shape(String),
+    /// The number of elements is not that of the shape.
+    #[error("it holds {found} elements, its shape needs {wanted}")]
+    Elements {
+        /// The number of elements that it holds.
+        found: usize,
+        /// The number of elements of the shape.
+        wanted: u64,
+    },
+    /// The elements are held as those of another type.
+    #[error("its elements are not held as those of {0}")]
+    Held(DType),
+}
+
 /// Checks that the number of elements is that of the shape and within the limits, and that they are of the right kind.
-pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
-    let wanted = elements_within_limit(&tensor.shape).map_err(|e| e.to_string())?;
+pub fn well_formed(tensor: &Tensor) -> Result<(), Malformed> {
+    let shape = &tensor.shape;
+    let wanted = elements_within_limit(shape).map_err(|e| Malformed::Shape(e.to_string()))?;
     let (found, fits) = match &tensor.data {
         Data::F32(v) => (
             v.len(),
@@ -289,21 +317,19 @@ pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
         }
     };
     if found as u64 != wanted {
-        return Err(format!(
-            "it holds {found} elements, its shape needs {wanted}"
-        ));
+        return Err(Malformed::Elements { found, wanted });
     }
     if !fits {
-        return Err(format!(
-            "its elements are not held as those of {}",
-            tensor.dtype
-        ));
+        return Err(Malformed::Held(tensor.dtype));
     }
     Ok(())
 }
 
 /// The sizes of a type for a program without inputs: unbound symbols and unknown dimensions get `default`.
-pub(crate) fn shape_or_default(
+///
+/// # Errors
+/// It has too many elements.
+pub fn shape_or_default(
     name: &str,
     ty: &TensorType,
     bindings: &Bindings,
@@ -338,7 +364,8 @@ pub(crate) fn dims_text(dims: &[Dim]) -> String {
 }
 
 /// A type in words, without its layout.
-pub(crate) fn type_text(ty: &Type) -> String {
+#[must_use]
+pub fn type_text(ty: &Type) -> String {
     match ty {
         Type::Tensor(t) if t.dims.is_empty() => format!("tensor<{}>", t.dtype),
         Type::Tensor(t) => format!("tensor<{}x{}>", dims_text(&t.dims), t.dtype),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The treatment of opaque operations in a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Opaque<'a> {
+pub enum Opaque<'a> {
     /// Opaque operations cannot be run.
     Refused,
     /// Opaque operations without effects are functions of their operands.
@@ -110,7 +110,8 @@ pub(crate) fn apply(
 }
 
 /// The type as which a value is held.
-pub(crate) fn held_type(ty: &Type) -> Cow<'_, TensorType> {
+#[must_use]
+pub fn held_type(ty: &Type) -> Cow<'_, TensorType> {
     match ty.as_tensor() {
         Some(tensor) => Cow::Borrowed(tensor),
         None => Cow::Owned(stand_in()),
@@ -151,7 +152,8 @@ fn symbols<'a>(attr: &'a Attr, found: &mut Vec<&'a str>) {
 }
 
 /// The names of functions that the attributes hold.
-pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
+#[must_use]
+pub fn named_functions(props: &AttrDict) -> Vec<&str> {
     let mut found = Vec::new();
     props.iter().for_each(|(_, attr)| symbols(attr, &mut found));
     found

@@ -76,7 +76,8 @@ fn callees(func: &Func) -> impl Iterator<Item = &str> {
 }
 
 /// A function and all functions that it calls or names, directly or indirectly; itself first.
-pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
+#[must_use]
+pub fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
     // The first of two functions with the same name is meant, as everywhere.
     let funcs = module.funcs.iter().rev();
     let known: IndexMap<&str, &Func> = funcs.map(|f| (&*f.name, f)).collect();

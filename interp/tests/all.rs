@@ -2,7 +2,6 @@
 
 mod codes;
 mod index_vectors;
-mod npz;
 mod physical;
 mod run;
 mod tiled;

@@ -1,10 +1,8 @@
 //! The naive physical interpreter on programs with layouts: it computes legal views, and exposes illegal ones.
 
 use indexmap::IndexMap;
-use optc_interp::{
-    EquivalenceOptions, Fill, NoData, OpFailure, RunError, compare_exact, equivalent,
-    random_inputs, run_naive, run_reference,
-};
+use optc_compare::{EquivalenceOptions, Fill, compare_exact, equivalent, random_inputs};
+use optc_interp::{NoData, OpFailure, RunError, run_naive, run_reference};
 use optc_ir::{Bindings, Module, Tensor};
 use std::sync::Arc;
 

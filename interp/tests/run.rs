@@ -1,10 +1,13 @@
 //! The interpreters on small programs, with operations of the tests, made without the parser.
 
 use indexmap::IndexMap;
+use optc_compare::{
+    EquivalenceOptions, Fill, NotEquivalent, RandomSource, compare, compare_exact, equivalent,
+    random_inputs,
+};
 use optc_interp::{
-    DataSource, EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, NoData,
-    NotEquivalent, RandomSource, RunError, compare, compare_exact, equivalent, random_inputs,
-    run_naive, run_reference,
+    DataSource, FallbackSource, FolderSource, MemorySource, NoData, RunError, run_naive,
+    run_reference,
 };
 use optc_ir::{
     Attr, AttrDict, Bindings, Call, Code, DType, Dense, Dim, Effect, EvalError, Func, Inferred,

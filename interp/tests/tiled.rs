@@ -1,10 +1,8 @@
 //! Tiled execution: a plan computes the same as the operations, and an illegal plan is refused with its position.
 
 use indexmap::IndexMap;
-use optc_interp::{
-    Fill, NoData, RunError, Schedules, compare, random_inputs, run_reference, run_scheduled,
-    run_tiled,
-};
+use optc_compare::{Fill, compare, random_inputs};
+use optc_interp::{NoData, RunError, Schedules, run_reference, run_scheduled, run_tiled};
 use optc_ir::{Bindings, Module, Tensor, text};
 use optc_tile::{Plan, Schedule};
 

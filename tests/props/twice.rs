@@ -3,7 +3,7 @@
 
 use super::brute;
 use optc_check::Stats;
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 use optc_ir::{Module, Registry, text, verify};
 use optc_passes::Boundary;
 use optc_passes::view_fold::Proof;

@@ -1,7 +1,7 @@
 //! Random chains of reshapes and transposes.
 
 use crate::must::Must;
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 use optc_ir::size::Size;
 use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, Value};
 use optc_ops::{Relu, Reshape, Transpose, Unsqueeze, ints};

@@ -1,7 +1,7 @@
 //! Checks shared by several kinds of tests.
 
 use optc_check::Certificate;
-use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
+use optc_compare::{EquivalenceOptions, Fill, RandomSource, equivalent};
 use optc_ir::op::in_place;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
 use optc_passes::manager::{Hooks, run};

@@ -5,7 +5,7 @@
 
 use crate::must::Must;
 use indexmap::IndexMap;
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 use optc_ir::analysis::Uses;
 use optc_ir::op::Operation;
 use optc_ir::tensor::Tensor;

@@ -2,7 +2,7 @@
 //! DenseNet.
 
 use crate::lines::line;
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 
 /// The program for a seed: a batch of images with some channels of 4x3 pixels, through full and depthwise convolutions,
 /// element-wise operations, concats, shuffles and parts, including strided parts.

@@ -2,7 +2,7 @@
 //! each value has several readers.
 
 use crate::lines::line;
-use optc_interp::SplitMix64;
+use optc_compare::SplitMix64;
 
 /// The program for a seed: batches of tokens with some channels.
 #[must_use]

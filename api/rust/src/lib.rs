@@ -179,12 +179,15 @@ pub mod passes {
 
 /// The two oracles, which run programs slowly and plainly: on logical tensors, or on poisoned buffers.
 pub mod interp {
-    pub use optc_interp::npz;
+    pub use optc_compare::npz;
+    pub use optc_compare::{
+        DEFAULT_SIZE, EquivalenceOptions, Execution, Fill, Mismatch, MismatchKind, NotEquivalent,
+        RandomSource, SplitMix64, check_boundary, compare, compare_exact, equivalent,
+        random_inputs, random_tensor, tolerance,
+    };
     pub use optc_interp::{
-        DEFAULT_SIZE, DataError, DataSource, EquivalenceOptions, Execution, FallbackSource, Fill,
-        FolderSource, InputError, MemorySource, Mismatch, MismatchKind, NoData, NotEquivalent,
-        OpFailure, RandomSource, RunError, SplitMix64, argument_keys, check_boundary, check_inputs,
-        compare, compare_exact, equivalent, random_inputs, random_tensor, result_keys, run_naive,
-        run_reference, run_tiled, tolerance,
+        DataError, DataSource, FallbackSource, FolderSource, InputError, MemorySource, NoData,
+        OpFailure, RunError, argument_keys, check_inputs, result_keys, run_naive, run_reference,
+        run_tiled,
     };
 }

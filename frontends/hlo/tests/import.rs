@@ -1,9 +1,10 @@
 //! Import of HLO text into programs, and emission of programs as HLO text.
 
 use indexmap::IndexMap;
+use optc_compare::{Fill, random_inputs};
 use optc_emit::hlo::emit;
 use optc_hlo::{Strictness, import, parse};
-use optc_interp::{Fill, NoData, random_inputs, run_reference};
+use optc_interp::{NoData, run_reference};
 use optc_ir::text::print;
 use optc_ir::verify::verify;
 use optc_ir::{Bindings, Module, Severity};

@@ -226,7 +226,7 @@ impl IndexTable {
     fn element(&self, number: usize, shape: &[usize]) -> (String, String, usize) {
         let position = self.position(number);
         (
-            crate::compare::index_text(number, shape),
+            crate::limit::index_text(number, shape),
             self.layout.clone(),
             position,
         )

@@ -142,7 +142,9 @@ fn comparable(a: &Program, b: &Program) -> Result<(), Failure> {
         Failure::about(&b.name, diag)
     };
     match (a.entry(), b.entry()) {
-        (Some(left), Some(right)) => check_boundary(left, right, &names).map_err(differs),
+        (Some(left), Some(right)) => {
+            check_boundary(left, right, &names).map_err(|e| differs(e.to_string()))
+        }
         (None, None) => Ok(()),
         (Some(_), None) => Err(differs(format!("{} has no function", names[1]))),
         (None, Some(_)) => Err(differs(format!("{} has no function", names[0]))),

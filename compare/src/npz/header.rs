@@ -1,7 +1,8 @@
 //! The header of a `.npy` array: magic, version, and a Python dictionary as text.
 
 use super::Kind as ArrayKind;
-use crate::limit::{elements_within_limit, shape_text};
+use super::error::ArrayError;
+use optc_interp::{elements_within_limit, shape_text};
 use optc_ir::Tensor;
 use std::cmp::Ordering;
 use std::fmt;
@@ -33,8 +34,8 @@ impl Kind {
     }
 
     /// The kind with this `descr`, such as `<f4`.
-    fn parse(descr: &str) -> Result<Kind, String> {
-        let unread = || format!("elements of type '{descr}' are not read");
+    fn parse(descr: &str) -> Result<Kind, ArrayError> {
+        let unread = || ArrayError::Unread(descr.to_owned());
         let mut chars = descr.chars();
         let (order, letter) = (chars.next(), chars.next());
         let width: usize = chars.as_str().parse().map_err(|_| unread())?;
@@ -49,7 +50,7 @@ impl Kind {
         match order {
             Some('<' | '|' | '=') => Ok(kind),
             Some('>') if width == 1 => Ok(kind),
-            Some('>') => Err(format!("elements of type '{descr}' are big-endian")),
+            Some('>') => Err(ArrayError::BigEndian(descr.to_owned())),
             _ => Err(unread()),
         }
     }
@@ -112,28 +113,29 @@ impl Header {
     }
 
     /// Bytes of the elements.
-    pub(super) fn body_bytes(&self) -> Result<u64, String> {
-        let elements = elements_within_limit(&self.shape).map_err(|e| e.to_string())?;
+    pub(super) fn body_bytes(&self) -> Result<u64, ArrayError> {
+        let elements =
+            elements_within_limit(&self.shape).map_err(|e| ArrayError::TooLarge(e.to_string()))?;
         Ok(elements * self.kind.width() as u64)
     }
 
     /// Checks that this number of bytes after the header is that of the elements.
-    pub(super) fn check_body(&self, found: u64) -> Result<(), String> {
+    pub(super) fn check_body(&self, found: u64) -> Result<(), ArrayError> {
         let wanted = self.body_bytes()?;
         let shape = shape_text(&self.shape);
         match found.cmp(&wanted) {
             Ordering::Equal => Ok(()),
-            Ordering::Greater => Err(format!(
-                "there is more data than the {wanted} bytes of shape {shape}"
-            )),
-            Ordering::Less => Err(format!(
-                "it has {found} bytes of data, shape {shape} needs {wanted}"
-            )),
+            Ordering::Greater => Err(ArrayError::Long { wanted, shape }),
+            Ordering::Less => Err(ArrayError::Short {
+                found,
+                wanted,
+                shape,
+            }),
         }
     }
 
     /// Checks that a file of this many bytes consists of this header and its elements.
-    pub(super) fn check_size(&self, size: u64) -> Result<(), String> {
+    pub(super) fn check_size(&self, size: u64) -> Result<(), ArrayError> {
         self.check_body(size.saturating_sub(self.length))
     }
 
@@ -162,15 +164,15 @@ impl Header {
         out
     }
 
-    pub(super) fn read<R: Read>(source: &mut R) -> Result<Header, String> {
+    pub(super) fn read<R: Read>(source: &mut R) -> Result<Header, ArrayError> {
         let mut start = [0; 8];
         source
             .read_exact(&mut start)
-            .map_err(|_| "it is no .npy array".to_owned())?;
+            .map_err(|_| ArrayError::NoArray)?;
         if &start[..6] != MAGIC {
-            return Err("it is no .npy array".to_owned());
+            return Err(ArrayError::NoArray);
         }
-        let short = |_| "its header ends too early".to_owned();
+        let short = |_| ArrayError::ShortHeader;
         let length = match start[6] {
             1 => {
                 let mut n = [0; 2];
@@ -182,16 +184,15 @@ impl Header {
                 source.read_exact(&mut n).map_err(short)?;
                 u32::from_le_bytes(n) as usize
             }
-            version => return Err(format!("version {version} of the format is not read")),
+            version => return Err(ArrayError::Version(version)),
         };
         if length > MAX_HEADER {
-            return Err(format!("its header has {length} bytes"));
+            return Err(ArrayError::LongHeader(length));
         }
         let mut text = vec![0; length];
         source.read_exact(&mut text).map_err(short)?;
-        let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
-        let header =
-            parse(text).ok_or_else(|| format!("cannot read the header {}", text.trim()))??;
+        let text = std::str::from_utf8(&text).map_err(|_| ArrayError::NoText)?;
+        let header = parse(text).ok_or_else(|| ArrayError::Header(text.trim().to_owned()))??;
         let before = if start[6] == 1 { 10 } else { 12 };
         Ok(Header {
             length: before + length as u64,
@@ -201,7 +202,7 @@ impl Header {
 }
 
 /// Parses a header. `None` if the text is not of the expected form; an inner error for a header that is refused.
-fn parse(text: &str) -> Option<Result<Header, String>> {
+fn parse(text: &str) -> Option<Result<Header, ArrayError>> {
     let mut rest = text.trim().strip_prefix('{')?.trim_start();
     let (mut descr, mut fortran, mut shape) = (None, None, None);
     while !rest.starts_with('}') {
@@ -209,7 +210,7 @@ fn parse(text: &str) -> Option<Result<Header, String>> {
         rest = after.trim_start().strip_prefix(':')?.trim_start();
         match key {
             "descr" if rest.starts_with('[') => {
-                return Some(Err("records are not read".to_owned()));
+                return Some(Err(ArrayError::Records));
             }
             "descr" => {
                 let (value, after) = quoted(rest)?;

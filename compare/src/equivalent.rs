@@ -1,20 +1,12 @@
 //! Tests whether two programs compute the same.
 
-use crate::compare::{Mismatch, compare, compare_exact, differing};
-use crate::data::DataSource;
-use crate::error::RunError;
-use crate::frame::{Program, UNSCHEDULED};
+use crate::inputs::{Fill, has_digit, nearby, random_inputs};
 use crate::matching::Matching;
-use crate::memo::Memo;
-use crate::naive::Physical;
-use crate::random::{Fill, has_digit, nearby, random_inputs};
-use crate::reference::Logical;
 use crate::same::Same;
-use crate::scope::find_func;
 use crate::sizes::Choices;
-use crate::uninterpreted::Opaque;
-use crate::walk::run;
+use crate::tensors::{Mismatch, compare, compare_exact, differing};
 use indexmap::IndexMap;
+use optc_interp::{Beside, DataSource, Memo, Opaque, RunError, find_func};
 use optc_ir::{Bindings, Module, Registry, Tensor};
 use std::sync::Arc;
 use thiserror::Error;
@@ -163,7 +155,8 @@ pub fn equivalent(
     let boundary = |name: &str, e: RunError| NotEquivalent::Boundary(format!("{name}: {e}"));
     let func_a = find_func(a, &options.func).map_err(|e| boundary(&names[0], e))?;
     let func_b = find_func(b, &options.func).map_err(|e| boundary(&names[1], e))?;
-    let matching = Matching::new(func_a, func_b, names).map_err(NotEquivalent::Boundary)?;
+    let matching =
+        Matching::new(func_a, func_b, names).map_err(|e| NotEquivalent::Boundary(e.to_string()))?;
     let same = options
         .uninterpreted
         .then(|| Same::of([(a, func_a), (b, func_b)], registry));
@@ -177,9 +170,14 @@ pub fn equivalent(
     // The sizes that the first program runs with, and its results on the first inputs.
     let works = |sizes: &Bindings| {
         let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
-        let program = program(a, registry, data_a, (opaque[0], None));
-        let (func, given) = (&options.func, &options.bindings);
-        run(program, &mut Logical, func, &inputs, given)
+        let program = Beside {
+            module: a,
+            registry,
+            data: data_a,
+            opaque: opaque[0],
+            memo: None,
+        };
+        program.reference(&options.func, &inputs, &options.bindings)
     };
     let mut known = IndexMap::new();
     let sizes = match &choices.large[..] {
@@ -202,41 +200,9 @@ pub fn equivalent(
             opaque,
             memo: Memo::default(),
         };
-        let inputs = random_inputs(a, &options.func, fill, seed, sizes, registry);
-        let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
-        if let Fill::Unique(digit) = fill
-            && 0 < digit
-            && !has_digit(&inputs, digit)
-        {
-            continue;
-        }
         let ran = known.shift_remove(&std::ptr::from_ref(sizes));
         let ran = ran.filter(|_| fill == Fill::Normal && seed == first);
-        let outputs_a = match ran {
-            Some(outputs) => outputs,
-            None => match trial.run(Execution::ReferenceA, a, &inputs, data_a) {
-                // Inputs that the first program itself refuses, such as infinite positions, say nothing about the
-                // second.
-                Err(_) if fill != Fill::Normal => continue,
-                outputs => outputs?,
-            },
-        };
-        if options.naive {
-            let naive = trial.run(Execution::NaiveA, a, &inputs, data_a)?;
-            trial.exact(Execution::NaiveA, &naive, Execution::ReferenceA, &outputs_a)?;
-        }
-        let given = matching.inputs(inputs.clone());
-        let outputs_b = trial.run(Execution::ReferenceB, b, &given, data_b)?;
-        let near = |seed| {
-            let inputs = nearby(&inputs, seed);
-            trial.run(Execution::ReferenceA, a, &inputs, data_a).ok()
-        };
-        trial.compare(&matching, &outputs_b, &outputs_a, near)?;
-        let inputs = given;
-        if options.naive {
-            let naive = trial.run(Execution::NaiveB, b, &inputs, data_b)?;
-            trial.exact(Execution::NaiveB, &naive, Execution::ReferenceB, &outputs_b)?;
-        }
+        trial.agree([(a, data_a), (b, data_b)], &matching, ran)?;
     }
     Ok(())
 }
@@ -260,22 +226,6 @@ fn first_that<'s>(
         );
         ran
     })
-}
-
-fn program<'a>(
-    module: &'a Module,
-    registry: &'a Registry,
-    data: &'a dyn DataSource,
-    (opaque, memo): (Opaque<'a>, Option<&'a Memo>),
-) -> Program<'a> {
-    Program {
-        module,
-        registry,
-        data,
-        schedules: &UNSCHEDULED,
-        opaque,
-        memo,
-    }
 }
 
 /// The number of runs on nearby inputs that show where the first program is discontinuous.
@@ -314,6 +264,49 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Runs both programs and compares. `ran` has the results of the first program, if they are known.
+    fn agree(
+        &self,
+        [(a, data_a), (b, data_b)]: [(&Module, &dyn DataSource); 2],
+        matching: &Matching,
+        ran: Option<IndexMap<String, Tensor>>,
+    ) -> Result<(), NotEquivalent> {
+        let (func, options) = (&self.options.func, self.options);
+        let inputs = random_inputs(a, func, self.fill, self.seed, self.sizes, self.registry);
+        let inputs = inputs.map_err(|e| self.failed(Execution::ReferenceA, e))?;
+        if let Fill::Unique(digit) = self.fill
+            && 0 < digit
+            && !has_digit(&inputs, digit)
+        {
+            return Ok(());
+        }
+        let outputs_a = match ran {
+            Some(outputs) => outputs,
+            None => match self.run(Execution::ReferenceA, a, &inputs, data_a) {
+                // Inputs that the first program itself refuses, such as infinite positions, say nothing about the
+                // second.
+                Err(_) if self.fill != Fill::Normal => return Ok(()),
+                outputs => outputs?,
+            },
+        };
+        if options.naive {
+            let naive = self.run(Execution::NaiveA, a, &inputs, data_a)?;
+            self.exact(Execution::NaiveA, &naive, Execution::ReferenceA, &outputs_a)?;
+        }
+        let given = matching.inputs(inputs.clone());
+        let outputs_b = self.run(Execution::ReferenceB, b, &given, data_b)?;
+        let near = |seed| {
+            let inputs = nearby(&inputs, seed);
+            self.run(Execution::ReferenceA, a, &inputs, data_a).ok()
+        };
+        self.compare(matching, &outputs_b, &outputs_a, near)?;
+        if options.naive {
+            let naive = self.run(Execution::NaiveB, b, &given, data_b)?;
+            self.exact(Execution::NaiveB, &naive, Execution::ReferenceB, &outputs_b)?;
+        }
+        Ok(())
+    }
+
     /// The sizes that the caller did not give.
     fn chosen(&self) -> String {
         let given = &self.options.bindings.0;
@@ -346,7 +339,13 @@ impl Trial<'_> {
         data: &dyn DataSource,
     ) -> Result<IndexMap<String, Tensor>, NotEquivalent> {
         let opaque = self.opaque[usize::from(!which.is_first())];
-        let program = program(module, self.registry, data, (opaque, Some(&self.memo)));
+        let program = Beside {
+            module,
+            registry: self.registry,
+            data,
+            opaque,
+            memo: Some(&self.memo),
+        };
         let func = &self.options.func;
         let bindings = match which.is_first() {
             true => &self.options.bindings,
@@ -354,11 +353,9 @@ impl Trial<'_> {
         };
         let outputs = match which {
             Execution::ReferenceA | Execution::ReferenceB => {
-                run(program, &mut Logical, func, inputs, bindings)
+                program.reference(func, inputs, bindings)
             }
-            Execution::NaiveA | Execution::NaiveB => {
-                run(program, &mut Physical::default(), func, inputs, bindings)
-            }
+            Execution::NaiveA | Execution::NaiveB => program.naive(func, inputs, bindings),
         };
         outputs.map_err(|e| self.failed(which, e))
     }

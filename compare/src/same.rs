@@ -1,8 +1,7 @@
 //! Finds the opaque operations and functions that two programs have in common.
 
-use crate::uninterpreted::{Opaque, named_functions};
-use crate::walk::{MAX_CALL_DEPTH, reachable};
 use indexmap::IndexMap;
+use optc_interp::{MAX_CALL_DEPTH, Opaque, named_functions, reachable};
 use optc_ir::text::{print_attr, print_type};
 use optc_ir::{Attr, Effect, Func, Module, Op, Registry, Structure, Type, Value};
 use std::sync::Arc;

@@ -1,17 +1,42 @@
 //! Matches the arguments, results and size names of two programs.
 
-use crate::ports::{argument_keys, result_keys};
-use crate::scope::type_text;
 use indexmap::{IndexMap, IndexSet};
+use optc_interp::{argument_keys, result_keys, type_text};
 use optc_ir::{Bindings, Dim, Func, Size, Tensor, Type};
 use std::sync::Arc;
+use thiserror::Error;
+
+/// Arguments or results by which two functions do not match. `names` are the names of the two programs.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum BoundaryError {
+    /// The numbers of arguments or of results differ.
+    #[error("{} has {} {what}s, {} has {}", .names[0], .counts[0], .names[1], .counts[1])]
+    Number {
+        /// `argument` or `result`.
+        what: &'static str,
+        /// The two numbers.
+        counts: [usize; 2],
+        /// The programs.
+        names: [String; 2],
+    },
+    /// An argument or a result has two types.
+    #[error("{port} is {} in {} and {} in {}", .types[0], .names[0], .types[1], .names[1])]
+    Type {
+        /// The argument or the result.
+        port: String,
+        /// The two types.
+        types: [String; 2],
+        /// The programs.
+        names: [String; 2],
+    },
+}
 
 /// Checks that two functions have matching arguments and results: equal numbers of them, equal element types, and equal
 /// sizes up to the names of sizes. Layouts may differ. `names` are the names of the two programs in the message.
 ///
 /// # Errors
-/// The mismatch, in words.
-pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), String> {
+/// The first mismatch.
+pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), BoundaryError> {
     let matching = Matching::new(a, b, names)?;
     let keys = result_keys(b);
     for ((key, other), &value) in matching.results.iter().zip(&a.results) {
@@ -21,10 +46,11 @@ pub fn check_boundary(a: &Func, b: &Func, names: &[String; 2]) -> Result<(), Str
         let (left, right) = (a.ty(value), b.ty(b.results[at]));
         if !may_agree(left, right) {
             let (left, right) = (type_text(left), type_text(right));
-            let [a, b] = names;
-            return Err(format!(
-                "result `{key}` is {left} in {a} and {right} in {b}"
-            ));
+            return Err(BoundaryError::Type {
+                port: format!("result `{key}`"),
+                types: [left, right],
+                names: names.clone(),
+            });
         }
     }
     Ok(())
@@ -54,7 +80,7 @@ pub(crate) struct Matching {
 impl Matching {
     /// # Errors
     /// The mismatch.
-    pub(crate) fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, String> {
+    pub(crate) fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, BoundaryError> {
         let args = pair_keys("argument", argument_keys(a), argument_keys(b), names)?;
         let results = pair_keys("result", result_keys(a), result_keys(b), names)?;
         let mut matching = Matching {
@@ -72,8 +98,8 @@ impl Matching {
         &mut self,
         a: &Func,
         b: &Func,
-        [name_a, name_b]: &[String; 2],
-    ) -> Result<(), String> {
+        names: &[String; 2],
+    ) -> Result<(), BoundaryError> {
         let keys_b = argument_keys(b);
         let mut ports = Vec::with_capacity(a.args.len());
         for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
@@ -113,9 +139,11 @@ impl Matching {
         for (key, own, other) in &ports {
             if !agree(own, other) {
                 let (left, right) = (type_text(own), type_text(other));
-                return Err(format!(
-                    "argument `{key}` is {left} in {name_a} and {right} in {name_b}"
-                ));
+                return Err(BoundaryError::Type {
+                    port: format!("argument `{key}`"),
+                    types: [left, right],
+                    names: names.clone(),
+                });
             }
         }
         Ok(())
@@ -223,14 +251,17 @@ fn sizes(ty: &Type) -> impl Iterator<Item = Size> {
 }
 
 fn pair_keys(
-    what: &str,
+    what: &'static str,
     a: Vec<String>,
     b: Vec<String>,
-    [name_a, name_b]: &[String; 2],
-) -> Result<IndexMap<String, String>, String> {
+    names: &[String; 2],
+) -> Result<IndexMap<String, String>, BoundaryError> {
     if a.len() != b.len() {
-        let (na, nb) = (a.len(), b.len());
-        return Err(format!("{name_a} has {na} {what}s, {name_b} has {nb}"));
+        return Err(BoundaryError::Number {
+            what,
+            counts: [a.len(), b.len()],
+            names: names.clone(),
+        });
     }
     let (set_a, set_b): (IndexSet<&String>, IndexSet<&String>) =
         (a.iter().collect(), b.iter().collect());

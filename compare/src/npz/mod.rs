@@ -5,15 +5,15 @@
 //! program's types tell which one is meant. Arrays are little-endian, stored or deflated, in C or Fortran order. A bad
 //! file, whatever its bytes, is an error.
 
+mod error;
 mod header;
 
+pub use error::ArrayError;
 pub use header::Kind;
 
-use crate::error::InputError;
-use crate::ports::argument_keys;
-use crate::scope::{Scope, type_text};
 use header::Header;
 use indexmap::{IndexMap, IndexSet};
+use optc_interp::{InputError, Scope, argument_keys, type_text};
 use optc_ir::tensor::{storage_bytes, wrap_int};
 use optc_ir::{Bindings, DType, Func, Sign, Tensor, Type, Value};
 use std::io::{Read, Seek, Write};
@@ -36,7 +36,7 @@ pub enum NpzError {
         /// The key of the array.
         name: String,
         /// The defect.
-        problem: String,
+        problem: ArrayError,
     },
     /// An array does not fit its argument.
     #[error(transparent)]
@@ -62,10 +62,10 @@ impl NpzArray {
     ///
     /// # Errors
     /// The file's element type does not represent `dtype`, or a number is out of its range.
-    pub fn to_tensor(&self, dtype: DType) -> Result<Tensor, String> {
+    pub fn to_tensor(&self, dtype: DType) -> Result<Tensor, ArrayError> {
         self.kind.check(dtype)?;
         let tensor = Tensor::from_bytes(dtype, self.shape.clone(), &self.bytes);
-        let tensor = tensor.map_err(|e| e.to_string())?;
+        let tensor = tensor.map_err(|e| ArrayError::Body(e.to_string()))?;
         let narrow = dtype.bits() < 8 || dtype.is_bool();
         if narrow && dtype.computes() {
             let signed = self.kind == Kind::Int(1);
@@ -78,12 +78,18 @@ impl NpzArray {
                 wrap_int(x, dtype) == x
             };
             if let Some(bad) = self.bytes.iter().find(|b| !fits(b)) {
-                return Err(format!("the element {bad} is out of the range of {dtype}"));
+                return Err(ArrayError::Range {
+                    element: *bad,
+                    dtype: dtype.to_string(),
+                });
             }
         } else if narrow {
             let mut wide = self.bytes.iter().filter(|&&b| b >> dtype.bits() != 0);
             if let Some(bad) = wide.next() {
-                return Err(format!("the element {bad} has more bits than {dtype}"));
+                return Err(ArrayError::Bits {
+                    element: *bad,
+                    dtype: dtype.to_string(),
+                });
             }
         }
         Ok(tensor)
@@ -137,15 +143,12 @@ pub fn read_inputs<R: Read + Seek>(
     each_array(source, |name, mut entry| {
         let Some(&value) = keys.get(name) else {
             let known: Vec<String> = keys.keys().map(|k| format!("`{k}`")).collect();
-            return Err(entry.fault(format!(
-                "no argument has this name; they are {}",
-                known.join(", ")
-            )));
+            return Err(entry.fault(ArrayError::NoArgument(known.join(", "))));
         };
         let ty = match func.ty(value) {
             Type::Tensor(ty) => ty,
             other @ (Type::Scalar(_) | Type::Other(_)) => {
-                return Err(entry.fault(format!("the argument is of type {}", type_text(other))));
+                return Err(entry.fault(ArrayError::NoTensor(type_text(other))));
             }
         };
         entry
@@ -170,12 +173,12 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn fault(&self, problem: String) -> NpzError {
+    fn fault(&self, problem: ArrayError) -> NpzError {
         let name = self.name.to_owned();
         NpzError::Array { name, problem }
     }
 
-    fn data(&mut self) -> Result<NpzArray, String> {
+    fn data(&mut self) -> Result<NpzArray, ArrayError> {
         read_body(self.header.clone(), &mut self.body)
     }
 }
@@ -206,7 +209,7 @@ fn each_array<R: Read + Seek>(
             problem,
         };
         if !names.insert(name.clone()) {
-            return Err(fault("it is there twice".to_owned()));
+            return Err(fault(ArrayError::Twice));
         }
         let size = file.size();
         let header = Header::read(&mut file).map_err(fault)?;
@@ -258,21 +261,21 @@ pub fn write<W: Write + Seek>(
 /// Reads one `.npy` array.
 ///
 /// # Errors
-/// The defect, in words.
-pub fn read_array<R: Read>(source: &mut R) -> Result<NpzArray, String> {
+/// The defect of the array.
+pub fn read_array<R: Read>(source: &mut R) -> Result<NpzArray, ArrayError> {
     let header = Header::read(source)?;
     read_body(header, source)
 }
 
 /// Reads the elements that follow a header, and at most one byte more.
-fn read_body(header: Header, source: &mut dyn Read) -> Result<NpzArray, String> {
+fn read_body(header: Header, source: &mut dyn Read) -> Result<NpzArray, ArrayError> {
     let wanted = header.body_bytes()?;
     let mut bytes = Vec::new();
     // The file may hold less than the header says, so no memory is reserved for all of it.
     source
         .take(wanted + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| ArrayError::Body(e.to_string()))?;
     header.check_body(bytes.len() as u64)?;
     let (kind, shape) = (header.kind, header.shape);
     let bytes = if header.fortran {
@@ -342,10 +345,13 @@ impl Kind {
     }
 
     /// Refuses an array whose kind cannot represent this element type.
-    fn check(self, dtype: DType) -> Result<(), String> {
+    fn check(self, dtype: DType) -> Result<(), ArrayError> {
         match self.carries(dtype) {
             true => Ok(()),
-            false => Err(format!("its elements are {self}, wanted {}", wanted(dtype))),
+            false => Err(ArrayError::Kind {
+                found: self,
+                wanted: wanted(dtype),
+            }),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Sizes for unknown dimensions when two programs are compared.
 
-use crate::walk::reachable;
+use crate::inputs::DEFAULT_SIZE;
 use indexmap::IndexSet;
+use optc_interp::reachable;
 use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, Dim, Func, Module, Type};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub const MAX_CHOSEN_ELEMENTS: u64 = 1 << 22;
 
 /// Sizes that are tried, largest first.
-const SCALES: [u64; 9] = [crate::DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
+const SCALES: [u64; 9] = [DEFAULT_SIZE, 64, 32, 16, 8, 4, 3, 2, 1];
 
 /// The most elements of all values if the first program runs with none of the sizes within the usual limit.
 const MAX_ELEMENTS_AT_LAST: u64 = MAX_CHOSEN_ELEMENTS << 4;
@@ -19,7 +20,7 @@ const MAX_ELEMENTS_AT_LAST: u64 = MAX_CHOSEN_ELEMENTS << 4;
 /// Candidates for the sizes of unbound names in the arguments of the first program.
 pub(crate) struct Choices {
     /// Large sizes, at least one choice: first those as large as the limit of elements allows, up to
-    /// [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) for one of them, then larger and smaller ones.
+    /// [`DEFAULT_SIZE`] for one of them, then larger and smaller ones.
     pub(crate) large: Vec<Bindings>,
     /// Small sizes; none if all sizes are given.
     pub(crate) small: Vec<Bindings>,

@@ -1,13 +1,11 @@
 //! Reproducible inputs and weights: the same seed gives the same bits on every machine.
 
-use crate::compare::tolerance;
-use crate::data::{DataError, DataSource};
-use crate::error::RunError;
-use crate::limit::{Budget, MAX_ELEMENTS};
-use crate::ports::argument_keys;
-use crate::scope::{find_func, shape_or_default};
-use crate::uninterpreted::held_type;
+use crate::tensors::tolerance;
 use indexmap::{IndexMap, IndexSet};
+use optc_interp::{
+    Budget, DataError, DataSource, MAX_ELEMENTS, RunError, argument_keys, find_func, held_type,
+    shape_or_default,
+};
 use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
 use optc_ir::{Bindings, Control, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Value};
 

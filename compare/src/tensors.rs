@@ -1,5 +1,6 @@
 //! Compares two tensors within a tolerance.
 
+use optc_interp::{index_text, well_formed};
 use optc_ir::{DType, Data, Tensor};
 use thiserror::Error;
 
@@ -136,9 +137,7 @@ fn within(a: &Tensor, b: &Tensor, tolerance: f64) -> Result<(), Mismatch> {
         let (left, right) = (a.shape.clone(), b.shape.clone());
         return Err(whole(MismatchKind::Shape { left, right }));
     }
-    let sound = crate::scope::well_formed(a)
-        .and(crate::scope::well_formed(b))
-        .is_ok();
+    let sound = well_formed(a).and(well_formed(b)).is_ok();
     match (&a.data, &b.data) {
         _ if !sound => Err(whole(MismatchKind::Malformed)),
         (Data::I64(x), Data::I64(y)) => ints(x, y, &a.shape),
@@ -270,15 +269,4 @@ fn distance(a: f64, b: f64) -> f64 {
     } else {
         f64::INFINITY
     }
-}
-
-/// The logical index of the element with this row-major number, as `[1, 0, 2]`.
-pub(crate) fn index_text(number: usize, shape: &[usize]) -> String {
-    let mut rest = number;
-    let mut index = vec![0; shape.len()];
-    for (e, &n) in index.iter_mut().zip(shape).rev() {
-        *e = rest % n.max(1);
-        rest /= n.max(1);
-    }
-    format!("{index:?}")
 }
