@@ -367,7 +367,7 @@ impl<'a> Walk<'a> {
                 );
                 return self.refuse(op, codes::MEMORY_SYNTAX, message);
             }
-            Err(fault) => return self.refuse(op, codes::MEMORY_SYNTAX, fault),
+            Err(fault) => return self.refuse(op, codes::MEMORY_SYNTAX, fault.to_string()),
         };
         let parts = in_place::lies_in_operand(self.func, op, self.registry);
         for ((&result, place), part) in data.results.iter().zip(places).zip(parts) {

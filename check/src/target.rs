@@ -260,7 +260,7 @@ impl<'a> Verdicts<'a> {
         if let Some(known) = self.in_tiles.get(&key) {
             return known.clone();
         }
-        let found = tiles::check(func, op, &key.1, row, self.target);
+        let found = tiles::check(func, op, &key.1, row, self.target).map_err(|e| e.to_string());
         self.in_tiles.insert(key, found.clone());
         found
     }

@@ -132,26 +132,46 @@ impl State {
     }
 }
 
+/// Why an attribute is no list of places, one a result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacesError {
+    /// The attribute is no list.
+    #[error("found no list of places")]
+    NoList,
+    /// An item of the list is no text.
+    #[error("found a place that is no text")]
+    NoText,
+    /// A text is no place.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// Not every result has a place.
+    #[error("found {found} places, wanted {wanted}, one a result")]
+    Number {
+        /// The number of places.
+        found: usize,
+        /// The number of results.
+        wanted: usize,
+    },
+}
+
 /// The places of the results of an operation; `None` if it has no such attribute.
 ///
 /// # Errors
 /// The attribute is no list of places, one a result.
-pub fn places(data: &OpData) -> Result<Option<Vec<Place>>, String> {
+pub fn places(data: &OpData) -> Result<Option<Vec<Place>>, PlacesError> {
     let Some(attr) = data.attrs.get(MEMORY) else {
         return Ok(None);
     };
-    let list = attr.as_array().ok_or("found no list of places")?;
+    let list = attr.as_array().ok_or(PlacesError::NoList)?;
     let place = |item: &Attr| {
-        let text = item.as_str().ok_or("found a place that is no text")?;
-        text.parse::<Place>().map_err(|e| e.to_string())
+        let text = item.as_str().ok_or(PlacesError::NoText)?;
+        Ok(text.parse::<Place>()?)
     };
-    let places: Vec<Place> = list.iter().map(place).collect::<Result<_, String>>()?;
+    let places: Vec<Place> = list.iter().map(place).collect::<Result<_, PlacesError>>()?;
     let (found, wanted) = (places.len(), data.results.len());
     match found == wanted {
         true => Ok(Some(places)),
-        false => Err(format!(
-            "found {found} places, wanted {wanted}, one a result"
-        )),
+        false => Err(PlacesError::Number { found, wanted }),
     }
 }
 

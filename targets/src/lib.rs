@@ -28,7 +28,7 @@ mod runs;
 mod slower;
 
 pub use formats::{Format, tiles_text};
-pub use price::{Factor, Price, PricedPort};
+pub use price::{Factor, FactorError, Price, PricedPort};
 pub use rates::Rates;
 pub use roles::{PortRole, When};
 pub use rows::{Accept, Alternative, AnyWord, Parts, PortRule, Row, Share};

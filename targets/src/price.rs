@@ -49,18 +49,22 @@ impl Factor {
     }
 }
 
-impl TryFrom<f64> for Factor {
-    type Error = String;
+/// A number that is no factor of a price.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("found a factor of {0}, wanted 0 or one from 0.001 to 1000")]
+pub struct FactorError(f64);
 
-    fn try_from(factor: f64) -> Result<Factor, String> {
+impl TryFrom<f64> for Factor {
+    type Error = FactorError;
+
+    fn try_from(factor: f64) -> Result<Factor, FactorError> {
         let thousandths = (factor * 1000.0).round();
-        let found = format!("found a factor of {factor}, wanted 0 or one from 0.001 to 1000");
         // Whole numbers of this size are exact in both types.
         let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
         match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
             true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
             _ if factor.to_bits() == 0 => Ok(Factor(0)),
-            _ => Err(found),
+            _ => Err(FactorError(factor)),
         }
     }
 }

@@ -25,12 +25,13 @@
 //!   readers in the group run only at the last step of these axes.
 
 use crate::codes;
-use crate::span::{Span, Tile};
+use crate::span::{Span, SpanError, Tile};
 use optc_ir::analysis::live_outs;
 use optc_ir::attr::{Attr, AttrDict};
 use optc_ir::diag::Diagnostic;
 use optc_ir::module::{Func, Op};
 use std::collections::BTreeMap;
+use thiserror::Error;
 
 /// The attribute of a function with its grids.
 pub const GROUPS: &str = "hbir.groups";
@@ -183,7 +184,7 @@ impl Plan {
             match read_groups(attr) {
                 Ok(groups) => plan.groups = groups,
                 Err(fault) => {
-                    let diag = Diagnostic::error(codes::TILE_SYNTAX, fault);
+                    let diag = Diagnostic::error(codes::TILE_SYNTAX, fault.to_string());
                     return Err(vec![diag.at(func.span, "this function")]);
                 }
             }
@@ -257,33 +258,68 @@ impl Plan {
     }
 }
 
-fn read_groups(attr: &Attr) -> Result<Vec<Group>, String> {
-    let wanted =
-        "`hbir.groups` wants a list of `{grid = [4, 2], order = [\"parallel\", \"arbitrary\"]}`";
-    let list = attr.as_array().ok_or(wanted)?;
+/// Why attributes are not a plan.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+enum PlanError {
+    /// An attribute has another form.
+    #[error("{0}")]
+    Wanted(&'static str),
+    /// A dictionary has an unknown name.
+    #[error("found `{found}`, wanted {known}")]
+    Name { found: String, known: String },
+    /// A grid has other numbers of extents and orders.
+    #[error("group {group} has {extents} extents and {orders} orders, wanted one an axis")]
+    Orders {
+        group: usize,
+        extents: usize,
+        orders: usize,
+    },
+    /// A grid has an axis without steps, or with too many.
+    #[error("group {group} has a grid axis of {extent}, wanted 1 or more")]
+    Extent { group: usize, extent: i64 },
+    /// Not every operand has a block.
+    #[error("`read` has {found} blocks, wanted {operands}, one an operand")]
+    Blocks { found: usize, operands: usize },
+    /// Not every result has a tile.
+    #[error("found {found} results, wanted {results}")]
+    Results { found: usize, results: usize },
+    /// A text is no span.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+}
+
+fn read_groups(attr: &Attr) -> Result<Vec<Group>, PlanError> {
+    let wanted = || {
+        PlanError::Wanted(
+            "`hbir.groups` wants a list of `{grid = [4, 2], order = [\"parallel\", \"arbitrary\"]}`",
+        )
+    };
+    let list = attr.as_array().ok_or_else(wanted)?;
     let mut groups = Vec::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {
         let Attr::Dict(dict) = item else {
-            return Err(wanted.to_owned());
+            return Err(wanted());
         };
         known_names(dict, &["grid", "order"])?;
-        let extents = dict.ints("grid").ok_or(wanted)?;
+        let extents = dict.ints("grid").ok_or_else(wanted)?;
         let order = match dict.get("order") {
             None => vec![Order::Parallel; extents.len()],
-            Some(order) => read_order(order).ok_or(wanted)?,
+            Some(order) => read_order(order).ok_or_else(wanted)?,
         };
         if order.len() != extents.len() {
-            return Err(format!(
-                "group {i} has {} extents and {} orders, wanted one an axis",
-                extents.len(),
-                order.len()
-            ));
+            return Err(PlanError::Orders {
+                group: i,
+                extents: extents.len(),
+                orders: order.len(),
+            });
         }
         let mut axes = Vec::with_capacity(extents.len());
         for (n, order) in extents.into_iter().zip(order) {
             let extent = u64::try_from(n).ok().filter(|n| (1..=1 << 40).contains(n));
-            let extent = extent
-                .ok_or_else(|| format!("group {i} has a grid axis of {n}, wanted 1 or more"))?;
+            let extent = extent.ok_or(PlanError::Extent {
+                group: i,
+                extent: n,
+            })?;
             axes.push(Axis { extent, order });
         }
         let ops = Vec::new();
@@ -301,22 +337,25 @@ fn read_order(attr: &Attr) -> Option<Vec<Order>> {
     attr.as_array()?.iter().map(order).collect()
 }
 
-fn known_names(dict: &AttrDict, known: &[&str]) -> Result<(), String> {
+fn known_names(dict: &AttrDict, known: &[&str]) -> Result<(), PlanError> {
     match dict.iter().find(|(name, _)| !known.contains(name)) {
         None => Ok(()),
-        Some((name, _)) => Err(format!("found `{name}`, wanted {}", known.join(", "))),
+        Some((name, _)) => Err(PlanError::Name {
+            found: name.to_string(),
+            known: known.join(", "),
+        }),
     }
 }
 
-fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, String> {
-    let wanted = "wanted `{group = 0, result = [\"16 @ g0 * 16\", \"128\"]}`";
+fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, PlanError> {
+    let wanted = || PlanError::Wanted("wanted `{group = 0, result = [\"16 @ g0 * 16\", \"128\"]}`");
     let Attr::Dict(dict) = attr else {
-        return Err(wanted.to_owned());
+        return Err(wanted());
     };
     known_names(dict, &["group", "more", "read", "reduce", "result"])?;
     let group = dict.int("group").and_then(|n| usize::try_from(n).ok());
     let mut tile = OpTile {
-        group: group.ok_or(wanted)?,
+        group: group.ok_or_else(wanted)?,
         ..OpTile::default()
     };
     if let Some(reduce) = dict.get("reduce") {
@@ -327,18 +366,20 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
     let Some(more) = dict.get("more") else {
         return Ok(tile);
     };
-    let wanted = "`more` wants a list of `{result = [\"16 @ g0 * 16 + 64\", \"128\"]}`";
+    let wanted = || {
+        PlanError::Wanted("`more` wants a list of `{result = [\"16 @ g0 * 16 + 64\", \"128\"]}`")
+    };
     if tile.results.is_empty() {
-        return Err("`more` wants a `result` beside it".to_owned());
+        return Err(PlanError::Wanted("`more` wants a `result` beside it"));
     }
-    for item in more.as_array().ok_or(wanted)? {
+    for item in more.as_array().ok_or_else(wanted)? {
         let Attr::Dict(dict) = item else {
-            return Err(wanted.to_owned());
+            return Err(wanted());
         };
         known_names(dict, &["read", "result"])?;
         let part = read_part(dict, operands, results)?;
         if part.results.is_empty() && results != 0 {
-            return Err(wanted.to_owned());
+            return Err(wanted());
         }
         tile.more.push(part);
     }
@@ -346,17 +387,17 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
 }
 
 /// The `result` and the `read` of one part.
-fn read_part(dict: &AttrDict, operands: usize, results: usize) -> Result<Part, String> {
+fn read_part(dict: &AttrDict, operands: usize, results: usize) -> Result<Part, PlanError> {
     let mut part = Part::default();
     if let Some(read) = dict.get("read") {
         let list = read
             .as_array()
-            .ok_or("`read` wants a list of lists of spans")?;
+            .ok_or(PlanError::Wanted("`read` wants a list of lists of spans"))?;
         if list.len() != operands {
-            let found = list.len();
-            return Err(format!(
-                "`read` has {found} blocks, wanted {operands}, one an operand"
-            ));
+            return Err(PlanError::Blocks {
+                found: list.len(),
+                operands,
+            });
         }
         for item in list {
             let spans = read_spans(item)?;
@@ -366,17 +407,18 @@ fn read_part(dict: &AttrDict, operands: usize, results: usize) -> Result<Part, S
     let Some(result) = dict.get("result") else {
         return Ok(part);
     };
-    let list = result
-        .as_array()
-        .ok_or("`result` wants a list of spans, `[\"16 @ g0 * 16\", \"128\"]`")?;
+    let wanted = "`result` wants a list of spans, `[\"16 @ g0 * 16\", \"128\"]`";
+    let list = result.as_array().ok_or(PlanError::Wanted(wanted))?;
     let nested = list.iter().all(|a| a.as_array().is_some());
     if results == 1 && !(nested && list.len() == 1) {
         part.results.push(Tile(read_spans(result)?));
         return Ok(part);
     }
     if list.len() != results {
-        let found = list.len();
-        return Err(format!("found {found} results, wanted {results}"));
+        return Err(PlanError::Results {
+            found: list.len(),
+            results,
+        });
     }
     for item in list {
         part.results.push(Tile(read_spans(item)?));
@@ -384,13 +426,13 @@ fn read_part(dict: &AttrDict, operands: usize, results: usize) -> Result<Part, S
     Ok(part)
 }
 
-fn read_spans(attr: &Attr) -> Result<Vec<Span>, String> {
-    let wanted = "wanted a list of spans, `[\"16 @ g0 * 16\", \"128\"]`";
-    let list = attr.as_array().ok_or(wanted)?;
+fn read_spans(attr: &Attr) -> Result<Vec<Span>, PlanError> {
+    let wanted = || PlanError::Wanted("wanted a list of spans, `[\"16 @ g0 * 16\", \"128\"]`");
+    let list = attr.as_array().ok_or_else(wanted)?;
     let mut spans = Vec::with_capacity(list.len());
     for item in list {
-        let text = item.as_str().ok_or(wanted)?;
-        spans.push(Span::parse(text).map_err(|e| e.to_string())?);
+        let text = item.as_str().ok_or_else(wanted)?;
+        spans.push(Span::parse(text)?);
     }
     Ok(spans)
 }

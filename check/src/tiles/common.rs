@@ -1,5 +1,6 @@
 //! Checks operations with one order at all ports: the ports must number their tiles alike.
 
+use super::defect::{Defect, Part};
 use super::port::{Port, changing};
 use crate::labels::{extent, labelled, labels_of};
 use optc_ir::{Freedom, Func, Value};
@@ -11,7 +12,7 @@ pub(super) fn common(
     freedom: &Freedom,
     ports: &[Option<Port>],
     part: bool,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let long = |port: usize| -> Vec<usize> {
         let mut all: Vec<usize> = labels_of(freedom, port).iter().flatten().copied().collect();
         all.retain(|&l| 1 < extent(func, values, freedom, port, l));
@@ -53,59 +54,63 @@ pub(super) fn common(
         let Some(other) = &ports[*known] else {
             continue;
         };
-        for (place, name) in [(0, "lanes"), (1, "rows")] {
-            // Tiles of other element widths have other numbers of rows.
-            let n = port.elements[place].len().min(other.elements[place].len());
-            let first = |port: &Port| changing(&port.elements[place][..n]);
-            let here = labelled(freedom, i, &first(port));
-            let there = labelled(freedom, *known, &first(other));
-            if here != there {
-                return Err(format!(
-                    "ports {known} and {i} have other dimensions in the {name}"
-                ));
-            }
+        same_tiles(func, values, freedom, (i, port), (*known, other))?;
+    }
+    Ok(())
+}
+
+/// Checks that two ports with the same extents have the same labels in lanes and rows, and number their tiles alike.
+fn same_tiles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    (known, other): (usize, &Port),
+) -> Result<(), Defect> {
+    for (place, part) in Part::BOTH.into_iter().enumerate() {
+        // Tiles of other element widths have other numbers of rows.
+        let n = port.elements[place].len().min(other.elements[place].len());
+        let first = |port: &Port| changing(&port.elements[place][..n]);
+        let here = labelled(freedom, i, &first(port));
+        let there = labelled(freedom, known, &first(other));
+        if here != there {
+            return Err(Defect::Dimensions(known, i, part));
         }
-        let corner = |port: usize, at: &Option<Vec<u64>>| -> Option<Vec<(usize, u64)>> {
-            let labels = labels_of(freedom, port).iter();
-            let index = at.as_ref()?.iter();
-            let mut all: Vec<(usize, u64)> = labels
-                .zip(index)
-                .filter_map(|(l, &n)| Some(((*l)?, n)))
-                .collect();
-            all.retain(|(_, n)| *n != 0);
-            all.sort_unstable();
-            Some(all)
+    }
+    let corner = |port: usize, at: Option<&Vec<u64>>| -> Option<Vec<(usize, u64)>> {
+        let labels = labels_of(freedom, port).iter();
+        let index = at?.iter();
+        let mut all: Vec<(usize, u64)> = labels
+            .zip(index)
+            .filter_map(|(l, &n)| Some(((*l)?, n)))
+            .collect();
+        all.retain(|(_, n)| *n != 0);
+        all.sort_unstable();
+        Some(all)
+    };
+    let bits = |port: usize| func.ty(values[port]).as_tensor().map(|ty| ty.dtype.bits());
+    if bits(i) == bits(known) && port.sizes == other.sizes {
+        let at = |port: usize, list: &Vec<Vec<u64>>| -> Vec<_> {
+            let elements = list.iter().map(|e| corner(port, Some(e)));
+            elements.collect()
         };
-        let bits = |port: usize| func.ty(values[port]).as_tensor().map(|ty| ty.dtype.bits());
-        if bits(i) == bits(*known) && port.sizes == other.sizes {
-            let at = |port: usize, list: &Vec<Vec<u64>>| -> Vec<_> {
-                let elements = list.iter().map(|e| corner(port, &Some(e.clone())));
-                elements.collect()
-            };
-            if at(i, &port.elements[0]) != at(*known, &other.elements[0]) {
-                return Err(format!(
-                    "ports {known} and {i} have different elements in the lanes"
-                ));
-            }
-            let readings = |port: usize, p: &Port| -> Vec<Vec<_>> {
-                let all = [&p.elements[1]].into_iter().chain(&p.fewer);
-                all.map(|list| at(port, list)).collect()
-            };
-            let there = readings(*known, other);
-            if !readings(i, port).iter().any(|list| there.contains(list)) {
-                return Err(format!(
-                    "ports {known} and {i} have other elements in the rows"
-                ));
-            }
+        if at(i, &port.elements[0]) != at(known, &other.elements[0]) {
+            return Err(Defect::Elements(known, i, Part::Lanes));
         }
-        let sized = port.elements[0].len() == other.elements[0].len()
-            && port.elements[1].len() == other.elements[1].len();
-        let mut pairs = port.corners.iter().zip(&other.corners);
-        if sized && !pairs.all(|(a, b)| corner(i, a) == corner(*known, b)) {
-            return Err(format!(
-                "ports {known} and {i} number their tiles differently"
-            ));
+        let readings = |port: usize, p: &Port| -> Vec<Vec<_>> {
+            let all = [&p.elements[1]].into_iter().chain(&p.fewer);
+            all.map(|list| at(port, list)).collect()
+        };
+        let there = readings(known, other);
+        if !readings(i, port).iter().any(|list| there.contains(list)) {
+            return Err(Defect::Elements(known, i, Part::Rows));
         }
+    }
+    let sized = port.elements[0].len() == other.elements[0].len()
+        && port.elements[1].len() == other.elements[1].len();
+    let mut pairs = port.corners.iter().zip(&other.corners);
+    if sized && !pairs.all(|(a, b)| corner(i, a.as_ref()) == corner(known, b.as_ref())) {
+        return Err(Defect::Numbering(known, i));
     }
     Ok(())
 }
@@ -118,7 +123,7 @@ pub(super) fn alike(
     (known, other): (usize, &Port),
     both: &[usize],
     part: Option<&[usize]>,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let names = |port: usize, dims: &[usize]| -> Vec<usize> {
         labelled(freedom, port, dims)
             .into_iter()
@@ -126,15 +131,13 @@ pub(super) fn alike(
             .collect()
     };
     let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
-    for (at, name) in [(0, "lanes"), (1, "rows")] {
+    for (at, of) in Part::BOTH.into_iter().enumerate() {
         let all = [place(i, port, at), place(known, other, at)];
         let merged = |labels: &Vec<usize>| {
             1 < labels.len() && part.is_some_and(|cut| labels.iter().any(|l| cut.contains(l)))
         };
         if all.iter().any(merged) {
-            return Err(format!(
-                "what is cut is merged with others in the {name} of ports {known} and {i}"
-            ));
+            return Err(Defect::Merged(known, i, of));
         }
     }
     // The common labels by the position of the innermost digit of each, major to minor.
@@ -159,10 +162,10 @@ pub(super) fn alike(
         let (here, there) = (order(i, port), order(known, other));
         return match fewer || here == there {
             true => Ok(()),
-            false => Err(format!("ports {known} and {i} have other orders")),
+            false => Err(Defect::Orders(known, i)),
         };
     }
-    for (at, name) in [(0, "lanes"), (1, "rows")] {
+    for (at, of) in Part::BOTH.into_iter().enumerate() {
         let (here, there) = (place(i, port, at), place(known, other, at));
         // Rows that may end earlier, as no text fixes their number.
         let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
@@ -173,9 +176,7 @@ pub(super) fn alike(
             false => here.last() == there.last(),
         };
         if !same && !here.is_empty() && !there.is_empty() && !loose {
-            return Err(format!(
-                "ports {known} and {i} have other dimensions in the {name}"
-            ));
+            return Err(Defect::Dimensions(known, i, of));
         }
     }
     let grid = |at: usize, port: &Port| -> Vec<usize> {
@@ -192,19 +193,17 @@ pub(super) fn alike(
     // A dimension merged with a cut one numbers tiles otherwise. A copy takes that; a part that stays in place does
     // not.
     if part.is_some() && shared(&here, &there) != shared(&there, &here) {
-        return Err(format!(
-            "ports {known} and {i} number their tiles differently"
-        ));
+        return Err(Defect::Numbering(known, i));
     }
     Ok(())
 }
 
 /// Checks that the ports are row-major, on a machine that has values without tiles too. Barriers need that.
-pub(super) fn row_major(ports: &[Option<Port>]) -> Result<(), String> {
+pub(super) fn row_major(ports: &[Option<Port>]) -> Result<(), Defect> {
     for (i, port) in ports.iter().enumerate() {
         let line = port.as_ref().and_then(|p| p.line.as_ref());
         if line.is_some_and(|layout| !layout.is_row_major_order()) {
-            return Err(format!("port {i} is not row-major"));
+            return Err(Defect::NotRowMajor(i));
         }
     }
     Ok(())

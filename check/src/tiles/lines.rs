@@ -1,5 +1,6 @@
 //! Machines with lines of lanes: checks of the elements at the positions of a buffer, line by line.
 
+use super::defect::{Defect, Part};
 use super::port::{CORNERS, Port, changing};
 use crate::digits::digits;
 use crate::labels::{extent, labelled, labels_of, role};
@@ -26,7 +27,7 @@ pub(super) fn same_lines(
     values: &[Value],
     freedom: &Freedom,
     ports: &[Option<Port>],
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     type Sizes = Vec<(usize, u64)>;
     let mut first: Vec<(Sizes, usize)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
@@ -63,9 +64,7 @@ pub(super) fn same_lines(
         let mut all = samples(layout.positions().min(other.positions())).into_iter();
         let same = layout.positions() == other.positions();
         if !same || all.any(|p| labelled(i, layout, p) != labelled(*known, other, p)) {
-            return Err(format!(
-                "ports {known} and {i} order their dimensions differently"
-            ));
+            return Err(Defect::Order(*known, i));
         }
     }
     Ok(())
@@ -79,7 +78,7 @@ pub(super) fn same_digits(
     freedom: &Freedom,
     ports: &[Option<Port>],
     target: &Target,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let mut known: Vec<(usize, Vec<(usize, Mode)>)> = Vec::new();
     for (i, port) in ports.iter().enumerate() {
         let layout = port.as_ref().and_then(|p| p.line.as_ref());
@@ -108,55 +107,67 @@ pub(super) fn same_digits(
             !again
         });
         for (j, other) in others {
-            let size = |port: usize, label: usize| extent(func, values, freedom, port, label);
-            let order_of = |order: &[(usize, Mode)], than: usize| -> Vec<(usize, u64)> {
-                let mut out: Vec<(usize, u64, u64)> = Vec::new();
-                for (label, mode) in order {
-                    if mode.count <= 1 || size(than, *label) <= mode.div {
-                        continue;
-                    }
-                    match out.last_mut() {
-                        Some((last, div, _))
-                            if last == label && mode.div.checked_mul(mode.count) == Some(*div) =>
-                        {
-                            *div = mode.div;
-                        }
-                        _ => out.push((*label, mode.div, mode.count)),
-                    }
-                }
-                out.into_iter()
-                    .map(|(label, div, _)| (label, div))
-                    .collect()
-            };
-            if order_of(&order, *j) != order_of(other, i) {
-                return Err(format!(
-                    "ports {j} and {i} order their dimensions differently"
-                ));
-            }
-            if labels_of(freedom, *j) != labels {
-                continue;
-            }
             let lanes = lanes_of(func, values[i], target);
-            let whole = |order: &[(usize, Mode)]| {
-                let last = order.last();
-                last.is_none_or(|(label, _)| size(i, *label) == size(*j, *label))
-            };
-            let within = |small: usize, big: usize| {
-                let mut labels = labels.iter().flatten();
-                labels.all(|l| size(small, *l) <= size(big, *l))
-            };
-            let same = match whole(&order) && whole(other) {
-                true if within(i, *j) => same_run_of_part(other, &order, lanes, |l| size(i, l)),
-                true if within(*j, i) => same_run_of_part(&order, other, lanes, |l| size(*j, l)),
-                _ => true,
-            };
-            if !same {
-                return Err(format!("ports {j} and {i} are padded differently"));
-            }
+            let size = |port: usize, label: usize| extent(func, values, freedom, port, label);
+            digits_agree(freedom, (*j, other), (i, &order), lanes, &size)?;
         }
         known.push((i, order));
     }
     Ok(())
+}
+
+/// The check of [`same_digits`] for two ports with these digits. `size` gives the extent of a label at a port.
+fn digits_agree(
+    freedom: &Freedom,
+    (j, other): (usize, &[(usize, Mode)]),
+    (i, order): (usize, &[(usize, Mode)]),
+    lanes: u64,
+    size: &dyn Fn(usize, usize) -> u64,
+) -> Result<(), Defect> {
+    if common_digits(order, |label| size(j, label)) != common_digits(other, |label| size(i, label))
+    {
+        return Err(Defect::Order(j, i));
+    }
+    let labels = labels_of(freedom, i);
+    if labels_of(freedom, j) != labels {
+        return Ok(());
+    }
+    let whole = |order: &[(usize, Mode)]| {
+        let last = order.last();
+        last.is_none_or(|(label, _)| size(i, *label) == size(j, *label))
+    };
+    let within = |small: usize, big: usize| {
+        let mut labels = labels.iter().flatten();
+        labels.all(|l| size(small, *l) <= size(big, *l))
+    };
+    let same = match whole(order) && whole(other) {
+        true if within(i, j) => same_run_of_part(other, order, lanes, |l| size(i, l)),
+        true if within(j, i) => same_run_of_part(order, other, lanes, |l| size(j, l)),
+        _ => true,
+    };
+    match same {
+        true => Ok(()),
+        false => Err(Defect::Padding(j, i)),
+    }
+}
+
+/// The labels and divisors of the digits that another port has too, adjacent ones merged. `than` gives its extents.
+fn common_digits(order: &[(usize, Mode)], than: impl Fn(usize) -> u64) -> Vec<(usize, u64)> {
+    let mut out: Vec<(usize, u64)> = Vec::new();
+    for (label, mode) in order {
+        if mode.count <= 1 || than(*label) <= mode.div {
+            continue;
+        }
+        match out.last_mut() {
+            Some((last, div))
+                if last == label && mode.div.checked_mul(mode.count) == Some(*div) =>
+            {
+                *div = mode.div;
+            }
+            _ => out.push((*label, mode.div)),
+        }
+    }
+    out
 }
 
 /// The number of lanes of the target's lines for a value.
@@ -220,7 +231,7 @@ pub(super) fn same_run_of_part(
 }
 
 /// Checks that the first positions of the ports with the most labels are a run of one dimension, padding counted.
-pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), String> {
+pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), Defect> {
     let n = |port: usize| labels_of(freedom, port).iter().flatten().count();
     let most = (0..ports.len()).map(n).max().unwrap_or(0);
     for (i, port) in ports.iter().enumerate().filter(|(i, _)| n(*i) == most) {
@@ -230,9 +241,7 @@ pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> R
         let elements: Vec<Vec<u64>> = (0..run).filter_map(|p| layout.element_at(p)).collect();
         let short = layout.positions() < run && 1 < layout.elements();
         if short || 1 < changing(&elements).len() {
-            return Err(format!(
-                "port {i} has no innermost run of {run} elements of one dimension"
-            ));
+            return Err(Defect::NoRun { port: i, run });
         }
     }
     Ok(())
@@ -247,7 +256,7 @@ pub(super) fn lines_by_roles(
     ports: &[Option<Port>],
     alternative: &Alternative,
     target: &Target,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let n_operands = freedom.operands.len();
     let mut lanes_of: Vec<Option<Vec<Vec<u64>>>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
@@ -271,7 +280,7 @@ pub(super) fn lines_by_roles(
         let tiles = target.full_tiles(layout.elem_bits());
         let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
         if !layout.positions().is_multiple_of(lanes) {
-            return Err(format!("port {i} lies in no lines of {lanes}"));
+            return Err(Defect::NoLines { port: i, lanes });
         }
         let line = |k: u64| -> Vec<Vec<u64>> {
             let positions = (0..lanes).filter_map(|p| layout.element_at(k * lanes + p));
@@ -294,15 +303,13 @@ pub(super) fn lines_by_roles(
                 if dims.is_empty() {
                     continue;
                 }
-                return Err(format!(
-                    "port {i} has a dimension without a role in the lanes"
-                ));
+                return Err(Defect::NoRole(i, Part::Lanes));
             };
             if roles.any(|l| l.map(|l| role(freedom, l, n_operands)) != Some(one)) {
-                return Err(format!("port {i} has dimensions of two roles in the lanes"));
+                return Err(Defect::TwoRoles(i, Part::Lanes));
             }
             if !listed.iter().any(|r| r.covers(one)) {
-                return Err(format!("port {i} has `{}` in the lanes", one.name()));
+                return Err(Defect::Role(i, one, Part::Lanes));
             }
         }
         lanes_of.push(Some(line(0)));
@@ -313,9 +320,7 @@ pub(super) fn lines_by_roles(
             if let (false, Some(a), Some(b)) = (aside, &lanes_of[j], &lanes_of[i])
                 && !same_run(func, values, freedom, (j, a), (i, b))
             {
-                return Err(format!(
-                    "ports {j} and {i} have other digits in their lanes"
-                ));
+                return Err(Defect::LaneDigits(j, i));
             }
         }
     }

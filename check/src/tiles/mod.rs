@@ -4,12 +4,15 @@
 //! its lanes and its rows. The elements at the corners of the first tiles show how these tiles are numbered.
 
 mod common;
+mod defect;
 mod lines;
 mod port;
 mod roles;
 
 use crate::labels::{labelled, role};
 use common::{common, row_major};
+pub(crate) use defect::Defect;
+use defect::Part;
 use lines::{has_runs, lines_by_roles, same_digits, same_lines};
 use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, TensorType, Value};
 use optc_ops::Subview;
@@ -26,21 +29,21 @@ pub(crate) fn is_known(func: &Func) -> bool {
 /// Checks one operation and returns its cost in bytes.
 ///
 /// # Errors
-/// The port and the defect, in words.
+/// The defect of a port, or of two.
 pub(crate) fn check(
     func: &Func,
     op: Op,
     freedom: &Freedom,
     row: Option<&Row>,
     target: &Target,
-) -> Result<u64, String> {
+) -> Result<u64, Defect> {
     let data = &func.ops[op];
     let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
     let mut ports = Vec::with_capacity(values.len());
     for (i, &value) in values.iter().enumerate() {
         let ty = func.ty(value).as_tensor();
         let port = match ty.map(|ty| port_of(ty, target)) {
-            Some(None) => return Err(format!("port {i} lies in no tile of the target")),
+            Some(None) => return Err(Defect::NoTile(i)),
             Some(Some(port)) => Some(port),
             None => None,
         };
@@ -51,7 +54,7 @@ pub(crate) fn check(
         return row_major(&ports).map(|()| 0);
     };
     let n_operands = freedom.operands.len();
-    let mut reason = "no alternative of the row is for it".to_owned();
+    let mut reason = Defect::NoAlternative;
     let n_results = freedom.results.len();
     // A part that stays in place needs an alternative for parts, if the row has one.
     let is_part = &*data.name == Subview::NAME && row.takes_subviews();
@@ -65,34 +68,16 @@ pub(crate) fn check(
         let part = !is_part || a.subview;
         when && part && a.is_for(n_operands, n_results)
     };
-    let takes = |alternative: &Alternative| {
-        let mut ports = ports.clone();
-        if alternative.writes.is_some() {
-            ports[n_operands..].fill(None);
-        }
-        let run = alternative.run.unwrap_or(1);
-        match alternative.shares_all() {
-            _ if alternative.order.is_some() => row_major(&ports),
-            true => common(func, &values, freedom, &ports, is_part)
-                .and_then(|()| {
-                    let mut all = ports.iter().enumerate();
-                    all.try_for_each(|(i, port)| match port {
-                        Some(port) => listed(freedom, (i, port), alternative, n_operands),
-                        None => Ok(()),
-                    })
-                })
-                .and_then(|()| same_lines(func, &values, freedom, &ports))
-                .and_then(|()| same_digits(func, &values, freedom, &ports, target))
-                .and_then(|()| has_runs(freedom, &ports, run)),
-            false if ports.iter().flatten().any(|p| p.line.is_some()) => {
-                lines_by_roles(func, &values, freedom, &ports, alternative, target)
-            }
-            false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
-        }
+    let site = Site {
+        func,
+        values: &values,
+        freedom,
+        target,
+        is_part,
     };
     let mut least: Option<u64> = None;
     for alternative in row.taken().filter(is_for) {
-        match takes(alternative) {
+        match site.takes(&ports, alternative) {
             Ok(()) => {
                 let of = |price: Price| {
                     let value = values.get(price.port.index(n_operands));
@@ -116,29 +101,79 @@ pub(crate) fn check(
         let found = all
             .find_map(|(i, port)| refused(freedom, (i, port.as_ref()?), alternative, n_operands));
         if let Some(found) = found {
-            return Err(format!("{found}, which is refused: {why}"));
+            return Err(Defect::Refused {
+                found: Box::new(found),
+                why: why.clone(),
+            });
         }
     }
     Err(reason)
 }
 
-/// The role of a port that an alternative refuses, in words.
+/// An operation whose layouts are checked.
+struct Site<'a> {
+    func: &'a Func,
+    /// Its operands, then its results.
+    values: &'a [Value],
+    freedom: &'a Freedom,
+    target: &'a Target,
+    /// True if the result is a part of the operand that stays in place.
+    is_part: bool,
+}
+
+impl Site<'_> {
+    /// Checks that an alternative takes the layouts of the ports.
+    fn takes(&self, ports: &[Option<Port>], alternative: &Alternative) -> Result<(), Defect> {
+        let Site {
+            func,
+            values,
+            freedom,
+            target,
+            is_part,
+        } = *self;
+        let n_operands = freedom.operands.len();
+        let mut ports = ports.to_vec();
+        if alternative.writes.is_some() {
+            ports[n_operands..].fill(None);
+        }
+        if alternative.order.is_some() {
+            return row_major(&ports);
+        }
+        if alternative.shares_all() {
+            common(func, values, freedom, &ports, is_part)?;
+            for (i, port) in ports.iter().enumerate() {
+                if let Some(port) = port {
+                    listed(freedom, (i, port), alternative, n_operands)?;
+                }
+            }
+            same_lines(func, values, freedom, &ports)?;
+            same_digits(func, values, freedom, &ports, target)?;
+            return has_runs(freedom, &ports, alternative.run.unwrap_or(1));
+        }
+        match ports.iter().flatten().any(|p| p.line.is_some()) {
+            true => lines_by_roles(func, values, freedom, &ports, alternative, target),
+            false => by_roles(func, values, freedom, &ports, alternative, n_operands),
+        }
+    }
+}
+
+/// The role of a port that an alternative refuses.
 fn refused(
     freedom: &Freedom,
     (i, port): (usize, &Port),
     alternative: &Alternative,
     n_operands: usize,
-) -> Option<String> {
+) -> Option<Defect> {
     let rule = alternative.port(i, n_operands);
-    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    let lists = [&rule.lanes, &rule.rows].into_iter().zip(Part::BOTH);
     port.places
         .iter()
-        .zip(names)
-        .find_map(|(dims, (name, listed))| {
+        .zip(lists)
+        .find_map(|(dims, (listed, part))| {
             let labels = labelled(freedom, i, dims).into_iter().flatten();
             let mut roles = labels.map(|l| role(freedom, l, n_operands));
             let role = roles.find(|role| listed.iter().flatten().any(|r| r.covers(*role)))?;
-            Some(format!("port {i} has `{}` in the {name}", role.name()))
+            Some(Defect::Role(i, role, part))
         })
 }
 

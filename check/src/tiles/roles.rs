@@ -1,5 +1,6 @@
 //! Checks alternatives that list roles for the lanes and the rows of a tile.
 
+use super::defect::{Defect, Part};
 use super::port::{Port, changing};
 use crate::labels::{extent, labelled, labels_of, role};
 use optc_ir::{Freedom, Func, Value};
@@ -16,10 +17,10 @@ pub(super) fn listed(
     (i, port): (usize, &Port),
     alternative: &Alternative,
     n_operands: usize,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let rule = alternative.port(i, n_operands);
-    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
-    for (place, (dims, (name, all))) in port.places.iter().zip(names).enumerate() {
+    let lists = [&rule.lanes, &rule.rows];
+    for (place, (dims, all)) in port.places.iter().zip(lists).enumerate() {
         let Some(all) = all else { continue };
         let tile = port.width(place);
         let mut labels = labelled(freedom, i, dims).into_iter().flatten();
@@ -32,10 +33,11 @@ pub(super) fn listed(
             !aligned && !all.iter().any(|r| r.covers(role))
         });
         if let Some(label) = other {
-            let name_of = role(freedom, label, n_operands).name();
+            let role = role(freedom, label, n_operands);
+            let part = Part::BOTH[place];
             return Err(match alternative.aligned {
-                true => format!("port {i} has `{name_of}` in the {name}, cut within a tile"),
-                false => format!("port {i} has `{name_of}` in the {name}"),
+                true => Defect::RoleCut(i, role, part),
+                false => Defect::Role(i, role, part),
             });
         }
     }
@@ -63,22 +65,20 @@ pub(super) fn fits_roles(
     (i, port): (usize, &Port),
     alternative: &Alternative,
     n_operands: usize,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let rule = alternative.port(i, n_operands);
     let mut seen: Vec<PortRole> = Vec::new();
     // The role in the rows, if its digits may number tiles instead and it does not fit; true if the lanes hold it too.
     let mut left: Option<(PortRole, bool)> = None;
-    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
-    for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
+    let lists = [&rule.lanes, &rule.rows];
+    for (place, (dims, listed)) in port.places.iter().zip(lists).enumerate() {
         let roles = labelled(freedom, i, dims);
         let roles: Option<Vec<PortRole>> = roles
             .into_iter()
             .map(|l| Some(role(freedom, l?, n_operands)))
             .collect();
         let Some(roles) = roles else {
-            return Err(format!(
-                "port {i} has a dimension without a role in the {name}"
-            ));
+            return Err(Defect::NoRole(i, Part::BOTH[place]));
         };
         let Some(&one) = roles.first() else { continue };
         let again = alternative.distinct && seen.contains(&one.kind());
@@ -89,15 +89,13 @@ pub(super) fn fits_roles(
             continue;
         }
         if roles.iter().any(|r| *r != one) {
-            return Err(format!(
-                "port {i} has dimensions of two roles in the {name}"
-            ));
+            return Err(Defect::TwoRoles(i, Part::BOTH[place]));
         }
         if unlisted {
-            return Err(format!("port {i} has `{}` in the {name}", one.name()));
+            return Err(Defect::Role(i, one, Part::BOTH[place]));
         }
         if again {
-            return Err(format!("port {i} has `{}` in lanes and rows", one.name()));
+            return Err(Defect::RoleTwice(i, one));
         }
         seen.push(one.kind());
     }
@@ -116,9 +114,9 @@ pub(super) fn fits_roles(
     }
     if port.tiled && alternative.distinct && seen.len() < open.len().min(2) {
         return Err(match left {
-            Some((role, true)) => format!("port {i} has `{}` in lanes and rows", role.name()),
-            Some((role, false)) => format!("port {i} has `{}` in the rows", role.name()),
-            None => format!("port {i} has one role in its tile and could have two"),
+            Some((role, true)) => Defect::RoleTwice(i, role),
+            Some((role, false)) => Defect::Role(i, role, Part::Rows),
+            None => Defect::OneRole(i),
         });
     }
     Ok(())
@@ -133,7 +131,7 @@ pub(super) fn by_roles(
     ports: &[Option<Port>],
     alternative: &Alternative,
     n_operands: usize,
-) -> Result<(), String> {
+) -> Result<(), Defect> {
     let mut readings: Vec<Vec<Port>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
         let Some(port) = port else {
@@ -169,8 +167,7 @@ pub(super) fn by_roles(
         let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
         aside || !a.tiled || !b.tiled || agree(func, values, freedom, (j, a), (i, b))
     };
-    read_alike(&readings, &agreed)
-        .map_err(|[j, i]| format!("ports {j} and {i} have other digits in their tiles"))
+    read_alike(&readings, &agreed).map_err(|[j, i]| Defect::TileDigits(j, i))
 }
 
 /// Searches for one reading of each port such that all ports agree, by backtracking from the first port on.

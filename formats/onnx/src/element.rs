@@ -1,6 +1,7 @@
 //! The numbers of element types in `TensorProto.DataType`.
 
 use optc_ir::{DType, MiniFloat, Sign};
+use std::fmt;
 
 const fn int(bits: u8, sign: Sign) -> DType {
     DType::Int { bits, sign }
@@ -35,16 +36,39 @@ const TYPES: [(i32, DType); 25] = [
     (26, int(2, Sign::Signed)),
 ];
 
+/// An element type that the IR does not have, described by its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnknownType {
+    /// No type is given.
+    None,
+    /// Strings.
+    Strings,
+    /// The type with this number.
+    Number(i32),
+}
+
+impl fmt::Display for UnknownType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownType::None => f.write_str("no element type"),
+            UnknownType::Strings => f.write_str("strings"),
+            UnknownType::Number(code) => write!(f, "element type number {code}"),
+        }
+    }
+}
+
+impl std::error::Error for UnknownType {}
+
 /// The element type with this number in `TensorProto.DataType`.
 ///
 /// # Errors
-/// The IR has no such type; the text describes it.
-pub fn dtype(code: i32) -> Result<DType, String> {
+/// The IR has no such type.
+pub fn dtype(code: i32) -> Result<DType, UnknownType> {
     match (code, TYPES.iter().find(|(number, _)| *number == code)) {
         (_, Some((_, dtype))) => Ok(*dtype),
-        (0, None) => Err("no element type".into()),
-        (8, None) => Err("strings".into()),
-        _ => Err(format!("element type number {code}")),
+        (0, None) => Err(UnknownType::None),
+        (8, None) => Err(UnknownType::Strings),
+        _ => Err(UnknownType::Number(code)),
     }
 }
 

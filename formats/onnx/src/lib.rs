@@ -14,7 +14,7 @@ mod schema;
 use prost::Message;
 use prost::bytes::Bytes;
 
-pub use element::{code, dtype, per_byte};
+pub use element::{UnknownType, code, dtype, per_byte};
 pub use prost;
 pub use schema::{Schema, schema, schema_source, schemas};
 

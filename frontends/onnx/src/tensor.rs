@@ -58,7 +58,7 @@ pub(crate) fn declared(ty: Option<&TypeProto>) -> Declared {
         return Declared::Other;
     };
     match (dtype(tensor.elem_type), &tensor.shape) {
-        (Err(found), _) => Declared::Dtype(found),
+        (Err(found), _) => Declared::Dtype(found.to_string()),
         (Ok(dtype), None) => Declared::Unranked(dtype),
         (Ok(dtype), Some(shape)) => {
             Declared::Tensor(TensorType::new(shape.dim.iter().map(dim).collect(), dtype))
@@ -150,7 +150,8 @@ pub(crate) fn load(file: &File, wire: &Bytes, owner: &str) -> Result<Blob, Diagn
         proto.name.clone()
     };
     let what = format!("tensor `{name}`");
-    let dtype = dtype(proto.data_type).map_err(|found| unsupported_dtype(&what, &found))?;
+    let dtype =
+        dtype(proto.data_type).map_err(|found| unsupported_dtype(&what, &found.to_string()))?;
     let shape = shape(&proto.dims, &what)?;
     let storage = if proto.data_location == EXTERNAL {
         external(&proto, &shape, dtype, &what)?

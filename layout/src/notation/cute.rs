@@ -364,7 +364,14 @@ impl CuteLayout {
             let long: Vec<usize> = dims.clone().filter(|&dim| 1 < shape[dim]).collect();
             match long.as_slice() {
                 [] => {}
-                &[dim] => modes[dim] = CuteMode::of(&dimension(dim, size, &part).map_err(refuse)?),
+                &[dim] => {
+                    let pairs = dimension(size, &part).map_err(|Uneven { size, domain }| {
+                        refuse(format!(
+                            "dimension {dim} is cut at {size} inside {domain}, which it does not divide"
+                        ))
+                    })?;
+                    modes[dim] = CuteMode::of(&pairs);
+                }
                 &[dim, ..] => {
                     let reason = format!("dimension {dim} and the next are cut across each other");
                     return Err(refuse(reason));
@@ -421,17 +428,21 @@ impl CuteLayout {
     }
 }
 
+/// A cut of a dimension that does not divide the part that it cuts.
+struct Uneven {
+    size: u64,
+    domain: u64,
+}
+
 /// The modes of one dimension, minor to major.
-fn dimension(dim: usize, size: u64, part: &[Cut]) -> Result<Vec<Pair>, String> {
+fn dimension(size: u64, part: &[Cut]) -> Result<Vec<Pair>, Uneven> {
     let mut pairs = Vec::new();
     let mut domain = size;
     for step in steps(part, size) {
         let cut = step.cut;
         if !domain.is_multiple_of(cut.size) {
-            return Err(format!(
-                "dimension {dim} is cut at {} inside {domain}, which it does not divide",
-                cut.size
-            ));
+            let size = cut.size;
+            return Err(Uneven { size, domain });
         }
         pairs.push((step.count, cut.stride));
         domain = cut.size;

@@ -5,6 +5,7 @@ use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, Source};
 use optc_tile::block::Backend;
 use optc_tile::{Axis, Order, Span, Sum, Tile};
+use thiserror::Error;
 
 /// Enlarges reads from memory where the needed part is no legal block of the target: first to the next larger block
 /// size, then to all of the last dimension, then to all of the last two.
@@ -162,13 +163,24 @@ pub(crate) fn check_order(
     Ok(())
 }
 
+/// A block that is written by programs that do not run directly after one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum Revisit {
+    /// An axis of a sum runs outside of one that moves the block.
+    #[error("comes back to a block: g{early} runs outside of g{moves}")]
+    Returns { early: usize, moves: usize },
+    /// An axis along which the block stays is parallel.
+    #[error("is written by every step of g{0}, which is parallel, wanted arbitrary")]
+    Parallel(usize),
+}
+
 /// Checks that programs that write the same block run directly after one another.
 fn revisits(
     tile: &Tile,
     axes: &[Axis],
     run: &[usize],
     backend: Option<Backend>,
-) -> Result<(), String> {
+) -> Result<(), Revisit> {
     let moves = run.iter().rposition(|&a| tile.depends_on(a));
     let again = |a: &usize| 1 < axes[*a].extent && !tile.depends_on(*a);
     let sums = |a: &usize| again(a) && axes[*a].order == Order::Arbitrary;
@@ -177,15 +189,11 @@ fn revisits(
         && early < moves
     {
         let (moves, early) = (run[moves], run[early]);
-        return Err(format!(
-            "is written again after another block, because g{early} runs outside of g{moves}"
-        ));
+        return Err(Revisit::Returns { early, moves });
     }
     let tpu = matches!(backend, Some(Backend::Tpu(_)));
     match (0..axes.len()).find(|a| tpu && again(a)) {
-        Some(a) if axes[a].order == Order::Parallel => Err(format!(
-            "is written by every step of g{a}, which is parallel, wanted arbitrary"
-        )),
+        Some(a) if axes[a].order == Order::Parallel => Err(Revisit::Parallel(a)),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use crate::tile_propagate::local::Shape;
 use crate::tile_propagate::stored::bytes_on_chip;
 use optc_target::{Blocks, Programs, Target};
-use optc_tile::block::{Backend, BlockDim, BlockSpec, RankOne};
+use optc_tile::block::{Backend, BlockDim, BlockError, BlockSpec, RankOne};
 use optc_tile::{Axis, Order, Span, Tile};
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ impl Limits {
         bytes_on_chip(&self.target, &shape.stored, tile, bits, grid)
     }
 
-    /// Checks that a block of a value in memory keeps the target's rules. The error is the reason.
-    pub(crate) fn legal(&self, tile: &Tile, shape: &[u64], bits: u32) -> Result<(), String> {
+    /// Checks that a block of a value in memory keeps the target's rules.
+    pub(crate) fn legal(&self, tile: &Tile, shape: &[u64], bits: u32) -> Result<(), BlockError> {
         let Some(backend) = self.backend else {
             return Ok(());
         };
@@ -113,9 +113,7 @@ impl Limits {
         if whole && backend != Backend::MosaicGpu && backend != Backend::Triton {
             return Ok(());
         }
-        let spec = BlockSpec::new(tile.0.iter().map(dim).collect()).map_err(|e| e.to_string())?;
-        backend
-            .check(&array, &spec, bits.max(8))
-            .map_err(|e| e.to_string())
+        let spec = BlockSpec::new(tile.0.iter().map(dim).collect())?;
+        backend.check(&array, &spec, bits.max(8))
     }
 }

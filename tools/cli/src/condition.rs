@@ -45,7 +45,7 @@ impl Figures {
 
 /// The reason why a condition cannot be read or tested.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub(crate) enum ConditionError {
+pub enum ConditionError {
     /// The text is not `name op number`.
     #[error("found the condition `{0}`, wanted a figure, one of = == != < <= > >=, and a number")]
     Syntax(String),

@@ -12,6 +12,7 @@
 //! A kind may also be named by the words that describe it.
 
 mod blocks;
+mod error;
 mod hlo;
 mod kernel;
 mod xla;
@@ -21,13 +22,17 @@ use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::layout::parse;
 use crate::streams::Streams;
+use error::{VectorError, expected};
 use optc::layout::{Layout, ViewMap, is_view};
 use optc::{Diagnostic, read_text};
 use serde_json::Value as Json;
 use std::path::Path;
 
 /// Runs one vector; returns the expected and the found result.
-type Runner = fn(&Json) -> Result<(Json, Json), String>;
+type Runner = fn(&Json) -> Outcome;
+
+/// The expected and the found result.
+type Outcome = Result<(Json, Json), VectorError>;
 
 /// The kinds, each with alternative words for it.
 const KINDS: [(&str, &str, Runner); 13] = [
@@ -126,48 +131,55 @@ fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
     }
 }
 
-fn judge(run: Runner, vector: &Json) -> Result<(), String> {
-    let (expected, found) = run(vector)?;
-    if expected == found {
-        Ok(())
-    } else {
-        Err(format!("expected {expected}, found {found}"))
+fn judge(run: Runner, vector: &Json) -> Result<(), VectorError> {
+    let (wanted, found) = run(vector)?;
+    match wanted == found {
+        true => Ok(()),
+        false => Err(expected(wanted, found)),
     }
 }
 
-/// The layout under this key; a refusal is one line.
-fn layout(vector: &Json, key: &str) -> Result<Layout, String> {
+/// The text under this key.
+fn text<'a>(vector: &'a Json, key: &'static str) -> Result<&'a str, VectorError> {
     let text = vector.get(key).and_then(Json::as_str);
-    let text = text.ok_or_else(|| format!("the vector has no text `{key}`"))?;
+    text.ok_or(VectorError::NoText(key))
+}
+
+/// The layout under this key; a refusal is one line.
+fn layout(vector: &Json, key: &'static str) -> Result<Layout, VectorError> {
+    let text = text(vector, key)?;
     let tensor = parse(text).map_err(|f| {
-        let line = f.text.lines().next().unwrap_or("").to_owned();
-        format!("expected a tensor, found `{text}`: {line}")
+        let line = f.text.lines().next().unwrap_or("");
+        expected("a tensor", format!("`{text}`: {line}"))
     })?;
     Ok(tensor.layout)
 }
 
 /// The numbers under this key; `None` if it is absent or null.
-fn list<T: TryFrom<u64>>(vector: &Json, key: &str) -> Result<Option<Vec<T>>, String> {
+fn list<T: TryFrom<u64>>(vector: &Json, key: &'static str) -> Result<Option<Vec<T>>, VectorError> {
     let items = match vector.get(key) {
         None | Some(Json::Null) => return Ok(None),
         Some(items) => items.as_array(),
     };
     let number = |item: &Json| item.as_u64().and_then(|n| T::try_from(n).ok());
     let all = items.and_then(|items| items.iter().map(number).collect());
-    all.map(Some)
-        .ok_or_else(|| format!("`{key}` is no list of numbers"))
+    let wanted = "list of numbers";
+    all.map(Some).ok_or(VectorError::Kind { key, wanted })
 }
 
-fn field(vector: &Json, key: &str) -> Result<Json, String> {
-    vector
-        .get(key)
-        .cloned()
-        .ok_or_else(|| format!("the vector has no `{key}`"))
+fn field(vector: &Json, key: &'static str) -> Result<Json, VectorError> {
+    vector.get(key).cloned().ok_or(VectorError::NoKey(key))
 }
 
-fn tensor_index(vector: &Json) -> Result<(Json, Json), String> {
+/// The items of a list that is the value of this key.
+fn items<'a>(value: &'a Json, key: &'static str) -> Result<&'a Vec<Json>, VectorError> {
+    let wanted = "list";
+    value.as_array().ok_or(VectorError::Kind { key, wanted })
+}
+
+fn tensor_index(vector: &Json) -> Outcome {
     let layout = layout(vector, "text")?;
-    let index: Vec<u64> = list(vector, "index")?.ok_or("the vector has no `index`")?;
+    let index: Vec<u64> = list(vector, "index")?.ok_or(VectorError::NoKey("index"))?;
     let found = serde_json::json!([layout.index(&index), layout.positions()]);
     let positions = vector
         .get("positions")
@@ -182,16 +194,16 @@ fn tensor_index(vector: &Json) -> Result<(Json, Json), String> {
 /// The longest buffer that is compared position by position.
 const MAX_MEMORY: usize = 1 << 24;
 
-fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
+fn tensor_maps(vector: &Json) -> Outcome {
     compare_memory(&layout(vector, "text")?, field(vector, "memory")?)
 }
 
 /// The row-major number of the element at each position, -1 for padding. The position of each element is checked, too.
-fn compare_memory(layout: &Layout, expected: Json) -> Result<(Json, Json), String> {
-    let wanted = expected.as_array().map_or(0, Vec::len);
+fn compare_memory(layout: &Layout, memory: Json) -> Outcome {
+    let wanted = memory.as_array().map_or(0, Vec::len);
     let size = usize::try_from(layout.positions()).unwrap_or(usize::MAX);
     if size != wanted || size > MAX_MEMORY {
-        return Err(format!("expected {wanted} positions, found {size}"));
+        return Err(expected(format!("{wanted} positions"), size));
     }
     let at = |p: u64| {
         layout
@@ -203,10 +215,13 @@ fn compare_memory(layout: &Layout, expected: Json) -> Result<(Json, Json), Strin
         let element = element_of(number, layout.shape());
         if layout.index(&element) != Some(p as u64) {
             let back = layout.index(&element);
-            return Err(format!("expected {element:?} at {p}, found it at {back:?}"));
+            return Err(expected(
+                format!("{element:?} at {p}"),
+                format!("it at {back:?}"),
+            ));
         }
     }
-    Ok((expected, Json::from(found)))
+    Ok((memory, Json::from(found)))
 }
 
 /// The row-major number of an element.
@@ -228,19 +243,19 @@ fn element_of(number: i64, shape: &[u64]) -> Vec<u64> {
     element
 }
 
-fn layout_equal(vector: &Json) -> Result<(Json, Json), String> {
+fn layout_equal(vector: &Json) -> Outcome {
     let (a, b) = (layout(vector, "a")?, layout(vector, "b")?);
     Ok((field(vector, "expected")?, a.same_function(&b).into()))
 }
 
-fn view(vector: &Json) -> Result<(Json, Json), String> {
+fn view(vector: &Json) -> Outcome {
     let (input, output) = (layout(vector, "input")?, layout(vector, "output")?);
     let map = ViewMap {
         shape: list(vector, "shape")?,
         perm: list(vector, "perm")?,
         result: output.shape().to_vec(),
     };
-    map.check(input.shape()).map_err(|e| e.to_string())?;
+    map.check(input.shape())?;
     Ok((
         field(vector, "expected")?,
         is_view(&input, &map, &output).is_ok().into(),

@@ -9,6 +9,7 @@
 //! A line of code contains a token outside of comments, of `#[test]` functions and of `#[cfg(test)]` items. Folders of
 //! tests and benchmarks are left out. `tests/tidy/circles.rs` checks for files that use each other.
 
+use crate::error::ChoreError;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::BTreeSet;
@@ -56,7 +57,7 @@ impl Package {
 ///
 /// # Errors
 /// A source cannot be read or parsed.
-pub fn table(most: usize) -> Result<String, String> {
+pub fn table(most: usize) -> Result<String, ChoreError> {
     let packages = packages(&root())?;
     let mut out = "  lines  longest  crate\n".to_owned();
     for package in &packages {
@@ -78,18 +79,18 @@ fn root() -> PathBuf {
 }
 
 /// The crates of the workspace, without tests and benchmarks.
-fn packages(root: &Path) -> Result<Vec<Package>, String> {
+fn packages(root: &Path) -> Result<Vec<Package>, ChoreError> {
     let manifest = read(&root.join("Cargo.toml"))?;
     let members = manifest
         .split_once("members = [")
         .and_then(|(_, rest)| rest.split_once(']'))
-        .ok_or("Cargo.toml lists no members")?;
+        .ok_or(ChoreError::NoMembers)?;
     let folders = members.0.split('"').skip(1).step_by(2);
     let folders = folders.filter(|folder| !["tests", "benches"].contains(folder));
     folders.map(|folder| package(root, folder)).collect()
 }
 
-fn package(root: &Path, folder: &str) -> Result<Package, String> {
+fn package(root: &Path, folder: &str) -> Result<Package, ChoreError> {
     let src = root.join(folder).join("src");
     let mut paths = Vec::new();
     sources(&src, &mut paths)?;
@@ -102,7 +103,10 @@ fn package(root: &Path, folder: &str) -> Result<Package, String> {
             .unwrap_or(path)
             .display()
             .to_string();
-        let parsed = syn::parse_file(&text).map_err(|e| format!("{name}: {e}"))?;
+        let parsed = syn::parse_file(&text).map_err(|source| ChoreError::Rust {
+            path: name.clone(),
+            source,
+        })?;
         files.push(file(name, &text, &parsed));
     }
     Ok(Package {
@@ -111,14 +115,14 @@ fn package(root: &Path, folder: &str) -> Result<Package, String> {
     })
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+fn read(path: &Path) -> Result<String, ChoreError> {
+    std::fs::read_to_string(path).map_err(ChoreError::file(path))
 }
 
-fn sources(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+fn sources(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), ChoreError> {
+    let entries = std::fs::read_dir(folder).map_err(ChoreError::file(folder))?;
     for entry in entries {
-        let path = entry.map_err(|e| e.to_string())?.path();
+        let path = entry.map_err(ChoreError::file(folder))?.path();
         match path.is_dir() {
             true => sources(&path, paths)?,
             false if path.extension().is_some_and(|e| e == "rs") => paths.push(path),

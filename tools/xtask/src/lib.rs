@@ -3,3 +3,6 @@
 pub mod code;
 pub mod diagnostics;
 pub mod docs;
+mod error;
+
+pub use error::ChoreError;

@@ -12,7 +12,7 @@
 mod chart;
 mod results;
 
-use optc_xtask::{code, docs};
+use optc_xtask::{ChoreError, code, docs};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -21,15 +21,12 @@ fn main() -> ExitCode {
         Some("docs") => docs::run(&args[1..]),
         Some("code") => code::table(80).map(|text| print!("{text}")),
         Some("results") => results::run(&args[1..]),
-        _ => Err(
-            "usage: optc-xtask docs [--check] | code | results MODEL.onnx… [--scale FILE] [--svg FILE] [--out FILE]"
-                .to_owned(),
-        ),
+        _ => Err(ChoreError::Usage),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            println!("error: {message}");
+        Err(error) => {
+            println!("error: {error}");
             ExitCode::FAILURE
         }
     }

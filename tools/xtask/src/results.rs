@@ -8,6 +8,7 @@ use optc_passes::tile_propagate::TileReport;
 use optc_passes::view_fold::{FoldReport, builtin_rules};
 use optc_passes::{Boundary, PassContext, PassList, manager};
 use optc_target::Target;
+use optc_xtask::ChoreError;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn copied(stats: &Stats) -> u64 {
 /// The targets for which plans of tiles are compared.
 const TILED: [&str; 2] = ["tpu", "triton"];
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), ChoreError> {
     let mut models = Vec::new();
     let mut out = None;
     let mut svg = None;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         rows.push(row(model, &target)?);
     }
     if let Some(path) = svg {
-        std::fs::write(&path, picture(&rows, &target)).map_err(|e| format!("{path}: {e}"))?;
+        std::fs::write(&path, picture(&rows, &target)).map_err(ChoreError::file(&path))?;
     }
     let old = out
         .as_ref()
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     };
     match scale {
         Some(path) => {
-            let figures = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+            let figures = std::fs::read_to_string(&path).map_err(ChoreError::file(&path))?;
             text.push_str(&scale_section(&figures));
             text.push_str(if runtimes.is_empty() { "" } else { "\n" });
         }
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
     text.push_str(runtimes);
     match out {
-        Some(path) => std::fs::write(&path, text).map_err(|e| format!("{path}: {e}")),
+        Some(path) => std::fs::write(&path, text).map_err(ChoreError::file(&path)),
         None => {
             println!("{text}");
             Ok(())
@@ -105,7 +106,7 @@ struct Laid {
 }
 
 /// The folds of a program for the targets of [`LAID`].
-fn laid_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<Laid>, String> {
+fn laid_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<Laid>, ChoreError> {
     let fold_for = |target: &&str| {
         let (after, cx) = fold(module.clone(), registry, "canonicalize,view-fold", target)?;
         let report = cx.reports.get::<FoldReport>();
@@ -170,20 +171,24 @@ enum Tables {
 }
 
 /// Measures only the plans of tiles and replaces their tables in the page.
-fn tiles_alone(models: &[String], path: &str) -> Result<(), String> {
+fn tiles_alone(models: &[String], path: &str) -> Result<(), ChoreError> {
     let registry = Arc::new(optc_ops::registry());
     let mut rows = Vec::with_capacity(models.len());
     for model in models {
         let (name, module) = import(model)?;
-        let tiles = tiles_of(&module, &registry).map_err(|e| format!("{model}: {e}"))?;
+        let tiles = tiles_of(&module, &registry).map_err(ChoreError::of_model(model))?;
         rows.push((name, tiles));
     }
-    let page = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-    let start = page
-        .find(TILES)
-        .ok_or_else(|| format!("{path}: found no `{}`", TILES.trim()))?;
+    let page = std::fs::read_to_string(path).map_err(ChoreError::file(path))?;
+    let start = page.find(TILES).ok_or_else(|| ChoreError::NoHeading {
+        path: path.to_owned(),
+        heading: TILES.trim(),
+    })?;
     let end = page.find(REASONS).filter(|end| start < *end);
-    let end = end.ok_or_else(|| format!("{path}: found no `{}` behind", REASONS.trim()))?;
+    let end = end.ok_or_else(|| ChoreError::NoHeadingBehind {
+        path: path.to_owned(),
+        heading: REASONS.trim(),
+    })?;
     let mut text = page[..start].to_owned();
     let tiles: Vec<(&str, &[TileReport])> = rows
         .iter()
@@ -191,12 +196,12 @@ fn tiles_alone(models: &[String], path: &str) -> Result<(), String> {
         .collect();
     tile_tables(&mut text, &tiles);
     text.push_str(&page[end..]);
-    std::fs::write(path, text).map_err(|e| format!("{path}: {e}"))
+    std::fs::write(path, text).map_err(ChoreError::file(path))
 }
 
 /// The name of a model, and its program.
-fn import(path: &str) -> Result<(String, Module), String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
+fn import(path: &str) -> Result<(String, Module), ChoreError> {
+    let bytes = std::fs::read(path).map_err(ChoreError::file(path))?;
     let name = Path::new(path)
         .file_stem()
         .map_or(path.to_owned(), |s| s.to_string_lossy().into_owned());
@@ -205,12 +210,13 @@ fn import(path: &str) -> Result<(String, Module), String> {
         ..optc_onnx::Options::default()
     };
     let import = optc_onnx::import(&bytes, &options)
-        .map_err(|d| format!("{path}: {}", d.first().map_or("", |d| &d.message)))?;
+        .map_err(ChoreError::Refused)
+        .map_err(ChoreError::of_model(path))?;
     Ok((name, import.module))
 }
 
 /// The traffic of the groups of a program, with a report for each target of [`TILED`].
-fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>, String> {
+fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>, ChoreError> {
     let mut tiles = Vec::with_capacity(TILED.len());
     for target in TILED {
         let pipeline = "canonicalize,view-fold,tile-propagate";
@@ -221,15 +227,15 @@ fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>
     Ok(tiles)
 }
 
-fn row(path: &str, target: &str) -> Result<Row, String> {
+fn row(path: &str, target: &str) -> Result<Row, ChoreError> {
     let (name, module) = import(path)?;
     let registry = Arc::new(optc_ops::registry());
     let before = Stats::of(&module, &registry);
     let (after, cx) = fold(module.clone(), &registry, "canonicalize,view-fold", target)
-        .map_err(|e| format!("{path}: {e}"))?;
+        .map_err(ChoreError::of_model(path))?;
     let plain = "canonicalize,view-fold{rules=none}";
     let (none, _) =
-        fold(module.clone(), &registry, plain, target).map_err(|e| format!("{path}: {e}"))?;
+        fold(module.clone(), &registry, plain, target).map_err(ChoreError::of_model(path))?;
     let report = cx.reports.get::<FoldReport>();
     let proof = report.map_or("", |f| f.proof.name());
     let copies = before.copy_bytes;
@@ -244,12 +250,12 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
     for (name, fired) in fired.chain([written]).filter(|r| r.1 != 0) {
         let without = format!("canonicalize,view-fold{{rules={}}}", all_but(&name));
         let (stats, _) = fold(module.clone(), &registry, &without, target)
-            .map_err(|e| format!("{path}: {e}"))?;
+            .map_err(ChoreError::of_model(path))?;
         let lost = stats.movement_bytes.saturating_sub(after.movement_bytes);
         rules.push((name, fired, lost));
     }
-    let tiles = tiles_of(&module, &registry).map_err(|e| format!("{path}: {e}"))?;
-    let laid = laid_of(&module, &registry).map_err(|e| format!("{path}: {e}"))?;
+    let tiles = tiles_of(&module, &registry).map_err(ChoreError::of_model(path))?;
+    let laid = laid_of(&module, &registry).map_err(ChoreError::of_model(path))?;
     let is_stay = |d: &&optc_ir::Diagnostic| d.code == "conversion-stays";
     let text = |d: &optc_ir::Diagnostic| format!("{} ({})", d.message, d.notes.join("; "));
     let remarks = cx.remarks.iter().filter(is_stay).map(text).collect();
@@ -279,18 +285,19 @@ fn fold(
     registry: &Arc<Registry>,
     pipeline: &str,
     target: &str,
-) -> Result<(Stats, PassContext), String> {
-    let target = Target::builtin(target).map_err(|e| e.to_string())?;
+) -> Result<(Stats, PassContext), ChoreError> {
+    let target = Target::builtin(target)?;
     let mut cx = PassContext::new(registry.clone(), Arc::new(target));
     cx.explain_remarks = true;
     cx.boundary = Boundary::default();
-    let stages = PassList::builtin().parse(pipeline).map_err(|d| d.message)?;
+    let stages = PassList::builtin()
+        .parse(pipeline)
+        .map_err(|d| ChoreError::Refused(vec![*d]))?;
     let mut hooks = manager::Hooks {
         verify_each: true,
         ..manager::Hooks::default()
     };
-    manager::run(&mut module, &stages, &mut cx, &mut hooks)
-        .map_err(|d| d.first().map_or(String::new(), |d| d.message.clone()))?;
+    manager::run(&mut module, &stages, &mut cx, &mut hooks).map_err(ChoreError::Refused)?;
     let stats = Stats::on(&module, registry, &SizeTable::default(), &cx.target);
     Ok((stats, cx))
 }

@@ -1,7 +1,8 @@
 //! Reads the comments of a file test.
 
 use super::check::{Check, Kind};
-use crate::condition::Condition;
+use crate::condition::{Condition, ConditionError};
+use thiserror::Error;
 
 /// The default number of random inputs on which a module is evaluated.
 const SEEDS: u64 = 2;
@@ -32,6 +33,44 @@ pub(super) struct Header {
     pub(super) faults: Vec<String>,
 }
 
+/// The forms of `EVAL`.
+const EVALUATIONS: &str = "`EVAL: seeds=N`, `EVAL: seeds=N finite` or `EVAL: off REASON`";
+
+/// Why a line of a header cannot be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum HeaderError {
+    /// An exit status that is no number.
+    #[error("found `EXIT: {0}`, wanted a number")]
+    Exit(String),
+    /// A condition on figures.
+    #[error("STATS: {0}")]
+    Stats(#[from] ConditionError),
+    /// A check of an unknown kind.
+    #[error("found no check `{0}`")]
+    Check(String),
+    /// A check that checks nothing.
+    #[error("a check without a text")]
+    EmptyCheck,
+    /// An evaluation that is off without a reason.
+    #[error("a reason is missing, wanted {}", EVALUATIONS)]
+    Reason,
+    /// An evaluation of an unknown form.
+    #[error("found `EVAL: {found}`, wanted {}", EVALUATIONS, found = .0)]
+    Evaluation(String),
+    /// A command that ends within an escape.
+    #[error("the command ends with `\\`")]
+    Escape,
+    /// A character that only a shell knows.
+    #[error("found `{0}`: commands are run without a shell")]
+    Shell(char),
+    /// A quote that is not closed.
+    #[error("a quote is not closed")]
+    Quote,
+    /// A command other than `optc`.
+    #[error("found the command `{0}`, wanted `optc`")]
+    Command(String),
+}
+
 pub(super) fn read(text: &str) -> Header {
     let mut header = Header {
         runs: Vec::new(),
@@ -60,35 +99,35 @@ pub(super) fn read(text: &str) -> Header {
 }
 
 impl Header {
-    fn entry(&mut self, key: &str, value: &str) -> Result<(), String> {
+    fn entry(&mut self, key: &str, value: &str) -> Result<(), HeaderError> {
         match key {
             "RUN" => self.runs.push(command(value)?),
             "EXIT" => {
-                let status = value
-                    .parse()
-                    .map_err(|_| format!("found `EXIT: {value}`, wanted a number"));
-                self.status = Some(status?);
+                let status = value.parse();
+                self.status = Some(status.map_err(|_| HeaderError::Exit(value.to_owned()))?);
             }
             "EVAL" => self.evaluation = evaluation(value)?,
             "STATS" => {
                 for condition in value.split_whitespace() {
-                    self.stats
-                        .push(condition.parse().map_err(|e| format!("STATS: {e}"))?);
+                    let condition: Condition = condition.parse()?;
+                    self.stats.push(condition);
                 }
             }
             "CHECK" => self.check(Kind::Somewhere, value)?,
             "CHECK-NEXT" => self.check(Kind::Next, value)?,
             "CHECK-NOT" => self.check(Kind::Not, value)?,
             "STDERR" => self.errors.push(value.to_owned()),
-            _ if key.starts_with("CHECK-") => return Err(format!("found no check `{key}`")),
+            _ if key.starts_with("CHECK-") => {
+                return Err(HeaderError::Check(key.to_owned()));
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn check(&mut self, kind: Kind, text: &str) -> Result<(), String> {
+    fn check(&mut self, kind: Kind, text: &str) -> Result<(), HeaderError> {
         if text.is_empty() {
-            return Err("a check without a text".to_owned());
+            return Err(HeaderError::EmptyCheck);
         }
         self.checks.push(Check {
             kind,
@@ -98,18 +137,15 @@ impl Header {
     }
 }
 
-fn evaluation(value: &str) -> Result<Option<Evaluation>, String> {
-    let wanted = "wanted `EVAL: seeds=N`, `EVAL: seeds=N finite` or `EVAL: off REASON`";
+fn evaluation(value: &str) -> Result<Option<Evaluation>, HeaderError> {
     let mut words = value.split_whitespace();
     if value.starts_with("off") {
         let reason = value
             .trim_start_matches("off")
             .trim_matches([' ', ':', '-', '(', ')']);
-        let missing = || Err(format!("a reason is missing, {wanted}"));
-        return if reason.is_empty() {
-            missing()
-        } else {
-            Ok(None)
+        return match reason.is_empty() {
+            true => Err(HeaderError::Reason),
+            false => Ok(None),
         };
     }
     let seeds = words
@@ -123,15 +159,15 @@ fn evaluation(value: &str) -> Result<Option<Evaluation>, String> {
                 finite: finite.is_some(),
             }))
         }
-        _ => Err(format!("found `EVAL: {value}`, {wanted}")),
+        _ => Err(HeaderError::Evaluation(value.to_owned())),
     }
 }
 
 /// Splits a command into words as a shell does: quotes keep blanks, `\` escapes the next character.
 ///
 /// # Errors
-/// The defect in words: an unclosed quote, a pipe, a command other than `optc`.
-pub fn command(text: &str) -> Result<Vec<String>, String> {
+/// An unclosed quote, a pipe, a command other than `optc`.
+pub fn command(text: &str) -> Result<Vec<String>, HeaderError> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -140,7 +176,7 @@ pub fn command(text: &str) -> Result<Vec<String>, String> {
         match (c, quote) {
             (c, Some(q)) if c == q => quote = None,
             ('\\', None | Some('"')) => {
-                let next = chars.next().ok_or("the command ends with `\\`")?;
+                let next = chars.next().ok_or(HeaderError::Escape)?;
                 word.get_or_insert_default().push(next);
             }
             (c, Some(_)) => word.get_or_insert_default().push(c),
@@ -150,21 +186,18 @@ pub fn command(text: &str) -> Result<Vec<String>, String> {
             }
             (c, None) if c.is_whitespace() => words.extend(word.take()),
             ('|' | '>' | '<' | ';' | '&', None) => {
-                return Err(format!("found `{c}`: commands are run without a shell"));
+                return Err(HeaderError::Shell(c));
             }
             (c, None) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
-        return Err("a quote is not closed".to_owned());
+        return Err(HeaderError::Quote);
     }
     words.extend(word);
     match words.first().map(String::as_str) {
         Some("optc") => Ok(words),
-        first => Err(format!(
-            "found the command `{}`, wanted `optc`",
-            first.unwrap_or("")
-        )),
+        first => Err(HeaderError::Command(first.unwrap_or("").to_owned())),
     }
 }
 

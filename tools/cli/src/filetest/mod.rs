@@ -21,12 +21,13 @@ mod eval;
 mod header;
 
 use crate::args::Cli;
+pub use crate::condition::ConditionError;
 use crate::condition::Figures;
 use crate::part::Part;
 use crate::rewrite;
 use crate::{Status, Streams, dump};
 use header::Header;
-pub use header::command as words;
+pub use header::{HeaderError, command as words};
 use optc::{FoldReport, Severity, SizeTable, Stats, read_file};
 use std::fmt::Write as _;
 use std::fs;

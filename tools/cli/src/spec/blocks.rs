@@ -1,7 +1,8 @@
 //! Vectors about grids and blocks: slices, cells written by programs, blocks that a TPU takes.
 
+use super::error::{VectorError, expected};
 use super::kernel::evaluate;
-use super::{field, list};
+use super::{Outcome, field, items, list};
 use optc::tile::block::{Backend, BlockDim, BlockError, BlockSpec, Grid, RankOne, Slice};
 use serde_json::{Value as Json, json};
 
@@ -15,16 +16,23 @@ const MAX_CELLS: i64 = 1 << 24;
 const UNWRITTEN: i64 = i32::MIN as i64;
 
 /// The signed numbers under this key.
-fn signed(vector: &Json, key: &str) -> Result<Vec<i64>, String> {
-    numbers(&field(vector, key)?).ok_or_else(|| format!("`{key}` is no list of numbers"))
+fn signed(vector: &Json, key: &'static str) -> Result<Vec<i64>, VectorError> {
+    let wanted = "list of numbers";
+    numbers(&field(vector, key)?).ok_or(VectorError::Kind { key, wanted })
 }
 
 fn numbers(list: &Json) -> Option<Vec<i64>> {
     list.as_array()?.iter().map(Json::as_i64).collect()
 }
 
+/// The text that is the value of this key.
+fn word<'a>(value: &'a Json, key: &'static str) -> Result<&'a str, VectorError> {
+    let wanted = "text";
+    value.as_str().ok_or(VectorError::Kind { key, wanted })
+}
+
 /// One dimension of a block: null, a number, or a mode with a size.
-fn block_dim(entry: &Json) -> Result<BlockDim, String> {
+fn block_dim(entry: &Json) -> Result<BlockDim, VectorError> {
     if entry.is_null() {
         return Ok(BlockDim::Squeezed);
     }
@@ -34,7 +42,7 @@ fn block_dim(entry: &Json) -> Result<BlockDim, String> {
     let mode = entry.get("mode").and_then(Json::as_str).unwrap_or("");
     let size = || {
         let size = entry.get("block_size").and_then(Json::as_i64);
-        size.ok_or_else(|| format!("expected a `block_size`, found {entry}"))
+        size.ok_or_else(|| expected("a `block_size`", entry))
     };
     match mode {
         "Squeezed" => Ok(BlockDim::Squeezed),
@@ -47,12 +55,12 @@ fn block_dim(entry: &Json) -> Result<BlockDim, String> {
                 Some(pair) => numbers(pair).unwrap_or_default(),
             };
             let [lo, hi] = padding[..] else {
-                return Err(format!("expected `padding` of two numbers, found {entry}"));
+                return Err(expected("`padding` of two numbers", entry));
             };
             let size = size()?;
             Ok(BlockDim::Element { size, lo, hi })
         }
-        _ => Err(format!("expected a mode of a block, found {entry}")),
+        _ => Err(expected("a mode of a block", entry)),
     }
 }
 
@@ -63,10 +71,10 @@ struct Affine {
 }
 
 impl Affine {
-    fn read(entry: &Json, axes: usize) -> Result<Affine, String> {
+    fn read(entry: &Json, axes: usize) -> Result<Affine, VectorError> {
         let coeffs = entry.get("coeffs").and_then(numbers);
         let coeffs = coeffs.filter(|c| c.len() == axes);
-        let coeffs = coeffs.ok_or_else(|| format!("expected {axes} `coeffs`, found {entry}"))?;
+        let coeffs = coeffs.ok_or_else(|| expected(format!("{axes} `coeffs`"), entry))?;
         let constant = entry.get("const").and_then(Json::as_i64).unwrap_or(0);
         Ok(Affine { constant, coeffs })
     }
@@ -88,25 +96,22 @@ struct Blocks {
 
 impl Blocks {
     /// Reads the blocks of a vector. The inner error is that of the spec itself.
-    fn read(vector: &Json) -> Result<Result<Blocks, BlockError>, String> {
+    fn read(vector: &Json) -> Result<Result<Blocks, BlockError>, VectorError> {
         let array = signed(vector, "array_shape")?;
-        let grid = Grid::new(signed(vector, "grid")?).map_err(|e| e.to_string())?;
+        let grid = Grid::new(signed(vector, "grid")?)?;
         if grid.count() > MAX_PROGRAMS {
-            let count = grid.count();
-            return Err(format!(
-                "expected at most {MAX_PROGRAMS} programs, found {count}"
-            ));
+            let most = format!("at most {MAX_PROGRAMS} programs");
+            return Err(expected(most, grid.count()));
         }
-        let dims = match vector.get("block_shape") {
+        let dims: Vec<BlockDim> = match vector.get("block_shape") {
             None | Some(Json::Null) => array.iter().map(|&n| BlockDim::Blocked(n)).collect(),
             Some(entries) => {
-                let entries = entries.as_array().ok_or("`block_shape` is no list")?;
-                let dims: Result<Vec<BlockDim>, String> = entries.iter().map(block_dim).collect();
-                dims?
+                let entries = items(entries, "block_shape")?.iter();
+                entries.map(block_dim).collect::<Result<_, _>>()?
             }
         };
         let axes = grid.extents().len();
-        let index_map = match vector.get("index_map") {
+        let index_map: Vec<Affine> = match vector.get("index_map") {
             None | Some(Json::Null) => {
                 let zero = |_: &BlockDim| Affine {
                     constant: 0,
@@ -115,10 +120,9 @@ impl Blocks {
                 dims.iter().map(zero).collect()
             }
             Some(entries) => {
-                let entries = entries.as_array().ok_or("`index_map` is no list")?;
-                let read = entries.iter().map(|e| Affine::read(e, axes));
-                let map: Result<Vec<Affine>, String> = read.collect();
-                map?
+                let entries = items(entries, "index_map")?.iter();
+                let read = entries.map(|e| Affine::read(e, axes));
+                read.collect::<Result<_, _>>()?
             }
         };
         let spec = BlockSpec::for_array(dims, array.len(), index_map.len());
@@ -147,7 +151,7 @@ fn config_error(error: &BlockError) -> Json {
 }
 
 /// The slices of every listed program, and the number of programs without any.
-pub(super) fn blockspec(vector: &Json) -> Result<(Json, Json), String> {
+pub(super) fn blockspec(vector: &Json) -> Outcome {
     let mut expected = serde_json::Map::new();
     let mut take = |key: &str| {
         if let Some(value) = vector.get(key) {
@@ -166,7 +170,7 @@ pub(super) fn blockspec(vector: &Json) -> Result<(Json, Json), String> {
     take("num_error_programs");
     take("programs");
     let listed = match vector.get("programs") {
-        Some(programs) => programs.as_array().ok_or("`programs` is no list")?.clone(),
+        Some(programs) => items(programs, "programs")?.clone(),
         None => Vec::new(),
     };
     let mut programs = Vec::with_capacity(listed.len());
@@ -191,7 +195,7 @@ pub(super) fn blockspec(vector: &Json) -> Result<(Json, Json), String> {
     Ok((Json::Object(expected), Json::Object(found)))
 }
 
-fn program(blocks: &Blocks, ids: &[i64]) -> Result<Json, String> {
+fn program(blocks: &Blocks, ids: &[i64]) -> Result<Json, VectorError> {
     let extents = blocks.grid.extents();
     let in_grid = ids.len() == extents.len()
         && ids
@@ -199,7 +203,8 @@ fn program(blocks: &Blocks, ids: &[i64]) -> Result<Json, String> {
             .zip(extents)
             .all(|(id, extent)| (0..*extent).contains(id));
     if !in_grid {
-        return Err(format!("expected a program of {extents:?}, found {ids:?}"));
+        let wanted = format!("a program of {extents:?}");
+        return Err(expected(wanted, format!("{ids:?}")));
     }
     match blocks.slices(ids) {
         Ok(slices) => {
@@ -211,32 +216,33 @@ fn program(blocks: &Blocks, ids: &[i64]) -> Result<Json, String> {
             let error = json!({ "axis": dim, "reason": why.word() });
             Ok(json!({ "program_ids": ids, "error": error }))
         }
-        Err(other) => Err(other.to_string()),
+        Err(other) => Err(other.into()),
     }
 }
 
 /// The contents of an array after every program has written a number over its block.
-pub(super) fn program_ids(vector: &Json) -> Result<(Json, Json), String> {
-    let blocks = Blocks::read(vector)?.map_err(|e| e.to_string())?;
+pub(super) fn program_ids(vector: &Json) -> Outcome {
+    let blocks = Blocks::read(vector)??;
     let kernel = field(vector, "kernel")?;
-    let kernel = kernel.as_str().ok_or("`kernel` is no text")?;
+    let kernel = word(&kernel, "kernel")?;
     let cells = blocks.array.iter().try_fold(1i64, |a, &n| {
         let cells = a.checked_mul(n)?;
         (0..=MAX_CELLS).contains(&cells).then_some(cells)
     });
     let cells = cells.and_then(|n| usize::try_from(n).ok());
-    let mut memory = vec![UNWRITTEN; cells.ok_or("the array has too many cells")?];
+    let mut memory = vec![UNWRITTEN; cells.ok_or(VectorError::Cells)?];
     for program in blocks.grid.programs() {
-        let slices = blocks
-            .slices(&program)
-            .map_err(|e| format!("program {program:?}: {e}"))?;
+        let slices = match blocks.slices(&program) {
+            Ok(slices) => slices,
+            Err(source) => return Err(VectorError::Program { program, source }),
+        };
         let value = evaluate(kernel, &blocks.grid, &program)?;
         fill(&mut memory, &blocks.array, &slices, value);
     }
-    let expected = field(vector, "expected")?;
+    let wanted = field(vector, "expected")?;
     let mut cells = memory.into_iter();
-    let found = matrix(&blocks.array, &mut cells, Some(&expected));
-    Ok((expected, found))
+    let found = matrix(&blocks.array, &mut cells, Some(&wanted));
+    Ok((wanted, found))
 }
 
 /// Writes `value` into every cell of the slices.
@@ -269,23 +275,23 @@ fn matrix(array: &[i64], cells: &mut impl Iterator<Item = i64>, expected: Option
 }
 
 /// Checks whether a TPU takes a block.
-pub(super) fn tpu_block_legality(vector: &Json) -> Result<(Json, Json), String> {
+pub(super) fn tpu_block_legality(vector: &Json) -> Outcome {
     let array: Vec<i64> = list::<u32>(vector, "array_shape")?
-        .ok_or("the vector has no `array_shape`")?
+        .ok_or(VectorError::NoKey("array_shape"))?
         .into_iter()
         .map(i64::from)
         .collect();
     let spec = match field(vector, "block_shape")? {
         Json::Null => BlockSpec::whole(&array),
         entries => {
-            let entries = entries.as_array().ok_or("`block_shape` is no list")?;
-            let dims: Result<Vec<BlockDim>, String> = entries.iter().map(block_dim).collect();
-            BlockSpec::for_array(dims?, array.len(), array.len())
+            let entries = items(&entries, "block_shape")?.iter();
+            let dims = entries.map(block_dim).collect::<Result<_, _>>()?;
+            BlockSpec::for_array(dims, array.len(), array.len())
         }
     };
     let dtype = field(vector, "dtype")?;
-    let dtype = dtype.as_str().ok_or("`dtype` is no text")?;
-    let bits = width(dtype).ok_or_else(|| format!("expected an element type, found `{dtype}`"))?;
+    let dtype = word(&dtype, "dtype")?;
+    let bits = width(dtype).ok_or_else(|| expected("an element type", format!("`{dtype}`")))?;
     let taken = spec.and_then(|s| Backend::Tpu(RankOne::Current).check(&array, &s, bits));
     Ok((field(vector, "expected_legal")?, taken.is_ok().into()))
 }

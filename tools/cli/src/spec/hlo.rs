@@ -1,15 +1,18 @@
 //! `optc spec` on vectors of HLO text: the contents of a module, instruction by instruction.
 
+use super::Outcome;
+use super::error::{VectorError, expected};
 use optc::Severity;
 use optc::hlo::{PrintedComputation, PrintedInstruction, Strictness, parse, print, printed};
 use serde_json::{Map, Value as Json, json};
 
 /// The summary of `text`, or its refusal. The printed module must have the same summary when it is read again.
-pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
-    let text = vector.get("text").and_then(Json::as_str);
-    let text = text.ok_or("the vector has no `text`")?;
-    let wanted = vector.get("expected").and_then(Json::as_str);
-    let wanted = wanted.ok_or("the vector has no `expected`")?;
+pub(crate) fn hlo_modules(vector: &Json) -> Outcome {
+    let known = |key| {
+        let text = vector.get(key).and_then(Json::as_str);
+        text.ok_or(VectorError::NoKey(key))
+    };
+    let (text, wanted) = (known("text")?, known("expected")?);
     let (module, diags) = parse(text, Strictness::Exact);
     let error = diags.iter().find(|d| d.severity == Severity::Error);
     if wanted != "ok" {
@@ -17,19 +20,17 @@ pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
         return Ok((json!(wanted), json!(found)));
     }
     if let Some(error) = error {
-        return Err(format!(
-            "expected ok, found {}: {}",
-            error.code, error.message
-        ));
+        let found = format!("{}: {}", error.code, error.message);
+        return Err(expected("ok", found));
     }
     let found = summary(&printed(&module));
     let text = print(&module);
     let again = parse(&text, Strictness::Exact);
     if let Some(error) = again.1.first() {
-        return Err(format!("what is printed is refused: {}", error.message));
+        return Err(VectorError::PrintedRefused(error.message.clone()));
     }
     if summary(&printed(&again.0)) != found {
-        return Err("what is printed says something else".to_owned());
+        return Err(VectorError::PrintedOther);
     }
     let expected = vector.get("summary").map_or(Json::Null, keyed);
     Ok(differences(&expected, &found))

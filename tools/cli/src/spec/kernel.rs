@@ -1,12 +1,13 @@
 //! Kernels of vectors: arithmetic on program ids, `10*program_id(1)+program_id(0)`.
 
+use super::error::{VectorError, expected};
 use optc::tile::block::Grid;
 
 /// The deepest nesting of parentheses that is read.
 const MAX_DEPTH: usize = 64;
 
 /// The number that the kernel `text` computes for a program, in Python's arithmetic on `int32`.
-pub(super) fn evaluate(text: &str, grid: &Grid, program: &[i64]) -> Result<i64, String> {
+pub(super) fn evaluate(text: &str, grid: &Grid, program: &[i64]) -> Result<i64, VectorError> {
     if text == "show_program_ids" {
         let digits = program
             .iter()
@@ -46,17 +47,20 @@ impl Reader<'_> {
             None => false,
         }
     }
-    fn want(&mut self, token: &str) -> Result<(), String> {
+    fn want(&mut self, token: &str) -> Result<(), VectorError> {
         if self.take(token) {
             return Ok(());
         }
         Err(self.refuse(&format!("`{token}`")))
     }
-    fn refuse(&self, wanted: &str) -> String {
-        format!("expected {wanted} in the kernel, found `{}`", self.rest)
+    fn refuse(&self, wanted: &str) -> VectorError {
+        expected(
+            format!("{wanted} in the kernel"),
+            format!("`{}`", self.rest),
+        )
     }
 
-    fn sum(&mut self, depth: usize) -> Result<i64, String> {
+    fn sum(&mut self, depth: usize) -> Result<i64, VectorError> {
         let mut value = self.product(depth)?;
         loop {
             if self.take("+") {
@@ -69,7 +73,7 @@ impl Reader<'_> {
         }
     }
 
-    fn product(&mut self, depth: usize) -> Result<i64, String> {
+    fn product(&mut self, depth: usize) -> Result<i64, VectorError> {
         let mut value = self.power(depth)?;
         loop {
             if self.take("*") {
@@ -84,31 +88,27 @@ impl Reader<'_> {
         }
     }
 
-    fn divisor(&mut self, depth: usize) -> Result<i64, String> {
+    fn divisor(&mut self, depth: usize) -> Result<i64, VectorError> {
         match self.power(depth)? {
             n if n > 0 => Ok(n),
-            n => Err(format!(
-                "expected a positive divisor in the kernel, found {n}"
-            )),
+            n => Err(expected("a positive divisor in the kernel", n)),
         }
     }
 
-    fn power(&mut self, depth: usize) -> Result<i64, String> {
+    fn power(&mut self, depth: usize) -> Result<i64, VectorError> {
         let base = self.atom(depth)?;
         if !self.take("**") {
             return Ok(base);
         }
         let exponent = self.atom(depth)?;
-        let exponent = u32::try_from(exponent)
-            .map_err(|_| format!("expected an exponent from 0, found {exponent}"))?;
+        let exponent =
+            u32::try_from(exponent).map_err(|_| expected("an exponent from 0", exponent))?;
         Ok(base.wrapping_pow(exponent))
     }
 
-    fn atom(&mut self, depth: usize) -> Result<i64, String> {
+    fn atom(&mut self, depth: usize) -> Result<i64, VectorError> {
         if depth > MAX_DEPTH {
-            return Err(format!(
-                "expected at most {MAX_DEPTH} levels of parentheses"
-            ));
+            return Err(VectorError::Depth(MAX_DEPTH));
         }
         if self.take("-") {
             return Ok(self.atom(depth + 1)?.wrapping_neg());
@@ -121,30 +121,27 @@ impl Reader<'_> {
         self.take("pl.");
         if self.take("program_id") {
             let axis = self.axis()?;
-            return self
-                .grid
-                .program_id(self.program, axis)
-                .map_err(|e| e.to_string());
+            return Ok(self.grid.program_id(self.program, axis)?);
         }
         if self.take("num_programs") {
             let axis = self.axis()?;
-            return self.grid.num_programs(axis).map_err(|e| e.to_string());
+            return Ok(self.grid.num_programs(axis)?);
         }
         self.number()
     }
 
     /// `(1)`, or `(axis=1)`.
-    fn axis(&mut self) -> Result<usize, String> {
+    fn axis(&mut self) -> Result<usize, VectorError> {
         self.want("(")?;
         if self.take("axis") {
             self.want("=")?;
         }
         let axis = self.number()?;
         self.want(")")?;
-        usize::try_from(axis).map_err(|_| format!("expected an axis, found {axis}"))
+        usize::try_from(axis).map_err(|_| expected("an axis", axis))
     }
 
-    fn number(&mut self) -> Result<i64, String> {
+    fn number(&mut self) -> Result<i64, VectorError> {
         self.peek();
         let end = self
             .rest
@@ -166,7 +163,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: i64) {
         let grid = Grid::new(vec![4, 7]).expect("a grid");
-        assert_eq!(evaluate(text, &grid, &[3, 5]), Ok(expected), "{text}");
+        let found = evaluate(text, &grid, &[3, 5]);
+        assert_eq!(found.ok(), Some(expected), "{text}");
     }
 
     #[test]
