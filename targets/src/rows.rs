@@ -486,6 +486,18 @@ impl Alternative {
 
     /// A contradiction in the alternative, in words.
     fn fault(&self, tiled: bool) -> Option<String> {
+        let in_tiles = tiled && self.when != Some(When::Untiled);
+        self.fault_of_tiles(tiled)
+            .or_else(|| self.fault_of_price(in_tiles))
+            .map(str::to_owned)
+            .or_else(|| self.fault_of_ends())
+            .or_else(|| self.fault_of_runs())
+            .or_else(|| self.fault_of_orders().map(str::to_owned))
+            .or_else(|| self.fault_of_roles())
+    }
+
+    /// Lanes, rows and roles where no tiles are, or orders where there are.
+    fn fault_of_tiles(&self, tiled: bool) -> Option<&'static str> {
         let ports = [&self.left, &self.right, &self.result];
         let of_tiles = self.lanes.is_some()
             || self.rows.is_some()
@@ -502,32 +514,26 @@ impl Alternative {
             || (self.run.is_some() && !self.shares_all());
         let untiled = self.when == Some(When::Untiled);
         if of_tiles && (!tiled || untiled) {
-            return Some("speaks of lanes and rows where nothing lies in tiles".to_owned());
+            return Some("speaks of lanes and rows where nothing lies in tiles");
         }
         if tiled && of_orders && !untiled {
             return Some(
-                "speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`"
-                    .to_owned(),
+                "speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`",
             );
         }
         if untiled && !tiled {
-            return Some("is for `untiled`, and the target has no formats".to_owned());
+            return Some("is for `untiled`, and the target has no formats");
         }
         if of_tiles && self.order.is_some() {
-            return Some("says the order at all ports, and lanes and rows too".to_owned());
+            return Some("says the order at all ports, and lanes and rows too");
         }
-        if self.shares_all() && (self.distinct || self.independent) {
-            return Some(
-                "has one order at all ports, and `distinct` or `independent`, which are of roles"
-                    .to_owned(),
-            );
-        }
-        if let Some(fault) = self.fault_of_price(tiled && !untiled) {
-            return Some(fault.to_owned());
-        }
-        if let Some(fault) = self.fault_of_ends().or_else(|| self.fault_of_runs()) {
-            return Some(fault);
-        }
+        (self.shares_all() && (self.distinct || self.independent)).then_some(
+            "has one order at all ports, and `distinct` or `independent`, which are of roles",
+        )
+    }
+
+    /// A contradiction in its order, runs and blocks.
+    fn fault_of_orders(&self) -> Option<&'static str> {
         let says_more = !self.sequence.is_empty()
             || self.share.is_some()
             || !self.one_run.is_empty()
@@ -535,24 +541,23 @@ impl Alternative {
             || self.has_ends()
             || self.run.is_some();
         if self.order.is_some() && says_more {
-            return Some(
-                "has `order = \"logical\"`, which says the whole order, and more of it".to_owned(),
-            );
+            return Some("has `order = \"logical\"`, which says the whole order, and more of it");
         }
         if self.several_runs.is_some() && self.one_run.is_empty() {
-            return Some("has `several_runs`, and no `one_run` that may be several".to_owned());
+            return Some("has `several_runs`, and no `one_run` that may be several");
         }
         if self.several_runs == Some(0) {
-            return Some("wants `several_runs` of at least 1 byte".to_owned());
+            return Some("wants `several_runs` of at least 1 byte");
         }
         if self.block.is_some() && (self.run.is_some() || !self.sequence.is_empty()) {
-            return Some(
-                "has `block` with `run` or `sequence`, which it leaves no room for".to_owned(),
-            );
+            return Some("has `block` with `run` or `sequence`, which it leaves no room for");
         }
-        if self.run == Some(0) || self.block == Some(0) {
-            return Some("wants a `run` or `block` of at least 1".to_owned());
-        }
+        (self.run == Some(0) || self.block == Some(0))
+            .then_some("wants a `run` or `block` of at least 1")
+    }
+
+    /// A contradiction in its lists of roles.
+    fn fault_of_roles(&self) -> Option<String> {
         let twice = |roles: &[PortRole]| {
             let mut pairs = roles.iter().enumerate();
             pairs.find_map(|(i, r)| roles[..i].contains(r).then_some(*r))
@@ -569,11 +574,10 @@ impl Alternative {
             ));
         }
         let empty = |roles: &Option<Vec<PortRole>>| roles.as_ref().is_some_and(Vec::is_empty);
-        let lists = ports.iter().flat_map(|rule| [&rule.lanes, &rule.rows]);
-        if lists.chain([&self.lanes, &self.rows]).any(empty) {
-            return Some("lists no role for lanes or rows, which then nothing fills".to_owned());
-        }
-        None
+        let ports = [&self.left, &self.right, &self.result].into_iter();
+        let lists = ports.flat_map(|rule| [&rule.lanes, &rule.rows]);
+        let nothing = lists.chain([&self.lanes, &self.rows]).any(empty);
+        nothing.then(|| "lists no role for lanes or rows, which then nothing fills".to_owned())
     }
 }
 

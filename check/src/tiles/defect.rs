@@ -53,22 +53,22 @@ pub(crate) enum Defect {
     NoRun { port: usize, run: u64 },
     #[error("{found}, which is refused: {why}")]
     Refused { found: Box<Defect>, why: String },
-    #[error("ports {0} and {1} have other dimensions in the {2}")]
+    #[error("ports {0} and {1} have different dimensions in the {2}")]
     Dimensions(usize, usize, Part),
-    #[error("ports {0} and {1} have other elements in the {2}")]
+    #[error("ports {0} and {1} have different elements in the {2}")]
     Elements(usize, usize, Part),
     #[error("ports {0} and {1} number their tiles differently")]
     Numbering(usize, usize),
     #[error("what is cut is merged with others in the {2} of ports {0} and {1}")]
     Merged(usize, usize, Part),
-    #[error("ports {0} and {1} have other orders")]
+    #[error("ports {0} and {1} have different orders")]
     Orders(usize, usize),
     #[error("ports {0} and {1} order their dimensions differently")]
     Order(usize, usize),
     #[error("ports {0} and {1} are padded differently")]
     Padding(usize, usize),
-    #[error("ports {0} and {1} have other digits in their lanes")]
+    #[error("ports {0} and {1} have different digits in their lanes")]
     LaneDigits(usize, usize),
-    #[error("ports {0} and {1} have other digits in their tiles")]
+    #[error("ports {0} and {1} have different digits in their tiles")]
     TileDigits(usize, usize),
 }

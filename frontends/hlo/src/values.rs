@@ -61,6 +61,58 @@ pub(crate) const TABLES: &[(&str, &[&str])] = &[
     ("StackFrames", &["file_location_id", "parent_frame_id"]),
 ];
 
+/// The keys whose values are lists of integers.
+const LISTS: &[&str] = &[
+    "dimensions",
+    "offset_dims",
+    "collapsed_slice_dims",
+    "start_index_map",
+    "slice_sizes",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "input_batching_dims",
+    "scatter_indices_batching_dims",
+    "lhs_batch_dims",
+    "rhs_batch_dims",
+    "lhs_contracting_dims",
+    "rhs_contracting_dims",
+    "lhs_ragged_dims",
+    "rhs_group_dims",
+    "dynamic_slice_sizes",
+    "fft_length",
+];
+
+/// The keys whose values are integers.
+const NUMBERS: &[&str] = &[
+    "index",
+    "iota_dimension",
+    "index_vector_dim",
+    "feature_group_count",
+    "batch_group_count",
+    "exponent_bits",
+    "mantissa_bits",
+    "k",
+    "feature_index",
+    "inferred_dimension",
+    "channel_id",
+    "replica_count",
+    "num_partitions",
+    "cross_program_prefetch_index",
+    "delta",
+];
+
+/// The keys whose values are strings.
+const STRINGS: &[&str] = &[
+    "custom_call_target",
+    "async_execution_thread",
+    "execution_thread",
+    "infeed_config",
+    "outfeed_config",
+];
+
 /// Reads the value of an attribute of an instruction or of a header.
 pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) -> Step<()> {
     cursor.skip()?;
@@ -68,47 +120,16 @@ pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) 
     if let Some(words) = words(key) {
         return word(cursor, key, start, words);
     }
+    if LISTS.contains(&key) {
+        return braces(cursor, |c| c.integer().map(drop)).map(drop);
+    }
+    if NUMBERS.contains(&key) {
+        return cursor.integer().map(drop);
+    }
+    if STRINGS.contains(&key) {
+        return string(cursor);
+    }
     match key {
-        "dimensions"
-        | "offset_dims"
-        | "collapsed_slice_dims"
-        | "start_index_map"
-        | "slice_sizes"
-        | "operand_batching_dims"
-        | "start_indices_batching_dims"
-        | "update_window_dims"
-        | "inserted_window_dims"
-        | "scatter_dims_to_operand_dims"
-        | "input_batching_dims"
-        | "scatter_indices_batching_dims"
-        | "lhs_batch_dims"
-        | "rhs_batch_dims"
-        | "lhs_contracting_dims"
-        | "rhs_contracting_dims"
-        | "lhs_ragged_dims"
-        | "rhs_group_dims"
-        | "dynamic_slice_sizes"
-        | "fft_length" => braces(cursor, |c| c.integer().map(drop)).map(drop),
-        "index"
-        | "iota_dimension"
-        | "index_vector_dim"
-        | "feature_group_count"
-        | "batch_group_count"
-        | "exponent_bits"
-        | "mantissa_bits"
-        | "k"
-        | "feature_index"
-        | "inferred_dimension"
-        | "channel_id"
-        | "replica_count"
-        | "num_partitions"
-        | "cross_program_prefetch_index"
-        | "delta" => cursor.integer().map(drop),
-        "custom_call_target"
-        | "async_execution_thread"
-        | "execution_thread"
-        | "infeed_config"
-        | "outfeed_config" => string(cursor),
         "backend_config" if cursor.peek()? == Some(b'{') => cursor.piece().map(drop),
         "backend_config" => string(cursor),
         "parameter_replication" => braces(cursor, |c| truth(c, key)).map(drop),
@@ -127,19 +148,7 @@ pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) 
         .map(drop),
         "operand_layout_constraints" => braces(cursor, |c| shape(c).map(drop)).map(drop),
         "outfeed_shape" => shape(cursor).map(drop),
-        "algorithm" => {
-            cursor.skip()?;
-            let random = ["rng_default", "rng_three_fry", "rng_philox", "unset"];
-            match cursor.word() {
-                Some(found) if found.starts_with("dot_") || random.contains(&found) => Ok(()),
-                Some(found) => {
-                    let found = format!("{key}={found}");
-                    let wanted = format!("{} or dot_…", random.join(", "));
-                    Err(wrong(cursor, start, &found, &wanted))
-                }
-                None => Err(cursor.wanted("an algorithm")),
-            }
-        }
+        "algorithm" => algorithm(cursor, key, start),
         "metadata" => metadata(cursor, strictness),
         "frontend_attributes" => braces(cursor, frontend).map(drop),
         "sharding" => sharding(cursor),
@@ -174,6 +183,21 @@ pub(crate) fn value(cursor: &mut Cursor<'_>, key: &str, strictness: Strictness) 
             crate::literal::literal(cursor, &shape, 0).map(drop)
         }
         _ => cursor.piece().map(drop),
+    }
+}
+
+/// The algorithm of a product or of a generator of random bits.
+fn algorithm(cursor: &mut Cursor<'_>, key: &str, start: usize) -> Step<()> {
+    cursor.skip()?;
+    let random = ["rng_default", "rng_three_fry", "rng_philox", "unset"];
+    match cursor.word() {
+        Some(found) if found.starts_with("dot_") || random.contains(&found) => Ok(()),
+        Some(found) => {
+            let found = format!("{key}={found}");
+            let wanted = format!("{} or dot_…", random.join(", "));
+            Err(wrong(cursor, start, &found, &wanted))
+        }
+        None => Err(cursor.wanted("an algorithm")),
     }
 }
 

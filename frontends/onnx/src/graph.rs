@@ -707,23 +707,7 @@ impl<'a> Importer<'a> {
         let types: Vec<Option<Type>> = inputs.iter().map(type_of).collect();
         let mut given = runner.given(&types)?;
         let Counted { known, rounds } = self.counted(flat, runner, &inputs, &given);
-        let mut attempt = 0;
-        let made = loop {
-            let made = self.functions(flat, runner, &given, &known);
-            let wanted = match &made {
-                Ok(made) => runner.carrying(&given, &made[0].results)?,
-                // The inputs of the first round may have too narrow types.
-                Err(_) => runner.open(&given),
-            };
-            if wanted == given {
-                break made?;
-            }
-            attempt += 1;
-            given = match attempt < bodies::ATTEMPTS {
-                true => wanted,
-                false => runner.open(&wanted),
-            };
-        };
+        let made = self.settled(flat, runner, &mut given, &known)?;
         let number = |i: usize| self.b.tensor(inputs.get(i).copied().flatten()?);
         let truth = |i: usize| number(i).is_some_and(|t| t.len() == 1 && t.i64_at(0) != 0);
         let begins = inputs.get(1).copied().flatten().is_none() || truth(1);
@@ -781,6 +765,34 @@ impl<'a> Importer<'a> {
         done?;
         self.bind(flat, &outputs)?;
         Ok(None)
+    }
+
+    /// The graphs of a node as functions whose results have the types that the next round is given. `given` has the
+    /// types of the first round, and is widened until they do.
+    fn settled(
+        &mut self,
+        flat: &FlatNode,
+        runner: &Runner,
+        given: &mut Vec<Type>,
+        known: &[Option<Vec<Entry>>],
+    ) -> Result<Vec<Body>, Stop> {
+        let mut attempt = 0;
+        loop {
+            let made = self.functions(flat, runner, given, known);
+            let wanted = match &made {
+                Ok(made) => runner.carrying(given, &made[0].results)?,
+                // The inputs of the first round may have too narrow types.
+                Err(_) => runner.open(given),
+            };
+            if wanted == *given {
+                return made;
+            }
+            attempt += 1;
+            *given = match attempt < bodies::ATTEMPTS {
+                true => wanted,
+                false => runner.open(&wanted),
+            };
+        }
     }
 
     /// True if a node must stay unchanged.

@@ -38,6 +38,19 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
         );
     }
     match (op, i) {
+        ("If", _) => branches(cx, i),
+        ("Loop", _) => loop_result(cx, i),
+        ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent(i, cx, &operand(cx, 0)?, &operand(cx, 2)?),
+        _ => like_operand(cx, op, i)
+            .or_else(|| selected(cx, op, i))
+            .or_else(|| cut(cx, op, i))
+            .or_else(|| of_windows(cx, op, i)),
+    }
+}
+
+/// Operators whose result has the shape of an operand, or one that an attribute or an operand gives.
+fn like_operand(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
+    match (op, i) {
         ("BatchNormalization" | "Bernoulli" | "CumProd" | "CumSum" | "Dropout" | "Trilu", 0)
         | ("RandomNormalLike" | "RandomUniformLike", 0) => {
             let ty = operand(cx, 0)?;
@@ -54,13 +67,25 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
             let dims = vec![batch, extent(cx.int("sample_size").unwrap_or(1))];
             Some(TensorType::new(dims, chosen_dtype(cx, DType::SI32)?))
         }
-        ("If", _) => branches(cx, i),
-        ("Loop", _) => loop_result(cx, i),
-        ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent(i, cx, &operand(cx, 0)?, &operand(cx, 2)?),
+        ("ConstantOfShape", 0) => {
+            let dtype = match cx.tensor_attr("value").ok()? {
+                Some(value) => value.ty.dtype,
+                None => DType::F32,
+            };
+            Some(TensorType::new(sizes(cx, 0)?, dtype))
+        }
+        ("Range", 0) => Some(TensorType::new(vec![Dim::Unknown], operand(cx, 0)?.dtype)),
         (op, 0) if op.starts_with("Reduce") && cx.flag("keepdims", true) => {
             let ty = operand(cx, 0)?;
             Some(TensorType::new(vec![Dim::Unknown; ty.rank()], ty.dtype))
         }
+        _ => None,
+    }
+}
+
+/// Operators that select elements or number them.
+fn selected(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
+    match (op, i) {
         ("NonZero", 0) => {
             let rank = operand(cx, 0)?.rank() as u64;
             Some(indices(vec![Dim::Fixed(rank), Dim::Unknown]))
@@ -69,16 +94,6 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
         ("Unique", 0) => picked(cx),
         ("Unique", 1..=3) => Some(indices(vec![Dim::Unknown])),
         ("Compress", 0) => picked(cx),
-        ("ConstantOfShape", 0) => {
-            let dtype = match cx.tensor_attr("value").ok()? {
-                Some(value) => value.ty.dtype,
-                None => DType::F32,
-            };
-            Some(TensorType::new(sizes(cx, 0)?, dtype))
-        }
-        ("Expand", 0) => expanded(cx),
-        ("Reshape", 0) => reshaped(cx),
-        ("Range", 0) => Some(TensorType::new(vec![Dim::Unknown], operand(cx, 0)?.dtype)),
         ("OneHot", 0) => {
             let (mut dims, dtype) = (operand(cx, 0)?.dims, operand(cx, 2)?.dtype);
             let axis = cx.axis(cx.int("axis").unwrap_or(-1), dims.len() + 1).ok()?;
@@ -91,6 +106,15 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
             let ty = without(ty, &[axis]);
             Some(if i == 0 { ty } else { indices(ty.dims) })
         }
+        _ => None,
+    }
+}
+
+/// Operators that reshape, cut, pad or repeat their operand.
+fn cut(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
+    match (op, i) {
+        ("Expand", 0) => expanded(cx),
+        ("Reshape", 0) => reshaped(cx),
         ("Split", _) => {
             let ty = operand(cx, 0)?;
             let axis = cx.axis(cx.int("axis").unwrap_or(0), ty.rank()).ok()?;
@@ -112,6 +136,13 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
             let axes: Vec<usize> = (0..ty.rank()).collect();
             Some(without(ty, &axes))
         }
+        _ => None,
+    }
+}
+
+/// Operators on images, signals and matrices.
+fn of_windows(cx: &NodeCx<'_, '_>, op: &str, i: usize) -> Option<TensorType> {
+    match (op, i) {
         ("Det", 0) => {
             let mut ty = operand(cx, 0)?;
             ty.dims.truncate(ty.rank().checked_sub(2)?);

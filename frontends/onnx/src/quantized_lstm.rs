@@ -12,49 +12,95 @@ const SINCE: i64 = 11;
 
 /// The graph that replaces the node; `None` if its attributes or inputs are unusual, or the standard is too old.
 pub(crate) fn graph(node: &NodeProto, opset: i64) -> Option<GraphProto> {
-    let attr = |name: &str| node.attribute.iter().find(|a| a.name == name);
-    let input = |i: usize| node.input.get(i).filter(|name| !name.is_empty());
-    let hidden = attr("hidden_size")?.i.filter(|&n| 0 < n)?;
-    let coupled = attr("input_forget").and_then(|a| a.i).unwrap_or(0) != 0;
-    let special = coupled || attr("clip").is_some() || attr("activations").is_some();
-    // Sequence lengths, and peepholes.
-    if special || input(4).is_some() || input(7).is_some() || opset < SINCE {
-        return None;
-    }
-    let direction = attr("direction").and_then(|a| a.s.as_deref());
-    let backwards: &[bool] = match direction.unwrap_or(b"forward") {
-        b"forward" => &[false],
-        b"reverse" => &[true],
-        b"bidirectional" => &[false, true],
-        _ => return None,
-    };
+    let network = Network::read(node, opset)?;
     let mut made = Made::default();
-    let names: Option<Vec<&str>> = [0, 1, 2, 8, 9, 10, 11]
-        .into_iter()
-        .map(|i| input(i).map(String::as_str))
-        .collect();
-    let &[x, w, r, w_scale, w_zero, r_scale, r_zero] = &names?[..] else {
-        return None;
-    };
+    let x = network.inputs[0];
     made.add(
         "DynamicQuantizeLinear",
         &[x],
         &["x_q", "x_scale", "x_zero"],
         vec![],
     );
-    made.ints("row_shape", &[0, 1, -1, hidden]);
-    made.ints("state_shape", &[1, -1, hidden]);
-    if input(5).is_none() || input(6).is_none() {
+    made.ints("row_shape", &[0, 1, -1, network.hidden]);
+    made.ints("state_shape", &[1, -1, network.hidden]);
+    if input(node, 5).is_none() || input(node, 6).is_none() {
         made.add("Shape", &[x], &["x_shape"], vec![]);
         made.ints("one", &[1]);
         made.add("Gather", &["x_shape", "one"], &["batch"], vec![]);
-        made.ints("hidden", &[hidden]);
+        made.ints("hidden", &[network.hidden]);
         let axis = int("axis", 0);
         made.add("Concat", &["batch", "hidden"], &["zeros_shape"], vec![axis]);
         made.add("ConstantOfShape", &["zeros_shape"], &["zeros"], vec![]);
     }
     let mut parts: [Vec<String>; 3] = Default::default();
-    for (d, &backwards) in backwards.iter().enumerate() {
+    for (d, &backwards) in network.backwards.iter().enumerate() {
+        let results = network.direction(&mut made, d, backwards);
+        for (part, name) in parts.iter_mut().zip(results) {
+            part.push(name);
+        }
+    }
+    for (i, (parts, name)) in parts.iter().zip(["y", "y_h", "y_c"]).enumerate() {
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        made.add(
+            "Concat",
+            &parts,
+            &[name],
+            vec![int("axis", i64::from(i == 0))],
+        );
+        made.0.output.push(port(name));
+    }
+    Some(made.0)
+}
+
+/// The name of an input that is there.
+fn input(node: &NodeProto, i: usize) -> Option<&str> {
+    node.input
+        .get(i)
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+}
+
+/// The node, with its attributes and inputs read.
+struct Network<'a> {
+    node: &'a NodeProto,
+    hidden: i64,
+    /// For each direction, whether it runs backwards.
+    backwards: &'static [bool],
+    /// The inputs, then the weights of the inputs and of the states, then the scale and the zero point of each.
+    inputs: [&'a str; 7],
+}
+
+impl<'a> Network<'a> {
+    fn read(node: &'a NodeProto, opset: i64) -> Option<Network<'a>> {
+        let attr = |name: &str| node.attribute.iter().find(|a| a.name == name);
+        let hidden = attr("hidden_size")?.i.filter(|&n| 0 < n)?;
+        let coupled = attr("input_forget").and_then(|a| a.i).unwrap_or(0) != 0;
+        let special = coupled || attr("clip").is_some() || attr("activations").is_some();
+        // Sequence lengths, and peepholes.
+        let more = input(node, 4).is_some() || input(node, 7).is_some();
+        if special || more || opset < SINCE {
+            return None;
+        }
+        let direction = attr("direction").and_then(|a| a.s.as_deref());
+        let backwards: &[bool] = match direction.unwrap_or(b"forward") {
+            b"forward" => &[false],
+            b"reverse" => &[true],
+            b"bidirectional" => &[false, true],
+            _ => return None,
+        };
+        let numbers = [0, 1, 2, 8, 9, 10, 11].into_iter();
+        let inputs: Option<Vec<&str>> = numbers.map(|i| input(node, i)).collect();
+        Some(Network {
+            node,
+            hidden,
+            backwards,
+            inputs: inputs?.try_into().ok()?,
+        })
+    }
+
+    /// Adds the nodes of one direction. Returns the names of its states, its last state and its last cell.
+    fn direction(&self, made: &mut Made, d: usize, backwards: bool) -> [String; 3] {
+        let [_, w, r, w_scale, w_zero, r_scale, r_zero] = self.inputs;
         let own = |name: &str| format!("{name}_{d}");
         let at = own("direction");
         made.number(&at, d as i64);
@@ -68,22 +114,10 @@ pub(crate) fn graph(node: &NodeProto, opset: i64) -> Option<GraphProto> {
         ] {
             made.add("Gather", &[from, &at], &[&own(to)], vec![]);
         }
-        let product = ["x_q", &own("w"), "x_zero", &own("w_zero")];
-        made.scaled(product, ["x_scale", &own("w_scale")], &own("sums"));
-        let mut sums = own("sums");
-        if let Some(biases) = input(3) {
-            made.add("Gather", &[biases, &at], &[&own("biases")], vec![]);
-            let axis = int("axis", 0);
-            let both = [own("of_inputs"), own("of_states")];
-            let both = [both[0].as_str(), both[1].as_str()];
-            made.add("Split", &[&own("biases")], &both, vec![axis]);
-            made.add("Add", &both, &[&own("bias")], vec![]);
-            made.add("Add", &[&sums, &own("bias")], &[&own("biased")], vec![]);
-            sums = own("biased");
-        }
+        let sums = self.sums(made, &own);
         let mut states = Vec::new();
         for (i, name) in [(5, "first_state"), (6, "first_cell")] {
-            states.push(match input(i) {
+            states.push(match input(self.node, i) {
                 Some(given) => {
                     made.add("Gather", &[given, &at], &[&own(name)], vec![]);
                     own(name)
@@ -104,30 +138,43 @@ pub(crate) fn graph(node: &NodeProto, opset: i64) -> Option<GraphProto> {
         let results = ["last_state", "last_cell", "states"].map(own);
         let outputs: Vec<&str> = results.iter().map(String::as_str).collect();
         made.add("Scan", &[&states[0], &states[1], &sums], &outputs, attrs);
-        for (part, (from, shape)) in [
+        let apart = [
             (&results[2], "row_shape"),
             (&results[0], "state_shape"),
             (&results[1], "state_shape"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
+        ];
+        apart.map(|(from, shape)| {
             let name = format!("{from}_apart");
             made.add("Reshape", &[from, shape], &[&name], vec![]);
-            parts[part].push(name);
-        }
+            name
+        })
     }
-    for (i, (parts, name)) in parts.iter().zip(["y", "y_h", "y_c"]).enumerate() {
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+
+    /// Adds the inputs' part of the gates, with the biases if there are any. Returns its name.
+    fn sums(&self, made: &mut Made, own: &impl Fn(&str) -> String) -> String {
+        let product = ["x_q", &own("w"), "x_zero", &own("w_zero")];
+        made.scaled(product, ["x_scale", &own("w_scale")], &own("sums"));
+        let Some(biases) = input(self.node, 3) else {
+            return own("sums");
+        };
         made.add(
-            "Concat",
-            &parts,
-            &[name],
-            vec![int("axis", i64::from(i == 0))],
+            "Gather",
+            &[biases, &own("direction")],
+            &[&own("biases")],
+            vec![],
         );
-        made.0.output.push(port(name));
+        let both = [own("of_inputs"), own("of_states")];
+        let both = [both[0].as_str(), both[1].as_str()];
+        made.add("Split", &[&own("biases")], &both, vec![int("axis", 0)]);
+        made.add("Add", &both, &[&own("bias")], vec![]);
+        made.add(
+            "Add",
+            &[&own("sums"), &own("bias")],
+            &[&own("biased")],
+            vec![],
+        );
+        own("biased")
     }
-    Some(made.0)
 }
 
 /// One step: from the state, the cell and the inputs' part of the gates to the next state, the next cell, and the state

@@ -103,6 +103,70 @@ fn spaced(number: &Growth, count: &Size, n: &Size) -> Option<Range> {
     n.minus(&limit)?.is_at_least(0).then(|| to(limit))
 }
 
+/// The slice that a gather of known places is.
+#[derive(Default)]
+struct Cut {
+    /// The range of each dimension, and its number of elements.
+    ranges: Vec<Range>,
+    counts: Vec<Size>,
+    /// The dimensions that are kept, each with the dimension of the indices along which its places grow.
+    kept: Vec<(usize, Option<usize>)>,
+}
+
+impl Cut {
+    /// Adds dimension `d` of `n` elements: `count` elements from each of its places. `batch` has the sizes of the
+    /// indices; `dropped` is true if the dimension is not one of the result.
+    fn push(
+        &mut self,
+        d: usize,
+        number: Option<&Growth>,
+        (n, count): (&Size, &Size),
+        (batch, dropped): (&[Size], bool),
+    ) -> Option<()> {
+        let one = count.as_constant() == Some(1);
+        let (range, own) = match number {
+            Some(number) if number.step != Size::default() => {
+                let own = batch.get(number.axis)?;
+                if !one || !dropped {
+                    return None;
+                }
+                self.kept.push((d, Some(number.axis)));
+                (spaced(number, own, n)?, own)
+            }
+            number => {
+                if !dropped {
+                    self.kept.push((d, None));
+                } else if !one {
+                    return None;
+                }
+                (Range::near(number.map(|n| &n.start), count, n)?, count)
+            }
+        };
+        if range.count(n)? != *own {
+            return None;
+        }
+        self.ranges.push(range);
+        self.counts.push(own.clone());
+        Some(())
+    }
+
+    /// The source of each dimension of the result: the next dimension of the operand, or the one that grows along the
+    /// next dimension of the indices.
+    fn order(&self, rank: usize, offsets: &[usize], batch: usize) -> Option<Vec<usize>> {
+        let mut others = self.kept.iter().filter(|(_, axis)| axis.is_none());
+        let mut axes = 0..batch;
+        let source = |place: usize| match offsets.contains(&place) {
+            true => others.next().map(|other| other.0),
+            false => {
+                let axis = axes.next()?;
+                let mut grows = self.kept.iter();
+                grows.find(|(_, own)| *own == Some(axis)).map(|own| own.0)
+            }
+        };
+        (0..rank).map(source).collect()
+    }
+}
+
 fn bounds(ranges: &[Range]) -> impl Iterator<Item = &Size> {
     ranges.iter().flat_map(|range| [&range.start, &range.limit])
 }
@@ -141,25 +205,7 @@ impl<'a> Translator<'a> {
             ("stablehlo.custom_call", [_, _, ..]) if is_reduce_window(op) => {
                 self.windows(body, op, operands, shape)
             }
-            ("stablehlo.dynamic_gather", &[x, _, _]) => {
-                let Some(taken) = body.integers(op, 2) else {
-                    return Ok(None);
-                };
-                if let Some(made) = self.known_places(body, op, x, &taken, shape) {
-                    return Ok(Some(made));
-                }
-                if !body.has_sizes(&[x], &taken) {
-                    return Ok(None);
-                }
-                let list: Vec<String> = taken.iter().map(Size::to_string).collect();
-                let attrs = self.gather(op, format!("{{{}}}", list.join(",")))?;
-                Ok(Some(vec![body.push(
-                    "gather",
-                    shape.clone(),
-                    operands.to_vec(),
-                    attrs,
-                )]))
-            }
+            ("stablehlo.dynamic_gather", [_, _, _]) => self.gathered(body, op, operands, shape),
             ("stablehlo.gather", &[x, _]) => {
                 let open = body.array(x).is_some_and(|x| x.sizes().is_none());
                 let taken = op.needs_ints(&["slice_sizes"])?;
@@ -198,6 +244,30 @@ impl<'a> Translator<'a> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// A gather whose slices have these sizes, as a slice where its places are known.
+    fn gathered(
+        &mut self,
+        body: &mut Body<'a>,
+        op: &Op<'a>,
+        operands: &[usize],
+        shape: &Arc<XlaShape>,
+    ) -> Step<Option<Vec<usize>>> {
+        let Some(taken) = body.integers(op, 2) else {
+            return Ok(None);
+        };
+        let x = operands[0];
+        if let Some(made) = self.known_places(body, op, x, &taken, shape) {
+            return Ok(Some(made));
+        }
+        if !body.has_sizes(&[x], &taken) {
+            return Ok(None);
+        }
+        let list: Vec<String> = taken.iter().map(Size::to_string).collect();
+        let attrs = self.gather(op, format!("{{{}}}", list.join(",")))?;
+        let gather = body.push("gather", shape.clone(), operands.to_vec(), attrs);
+        Ok(Some(vec![gather]))
     }
 
     /// A reduction over windows of unknown sizes.
@@ -268,54 +338,17 @@ impl<'a> Translator<'a> {
         if numbers.len() != mapped.len() || taken.len() != whole.len() || MOST_DIMS < whole.len() {
             return None;
         }
-        let (mut ranges, mut counts) = (Vec::new(), Vec::new());
-        // The dimensions that are kept, each with the dimension of the indices along which its places grow.
-        let mut kept: Vec<(usize, Option<usize>)> = Vec::new();
+        let mut cut = Cut::default();
         for (d, (n, count)) in whole.iter().zip(taken).enumerate() {
             let number = mapped.iter().position(|&m| m == d).map(|at| &numbers[at]);
-            let (range, own) = match number {
-                Some(number) if number.step != Size::default() => {
-                    let (own, alone) = (batch.get(number.axis)?, dropped.contains(&d));
-                    if count.as_constant() != Some(1) || !alone {
-                        return None;
-                    }
-                    kept.push((d, Some(number.axis)));
-                    (spaced(number, own, n)?, own.clone())
-                }
-                number => {
-                    if !dropped.contains(&d) {
-                        kept.push((d, None));
-                    } else if count.as_constant() != Some(1) {
-                        return None;
-                    }
-                    (
-                        Range::near(number.map(|n| &n.start), count, n)?,
-                        count.clone(),
-                    )
-                }
-            };
-            if range.count(n)? != own {
-                return None;
-            }
-            ranges.push(range);
-            counts.push(own);
+            cut.push(d, number, (n, count), (batch, dropped.contains(&d)))?;
         }
-        // The source of each dimension of the result: the next dimension of the operand, or the one that grows along
-        // the next dimension of the indices.
-        let rank = shape.as_array()?.dims.len();
-        let mut others = kept.iter().filter(|(_, axis)| axis.is_none());
-        let mut axes = 0..batch.len();
-        let mut order = Vec::with_capacity(rank);
-        for place in 0..rank {
-            order.push(if offsets.contains(&place) {
-                others.next()?.0
-            } else {
-                let axis = axes.next();
-                kept.iter()
-                    .find(|(_, own)| axis.is_some() && *own == axis)?
-                    .0
-            });
-        }
+        let order = cut.order(shape.as_array()?.dims.len(), &offsets, batch.len())?;
+        let Cut {
+            ranges,
+            counts,
+            kept,
+        } = cut;
         let result: Vec<Size> = order.iter().map(|&d| counts[d].clone()).collect();
         let all = order.len() == kept.len() && result == sizes(shape.as_array()?)?;
         if !all || !body.has_sizes(&[x], bounds(&ranges)) {

@@ -285,11 +285,7 @@ impl<'a> Translator<'a> {
             "stablehlo.reshape" | "stablehlo.convert" => operand(0),
             "stablehlo.broadcast_in_dim" => {
                 let [one] = &operand(0)?[..] else { return None };
-                let shape = self.shape(op.result_types.first()?, op.span).ok()?;
-                let sizes = shape.as_array()?.sizes()?;
-                let count = usize::try_from(sizes.iter().product::<u64>()).ok()?;
-                let fits = sizes.len() <= 1 && count <= MOST_INTEGERS;
-                fits.then(|| vec![one.clone(); count])
+                self.repeated(op, one)
             }
             "stablehlo.concatenate" => {
                 // Along another dimension than the first, the parts would be interleaved.
@@ -319,30 +315,13 @@ impl<'a> Translator<'a> {
                 }
                 Some(rest)
             }),
-            "stablehlo.sign" => {
-                let sign = |n: &Size| match n.as_constant() {
-                    Some(n) => Some(Size::constant(n.signum())),
-                    None => n.is_at_least(1).then(|| Size::constant(1)),
-                };
-                operand(0)?.iter().map(sign).collect()
-            }
+            "stablehlo.sign" => operand(0)?.iter().map(sign).collect(),
             "stablehlo.compare" => {
                 let direction = op.direction()?;
                 each(&mut |a, b| facts.compare(direction, a, b).map(truth))
             }
             "stablehlo.and" | "stablehlo.or" => {
-                // One operand that decides is enough.
-                let decides = truth(op.name == "stablehlo.or");
-                let (a, b) = (operand(0), operand(1));
-                let all = |list: &Option<Integers>| {
-                    list.as_ref().is_some_and(|l| l[..] == [decides.clone()])
-                };
-                if all(&a) || all(&b) {
-                    return Some(vec![decides]);
-                }
-                let other = truth(op.name != "stablehlo.or");
-                let rest = a?.iter().chain(&b?).all(|x| *x == other);
-                rest.then(|| vec![other])
+                connected(op.name == "stablehlo.or", [operand(0), operand(1)])
             }
             "stablehlo.not" => {
                 let turned = |x: &Size| x.as_constant().map(|x| truth(x == 0));
@@ -355,6 +334,15 @@ impl<'a> Translator<'a> {
             },
             _ => None,
         }
+    }
+
+    /// A number as all elements of the result.
+    fn repeated(&mut self, op: &'a Op<'a>, one: &Size) -> Option<Integers> {
+        let shape = self.shape(op.result_types.first()?, op.span).ok()?;
+        let sizes = shape.as_array()?.sizes()?;
+        let count = usize::try_from(sizes.iter().product::<u64>()).ok()?;
+        let fits = sizes.len() <= 1 && count <= MOST_INTEGERS;
+        fits.then(|| vec![one.clone(); count])
     }
 
     /// The elements of a constant of integers.
@@ -639,6 +627,26 @@ fn numbers(made: &optc_hlo::Instruction<'_>, name: &str) -> Vec<usize> {
     text.split(',')
         .filter_map(|n| n.trim().parse().ok())
         .collect()
+}
+
+/// The sign of a number, if it is known.
+fn sign(n: &Size) -> Option<Size> {
+    match n.as_constant() {
+        Some(n) => Some(Size::constant(n.signum())),
+        None => n.is_at_least(1).then(|| Size::constant(1)),
+    }
+}
+
+/// The truth value of two ones by `or`, else by `and`. One operand that decides is enough.
+fn connected(or: bool, [a, b]: [Option<Integers>; 2]) -> Option<Integers> {
+    let decides = truth(or);
+    let all = |list: &Option<Integers>| list.as_ref().is_some_and(|l| l[..] == [decides.clone()]);
+    if all(&a) || all(&b) {
+        return Some(vec![decides]);
+    }
+    let other = truth(!or);
+    let rest = a?.iter().chain(&b?).all(|x| *x == other);
+    rest.then(|| vec![other])
 }
 
 fn gathered(

@@ -43,29 +43,7 @@ impl Online {
         axis: usize,
         program: &[i64],
     ) -> Result<(Tensor, Online), TileFault> {
-        let mut rows = region.clone();
-        rows[axis] = 0..1;
-        let count: usize = extents(&rows).iter().product();
-        let blank = |x: f64| vec![x; count];
-        let mut now = match before {
-            Some(before) if before.rows == rows => before,
-            Some(before) => {
-                let starts = |r: &Region| r.iter().map(|r| r.start).collect();
-                return Err(TileFault::Moves {
-                    program: program.to_vec(),
-                    result: 0,
-                    from: starts(&before.rows),
-                    to: starts(&rows),
-                });
-            }
-            None => Online {
-                rows,
-                axis,
-                greatest: blank(f64::NEG_INFINITY),
-                sum: blank(0.0),
-                factor: blank(1.0),
-            },
-        };
+        let mut now = Online::begun(before, region, axis, program)?;
         let inside = intersection(region, &whole(shape));
         let have = intersection(&inside, &x.region);
         if let Some(dim) = (0..inside.len()).find(|&d| have[d] != inside[d]) {
@@ -117,6 +95,38 @@ impl Online {
             out[offset(at, region, &to)] = shifted;
         });
         Ok((Tensor::from_f64(*dtype, extents(region), out), now))
+    }
+
+    /// The state before a step: that of the step before, or that of rows of which nothing is read.
+    fn begun(
+        before: Option<Online>,
+        region: &Region,
+        axis: usize,
+        program: &[i64],
+    ) -> Result<Online, TileFault> {
+        let mut rows = region.clone();
+        rows[axis] = 0..1;
+        let count: usize = extents(&rows).iter().product();
+        let blank = |x: f64| vec![x; count];
+        match before {
+            Some(before) if before.rows == rows => Ok(before),
+            Some(before) => {
+                let starts = |r: &Region| r.iter().map(|r| r.start).collect();
+                Err(TileFault::Moves {
+                    program: program.to_vec(),
+                    result: 0,
+                    from: starts(&before.rows),
+                    to: starts(&rows),
+                })
+            }
+            None => Ok(Online {
+                rows,
+                axis,
+                greatest: blank(f64::NEG_INFINITY),
+                sum: blank(0.0),
+                factor: blank(1.0),
+            }),
+        }
     }
 
     /// The number of the row of an element of the result.

@@ -89,44 +89,10 @@ impl Control {
         results: usize,
         arguments: &[usize],
     ) -> Option<Vec<Vec<Joint>>> {
-        let whole = |place: Place| Joint { place, axis: None };
-        let part = |place: Place, axis: usize| Joint {
-            place,
-            axis: Some(axis),
-        };
-        let mut all = Vec::new();
         match self {
-            Control::Loop { .. } => {
-                let fits = operands == results && *arguments == [operands, operands];
-                let carried = |i| {
-                    vec![
-                        whole(Place::Operand(i)),
-                        whole(Place::Argument(0, i)),
-                        whole(Place::Argument(1, i)),
-                        whole(Place::Given(1, i)),
-                        whole(Place::Result(i)),
-                    ]
-                };
-                fits.then(|| (0..operands).map(carried).collect())
-            }
+            Control::Loop { .. } => joined_of_loop(operands, results, arguments),
             Control::Branch(functions) => {
-                let mut next = 1;
-                for (number, &count) in arguments.iter().enumerate() {
-                    let argument = |i| {
-                        vec![
-                            whole(Place::Operand(next + i)),
-                            whole(Place::Argument(number, i)),
-                        ]
-                    };
-                    all.extend((0..count).map(argument));
-                    next += count;
-                }
-                let result = |i| {
-                    let given = (0..functions.len()).map(|f| whole(Place::Given(f, i)));
-                    given.chain([whole(Place::Result(i))]).collect()
-                };
-                all.extend((0..results).map(result));
-                (next == operands && arguments.len() == functions.len()).then_some(all)
+                joined_of_branch(functions.len(), operands, results, arguments)
             }
             Control::Rounds {
                 limit,
@@ -135,63 +101,122 @@ impl Control {
                 ..
             } => {
                 let first = usize::from(*limit) + usize::from(*condition);
-                let rest = operands.checked_sub(first + carried)?;
-                results.checked_sub(*carried)?;
-                for i in 0..*carried {
-                    all.push(vec![
-                        whole(Place::Operand(first + i)),
-                        whole(Place::Argument(0, 2 + i)),
-                        whole(Place::Given(0, 1 + i)),
-                        whole(Place::Result(i)),
-                    ]);
-                }
-                let given = *carried..carried + rest;
-                all.extend(given.map(|i| {
-                    vec![
-                        whole(Place::Operand(first + i)),
-                        whole(Place::Argument(0, 2 + i)),
-                    ]
-                }));
-                all.extend(
-                    (*carried..results)
-                        .map(|i| vec![part(Place::Result(i), 0), whole(Place::Given(0, 1 + i))]),
-                );
-                (*arguments == [2 + carried + rest]).then_some(all)
+                joined_of_rounds([first, *carried], operands, results, arguments)
             }
             Control::Scan {
                 carried,
                 apart,
                 stacked,
                 ..
-            } => {
-                let taken = carried + apart.len();
-                let fits = taken <= operands
-                    && *arguments == [operands]
-                    && carried + stacked.len() == results;
-                for i in 0..operands {
-                    let apart = i.checked_sub(*carried).and_then(|i| apart.get(i));
-                    let operand = Place::Operand(i);
-                    let mut ports = vec![whole(Place::Argument(0, i))];
-                    ports.push(match apart {
-                        Some(slices) => part(operand, slices.axis),
-                        None => whole(operand),
-                    });
-                    if i < *carried {
-                        ports.extend([whole(Place::Given(0, i)), whole(Place::Result(i))]);
-                    }
-                    all.push(ports);
-                }
-                let stacked = stacked.iter().zip(*carried..);
-                all.extend(stacked.map(|(slices, i)| {
-                    vec![
-                        part(Place::Result(i), slices.axis),
-                        whole(Place::Given(0, i)),
-                    ]
-                }));
-                fits.then_some(all)
-            }
+            } => joined_of_scan(*carried, [apart, stacked], operands, results, arguments),
         }
     }
+}
+
+fn joined_of_loop(operands: usize, results: usize, arguments: &[usize]) -> Option<Vec<Vec<Joint>>> {
+    let fits = operands == results && *arguments == [operands, operands];
+    let carried = |i| {
+        vec![
+            Joint::whole(Place::Operand(i)),
+            Joint::whole(Place::Argument(0, i)),
+            Joint::whole(Place::Argument(1, i)),
+            Joint::whole(Place::Given(1, i)),
+            Joint::whole(Place::Result(i)),
+        ]
+    };
+    fits.then(|| (0..operands).map(carried).collect())
+}
+
+fn joined_of_branch(
+    functions: usize,
+    operands: usize,
+    results: usize,
+    arguments: &[usize],
+) -> Option<Vec<Vec<Joint>>> {
+    let mut all = Vec::new();
+    let mut next = 1;
+    for (number, &count) in arguments.iter().enumerate() {
+        let argument = |i| {
+            vec![
+                Joint::whole(Place::Operand(next + i)),
+                Joint::whole(Place::Argument(number, i)),
+            ]
+        };
+        all.extend((0..count).map(argument));
+        next += count;
+    }
+    let result = |i| {
+        let given = (0..functions).map(|f| Joint::whole(Place::Given(f, i)));
+        given.chain([Joint::whole(Place::Result(i))]).collect()
+    };
+    all.extend((0..results).map(result));
+    (next == operands && arguments.len() == functions).then_some(all)
+}
+
+/// `first` is the number of the first operand that is carried.
+fn joined_of_rounds(
+    [first, carried]: [usize; 2],
+    operands: usize,
+    results: usize,
+    arguments: &[usize],
+) -> Option<Vec<Vec<Joint>>> {
+    let rest = operands.checked_sub(first + carried)?;
+    results.checked_sub(carried)?;
+    let argument = |i| {
+        vec![
+            Joint::whole(Place::Operand(first + i)),
+            Joint::whole(Place::Argument(0, 2 + i)),
+        ]
+    };
+    let round = |i| {
+        let mut ports = argument(i);
+        ports.push(Joint::whole(Place::Given(0, 1 + i)));
+        ports.push(Joint::whole(Place::Result(i)));
+        ports
+    };
+    let stacked = |i| {
+        vec![
+            Joint::part(Place::Result(i), 0),
+            Joint::whole(Place::Given(0, 1 + i)),
+        ]
+    };
+    let all = (0..carried).map(round);
+    let all = all.chain((carried..carried + rest).map(argument));
+    let all = all.chain((carried..results).map(stacked));
+    (*arguments == [2 + carried + rest]).then(|| all.collect())
+}
+
+fn joined_of_scan(
+    carried: usize,
+    [apart, stacked]: [&[Slices]; 2],
+    operands: usize,
+    results: usize,
+    arguments: &[usize],
+) -> Option<Vec<Vec<Joint>>> {
+    let taken = carried + apart.len();
+    let fits = taken <= operands && *arguments == [operands] && carried + stacked.len() == results;
+    let mut all = Vec::new();
+    for i in 0..operands {
+        let apart = i.checked_sub(carried).and_then(|i| apart.get(i));
+        let operand = Place::Operand(i);
+        let mut ports = vec![Joint::whole(Place::Argument(0, i))];
+        ports.push(match apart {
+            Some(slices) => Joint::part(operand, slices.axis),
+            None => Joint::whole(operand),
+        });
+        if i < carried {
+            ports.push(Joint::whole(Place::Given(0, i)));
+            ports.push(Joint::whole(Place::Result(i)));
+        }
+        all.push(ports);
+    }
+    all.extend(stacked.iter().zip(carried..).map(|(slices, i)| {
+        vec![
+            Joint::part(Place::Result(i), slices.axis),
+            Joint::whole(Place::Given(0, i)),
+        ]
+    }));
+    fits.then_some(all)
 }
 
 /// A port of an operation that runs functions, or a port of one of these functions. The first number of
@@ -218,6 +243,17 @@ pub struct Joint {
 }
 
 impl Joint {
+    /// A port that holds one value, or that of one round.
+    fn whole(place: Place) -> Joint {
+        Joint { place, axis: None }
+    }
+
+    /// A port that holds the values of all rounds along an axis.
+    fn part(place: Place, axis: usize) -> Joint {
+        let axis = Some(axis);
+        Joint { place, axis }
+    }
+
     /// Converts an order of the dimensions at this port into the order of the value of one round: the dimension along
     /// which rounds follow one another is removed.
     #[must_use]

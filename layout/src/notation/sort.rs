@@ -24,8 +24,6 @@ pub(crate) fn sorting_tiles(
             _ => 1,
         })
         .collect();
-    // The domain of a digit and those below it in its dimension. Positions without elements count as one.
-    let mut domain = vec![1u64; digits.len()];
     let mut own: Vec<Vec<usize>> = vec![Vec::new(); shape.len()];
     let mut axes = Vec::new();
     for (place, digit) in digits.iter().enumerate() {
@@ -34,14 +32,10 @@ pub(crate) fn sorting_tiles(
             None => axes.push(vec![place]),
         }
     }
-    for (places, &size) in own.iter_mut().zip(shape) {
+    for places in &mut own {
         places.sort_by_key(|&place| std::cmp::Reverse(div[place]));
-        let mut rest = size;
-        for &place in places.iter() {
-            domain[place] = rest;
-            rest = div[place];
-        }
     }
+    let domain = domains(&own, &div, shape);
     let mut major_to_minor: Vec<usize> = (0..own.len()).collect();
     major_to_minor.sort_by_key(|&dim| own[dim].last().copied());
     let order = major_to_minor.iter().rev().copied().collect();
@@ -96,6 +90,20 @@ pub(crate) fn sorting_tiles(
         tiles.push(tile);
         axes.extend(inside);
     }
+}
+
+/// The domain of each digit and those below it in its dimension. Positions without elements count as one. `own` has the
+/// digits of each dimension, major to minor.
+fn domains(own: &[Vec<usize>], div: &[u64], shape: &[u64]) -> Vec<u64> {
+    let mut domain = vec![1u64; div.len()];
+    for (places, &size) in own.iter().zip(shape) {
+        let mut rest = size;
+        for &place in places {
+            domain[place] = rest;
+            rest = div[place];
+        }
+    }
+    domain
 }
 
 /// The number of digits of each axis, which has at most one, that move in the next step of the sort: 1 if the run number

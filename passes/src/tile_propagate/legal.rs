@@ -167,7 +167,7 @@ pub(crate) fn check_order(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 enum Revisit {
     /// An axis of a sum runs outside of one that moves the block.
-    #[error("comes back to a block: g{early} runs outside of g{moves}")]
+    #[error("is written again after another block, because g{early} runs outside of g{moves}")]
     Returns { early: usize, moves: usize },
     /// An axis along which the block stays is parallel.
     #[error("is written by every step of g{0}, which is parallel, wanted arbitrary")]

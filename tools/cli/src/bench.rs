@@ -15,6 +15,7 @@ use optc::interp::{Fill, compare, compare_exact, random_inputs, run_reference};
 use optc::{Compiler, Program, Tensor, write_aside};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// The number of slowest steps in the table.
@@ -37,20 +38,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         return Err(Failure::usage("there is no program\n".to_owned()));
     };
     let compiler = inputs::compiler(&args.compile)?;
-    let stages = inputs::stages(&compiler, &args.compile, "")?;
-    let input = Input::read(input, streams)?;
-    let mut program = input.program(&compiler, args.compile.from.as_deref())?;
-    inputs::set_data(&mut program, args.compile.data.as_deref())?;
-    inputs::check_bindings(&compiler, &[&program])?;
-    let before = program.clone();
-    let mut cx = inputs::context(&compiler, &program, &args.compile)?;
-    terminal::doing(|| format!("{}: passes", program.name));
-    compiler.run_passes(
-        &mut program,
-        &stages,
-        &mut cx,
-        &mut optc::passes::Hooks::default(),
-    )?;
+    let [before, program] = passed(&compiler, args, input, streams)?;
     let name = inputs::function(&program, args.func.as_deref())?;
     let values = match &args.inputs {
         Some(path) => read_values(&program, &name, Some(path), &compiler.bindings)?,
@@ -62,39 +50,25 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         tiles: args.tiles || args.vs == Some(Versus::Untiled),
         ..ExecOptions::default()
     };
-    let func = name.clone();
-    let timed = |name: &'static str, program: &Program, options: &ExecOptions| {
-        let values = (&*func, &values);
-        let executable = prepare(&compiler, &mut program.clone(), values, options, true)?;
-        Ok::<Timed, Failure>(Timed {
-            name,
-            executable,
-            threads: options.threads,
-            best: None,
-            times: Vec::new(),
-        })
+    let case = Case {
+        compiler: &compiler,
+        program: &program,
+        func: &name,
+        values: &values,
     };
-    let mut all = vec![timed("program", &program, &options)?];
+    let mut all = vec![case.timed("program", &program, &options)?];
     match args.vs {
-        Some(Versus::Before) => all.push(timed("before", &before, &options)?),
+        Some(Versus::Before) => all.push(case.timed("before", &before, &options)?),
         Some(Versus::Untiled) => {
             let untiled = ExecOptions {
                 tiles: false,
                 ..options.clone()
             };
-            all.push(timed("untiled", &program, &untiled)?);
+            all.push(case.timed("untiled", &program, &untiled)?);
         }
         Some(Versus::Reference) | None => {}
     }
-    for round in 0..args.runs {
-        terminal::doing(|| format!("{}: run {} of {}", program.name, round + 1, args.runs));
-        // The direction alternates from round to round, so that no program always runs after the same one.
-        let (first, last) = (round % 2 == 0, all.len());
-        for at in 0..last {
-            let at = if first { at } else { last - 1 - at };
-            all[at].run(&program, &values)?;
-        }
-    }
+    case.run_in_turn(&mut all, args.runs)?;
     let mut text = String::new();
     all.iter().for_each(|timed| timed.write(&mut text));
     if let [after, before] = &all[..] {
@@ -105,12 +79,6 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
             before.median() / after.median()
         );
     }
-    let case = Case {
-        compiler: &compiler,
-        program: &program,
-        func: &name,
-        values: &values,
-    };
     let differs = match args.vs {
         Some(Versus::Reference) => case.beside_reference(&mut all[0], &mut text)?,
         Some(Versus::Untiled) => {
@@ -119,7 +87,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
                 poison: true,
                 ..options.clone()
             };
-            let checked = timed("poisoned", &program, &poisoned)?.executable;
+            let checked = case.timed("poisoned", &program, &poisoned)?.executable;
             case.beside_untiled([&checked, &all[1].executable], &mut text)?
         }
         Some(Versus::Before) | None => None,
@@ -134,6 +102,30 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
     }
 }
 
+/// The program before and after the passes.
+fn passed(
+    compiler: &Compiler,
+    args: &BenchArgs,
+    input: &Path,
+    streams: &mut Streams<'_>,
+) -> Result<[Program; 2], Failure> {
+    let stages = inputs::stages(compiler, &args.compile, "")?;
+    let input = Input::read(input, streams)?;
+    let mut program = input.program(compiler, args.compile.from.as_deref())?;
+    inputs::set_data(&mut program, args.compile.data.as_deref())?;
+    inputs::check_bindings(compiler, &[&program])?;
+    let before = program.clone();
+    let mut cx = inputs::context(compiler, &program, &args.compile)?;
+    terminal::doing(|| format!("{}: passes", program.name));
+    compiler.run_passes(
+        &mut program,
+        &stages,
+        &mut cx,
+        &mut optc::passes::Hooks::default(),
+    )?;
+    Ok([before, program])
+}
+
 /// A function on inputs, whose results are compared.
 struct Case<'a> {
     compiler: &'a Compiler,
@@ -143,6 +135,39 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// A program that is timed on the inputs.
+    fn timed(
+        &self,
+        name: &'static str,
+        program: &Program,
+        options: &ExecOptions,
+    ) -> Result<Timed, Failure> {
+        let values = (self.func, self.values);
+        let executable = prepare(self.compiler, &mut program.clone(), values, options, true)?;
+        Ok(Timed {
+            name,
+            executable,
+            threads: options.threads,
+            best: None,
+            times: Vec::new(),
+        })
+    }
+
+    /// Runs programs by turns. The direction alternates from round to round, so that no program always runs after the
+    /// same one.
+    fn run_in_turn(&self, all: &mut [Timed], runs: u32) -> Result<(), Failure> {
+        let name = &self.program.name;
+        for round in 0..runs {
+            terminal::doing(|| format!("{name}: run {} of {runs}", round + 1));
+            let (first, last) = (round % 2 == 0, all.len());
+            for at in 0..last {
+                let at = if first { at } else { last - 1 - at };
+                all[at].run(self.program, self.values)?;
+            }
+        }
+        Ok(())
+    }
+
     fn run(&self, executable: &Executable) -> Result<IndexMap<String, Tensor>, Failure> {
         let results = executable.run(self.values);
         Ok(results.map_err(|diag| self.program.error(vec![*diag]))?)

@@ -118,6 +118,32 @@ fn angles(
     w.put(pairs, "broadcast", &[name], &attrs).map(Some)
 }
 
+/// The two elements of each pair that is rotated: neighbours in the last dimension, or elements half its rotated part
+/// apart. `pairs` is the type of one of them, and `shape` its extents.
+fn halves(
+    w: &mut Writer<'_>,
+    x: &String,
+    (pairs, shape): (&TensorType, &[u64; 4]),
+    interleaved: bool,
+) -> Outcome<[String; 2]> {
+    let [lead @ .., half] = shape;
+    let (half, x) = (*half, std::slice::from_ref(x));
+    if !interleaved {
+        return Ok([
+            w.put(pairs, "slice", x, &run(lead, 0, half))?,
+            w.put(pairs, "slice", x, &run(lead, half, 2 * half))?,
+        ]);
+    }
+    let with = |inner: &[u64]| shaped(pairs, &[lead.as_slice(), inner].concat());
+    let head = w.put(&with(&[2 * half]), "slice", x, &run(lead, 0, 2 * half))?;
+    let head = [w.put(&with(&[half, 2]), "reshape", &[head], "")?];
+    let mut part = |i: u64| {
+        let one = w.put(&with(&[half, 1]), "slice", &head, &run(shape, i, i + 1))?;
+        w.put(pairs, "reshape", &[one], "")
+    };
+    Ok([part(0)?, part(1)?])
+}
+
 /// The first elements of the last dimension are rotated in pairs; the others are unchanged.
 fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let (Some(about), Some(shape)) = (w.typed::<RotaryEmbedding>(data), sizes(ty)) else {
@@ -139,44 +165,7 @@ fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
     };
     let x = w.one("convert", data.operands[0], &wide, "")?;
     let half = size / 2;
-    let (left, right) = if about.interleaved {
-        let head = shaped(&wide, &[a, b, c, size]);
-        let head = w.put(
-            &head,
-            "slice",
-            std::slice::from_ref(&x),
-            &run(&[a, b, c], 0, size),
-        )?;
-        let neighbours = shaped(&wide, &[a, b, c, half, 2]);
-        let head = w.put(&neighbours, "reshape", &[head], "")?;
-        let mut parts = Vec::with_capacity(2);
-        for i in 0..2 {
-            let one = shaped(&wide, &[a, b, c, half, 1]);
-            let part = w.put(
-                &one,
-                "slice",
-                std::slice::from_ref(&head),
-                &run(&[a, b, c, half], i, i + 1),
-            )?;
-            parts.push(w.put(&pairs, "reshape", &[part], "")?);
-        }
-        (parts.swap_remove(0), parts.swap_remove(0))
-    } else {
-        (
-            w.put(
-                &pairs,
-                "slice",
-                std::slice::from_ref(&x),
-                &run(&[a, b, c], 0, half),
-            )?,
-            w.put(
-                &pairs,
-                "slice",
-                std::slice::from_ref(&x),
-                &run(&[a, b, c], half, size),
-            )?,
-        )
-    };
+    let [left, right] = halves(w, &x, (&pairs, &[a, b, c, half]), about.interleaved)?;
     let mut e = Elementwise { w, ty: &pairs };
     let (cl, sr) = (
         e.of("multiply", &[&cos, &left])?,

@@ -487,8 +487,42 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The first elements along an axis in sorted order. The rank of an element is the number of elements that are sorted
-/// before it. First all ranks are counted, then the position of each rank is searched.
+/// The rank of each element along an axis: the number of elements that come before it in the result of a `top_k`.
+/// `rivals` are the digits of the elements that it is compared with, with the loop `other` for the axis. `None` if there are no loops over both.
+fn ranks(
+    w: &mut Writer<'_>,
+    x: &Mem,
+    [whole, rivals]: [&[Digit]; 2],
+    [axis, other]: [usize; 2],
+    largest: bool,
+) -> Option<Mem> {
+    let long = DType::SI64;
+    let port = Port {
+        mem: x.clone(),
+        digits: rivals.to_vec(),
+    };
+    let nest = Nest::of(&[whole, rivals])?;
+    let zero = Init::Fill("0".to_owned());
+    Some(
+        w.generic(&nest, &[port], (whole, long), zero, |b, nest, xs, acc| {
+            let at: Vec<Idx> = (0..other).map(|d| nest.index(b, d)).collect();
+            let than = nest.index(b, other);
+            let own = b.read(x, whole, &at);
+            let better = before(b, &xs[0], &own, largest);
+            let worse = before(b, &own, &xs[0], largest);
+            let earlier = b.index_compare("slt", &than, &at[axis]);
+            let truth = b.literal("true", DType::BOOL);
+            let level = b.op("arith.xori", &[&worse, &truth]);
+            let first = b.op("arith.andi", &[&earlier, &level]);
+            let counts = b.op("arith.ori", &[&better, &first]);
+            let one = b.cast(&counts, long);
+            b.add(acc, &one)
+        }),
+    )
+}
+
+/// The first elements along an axis in sorted order. The rank of each element is the number of elements before it; then
+/// the position with each rank is found.
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let op = w.op_ref(data);
     let Some(about) = w.typed::<TopK>(data) else {
@@ -508,49 +542,19 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         mem: w.reshape(&x.mem, &extents(&whole)),
         ..x
     };
-    // The digits of the operand with the sorted axis replaced by a second loop over it.
-    let rivals = |digits: &[Digit]| -> Vec<Digit> {
-        let own = |d: &Digit| {
-            if d.of == axis {
-                Digit { of: other, ..*d }
-            } else {
-                *d
-            }
-        };
-        digits.iter().map(own).collect()
+    // The axis a second time, with a loop of its own.
+    let turned = |d: &Digit| match d.of == axis {
+        true => Digit { of: other, ..*d },
+        false => *d,
     };
-    let zero = || Init::Fill("0".to_owned());
-    let port = Port {
-        mem: x.mem.clone(),
-        digits: rivals(&whole),
-    };
-    let Some(nest) = Nest::of(&[&whole, &port.digits]) else {
+    let rivals: Vec<Digit> = whole.iter().map(turned).collect();
+    let Some(ranks) = ranks(w, &x.mem, [&whole, &rivals], [axis, other], about.largest) else {
         return Ok(false);
     };
-    let ranks = w.generic(
-        &nest,
-        &[port],
-        (&whole, long),
-        zero(),
-        |b, nest, xs, acc| {
-            let at: Vec<Idx> = (0..other).map(|d| nest.index(b, d)).collect();
-            let than = nest.index(b, other);
-            let own = b.read(&x.mem, &whole, &at);
-            let better = before(b, &xs[0], &own, about.largest);
-            let worse = before(b, &own, &xs[0], about.largest);
-            let earlier = b.index_compare("slt", &than, &at[axis]);
-            let truth = b.literal("true", DType::BOOL);
-            let level = b.op("arith.xori", &[&worse, &truth]);
-            let first = b.op("arith.andi", &[&earlier, &level]);
-            let counts = b.op("arith.ori", &[&better, &first]);
-            let one = b.cast(&counts, long);
-            b.add(acc, &one)
-        },
-    );
     let chosen = row_major(&w.shape(indices)?);
     let port = Port {
         mem: ranks,
-        digits: rivals(&whole),
+        digits: rivals,
     };
     let Some(nest) = Nest::of(&[&chosen, &port.digits]) else {
         return Ok(false);
@@ -559,7 +563,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         &nest,
         &[port],
         (&chosen, long),
-        zero(),
+        Init::Fill("0".to_owned()),
         |b, nest, xs, acc| {
             let (wanted, at) = (nest.index(b, axis), nest.index(b, other));
             let wanted = b.of_index(&wanted, long);

@@ -57,46 +57,11 @@ pub(super) fn ports(
     }
     let mut limits = Vec::new();
     if how == How::Padded {
-        if !stored.iter().all(|s| s.0.is_digital()) {
-            return Ok(None);
-        }
-        let all: Vec<_> = ports
-            .iter()
-            .map(|p| &**p.1)
-            .zip(stored.iter().map(|s| &s.0))
-            .collect();
-        let Some(found) = ragged(&all) else {
+        let labels: Vec<&[Option<usize>]> = ports.iter().map(|port| &**port.1).collect();
+        let Some(found) = widened(&labels, &mut stored) else {
             return Ok(None);
         };
-        let operands = data.operands.len();
-        for (at, ((_, labels), (own, read))) in ports.iter().zip(&mut stored).enumerate() {
-            for (dim, label) in labels.iter().enumerate() {
-                let limit = found.iter().find(|l| Some(l.0) == *label);
-                if let Some(&(_, size, filled)) = limit
-                    && own.shape.get(dim) == Some(&size)
-                {
-                    match own.stretched(dim, filled) {
-                        Some(wider) => {
-                            *own = wider;
-                            *read = read.stretched(dim, filled).unwrap_or(read.clone());
-                        }
-                        None if at == operands => {}
-                        // The operand is copied into memory with more room.
-                        None => *read = read.with_room(dim, filled).unwrap_or(read.clone()),
-                    }
-                }
-            }
-        }
-        // Checked before anything is written for the operands.
-        let digits = ports.iter().zip(&stored);
-        let digits: Option<Vec<_>> = digits
-            .map(|((_, labels), (_, read))| labelled(&read.digits(), labels))
-            .collect();
-        let all: Option<Vec<&[Digit]>> = digits.as_ref().map(|d| d.iter().map(|d| &**d).collect());
-        if all.and_then(|all| Nest::of(&all)).is_none() {
-            return Ok(None);
-        }
-        limits.extend(found.iter().map(|&(label, size, _)| (label, size)));
+        limits = found;
     }
     let mut ins = Vec::with_capacity(data.operands.len());
     for ((value, labels), (own, read)) in ports[..ports.len() - 1].iter().zip(&stored) {
@@ -134,6 +99,52 @@ pub(super) fn ports(
         limits,
         result,
     }))
+}
+
+/// Widens ports whose digits run beyond the extents of their loops, so that all run as far; returns these loops with
+/// their extents. Each port has its own memory, and the one in which it is read. The last port is the result. `None` if
+/// there are no loops over all ports.
+fn widened(
+    labels: &[&[Option<usize>]],
+    stored: &mut [(Stored, Stored)],
+) -> Option<Vec<(usize, u64)>> {
+    if !stored.iter().all(|s| s.0.is_digital()) {
+        return None;
+    }
+    let owns = stored.iter().map(|s| &s.0);
+    let all: Vec<_> = labels.iter().copied().zip(owns).collect();
+    let found = ragged(&all)?;
+    let operands = labels.len() - 1;
+    for (at, (labels, (own, read))) in labels.iter().zip(stored.iter_mut()).enumerate() {
+        for (dim, label) in labels.iter().enumerate() {
+            let limit = found.iter().find(|l| Some(l.0) == *label);
+            if let Some(&(_, size, filled)) = limit
+                && own.shape.get(dim) == Some(&size)
+            {
+                match own.stretched(dim, filled) {
+                    Some(wider) => {
+                        *own = wider;
+                        *read = read.stretched(dim, filled).unwrap_or(read.clone());
+                    }
+                    None if at == operands => {}
+                    // The operand is copied into memory with more room.
+                    None => *read = read.with_room(dim, filled).unwrap_or(read.clone()),
+                }
+            }
+        }
+    }
+    // Checked before anything is written for the operands.
+    let digits = labels.iter().zip(stored.iter());
+    let digits = digits.map(|(labels, (_, read))| labelled(&read.digits(), labels));
+    let digits: Vec<Vec<Digit>> = digits.collect::<Option<_>>()?;
+    let all: Vec<&[Digit]> = digits.iter().map(|d| &**d).collect();
+    Nest::of(&all)?;
+    Some(
+        found
+            .iter()
+            .map(|&(label, size, _)| (label, size))
+            .collect(),
+    )
 }
 
 /// The loops for which some memory has more indices than the extent: `(loop, extent, number of indices)`. `None` if

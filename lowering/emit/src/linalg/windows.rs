@@ -227,6 +227,21 @@ fn window_map(nest: &Nest, digits: &[Digit], slides: &[Slide]) -> String {
     map_text(nest.loops.len(), &at.collect::<Vec<_>>())
 }
 
+/// The bias of a convolution, if there is one; the outer `None` if its channels are cut otherwise than the loop `outer`.
+fn bias(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    outer: (usize, Option<(usize, u64)>),
+    plain: bool,
+) -> Outcome<Option<Option<Port>>> {
+    let Some(&value) = data.operands.get(2) else {
+        return Ok(Some(None));
+    };
+    let Port { mem, digits } = w.operand(value, plain)?;
+    let digits = by_loops(&digits, &[outer]);
+    Ok(digits.map(|digits| Some(Port { mem, digits })))
+}
+
 fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let op = w.op_ref(data);
     let Some(about) = w.typed::<Conv>(data) else {
@@ -261,15 +276,9 @@ fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let Some(out) = by_loops(&w.wanted(data.results[0], plain)?, &loops) else {
         return Ok(false);
     };
-    let mut bias = None;
-    if let Some(&value) = data.operands.get(2) {
-        let port = w.operand(value, plain)?;
-        let Some(digits) = by_loops(&port.digits, &[outer]) else {
-            return Ok(false);
-        };
-        let mem = port.mem;
-        bias = Some(Port { mem, digits });
-    }
+    let Some(bias) = bias(w, data, outer, plain)? else {
+        return Ok(false);
+    };
     let moved = |digits: &[Digit]| -> Vec<Digit> {
         digits.iter().filter(|d| d.of < FROM).copied().collect()
     };
@@ -455,15 +464,9 @@ fn transposed_conv(
     let (Some(own), Some(out)) = (by_loops(&weights.digits, &loops), out) else {
         return Ok(false);
     };
-    let mut bias = None;
-    if let Some(&value) = data.operands.get(2) {
-        let port = w.operand(value, true)?;
-        let Some(digits) = by_loops(&port.digits, &[outer]) else {
-            return Ok(false);
-        };
-        let mem = port.mem;
-        bias = Some(Port { mem, digits });
-    }
+    let Some(bias) = bias(w, data, outer, true)? else {
+        return Ok(false);
+    };
     let mut all: Vec<&[Digit]> = vec![&out, &own];
     all.extend(bias.as_ref().map(|p| &*p.digits));
     let Some(nest) = Nest::of(&all) else {

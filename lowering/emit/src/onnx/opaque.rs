@@ -41,37 +41,8 @@ pub(super) fn write(
     let captured = data.props.int("captures").unwrap_or(0);
     let captured = usize::try_from(captured).unwrap_or(0);
     let own = data.operands.len().saturating_sub(captured);
-    let mut names = Vec::with_capacity(own);
-    for &value in &data.operands[..own] {
-        names.push(w.name(value)?);
-    }
-    let input = match data.props.ints("input_positions") {
-        None => names,
-        Some(positions) => {
-            let count = positions.iter().max().map_or(0, |&n| n + 1);
-            let mut all = vec![String::new(); usize::try_from(count).unwrap_or(0)];
-            for (name, at) in names.into_iter().zip(positions) {
-                if let Some(slot) = usize::try_from(at).ok().and_then(|at| all.get_mut(at)) {
-                    *slot = name;
-                }
-            }
-            all
-        }
-    };
-    let mut attribute = Vec::new();
-    for (key, attr) in data.props.iter() {
-        let Some(name) = key.strip_prefix("onnx.") else {
-            continue;
-        };
-        if let Some(graph) = functions.get(key) {
-            attribute.push(attrs::graph(name, graph.clone()));
-            continue;
-        }
-        attribute.push(match stated_kind(data, name) {
-            Some(kind) => messages(w, name, kind, attr)?,
-            None => attribute_of(w, name, attr)?,
-        });
-    }
+    let input = inputs(w, data, own)?;
+    let mut attribute = attributes(w, data, functions)?;
     let captures = named(w, data, own)?;
     let made = |attr: &AttributeProto| functions.contains_key(&*format!("onnx.{}", attr.name));
     let kept = attribute.iter_mut().filter(|attr| !made(attr));
@@ -93,17 +64,7 @@ pub(super) fn write(
     let optional = operator.on_rows();
     let results = w.keep(node, made, data.results.len());
     if optional {
-        // Unused optional results, such as statistics, are left out.
-        for (i, &value) in data.results.iter().enumerate().skip(1) {
-            if w.uses(value) == 0
-                && let Some(name) = w.nodes[at].output.get_mut(i)
-            {
-                name.clear();
-            }
-        }
-        while w.nodes[at].output.last().is_some_and(String::is_empty) {
-            w.nodes[at].output.pop();
-        }
+        leave_out_unused(w, at, data);
     }
     if !captures.is_empty() {
         w.captures.push(Captures {
@@ -112,6 +73,59 @@ pub(super) fn write(
         });
     }
     Ok(results)
+}
+
+/// The names of an operator's inputs; the name of an absent one is empty. The operation has `own` of them as operands.
+fn inputs(w: &mut Writer<'_>, data: &OpData, own: usize) -> Outcome<Vec<String>> {
+    let mut names = Vec::with_capacity(own);
+    for &value in &data.operands[..own] {
+        names.push(w.name(value)?);
+    }
+    let Some(positions) = data.props.ints("input_positions") else {
+        return Ok(names);
+    };
+    let count = positions.iter().max().map_or(0, |&n| n + 1);
+    let mut all = vec![String::new(); usize::try_from(count).unwrap_or(0)];
+    for (name, at) in names.into_iter().zip(positions) {
+        if let Some(slot) = usize::try_from(at).ok().and_then(|at| all.get_mut(at)) {
+            *slot = name;
+        }
+    }
+    Ok(all)
+}
+
+/// The attributes of an operator, with the graphs made from its functions.
+fn attributes(
+    w: &Writer<'_>,
+    data: &OpData,
+    functions: &IndexMap<&str, Bytes>,
+) -> Outcome<Vec<AttributeProto>> {
+    let mut all = Vec::new();
+    for (key, attr) in data.props.iter() {
+        let Some(name) = key.strip_prefix("onnx.") else {
+            continue;
+        };
+        all.push(match (functions.get(key), stated_kind(data, name)) {
+            (Some(graph), _) => attrs::graph(name, graph.clone()),
+            (None, Some(kind)) => messages(w, name, kind, attr)?,
+            (None, None) => attribute_of(w, name, attr)?,
+        });
+    }
+    Ok(all)
+}
+
+/// Leaves out unused optional results, such as statistics, of a node.
+fn leave_out_unused(w: &mut Writer<'_>, at: usize, data: &OpData) {
+    for (i, &value) in data.results.iter().enumerate().skip(1) {
+        if w.uses(value) == 0
+            && let Some(name) = w.nodes[at].output.get_mut(i)
+        {
+            name.clear();
+        }
+    }
+    while w.nodes[at].output.last().is_some_and(String::is_empty) {
+        w.nodes[at].output.pop();
+    }
 }
 
 /// The values that the graphs of an operator capture, with their inner names.

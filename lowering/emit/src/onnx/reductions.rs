@@ -9,6 +9,7 @@ use super::shapes::{cast, reshaped};
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Tensor};
+use optc_onnx_proto::AttributeProto;
 use optc_ops::{
     ArgMax, ArgMin, BatchNorm, Cumprod, Cumsum, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax,
     Reduce, ReduceKind, RmsNorm, Softmax,
@@ -50,56 +51,57 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         }
         Cumsum::NAME => {
             let made = w.typed::<Cumsum>(data)?;
-            let at = w.literal(&Tensor::from_i64(DType::SI64, vec![], [made.axis]))?;
-            let x = w.name(data.operands[0])?;
             let flags = [("exclusive", made.exclusive), ("reverse", made.reverse)];
-            let flags = flags.into_iter().filter(|(_, on)| *on);
-            w.node(
-                "CumSum",
-                &[&x, &at],
-                flags.map(|(name, on)| int(name, on)).collect(),
-            )
+            cumulative(w, data, "CumSum", made.axis, flags)?
         }
         Cumprod::NAME => {
             let made = w.typed::<Cumprod>(data)?;
-            let at = w.literal(&Tensor::from_i64(DType::SI64, vec![], [made.axis]))?;
-            let x = w.name(data.operands[0])?;
             let flags = [("exclusive", made.exclusive), ("reverse", made.reverse)];
-            let flags = flags.into_iter().filter(|(_, on)| *on);
-            w.node(
-                "CumProd",
-                &[&x, &at],
-                flags.map(|(name, on)| int(name, on)).collect(),
-            )
+            cumulative(w, data, "CumProd", made.axis, flags)?
         }
         LayerNorm::NAME => layer_norm(w, data)?,
         RmsNorm::NAME => rms_norm(w, data)?,
         BatchNorm::NAME => {
             let epsilon = w.typed::<BatchNorm>(data)?.epsilon;
-            let given = w.operands(data)?;
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
-            w.node(
-                "BatchNormalization",
-                &given,
-                vec![float("epsilon", epsilon)],
-            )
+            of_operands(w, data, "BatchNormalization", float("epsilon", epsilon))?
         }
         InstanceNorm::NAME => {
             let epsilon = w.typed::<InstanceNorm>(data)?.epsilon;
-            let given = w.operands(data)?;
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
-            w.node(
-                "InstanceNormalization",
-                &given,
-                vec![float("epsilon", epsilon)],
-            )
+            of_operands(w, data, "InstanceNormalization", float("epsilon", epsilon))?
         }
         GroupNorm::NAME => group_norm(w, data)?,
         _ => return Ok(None),
     }))
 }
 
-/// Writes a softmax. Before version 13 the operator merges all dimensions from the axis on.
+/// An operator on the operands as they are, with one attribute.
+fn of_operands(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    op_type: &str,
+    attr: AttributeProto,
+) -> Outcome<String> {
+    let given = w.operands(data)?;
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    Ok(w.node(op_type, &given, vec![attr]))
+}
+
+/// A cumulative sum or product. Flags that are off are not written.
+fn cumulative(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    op_type: &str,
+    axis: i64,
+    flags: [(&str, bool); 2],
+) -> Outcome<String> {
+    let at = w.literal(&Tensor::from_i64(DType::SI64, vec![], [axis]))?;
+    let x = w.name(data.operands[0])?;
+    let flags = flags.into_iter().filter(|(_, on)| *on);
+    let flags = flags.map(|(name, on)| int(name, on)).collect();
+    Ok(w.node(op_type, &[&x, &at], flags))
+}
+
+/// A softmax. Before version 13 the operator merges all dimensions from the axis on.
 fn softmax(
     w: &mut Writer<'_>,
     data: &OpData,

@@ -76,6 +76,33 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             let (from, to) = (w.tensor(data.operands[0])?, w.tensor(data.results[0])?);
             one(expanded(w, data, &x, &from.dims, &to.dims)?)
         }
+        // A size used as data is the last index of a range that is one longer.
+        Iota::NAME if is_of_sizes(w, data.results[0]) => one(String::new()),
+        Iota::NAME => iota(w, data).map(|name| Some(vec![name])),
+        DepthToSpace::NAME => one(depth_to_space(w, data)?),
+        SpaceToDepth::NAME => {
+            let size = w.typed::<SpaceToDepth>(data)?.blocksize;
+            let x = w.name(data.operands[0])?;
+            one(w.node("SpaceToDepth", &[&x], vec![int("blocksize", size)]))
+        }
+        _ => selected(w, data),
+    }
+}
+
+fn depth_to_space(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
+    let made = w.typed::<DepthToSpace>(data)?;
+    let x = w.name(data.operands[0])?;
+    let mode = made.mode.word();
+    let mut attrs = vec![int("blocksize", made.blocksize)];
+    if mode != "DCR" || w.has_attribute("DepthToSpace", "mode") {
+        attrs.push(text("mode", mode));
+    }
+    Ok(w.node("DepthToSpace", &[&x], attrs))
+}
+
+/// Writes an operation that selects elements by numbers, or puts them there.
+fn selected(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
+    match &*data.name {
         Gather::NAME => {
             let along = w.typed::<Gather>(data)?.axis;
             indexed(w, data, "Gather", vec![int("axis", along)])
@@ -83,7 +110,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         GatherElements::NAME => {
             let along = w.typed::<GatherElements>(data)?.axis;
             if !w.has("GatherElements") {
-                return one(gather_each(w, data, along)?);
+                let name = gather_each(w, data, along)?;
+                return Ok(Some(vec![name]));
             }
             indexed(w, data, "GatherElements", vec![int("axis", along)])
         }
@@ -113,24 +141,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         }
         TopK::NAME => top_k(w, data).map(Some),
         OneHot::NAME => one_hot(w, data).map(|name| Some(vec![name])),
-        // A size used as data is the last index of a range that is one longer.
-        Iota::NAME if is_of_sizes(w, data.results[0]) => one(String::new()),
-        Iota::NAME => iota(w, data).map(|name| Some(vec![name])),
-        DepthToSpace::NAME => {
-            let made = w.typed::<DepthToSpace>(data)?;
-            let x = w.name(data.operands[0])?;
-            let mode = made.mode.word();
-            let mut attrs = vec![int("blocksize", made.blocksize)];
-            if mode != "DCR" || w.has_attribute("DepthToSpace", "mode") {
-                attrs.push(text("mode", mode));
-            }
-            one(w.node("DepthToSpace", &[&x], attrs))
-        }
-        SpaceToDepth::NAME => {
-            let size = w.typed::<SpaceToDepth>(data)?.blocksize;
-            let x = w.name(data.operands[0])?;
-            one(w.node("SpaceToDepth", &[&x], vec![int("blocksize", size)]))
-        }
         _ => Ok(None),
     }
 }
@@ -315,30 +325,42 @@ fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     Ok(w.several("Split", &[&x, &sizes], attrs, results))
 }
 
-/// A slice; whole dimensions are left out.
-fn slice(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    x: &str,
+/// A dimension that is sliced: its number, the bounds and the step.
+type CutDim = (i64, Bound, Bound, i64);
+
+/// The dimensions of which a slice does not take everything; `None` if there are too few bounds.
+fn cut_dims(
+    dims: &[Dim],
     (starts, limits, strides): (&[Bound], &[Bound], Option<&[i64]>),
-) -> Outcome<String> {
-    let dims = w.tensor(data.operands[0])?.dims.clone();
-    let stride = |d: usize| strides.and_then(|s| s.get(d).copied()).unwrap_or(1);
-    let mut parts: Vec<(i64, Bound, Bound, i64)> = Vec::new();
+) -> Option<Vec<CutDim>> {
+    let mut parts = Vec::new();
     for (d, dim) in dims.iter().enumerate() {
-        let (Some(start), Some(limit)) = (starts.get(d), limits.get(d)) else {
-            return Err(w.refused("a slice has too few bounds".to_owned()));
-        };
+        let (start, limit) = (starts.get(d)?, limits.get(d)?);
+        let step = strides.and_then(|s| s.get(d).copied()).unwrap_or(1);
         let zero = matches!(start, Bound::At(size) if size.as_constant() == Some(0));
         let end = match limit {
             Bound::End => true,
             Bound::At(size) => dim.size().as_ref() == Some(size),
         };
-        if !(zero && end && stride(d) == 1) {
+        if !(zero && end && step == 1) {
             let at = i64::try_from(d).unwrap_or(0);
-            parts.push((at, start.clone(), limit.clone(), stride(d)));
+            parts.push((at, start.clone(), limit.clone(), step));
         }
     }
+    Some(parts)
+}
+
+/// A slice; whole dimensions are left out.
+fn slice(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    x: &str,
+    bounds: (&[Bound], &[Bound], Option<&[i64]>),
+) -> Outcome<String> {
+    let dims = &w.tensor(data.operands[0])?.dims;
+    let Some(parts) = cut_dims(dims, bounds) else {
+        return Err(w.refused("a slice has too few bounds".to_owned()));
+    };
     if parts.is_empty() {
         return Ok(w.node("Identity", &[x], vec![]));
     }
@@ -352,7 +374,7 @@ fn slice(
         }
     };
     let side = |w: &mut Writer<'_>, is_limit: bool| -> Outcome<String> {
-        let pick = |p: &(i64, Bound, Bound, i64)| if is_limit { p.2.clone() } else { p.1.clone() };
+        let pick = |p: &CutDim| if is_limit { p.2.clone() } else { p.1.clone() };
         let known: Option<Vec<i64>> = parts
             .iter()
             .map(|p| number(&pick(p), is_limit, p.3))
@@ -374,8 +396,7 @@ fn slice(
     };
     if w.has_attribute("Slice", "starts") {
         let all = |limit: bool| -> Option<Vec<i64>> {
-            let of =
-                |p: &(i64, Bound, Bound, i64)| number(if limit { &p.2 } else { &p.1 }, limit, p.3);
+            let of = |p: &CutDim| number(if limit { &p.2 } else { &p.1 }, limit, p.3);
             parts.iter().map(of).collect()
         };
         let (Some(starts), Some(ends)) = (all(false), all(true)) else {

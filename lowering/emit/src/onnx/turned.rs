@@ -144,15 +144,18 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     }
     let mut has = broadcast(&left.lead, &right.lead);
     has.extend([left.rows, right.columns]);
-    let has = w.dims(&has);
-    match result.dims == has {
-        true => Ok(Some(made)),
-        false => {
-            let ty = TensorType::new(has.clone(), dtype);
-            w.made.insert(made.clone(), ty);
-            reshaped(w, &made, &has, &result.dims).map(Some)
-        }
+    with_dims(w, made, &has, &result).map(Some)
+}
+
+/// A value of these extents, in the shape of a type.
+fn with_dims(w: &mut Writer<'_>, made: String, has: &[u64], ty: &TensorType) -> Outcome<String> {
+    let has = w.dims(has);
+    if ty.dims == has {
+        return Ok(made);
     }
+    let own = TensorType::new(has.clone(), ty.dtype);
+    w.made.insert(made.clone(), own);
+    reshaped(w, &made, &has, &ty.dims)
 }
 
 /// Restores a `Gemm` that import split into a product of two matrices and a sum with a constant over its columns. The

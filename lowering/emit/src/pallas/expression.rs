@@ -7,7 +7,7 @@ use super::ops::write;
 use super::rearrange::rearrangement;
 use super::words::tuple;
 use super::writer::Writer;
-use optc_ir::{Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
+use optc_ir::{AttrDict, Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
 use optc_ops::{Broadcast, Concat, Conv, Iota, Slice, Split, Subview};
 use optc_tile::Tile;
 
@@ -29,6 +29,31 @@ impl Writer<'_> {
             self.local.insert((value, member.number), name);
         }
         Ok(lines)
+    }
+
+    /// The attributes of a convolution that computes some of its groups. `result` has the extents of its tile. If the
+    /// tile has a part of the channels of every group, these lie apart in the operand and are brought together.
+    fn some_groups(
+        &mut self,
+        member: &Member<'_>,
+        mut conv: Conv,
+        result: &[u64],
+        (args, operands): (&mut [String], &mut [Vec<u64>]),
+    ) -> Result<AttrDict, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.schedule.op];
+        let groups = conv.groups().map_err(|e| e.message)?;
+        let each = cx.shape(data.results[0])?[1] / groups;
+        let here = (result[1] / each.max(1)).max(1);
+        conv.group = here.cast_signed();
+        let (channels, part) = (operands[0][1], operands[1][1]);
+        let all = cx.shape(data.operands[1])?[1];
+        if part < all && channels == (here - 1) * all + part {
+            self.helpers.insert("_parts");
+            args[0] = format!("_parts({}, {here}, {all}, {part})", args[0]);
+            operands[0][1] = here * part;
+        }
+        Ok(conv.write())
     }
 
     /// The operation on its arguments, which are tiles; with another element type of the result.
@@ -76,23 +101,11 @@ impl Writer<'_> {
         let op = cx.func.op_ref(member.schedule.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
         let mut props = data.props.clone();
-        if let Some(mut conv) = cx
+        if let Some(conv) = cx
             .typed::<Conv>(member.schedule.op)
             .filter(|conv| 1 < conv.group)
         {
-            let groups = conv.groups().map_err(|e| e.message)?;
-            let each = cx.shape(data.results[0])?[1] / groups;
-            let here = (results[0][1] / each.max(1)).max(1);
-            conv.group = here.cast_signed();
-            props = conv.write();
-            // A part of the channels of every group: in the operand they lie apart.
-            let (channels, part) = (operands[0][1], operands[1][1]);
-            let all = cx.shape(data.operands[1])?[1];
-            if part < all && channels == (here - 1) * all + part {
-                self.helpers.insert("_parts");
-                args[0] = format!("_parts({}, {here}, {all}, {part})", args[0]);
-                operands[0][1] = here * part;
-            }
+            props = self.some_groups(member, conv, &results[0], (&mut args, &mut operands))?;
         }
         if let Some(held) = held {
             types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];

@@ -226,20 +226,7 @@ impl Writer<'_> {
         let get = |name: &str| attr(&line.attrs, name);
         let stable = |name: &str| format!("stablehlo.{name}");
         if let Some(name) = sized(opcode, operands.len(), shape)? {
-            let attrs = match opcode {
-                "broadcast" => {
-                    let dimensions = array(&ints(get("dimensions")));
-                    format!("broadcast_dimensions = {dimensions}")
-                }
-                "iota" => {
-                    let dim = get("iota_dimension").unwrap_or("0");
-                    format!("iota_dimension = {dim} : i64")
-                }
-                "gather" => gather(line, false),
-                "convolution" => convolution(line, shape, false),
-                _ => String::new(),
-            };
-            return Ok((stable(name), attrs));
+            return Ok((stable(name), sized_attrs(line, shape)));
         }
         if SAME.contains(&opcode) {
             return Ok((stable(&opcode.replace('-', "_")), String::new()));
@@ -256,10 +243,7 @@ impl Writer<'_> {
                 stable("transpose"),
                 format!("permutation = {}", array(&dimensions)),
             ),
-            "broadcast" => (
-                stable("broadcast_in_dim"),
-                format!("broadcast_dimensions = {}", array(&dimensions)),
-            ),
+            "broadcast" => (stable("broadcast_in_dim"), broadcast(line)),
             "reverse" => (
                 stable("reverse"),
                 format!("dimensions = {}", array(&dimensions)),
@@ -268,22 +252,10 @@ impl Writer<'_> {
                 let dim = dimensions.first().copied().unwrap_or(0);
                 (stable("concatenate"), format!("dimension = {dim} : i64"))
             }
-            "iota" => {
-                let dim = get("iota_dimension").unwrap_or("0");
-                (stable("iota"), format!("iota_dimension = {dim} : i64"))
-            }
+            "iota" => (stable("iota"), iota(line)),
             "slice" => (stable("slice"), slice(get("slice").unwrap_or(""))),
             "pad" => (stable("pad"), pad(get("padding").unwrap_or(""))),
-            "compare" => {
-                let direction = get("direction").unwrap_or("EQ");
-                let mut attrs =
-                    format!("comparison_direction = #stablehlo<comparison_direction {direction}>");
-                if get("type") == Some("TOTALORDER") {
-                    attrs =
-                        format!("compare_type = #stablehlo<comparison_type TOTALORDER>, {attrs}");
-                }
-                (stable("compare"), attrs)
-            }
+            "compare" => (stable("compare"), comparison(line)),
             "dynamic-slice" => {
                 let sizes = array(&ints(get("dynamic_slice_sizes")));
                 (stable("dynamic_slice"), format!("slice_sizes = {sizes}"))
@@ -305,15 +277,7 @@ impl Writer<'_> {
                     format!("dimension = {dim} : i64"),
                 )
             }
-            "reduce-precision" => {
-                let bits = |name: &str| get(name).unwrap_or("0").to_owned();
-                let attrs = format!(
-                    "exponent_bits = {} : i32, mantissa_bits = {} : i32",
-                    bits("exponent_bits"),
-                    bits("mantissa_bits")
-                );
-                (stable("reduce_precision"), attrs)
-            }
+            "reduce-precision" => (stable("reduce_precision"), reduced_precision(line)),
             "topk" if get("largest") != Some("false") => {
                 let k = get("k").unwrap_or("1");
                 ("chlo.top_k".to_owned(), format!("k = {k} : i64"))
@@ -326,6 +290,47 @@ impl Writer<'_> {
             _ => return Err(refuse(&format!("the instruction `{opcode}`"))),
         })
     }
+}
+
+/// The attributes of an instruction that has the sizes of its result as an operand.
+fn sized_attrs(line: &Line, shape: &XlaShape) -> String {
+    match &*line.opcode {
+        "broadcast" => broadcast(line),
+        "iota" => iota(line),
+        "gather" => gather(line, false),
+        "convolution" => convolution(line, shape, false),
+        _ => String::new(),
+    }
+}
+
+fn broadcast(line: &Line) -> String {
+    let dimensions = array(&ints(attr(&line.attrs, "dimensions")));
+    format!("broadcast_dimensions = {dimensions}")
+}
+
+fn iota(line: &Line) -> String {
+    let dim = attr(&line.attrs, "iota_dimension").unwrap_or("0");
+    format!("iota_dimension = {dim} : i64")
+}
+
+fn comparison(line: &Line) -> String {
+    let direction = attr(&line.attrs, "direction").unwrap_or("EQ");
+    let direction = format!("comparison_direction = #stablehlo<comparison_direction {direction}>");
+    match attr(&line.attrs, "type") {
+        Some("TOTALORDER") => {
+            format!("compare_type = #stablehlo<comparison_type TOTALORDER>, {direction}")
+        }
+        _ => direction,
+    }
+}
+
+fn reduced_precision(line: &Line) -> String {
+    let bits = |name: &str| attr(&line.attrs, name).unwrap_or("0");
+    format!(
+        "exponent_bits = {} : i32, mantissa_bits = {} : i32",
+        bits("exponent_bits"),
+        bits("mantissa_bits")
+    )
 }
 
 /// The dynamic operation for unknown sizes, which takes the sizes of its result or of its attributes as operands.

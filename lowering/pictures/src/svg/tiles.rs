@@ -358,6 +358,17 @@ struct Cuts {
 }
 
 impl Cuts {
+    /// The cuts of a dimension at both ends of some ranges.
+    fn of(size: u64, parts: impl Iterator<Item = std::ops::Range<u64>>) -> Cuts {
+        let ends = parts.flat_map(|part| [part.start, part.end]);
+        let ends: BTreeSet<u64> = ends.chain([0, size]).collect();
+        let mut ends: Vec<u64> = ends.into_iter().collect();
+        if ends.len() < 2 {
+            ends.push(ends[0]);
+        }
+        Cuts { ends }
+    }
+
     fn count(&self) -> usize {
         self.ends.len() - 1
     }
@@ -373,6 +384,41 @@ struct Arrow {
     axis: usize,
     dim: usize,
     segments: std::ops::Range<usize>,
+}
+
+/// The arrows of the axes along which a tile moves. `axes` has the steps of each axis that are drawn.
+fn arrows(tile: &Tile, shape: &[u64], cuts: &[Cuts], axes: &[Vec<i64>]) -> Vec<Arrow> {
+    let zeros = vec![0; axes.len()];
+    let mut arrows = Vec::new();
+    for (d, span) in tile.0.iter().enumerate() {
+        let segments = |program: &[i64]| cuts[d].range(&span.clipped(program, shape[d]));
+        // The distance of two steps of an axis.
+        let pace = |axis: usize| {
+            let mut one = zeros.clone();
+            one[axis] = 1;
+            (span.start.eval(&one) - span.start.eval(&zeros)).abs()
+        };
+        for (axis, steps) in axes.iter().enumerate() {
+            if !span.start.depends_on(axis) || steps.len() < 2 {
+                continue;
+            }
+            // Faster axes complete their round at the last step.
+            let mut program = zeros.clone();
+            for (other, steps) in axes.iter().enumerate() {
+                if other == axis || pace(other) < pace(axis) {
+                    program[other] = *steps.last().unwrap_or(&0);
+                }
+            }
+            let (from, to) = (segments(&zeros), segments(&program));
+            let segments = from.start.min(to.start)..from.end.max(to.end);
+            arrows.push(Arrow {
+                axis,
+                dim: d,
+                segments,
+            });
+        }
+    }
+    arrows
 }
 
 /// A tensor with its cells.
@@ -425,30 +471,21 @@ impl Tensor {
             .find(|&n| volume(&axes(n)) <= MAX_PROGRAMS);
         let axes = axes(most.unwrap_or(2));
         let programs = product(&axes);
-        let part = |tile: &Tile, program: &[i64], d: usize| tile.0[d].clipped(program, shape[d]);
-        let mut cuts = Vec::with_capacity(shape.len());
-        for (d, &size) in shape.iter().enumerate() {
-            let mut ends: BTreeSet<u64> = [0, size].into_iter().collect();
-            for (program, tile) in programs
-                .iter()
-                .flat_map(|p| tiles.iter().map(move |t| (p, t)))
-            {
-                let part = part(tile, program, d);
-                ends.extend([part.start, part.end]);
-            }
-            let mut ends: Vec<u64> = ends.into_iter().collect();
-            if ends.len() < 2 {
-                ends.push(ends[0]);
-            }
-            cuts.push(Cuts { ends });
-        }
+        let runs = || {
+            let programs = programs.iter();
+            programs.flat_map(|p| tiles.iter().map(move |t| (&**p, *t)))
+        };
+        let cut = |(d, &size): (usize, &u64)| {
+            Cuts::of(
+                size,
+                runs().map(|(program, tile)| tile.0[d].clipped(program, size)),
+            )
+        };
+        let cuts: Vec<Cuts> = shape.iter().enumerate().map(cut).collect();
         let mut cells: BTreeMap<Vec<usize>, Vec<BTreeSet<i64>>> = BTreeMap::new();
-        for (program, tile) in programs
-            .iter()
-            .flat_map(|p| tiles.iter().map(move |t| (p, t)))
-        {
-            let ranges = (0..shape.len()).map(|d| {
-                let range = cuts[d].range(&part(tile, program, d));
+        for (program, tile) in runs() {
+            let ranges = shape.iter().enumerate().map(|(d, &size)| {
+                let range = cuts[d].range(&tile.0[d].clipped(program, size));
                 range.map(|s| s as i64).collect::<Vec<i64>>()
             });
             for cell in product(&ranges.collect::<Vec<_>>()) {
@@ -475,36 +512,8 @@ impl Tensor {
                 }
             }
         }
-        let mut arrows = Vec::new();
         // The first part represents all parts, since axes run alike in them.
-        let tile = tiles[0];
-        for (d, span) in tile.0.iter().enumerate() {
-            for (axis, steps) in axes.iter().enumerate() {
-                if !span.start.depends_on(axis) || steps.len() < 2 {
-                    continue;
-                }
-                let mut program = vec![0; grid.len()];
-                let from = cuts[d].range(&part(tile, &program, d));
-                // Faster axes complete their round at the last step.
-                let pace = |a: usize| {
-                    let mut one = vec![0; grid.len()];
-                    one[a] = 1;
-                    (span.start.eval(&one) - span.start.eval(&vec![0; grid.len()])).abs()
-                };
-                for (other, steps) in axes.iter().enumerate() {
-                    if other == axis || pace(other) < pace(axis) {
-                        program[other] = *steps.last().unwrap_or(&0);
-                    }
-                }
-                let to = cuts[d].range(&part(tile, &program, d));
-                let segments = from.start.min(to.start)..from.end.max(to.end);
-                arrows.push(Arrow {
-                    axis,
-                    dim: d,
-                    segments,
-                });
-            }
-        }
+        let arrows = arrows(tiles[0], shape, &cuts, &axes);
         Tensor {
             cuts,
             sizes: shape.to_vec(),
@@ -592,6 +601,40 @@ impl Tensor {
             group = group.add(shape).add(line(&self.index(steps), place, INDEX));
         }
         let first = origin(0);
+        group = self.draw_arrows(group, above, cell, &origin);
+        let below = first.1 + page.1 + 13.0;
+        if let Some(n) = self.sizes.last() {
+            let middle = (first.0 + page.0 / 2.0, below);
+            group = group.add(line(&n.to_string(), middle, INDEX));
+        }
+        if let Some(d) = rank.checked_sub(2) {
+            let last = origin(pages - 1);
+            let place = (last.0 + page.0 + 12.0, first.1 + page.1 / 2.0 + 4.0);
+            group = group.add(line(&self.sizes[d].to_string(), place, INDEX));
+        }
+        if 2 < rank {
+            let sizes: Vec<String> = self.sizes[..rank - 2].iter().map(u64::to_string).collect();
+            let words = format!("pages: {}", sizes.join("x"));
+            let style = Style {
+                middle: false,
+                ..INDEX
+            };
+            let right = (first.0 + page.0 / 2.0 + 14.0, below);
+            group = group.add(line(&words, right, style));
+        }
+        group
+    }
+
+    /// Draws the directions in which axes run. `above` is the height over the pages, `cell` the size of a cell, and
+    /// `origin` the corner of a page.
+    fn draw_arrows(
+        &self,
+        mut group: Group,
+        above: f64,
+        cell: (f64, f64),
+        origin: &dyn Fn(usize) -> (f64, f64),
+    ) -> Group {
+        let (first, page, rank) = (origin(0), self.page(), self.cuts.len());
         let (mut lane_above, mut lane_left, mut lane_over) = (0.0, 0.0, 0.0);
         for arrow in &self.arrows {
             let ends = (float(arrow.segments.start), float(arrow.segments.end));
@@ -616,26 +659,6 @@ impl Tensor {
                 let last = origin(arrow.segments.end.saturating_sub(1) * stride).0 + page.0;
                 group = group.add(direction((first.0 + 2.0, y), (last - 2.0, y), axis));
             }
-        }
-        let below = first.1 + page.1 + 13.0;
-        if let Some(n) = self.sizes.last() {
-            let middle = (first.0 + page.0 / 2.0, below);
-            group = group.add(line(&n.to_string(), middle, INDEX));
-        }
-        if let Some(d) = rank.checked_sub(2) {
-            let last = origin(pages - 1);
-            let place = (last.0 + page.0 + 12.0, first.1 + page.1 / 2.0 + 4.0);
-            group = group.add(line(&self.sizes[d].to_string(), place, INDEX));
-        }
-        if 2 < rank {
-            let sizes: Vec<String> = self.sizes[..rank - 2].iter().map(u64::to_string).collect();
-            let words = format!("pages: {}", sizes.join("x"));
-            let style = Style {
-                middle: false,
-                ..INDEX
-            };
-            let right = (first.0 + page.0 / 2.0 + 14.0, below);
-            group = group.add(line(&words, right, style));
         }
         group
     }
