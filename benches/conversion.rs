@@ -1,7 +1,7 @@
 //! Conversions between layouts on one thread with warm caches, as ratios to a copy of the same number of bytes in the
 //! same rounds.
 //!
-//! `cargo bench -p optc-bench --bench conversion -- [--rounds=N] [--large] [--no-peers] [--isa=portable|avx2] [--ratios=FILE] [CASE…]`
+//! `cargo bench -p optc-bench --bench conversion -- [--rounds=N] [--large] [--no-peers] [--isa=portable|avx2|avx512] [--ratios=FILE] [CASE…]`
 //!
 //! Each round runs every contender once, each after a copy. The result of a contender is its least processor time of
 //! all rounds. The outputs of all contenders are compared first.
@@ -464,10 +464,9 @@ fn main() {
         match argument.as_str() {
             "--bench" => {}
             "--large" => large = true,
-            "--isa=portable" => options.isa = Some(Isa::Portable),
-            "--isa=avx2" => options.isa = Some(Isa::Avx2),
             "--no-peers" => options.peers = false,
             text => match text.split_once('=') {
+                Some(("--isa", isa)) => options.isa = Some(isa.parse().expect("a set")),
                 Some(("--rounds", rounds)) => {
                     options.rounds = rounds.parse().expect("a number of rounds");
                 }

@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 use optc_compare::compare_exact;
-use optc_exec::{ExecOptions, Executable};
+use optc_exec::{ExecOptions, Executable, Isa};
 use optc_interp::{NoData, run_naive, run_reference};
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};
@@ -86,7 +86,7 @@ impl Int {
     }
 }
 
-fn physical(module: &Module, inputs: &IndexMap<String, Tensor>, generic: bool) -> Tensor {
+fn physical(module: &Module, inputs: &IndexMap<String, Tensor>, generic: bool, isa: Isa) -> Tensor {
     let registry = Arc::new(optc_ops::registry());
     let stages = PassList::builtin().parse("bufferize,plan-memory").unwrap();
     let mut cx = PassContext::new(registry.clone(), target("cpu"));
@@ -96,6 +96,7 @@ fn physical(module: &Module, inputs: &IndexMap<String, Tensor>, generic: bool) -
     let options = ExecOptions {
         poison: true,
         generic,
+        isa: Some(isa),
         ..ExecOptions::default()
     };
     let name = module.funcs[0].name.clone();
@@ -151,10 +152,11 @@ fn check(
             "naive",
             first(naive.unwrap_or_else(|e| panic!("{source}: {e}"))),
         ),
-        ("physical", physical(&module, &inputs, false)),
-        ("generic", physical(&module, &inputs, true)),
+        ("generic", physical(&module, &inputs, true, Isa::detect())),
     ];
-    for (how, found) in found {
+    let kernels = Isa::available().into_iter();
+    let kernels = kernels.map(|isa| (isa.name(), physical(&module, &inputs, false, isa)));
+    for (how, found) in found.into_iter().chain(kernels) {
         compare_exact(&found, &wanted).unwrap_or_else(|e| panic!("{how}: {source}{e}"));
     }
 }
@@ -436,7 +438,9 @@ fn casts_to_floats_round_once() {
     let (main, none) = (module.funcs[0].name.clone(), Bindings::default());
     let reference = run_reference(&module, &registry, &main, &inputs, &NoData, &none).unwrap();
     compare_exact(&reference[0], &wanted).unwrap();
-    for generic in [true, false] {
-        compare_exact(&physical(&module, &inputs, generic), &wanted).unwrap();
+    for isa in Isa::available() {
+        for generic in [true, false] {
+            compare_exact(&physical(&module, &inputs, generic, isa), &wanted).unwrap();
+        }
     }
 }

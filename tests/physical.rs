@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use optc_check::Stats;
 use optc_compare::{Fill, RandomSource, compare, compare_exact, random_inputs};
-use optc_exec::{ExecOptions, Executable, StepProfile};
+use optc_exec::{ExecOptions, Executable, Isa, StepProfile};
 use optc_interp::{DataSource, NoData, run_naive, run_reference};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, SizeTable, Tensor, text};
 use optc_passes::manager::{Hooks, run};
@@ -55,7 +55,10 @@ fn physical(
     for (key, tensor) in &first {
         compare_exact(&again[key], tensor).expect("a second run gives the same");
     }
-    for threads in [2, 3, 7] {
+    // Threads share work in the same way with every instruction set.
+    let lesser = options.isa.is_some_and(|isa| isa < Isa::detect());
+    let threads: &[usize] = if lesser { &[] } else { &[2, 3, 7] };
+    for &threads in threads {
         let options = ExecOptions {
             threads,
             always_share: true,
@@ -95,7 +98,7 @@ fn reference(original: &Module, seed: u64) -> Result<[Named; 2], String> {
 }
 
 /// Checks that the program after the passes gives the numbers of the original: exactly without kernels, within rounding
-/// with them.
+/// with those of each instruction set.
 fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
     same_numbers(original, after, &reference(original, seed)?)
 }
@@ -132,15 +135,25 @@ fn same_numbers(
     let folded = folded.map_err(|e| format!("the reference after the passes: {e}"))?;
     let naive = run_naive(after, &registry, main, inputs, &data, &bindings);
     let naive = naive.map_err(|e| format!("on physical buffers: {e}"))?;
-    for generic in [true, false] {
-        let found = physical(after, inputs, &data, &bindings, &poisoned(generic));
-        let found = found.map_err(|d| words(&[*d]))?;
+    let executed = |isa: Isa, generic: bool| {
+        let options = ExecOptions {
+            isa: Some(isa),
+            ..poisoned(generic)
+        };
+        let found = physical(after, inputs, &data, &bindings, &options);
+        found.map_err(|d| words(&[*d]))
+    };
+    // Without kernels, the instruction set does not matter.
+    let kernels = Isa::available().into_iter().map(|isa| (isa, false));
+    for (isa, generic) in kernels.chain([(Isa::detect(), true)]) {
+        let found = executed(isa, generic)?;
         for (((key, found), wanted), (folded, naive)) in found
             .iter()
             .zip(wanted.values())
             .zip(folded.values().zip(naive.values()))
         {
-            let same = |r: Result<(), _>| r.map_err(|e| format!("{key}, generic {generic}: {e}"));
+            let same =
+                |r: Result<(), _>| r.map_err(|e| format!("{key}, {isa}, generic {generic}: {e}"));
             same(compare(found, wanted))?;
             if generic {
                 same(compare_exact(found, folded))?;
@@ -176,6 +189,7 @@ fn random_programs_give_the_numbers_of_the_reference() {
             }
         }
     }
+    println!("compared on {:?}", Isa::available());
     tally.leaves_out_at_most_one_in(10);
 }
 
@@ -1834,6 +1848,13 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     let indices = Tensor::from_i64(optc_ir::DType::SI64, vec![2], [1, 7]);
     one.insert("i".to_owned(), indices);
     assert_eq!(refused(&gather, &one, &poisoned(false)), "execution-failed");
+    if let Some(&lacked) = Isa::ALL.get(Isa::available().len()) {
+        let options = ExecOptions {
+            isa: Some(lacked),
+            ..ExecOptions::default()
+        };
+        assert_eq!(refused(&module, &inputs(3), &options), "execution-isa");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 use optc_compare::{compare, compare_exact};
-use optc_exec::{ExecOptions, Executable, StepProfile};
+use optc_exec::{ExecOptions, Executable, Isa, StepProfile};
 use optc_interp::{NoData, argument_keys, run_reference};
 use optc_ir::{Bindings, DType, Tensor};
 use optc_passes::manager::{Hooks, run};
@@ -105,8 +105,10 @@ fn check_with<E: std::fmt::Display>(
         let mut after = module.clone();
         run(&mut after, &stages, &mut cx, &mut Hooks::default())
             .unwrap_or_else(|d| panic!("{}", words(&d)));
-        for threads in [1, 3] {
+        let lesser = Isa::available().into_iter().map(|isa| (isa, 1));
+        for (isa, threads) in lesser.chain([(Isa::detect(), 3)]) {
             let options = ExecOptions {
+                isa: Some(isa),
                 poison: true,
                 threads,
                 always_share: true,
@@ -123,7 +125,7 @@ fn check_with<E: std::fmt::Display>(
                 for ((key, found), wanted) in found.iter().zip(wanted.values()) {
                     let same = compare(found, wanted);
                     same.unwrap_or_else(|e| {
-                        panic!("{key}, {passes}, {threads} threads: {e}\n{text}")
+                        panic!("{key}, {passes}, {isa}, {threads} threads: {e}\n{text}")
                     });
                 }
             }

@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 use optc_compare::compare_exact;
-use optc_exec::{ExecOptions, Executable};
+use optc_exec::{ExecOptions, Executable, Isa};
 use optc_interp::{NoData, run_naive, run_reference};
 use optc_ir::verify::verify;
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, text};
@@ -80,12 +80,12 @@ fn planned(module: &Module, registry: &Arc<Registry>) -> Module {
     module
 }
 
-/// The results of a program by the reference and by all other executors; all except kernels must be exact.
+/// The results of a program by the reference and by the kernels of each instruction set; other executors must be exact.
 fn results(
     module: &Module,
     registry: &Arc<Registry>,
     inputs: &IndexMap<String, Tensor>,
-) -> [Tensor; 2] {
+) -> (Tensor, Vec<Tensor>) {
     let none = Bindings::default();
     let text = || text::print(module);
     let wanted = run_reference(module, registry, "main", inputs, &NoData, &none);
@@ -93,10 +93,11 @@ fn results(
     let after = planned(module, registry);
     let naive = run_naive(&after, registry, "main", inputs, &NoData, &none);
     let naive = naive.unwrap_or_else(|e| panic!("{e}\n{}", text()));
-    let physical = |generic: bool| {
+    let physical = |isa: Isa, generic: bool| {
         let options = ExecOptions {
             poison: true,
             generic,
+            isa: Some(isa),
             ..ExecOptions::default()
         };
         let made = Executable::new(&after, registry, "main", inputs, &NoData, &none, &options);
@@ -104,10 +105,12 @@ fn results(
         let found = found.unwrap_or_else(|d| panic!("{}\n{}", words(&[*d]), text()));
         found[0].clone()
     };
-    for same in [&naive[0], &physical(true)] {
+    for same in [&naive[0], &physical(Isa::detect(), true)] {
         compare_exact(same, &wanted[0]).unwrap_or_else(|e| panic!("{e}\n{}", text()));
     }
-    [wanted[0].clone(), physical(false)]
+    let kernels = Isa::available().into_iter();
+    let kernels = kernels.map(|isa| physical(isa, false));
+    (wanted[0].clone(), kernels.collect())
 }
 
 /// True if a number is the wanted one: within the rounding of its type, or exactly if that is 0, 1, not finite, or an
@@ -194,17 +197,19 @@ fn check(operation: &str, operands: usize, dtype: DType, registry: &Arc<Registry
             (format!("x{k}"), tensor)
         });
         let inputs: IndexMap<String, Tensor> = inputs.collect();
-        let [wanted, found] = results(&module, registry, &inputs);
-        for i in 0..wanted.len() {
-            let (found, wanted_here) = (found.f64_at(i), wanted.f64_at(i));
-            assert!(
-                close(found, wanted_here, wanted.dtype),
-                "{operation} of {dtype} at {i}, of {:?}: {found:e}, wanted {wanted_here:e}",
-                inputs
-                    .values()
-                    .map(|t| t.f64_at(if t.len() == n { i % n } else { i }))
-                    .collect::<Vec<_>>()
-            );
+        let (wanted, found) = results(&module, registry, &inputs);
+        for (found, isa) in found.iter().zip(Isa::available()) {
+            for i in 0..wanted.len() {
+                let (found, wanted_here) = (found.f64_at(i), wanted.f64_at(i));
+                assert!(
+                    close(found, wanted_here, wanted.dtype),
+                    "{operation} of {dtype} at {i}, {isa}, of {:?}: {found:e}, wanted {wanted_here:e}",
+                    inputs
+                        .values()
+                        .map(|t| t.f64_at(if t.len() == n { i % n } else { i }))
+                        .collect::<Vec<_>>()
+                );
+            }
         }
         ran += 1;
     }
@@ -278,7 +283,8 @@ fn check_at(operation: &str, wanted: &[(f64, f64)]) {
     let values = wanted.iter().map(|pair| pair.0);
     let x = Tensor::from_f64(DType::F32, vec![n], values);
     let inputs: IndexMap<String, Tensor> = [("x0".to_owned(), x)].into_iter().collect();
-    for found in results(&parse(&text), &registry, &inputs) {
+    let (reference, kernels) = results(&parse(&text), &registry, &inputs);
+    for found in kernels.iter().chain([&reference]) {
         for (i, (x, wanted)) in wanted.iter().enumerate() {
             let found = found.f64_at(i);
             let same = found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan();
@@ -405,8 +411,9 @@ fn padding_is_not_multiplied() {
                         (format!("x{k}"), tensor)
                     });
                     let inputs: IndexMap<String, Tensor> = inputs.collect();
-                    let [wanted, found] = results(&module, &registry, &inputs);
-                    for i in 0..wanted.len() {
+                    let (wanted, found) = results(&module, &registry, &inputs);
+                    let places = (0..wanted.len()).flat_map(|i| found.iter().map(move |f| (f, i)));
+                    for (found, i) in places {
                         let (a, b) = (found.f64_at(i), wanted.f64_at(i));
                         let near = (a - b).abs() <= 4e-2 * b.abs().max(1.0);
                         let same = a == b || a.is_nan() && b.is_nan() || near;

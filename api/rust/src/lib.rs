@@ -123,8 +123,8 @@ pub mod memory {
 /// Execution: programs run in buffers with the layouts of their types, and conversions between layouts.
 pub mod exec {
     pub use optc_exec::{
-        ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, Isa, Moved,
-        Padding, PlanCache, Profile, StepProfile, Untiled,
+        ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, ISA_VARIABLE,
+        Isa, IsaError, Moved, Padding, PlanCache, Profile, StepProfile, Untiled,
     };
 }
 

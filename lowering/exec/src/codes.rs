@@ -12,6 +12,12 @@ codes! {
         "a `hbir.gather` of an index that no row has",
         "give inputs that the operation takes; the reference interpreter refuses the same",
     );
+    EXECUTION_ISA = Code::input(
+        "execution-isa",
+        "the instruction set that was asked for does not exist, or this machine lacks it",
+        "`optc bench --isa=avx512` on a machine without AVX-512",
+        "name a set that the machine has, or leave out `--isa` and `OPTC_ISA`: the greatest one is then taken",
+    );
     EXECUTION_MEMORY = Code::input(
         "execution-memory",
         "a program needs more memory than there is, or than it may take; nothing is run",

@@ -6,6 +6,7 @@
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
+use crate::isa::{Isa, VARIABLE};
 use crate::job::Job;
 use crate::join::joined;
 use crate::memory::{Memory, Slot, Storage};
@@ -53,6 +54,9 @@ pub struct ExecOptions {
     pub always_share: bool,
     /// Run groups of operations tile by tile, as the plan in the program says.
     pub tiles: bool,
+    /// The instruction set of the kernels; `None` for that of the variable `OPTC_ISA`, or the greatest of the machine. Sums of
+    /// floats are rounded otherwise with another set.
+    pub isa: Option<Isa>,
 }
 
 /// One operation to run, or several that were fused.
@@ -121,6 +125,7 @@ pub struct Executable {
     pub(crate) registry: Registry,
     pub(crate) bindings: Bindings,
     pub(crate) options: ExecOptions,
+    pub(crate) isa: Isa,
     pub(crate) steps: Vec<Step>,
     pub(crate) slots: SideTable<Value, Option<Slot>>,
     pub(crate) constants: Vec<Buffer>,
@@ -143,8 +148,8 @@ impl Executable {
     /// Prepares a function of a module whose memory is planned, for inputs of the sizes that `inputs` have.
     ///
     /// # Errors
-    /// Inputs do not fit, sizes are unknown, an operation cannot be run, a constant cannot be read, or there is too little
-    /// memory.
+    /// Inputs do not fit, sizes are unknown, an operation cannot be run, a constant cannot be read, there is too little memory, or
+    /// the machine lacks the instruction set.
     pub fn new(
         module: &Module,
         registry: &Registry,
@@ -177,17 +182,19 @@ impl Executable {
         };
         let bound = check_inputs(found, inputs, bindings)
             .map_err(|e| Box::new(RunError::Input(e).to_diagnostic()))?;
-        let mut compiler = Compiler {
-            module: &module,
-            registry,
-            data,
-            options,
-            called: IndexMap::new(),
-            invariant_arguments: invariant_arguments(&module, registry),
-            depth: 0,
-            team: Rc::new(team(options)?),
-        };
-        let executable = compiler.func(found, bound, &[])?;
+        let executable = instructions(options)?.scope(|| {
+            let mut compiler = Compiler {
+                module: &module,
+                registry,
+                data,
+                options,
+                called: IndexMap::new(),
+                invariant_arguments: invariant_arguments(&module, registry),
+                depth: 0,
+                team: Rc::new(team(options)?),
+            };
+            compiler.func(found, bound, &[])
+        })?;
         if MAX_STEPS < executable.count {
             let error = RunError::Steps {
                 func: plain.to_owned(),
@@ -396,6 +403,7 @@ impl Compiler<'_> {
             result_keys: result_keys(&func),
             registry: self.registry.clone(),
             options: self.options.clone(),
+            isa: Isa::current(),
             func,
             bindings,
             steps,
@@ -552,6 +560,14 @@ fn invariant_arguments(
         all.insert((site.func.name.to_string(), site.op), arguments);
     }
     all
+}
+
+fn instructions(options: &ExecOptions) -> Outcome<Isa> {
+    Isa::choose(options.isa).map_err(|error| {
+        let hint =
+            format!("without `--isa` and `{VARIABLE}` the greatest set of the machine is used");
+        Box::new(Diagnostic::error(codes::EXECUTION_ISA, error.to_string()).hint(hint))
+    })
 }
 
 fn team(options: &ExecOptions) -> Outcome<Team> {

@@ -76,7 +76,7 @@ mod tiles;
 pub use codes::CODES;
 pub use compile::{ExecOptions, Executable};
 pub use convert::{ConversionError, ConversionOptions, ConversionPlan, Padding, PlanCache};
-pub use isa::Isa;
+pub use isa::{Isa, IsaError, VARIABLE as ISA_VARIABLE};
 pub use moved::Moved;
 pub use profile::{Profile, StepProfile};
 pub use tiles::Untiled;

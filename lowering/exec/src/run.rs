@@ -66,7 +66,10 @@ impl Executable {
             self.argument_keys.iter().map(|k| inputs.get(k)).collect();
         let mut profile = Profile::default();
         let mut memory = self.memory()?;
-        let results = self.execute(&given.unwrap_or_default(), &mut memory, Some(&mut profile))?;
+        let given = given.unwrap_or_default();
+        let results = self
+            .isa
+            .scope(|| self.execute(&given, &mut memory, Some(&mut profile)))?;
         self.spare.replace(Some(memory));
         Ok((
             self.result_keys.iter().cloned().zip(results).collect(),

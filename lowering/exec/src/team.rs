@@ -6,6 +6,7 @@
 //! A result of 6 rows, whose row `i` writes places `10 * i` to `10 * i + 7`, is shared by two threads as rows `0..3` with
 //! places `0..28` and rows `3..6` with places `30..58`.
 
+use crate::isa::Isa;
 use crate::moved::Moved;
 use crate::nest::{Loop, Steps};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -49,7 +50,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Team {
-    /// A team of `threads`, the calling thread included. With `always`, small work is shared too.
+    /// A team of `threads`, the calling thread included, whose instruction set all of them use. With `always`, small work is
+    /// shared too.
     ///
     /// # Errors
     /// No more threads can be started.
@@ -58,7 +60,10 @@ impl Team {
         let others = match threads {
             1 => None,
             _ => {
-                let pool = ThreadPoolBuilder::new().num_threads(threads - 1);
+                let isa = Isa::current();
+                let pool = ThreadPoolBuilder::new()
+                    .num_threads(threads - 1)
+                    .start_handler(move |_| isa.set());
                 Some(pool.build().map_err(|e| e.to_string())?)
             }
         };

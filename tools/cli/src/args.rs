@@ -5,6 +5,7 @@ use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use optc::exec::Isa;
 use optc::layout;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -455,6 +456,8 @@ pub(crate) enum LayoutCommand {
         /// Threads that convert
         #[arg(long, value_name = "N", default_value_t = 1)]
         threads: usize,
+        #[command(flatten)]
+        instructions: Instructions,
     },
 }
 
@@ -527,9 +530,20 @@ pub(crate) struct RunArgs {
     /// The threads of --exec=physical; results are the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
+    #[command(flatten)]
+    pub(crate) instructions: Instructions,
     /// The function; main, or the first one, when left out
     #[arg(long, value_name = "NAME")]
     pub(crate) func: Option<String>,
+}
+
+/// The instruction set of the physical executor.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Instructions {
+    /// The instruction set of the physical executor: portable, avx2 or avx512. The variable OPTC_ISA names one too; without
+    /// both, the greatest of this machine
+    #[arg(long, value_name = "SET")]
+    pub(crate) isa: Option<Isa>,
 }
 
 /// The way in which a program is run.
@@ -666,6 +680,8 @@ pub(crate) struct BenchArgs {
     /// The threads that share the work of a step
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
+    #[command(flatten)]
+    pub(crate) instructions: Instructions,
 }
 
 /// A program to compare times with.

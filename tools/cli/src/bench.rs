@@ -48,6 +48,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         memory_limit: args.memory_limit,
         threads: usize::from(args.threads),
         tiles: args.tiles || args.vs == Some(Versus::Untiled),
+        isa: args.instructions.isa,
         ..ExecOptions::default()
     };
     let case = Case {

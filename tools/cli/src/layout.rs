@@ -5,7 +5,7 @@ use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::inputs::numbers;
 use crate::streams::Streams;
-use optc::exec::{ConversionOptions, ConversionPlan, Moved, Padding};
+use optc::exec::{ConversionOptions, ConversionPlan, Isa, Moved, Padding};
 use optc::layout::cute::{CuteError, CuteLayout};
 use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
 use optc::{Code, Diagnostic, Error, Span, write_aside};
@@ -82,10 +82,11 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
             tensor,
             target,
             threads,
+            instructions,
         } => {
             let text = match target {
                 None => bench(tensor)?,
-                Some(target) => bench_conversion(tensor, target, *threads)?,
+                Some(target) => bench_conversion(tensor, target, *threads, instructions.isa)?,
             };
             streams.print(&text);
         }
@@ -309,11 +310,17 @@ fn bench(text: &str) -> Result<String, Failure> {
 }
 
 /// The kernels of a conversion, its time, and the time of a copy that reads and writes the same number of bytes.
-fn bench_conversion(from: &str, to: &str, threads: usize) -> Result<String, Failure> {
+fn bench_conversion(
+    from: &str,
+    to: &str,
+    threads: usize,
+    isa: Option<Isa>,
+) -> Result<String, Failure> {
     let refused = |message: String| refuse(from, codes::LAYOUT_CONVERSION, message);
     let (source, target) = (parse(from)?.layout, parse(to)?.layout);
     let options = ConversionOptions {
         padding: Padding::Zero,
+        isa,
         ..ConversionOptions::default()
     };
     let make = || ConversionPlan::new(&source, &target, options);

@@ -44,6 +44,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
                 memory_limit: args.memory_limit,
                 threads: usize::from(args.threads),
                 tiles: args.tiles,
+                isa: args.instructions.isa,
                 ..ExecOptions::default()
             };
             let executable = prepare(&compiler, &mut program, (&name, &values), &options, false)?;

@@ -61,6 +61,7 @@ fn what_cannot_be_run_is_refused() {
     let limit = ["bench", "--memory-limit=64", "-"];
     optc_with(&limit, HEADS).fails(1, "error[execution-memory]");
     optc_with(&["bench", "--runs=0", "-"], HEADS).fails(2, "--runs");
+    optc_with(&["bench", "--isa=sse", "-"], HEADS).fails(2, "wanted portable, avx2 or avx512");
     let opaque = "%0 = \"hbir.opaque\"(%x) <{kind = \"f\"}> : (tensor<2xf32>) -> tensor<2xf32>\n";
     optc_with(&["bench", "-"], opaque).fails(1, "error[execution-unsupported]");
 }

@@ -8,7 +8,7 @@ use super::gaps::{Places, gaps};
 use super::nest::Nest;
 use super::task::Task;
 use crate::cache::Level;
-use crate::isa::Isa;
+use crate::isa::{Isa, IsaError};
 use crate::kernels::{self, How};
 use crate::moved::Moved;
 use crate::team::Team;
@@ -49,6 +49,9 @@ pub enum ConversionError {
         /// Bytes of the larger buffer.
         bytes: u64,
     },
+    /// The machine lacks the instruction set, or there is none of this name.
+    #[error(transparent)]
+    Isa(#[from] IsaError),
     /// The source's size is not that of its layout.
     #[error("found a source of {found} bytes, wanted {wanted}")]
     SourceBytes {
@@ -82,7 +85,8 @@ pub enum Padding {
 pub struct ConversionOptions {
     /// Treatment of the target's padding.
     pub padding: Padding,
-    /// The greatest instruction set to use; `None` for all that the machine has.
+    /// The instruction set; `None` for that of the running executor, of the variable `OPTC_ISA`, or the greatest of the
+    /// machine, in this order.
     pub isa: Option<Isa>,
     /// The size of both buffers in bytes from which the target is written by non-temporal stores; `None` for three quarters
     /// of the largest cache.
@@ -118,7 +122,8 @@ impl ConversionPlan {
     /// Its cost depends on the ranks and on the splits that do not divide their dimensions, not on the number of elements.
     ///
     /// # Errors
-    /// The layouts have different shapes or element widths, or a buffer is too large to be addressed.
+    /// The layouts have different shapes or element widths, a buffer is too large to be addressed, or the machine lacks the
+    /// instruction set.
     pub fn new(
         from: &Placement,
         to: &Placement,
@@ -138,10 +143,9 @@ impl ConversionPlan {
             });
         }
         let limits = [limit(from)?, limit(to)?];
-        let most = Isa::detect();
         let both = from.bytes().saturating_add(to.bytes());
         let how = How {
-            isa: options.isa.map_or(most, |isa| isa.min(most)),
+            isa: Isa::choose(options.isa)?,
             level: Level::of(both, options.streamed_from),
         };
         let elements = from.elements().saturating_mul(u64::from(bits));

@@ -85,14 +85,14 @@ fn place(channel: usize) -> usize {
 }
 
 impl<B: Byte> Places<B> {
-    /// Packs the weights of taps and channels, if the machine has VNNI.
+    /// Packs the weights of taps and channels; `None` without AVX-512.
     pub(crate) fn of(
         places: usize,
         channels: usize,
         weight: impl Fn(usize, usize) -> B,
     ) -> Option<Places<B>> {
-        let has = has_dots(Isa::detect());
-        (has && 0 < places && 0 < channels).then(|| Places::made(places, channels, weight))
+        let dots = Isa::current() == Isa::Avx512;
+        (dots && 0 < places && 0 < channels).then(|| Places::made(places, channels, weight))
     }
 
     fn made(places: usize, channels: usize, weight: impl Fn(usize, usize) -> B) -> Places<B> {
@@ -209,19 +209,6 @@ impl<B: Byte> Places<B> {
         }
         #[cfg(any(not(target_arch = "x86_64"), miri))]
         let _ = (columns, places, requantize);
-    }
-}
-
-/// Returns whether the machine has VNNI.
-fn has_dots(isa: Isa) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        isa == Isa::Avx512 && is_x86_feature_detected!("avx512vnni")
-    }
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    {
-        let _ = isa;
-        false
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct PackedColumns {
 impl PackedColumns {
     /// Packs the first rows of a matrix of weights, of `terms` each, as columns; as many as are summed at once.
     pub(crate) fn of(weights: &[f32], terms: usize) -> PackedColumns {
-        PackedColumns::with(Isa::detect(), weights, terms)
+        PackedColumns::with(Isa::current(), weights, terms)
     }
 
     fn with(isa: Isa, weights: &[f32], terms: usize) -> PackedColumns {
@@ -117,7 +117,7 @@ impl PackedColumns {
             return;
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if self.isa == Isa::Avx2 && is_x86_feature_detected!("fma") {
+        if self.isa == Isa::Avx2 {
             // SAFETY: as above.
             unsafe {
                 match (n, self.vectors) {

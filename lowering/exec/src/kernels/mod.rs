@@ -66,7 +66,7 @@ pub(crate) unsafe fn runs(
         from,
         to,
     };
-    // SAFETY: the caller's promises; `Isa` is made by detection, so that the machine has the instructions.
+    // SAFETY: the caller's promises; the machine has the instructions, as `How` is made of an available `Isa`.
     unsafe {
         match how.isa {
             #[cfg(target_arch = "x86_64")]
@@ -195,7 +195,8 @@ pub(crate) fn prefetch<E>(list: &[E], at: usize) {
     let _ = (list, at);
 }
 
-/// Runs a function whose loops, if it is inlined, are compiled for AVX2 and FMA, where the machine has them. Results are
+/// Runs a function whose loops, if it is inlined, are compiled for AVX2 and FMA, unless the instruction set is
+/// portable. Results are
 /// bitwise the same without them, as products and sums are fused only by `mul_add`.
 #[inline(always)]
 pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
@@ -205,7 +206,7 @@ pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
         fn wide<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if Isa::Avx2 <= Isa::current() {
             // SAFETY: the machine has these features.
             return unsafe { wide(work) };
         }
@@ -222,10 +223,7 @@ pub(crate) fn vectorized_wide<R>(work: impl FnOnce() -> R) -> R {
         fn wide<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        if Isa::detect() == Isa::Avx512
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("avx512dq")
-        {
+        if Isa::current() == Isa::Avx512 {
             // SAFETY: the machine has these features.
             return unsafe { wide(work) };
         }

@@ -4,7 +4,6 @@
 //! Every bit is that of the loops over 8 numbers in `ops/lanes.rs`: exponentials are computed as in `ops/math.rs`, of the
 //! same numbers, and summed in `f64` in the same order, with every eighth element of a row in one lane.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::isa::Isa;
 use crate::kernels::product::Requantize;
 
@@ -47,17 +46,12 @@ impl Rows<'_> {
     }
 }
 
-/// Returns whether the machine has AVX-512.
+/// Returns whether rows are computed with AVX-512.
 pub(crate) fn is_wide() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        Isa::detect() == Isa::Avx512
-    }
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    false
+    Isa::current() == Isa::Avx512
 }
 
-/// Writes the softmax of rows of `n` elements, if the machine has AVX-512; otherwise returns false. `begins` has the index
+/// Writes the softmax of rows of `n` elements, with AVX-512; returns false with a lesser instruction set. `begins` has the index
 /// of each row in the result and in the source. `lines` has room for `n` elements of each row, rounded up to whole vectors.
 ///
 /// # Panics

@@ -60,10 +60,10 @@ impl Taps<'_> {
             let (x, w, start) = (x.as_ptr(), w.as_ptr(), start.as_ptr());
             let own = out.as_mut_ptr();
             if isa == Isa::Avx512 {
-                // SAFETY: all accesses were checked above, and the machine has the instructions, as `isa` was detected.
+                // SAFETY: all accesses were checked above, and the machine has the instructions, as `isa` is available.
                 return unsafe { vectors::wide::all(self, x, w, start, own) };
             }
-            if isa == Isa::Avx2 && is_x86_feature_detected!("fma") {
+            if isa == Isa::Avx2 {
                 // SAFETY: as above.
                 return unsafe { vectors::narrow::all(self, x, w, start, own) };
             }

@@ -518,7 +518,7 @@ impl Depthwise {
         let [yt, xt, _, _] = &self.tables;
         let base = self.base[0] - share.places.start as i64;
         let [rows, columns] = &self.dims;
-        let (count, isa) = (xt[1].len(), Isa::detect());
+        let (count, isa) = (xt[1].len(), Isa::current());
         let reach = (columns.kernel - 1) * columns.dilation;
         let first = columns.low.div_ceil(columns.stride).min(columns.output);
         let inner = (columns.input + columns.low).checked_sub(reach + 1);
@@ -652,7 +652,7 @@ impl Depthwise {
         });
         let taps: Vec<(usize, usize)> = places.enumerate().map(|(i, at)| (at, i)).collect();
         let mut weights: Vec<f32> = Vec::with_capacity(taps.len());
-        let (mut parts, isa) = (self.parts(), Isa::detect());
+        let (mut parts, isa) = (self.parts(), Isa::current());
         let width = columns.output.next_multiple_of(BLOCK);
         let mut found = vec![0f32; ROWS * width];
         let mut lines = vec![T::zeroed(); ROWS * columns.output];

@@ -587,7 +587,7 @@ impl Products {
         }
         let lists = |loops: &[Loop<4>]| flat(&ordered(loops.to_vec(), RESULT));
         let (row_list, column_list) = (lists(&rows), lists(&columns));
-        let micro = MicroKernel::of(Isa::detect());
+        let micro = MicroKernel::of(Isa::current());
         let direct = direct(kind);
         let terms_per_factor = if kind.size() == 1 { 4 } else { 1 };
         let costs = Costs {

@@ -82,6 +82,10 @@ pub(super) fn command(
     streams: &mut Streams<'_>,
 ) -> Result<Status, Failure> {
     let compiler = Compiler::default();
+    let options = ExecOptions {
+        isa: args.instructions.isa,
+        ..ExecOptions::default()
+    };
     let mut text = format!(
         "{:<12} {:<40} {:<12} {:>10} {:>10} {:>6} {:>6}\n",
         "family", "what lies otherwise", "kernel", "ms", "row-major", "ratio", "price"
@@ -91,13 +95,13 @@ pub(super) fn command(
     for case in &cases {
         terminal::doing(|| format!("{}: {}", case.family, case.name));
         let mut both = [
-            Timed::of(&compiler, &case.family, &case.program(false))?,
-            Timed::of(&compiler, &case.family, &case.program(true))?,
+            Timed::of(&compiler, &options, &case.family, &case.program(false))?,
+            Timed::of(&compiler, &options, &case.family, &case.program(true))?,
         ];
         let mut conversion = match case.port {
             Some(port) => {
                 let text = case.conversion(port);
-                Some(Timed::of(&compiler, &case.family, &text)?)
+                Some(Timed::of(&compiler, &options, &case.family, &text)?)
             }
             None => None,
         };
@@ -165,16 +169,15 @@ struct Timed {
 }
 
 impl Timed {
-    fn of(compiler: &Compiler, name: &str, text: &str) -> Result<Timed, Failure> {
+    fn of(
+        compiler: &Compiler,
+        options: &ExecOptions,
+        name: &str,
+        text: &str,
+    ) -> Result<Timed, Failure> {
         let mut program = compiler.parse(name, text)?;
         let values = super::made_up(compiler, &program, "main")?;
-        let executable = prepare(
-            compiler,
-            &mut program,
-            ("main", &values),
-            &ExecOptions::default(),
-            true,
-        )?;
+        let executable = prepare(compiler, &mut program, ("main", &values), options, true)?;
         Ok(Timed {
             executable,
             values,

@@ -6,7 +6,7 @@
 //! integers are exact, except that they wrap around.
 //!
 //! Floats are multiplied as `f32`, and `i32` as they are. Of 8-bit integers, four terms are one factor, a quad. Quads are
-//! multiplied as bytes by VNNI, or as `i16` on machines without it. For example, the quads
+//! multiplied as bytes by VNNI with AVX-512, and as `i16` with lesser sets. For example, the quads
 //! `[1, 2, 3, 4]` and `[5, 6, 7, 8]` add 5 + 12 + 21 + 32 = 70 to an `i32` accumulator.
 
 mod pack;
@@ -49,25 +49,15 @@ impl MicroKernel {
         self.isa == Isa::Avx512
     }
 
-    /// The kernel of an instruction set, or of a lesser one if the machine lacks fused multiply-add.
+    /// The kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> MicroKernel {
-        let (isa, columns, rows) = match isa {
-            Isa::Avx512 => (isa, 32, 12),
-            Isa::Avx2 if fused() => (isa, 16, 6),
-            Isa::Avx2 | Isa::Portable => (Isa::Portable, 8, 4),
+        let (columns, rows) = match isa {
+            Isa::Avx512 => (32, 12),
+            Isa::Avx2 => (16, 6),
+            Isa::Portable => (8, 4),
         };
         MicroKernel { isa, columns, rows }
     }
-}
-
-/// Returns whether the machine has FMA for vectors of 32 bytes.
-fn fused() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        is_x86_feature_detected!("fma")
-    }
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    false
 }
 
 /// 8-bit integers, which are multiplied in quads.
@@ -132,16 +122,13 @@ pub(crate) struct Weights<B> {
     behind: usize,
     /// Initial value of each sum.
     begin: i32,
-    /// True if the machine has VNNI; `begin` then contains the compensation for flipped sign bits.
+    /// True if bytes are multiplied by VNNI; `begin` then contains the compensation for flipped sign bits.
     dots: bool,
 }
 
 impl<B: Byte> Weights<B> {
     pub(crate) fn of(list: Vec<(usize, Quad<B>)>, begin: i32) -> Weights<B> {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let dots = Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
-        #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let dots = false;
+        let dots = Isa::current() == Isa::Avx512;
         let weights = list.iter().flat_map(|tap| tap.1);
         let excess = weights.fold(0i32, |sum, weight| sum.wrapping_add(weight.number() << 7));
         let begin = match (dots, B::SIGNED) {
@@ -166,8 +153,8 @@ impl<B: Byte> Weights<B> {
     /// [`requantizes`](Weights::requantizes) returns true.
     ///
     /// # Panics
-    /// The line is too short for whole vectors of [`PLACES`], elements do not have the size of requantized sums, or the
-    /// machine has no VNNI.
+    /// The line is too short for whole vectors of [`PLACES`], elements do not have the size of requantized sums, or
+    /// bytes are not multiplied by VNNI.
     pub(crate) fn requantized<T: Pod>(
         &self,
         line: &[Quad<B>],
@@ -331,8 +318,8 @@ macro_rules! factors {
             /// # Safety
             /// That of the trait.
             unsafe fn panel(micro: MicroKernel, panel: &Panel<'_, $factor>) {
-                // SAFETY: the caller's promises; vectors are those that the machine has, as `MicroKernel` is made of a
-                // detected `Isa`.
+                // SAFETY: the caller's promises; the machine has the vectors, as `MicroKernel` is made of an
+                // available `Isa`.
                 unsafe {
                     match micro.isa {
                         #[cfg(target_arch = "x86_64")]
@@ -350,8 +337,8 @@ macro_rules! factors {
 factors! {
     f32: f32, narrow, wide, |a: f32, b: f32, sum: f32| sum + a * b;
     i32: i32, narrow_whole, wide_whole, |a: i32, b: i32, sum: i32| sum.wrapping_add(a.wrapping_mul(b));
-    Quad<i8>: i32, narrow_signed, any_signed, products_of, |byte: u8| [byte.cast_signed(); 4];
-    Quad<u8>: i32, narrow_unsigned, any_unsigned, products_of, |byte| [byte; 4];
+    Quad<i8>: i32, narrow_signed, dot_signed, products_of, |byte: u8| [byte.cast_signed(); 4];
+    Quad<u8>: i32, narrow_unsigned, dot_unsigned, products_of, |byte| [byte; 4];
 }
 
 #[cfg(test)]
@@ -447,7 +434,7 @@ mod tests {
 
     #[test]
     fn sums_become_bytes_as_each_by_itself() {
-        let micro = MicroKernel::of(Isa::detect());
+        let micro = MicroKernel::of(Isa::current());
         if !micro.requantizes() {
             return;
         }

@@ -5,6 +5,7 @@
 
 use super::{Byte, Quad};
 use crate::element::Element;
+use crate::isa::Isa;
 use crate::kernels::prefetch_run;
 use half::{bf16, f16};
 
@@ -281,7 +282,7 @@ fn transpose_out(from: &[f32], step: usize, count: usize, out: &mut [f32], place
     let inside = |&place: &usize| place.checked_add(count).is_some_and(|end| end <= out.len());
     assert!(places.iter().all(inside), "all columns have a place");
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_x86_feature_detected!("avx2") {
+    if Isa::Avx2 <= Isa::current() {
         let (from, out) = (from.as_ptr(), out.as_mut_ptr());
         let mut starts = [out; 8];
         for (start, &place) in starts.iter_mut().zip(places) {
@@ -405,7 +406,7 @@ pub(crate) fn transpose_quads<B: Byte>(
         });
         let mut done = 0;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if columns.len() == 8 && 8 <= whole && is_x86_feature_detected!("avx2") {
+        if columns.len() == 8 && 8 <= whole && Isa::Avx2 <= Isa::current() {
             assert!((whole - 1) * width + 8 <= to.len(), "all have a place");
             let transpose = |at: usize, count: usize, to: &mut [Quad<B>]| {
                 let rows = rows.map(|row| row[at * 4..].as_ptr().cast());
@@ -474,7 +475,7 @@ fn transpose8(rows: &[&[f32]; 8], whole: usize, to: &mut [f32], width: usize) {
         "all of them have a place"
     );
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_x86_feature_detected!("avx2") {
+    if Isa::Avx2 <= Isa::current() {
         let rows = rows.map(<[f32]>::as_ptr);
         // SAFETY: the lengths of rows and places were compared above, and the machine has AVX2.
         unsafe { super::vectors::transpose(rows, whole, to.as_mut_ptr(), width) };

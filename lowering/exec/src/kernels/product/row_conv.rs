@@ -26,12 +26,9 @@ pub(crate) struct RowConv<B> {
     dilation: usize,
 }
 
-/// Returns whether a quarter of a register has all bytes of four positions' quads, on a machine with VNNI.
+/// Returns whether a quarter of a register has all bytes of four positions' quads, and kernels use AVX-512.
 pub(crate) fn row_conv_fits(stride: usize, dilation: usize) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    let dots = Isa::detect() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    let dots = false;
+    let dots = Isa::current() == Isa::Avx512;
     let window = 3usize.checked_mul(stride).zip(dilation.checked_mul(3));
     let window = window.and_then(|(places, taps)| places.checked_add(taps));
     dots && 0 < dilation && matches!(stride, 1 | 2) && window.is_some_and(|n| n < WINDOW)
@@ -63,7 +60,7 @@ impl<B: Byte> RowConv<B> {
     /// of `rows` is the index of its first byte and of its first element in `to`.
     ///
     /// # Panics
-    /// A row reads or writes out of bounds, elements do not have the size of requantized sums, or the machine has no VNNI.
+    /// A row reads or writes out of bounds, elements do not have the size of requantized sums, or kernels do not use AVX-512.
     pub(crate) fn requantized<T: Pod>(
         &self,
         bytes: &[B],
@@ -123,7 +120,7 @@ impl<B: Byte> RowConv<B> {
     fn check(&self, bytes: usize, rows: &[[usize; 2]], (to, count): (usize, usize)) {
         assert!(
             row_conv_fits(self.stride, self.dilation),
-            "the machine has such products"
+            "kernels use AVX-512"
         );
         let (read, written) = (bytes.checked_sub(self.reach(count)), to.checked_sub(count));
         let inside = |at: usize, most: Option<usize>| most.is_some_and(|most| at <= most);

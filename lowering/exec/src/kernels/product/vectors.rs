@@ -397,7 +397,7 @@ products!(
     _mm256_loadu_si256,
     _mm256_storeu_si256,
     |x: Quad<i8>| _mm256_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| narrow_quads(narrow_positive(a), narrow_both(b), sum),
+    |a, b, sum| multiplied_halves(unsigned_halves(a), signed_halves(b), sum),
     _mm256_add_epi32,
     [1, 2, 3],
     Some(|byte| [byte.cast_signed(); 4]),
@@ -417,53 +417,13 @@ products!(
     _mm256_loadu_si256,
     _mm256_storeu_si256,
     |x: Quad<u8>| _mm256_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| narrow_quads(narrow_both(a), narrow_positive(b), sum),
+    |a, b, sum| multiplied_halves(signed_halves(a), unsigned_halves(b), sum),
     _mm256_add_epi32,
     [1, 2, 3],
     Some(|byte| [byte; 4]),
     |a, b| _mm256_sub_epi32(a, b),
     false,
     |_, _, _| ()
-);
-products!(
-    wide_signed,
-    "avx512f,avx512bw",
-    12,
-    16,
-    Quad<i8>,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x: Quad<i8>| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| wide_quads(wide_positive(a), wide_both(b), sum),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some(|byte| [byte.cast_signed(); 4]),
-    |a, b| _mm512_sub_epi32(a, b),
-    true,
-    |to, sums, first| requantize_sums(to, sums, first)
-);
-products!(
-    wide_unsigned,
-    "avx512f,avx512bw",
-    12,
-    16,
-    Quad<u8>,
-    i32,
-    __m512i,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    |x: Quad<u8>| _mm512_set1_epi32(bytemuck::cast(x)),
-    |a, b, sum| wide_quads(wide_both(a), wide_positive(b), sum),
-    _mm512_add_epi32,
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    Some(|byte| [byte; 4]),
-    |a, b| _mm512_sub_epi32(a, b),
-    true,
-    |to, sums, first| requantize_sums(to, sums, first)
 );
 products!(
     dot_signed,
@@ -679,80 +639,29 @@ unsafe fn written<const C: usize>(
     }
 }
 
-macro_rules! halves {
-    ($both:ident, $positive:ident, $quads:ident, $features:literal, $vector:ident, $left:ident, $right:ident, $logical:ident, $madd:ident, $add:ident) => {
-        /// The even and the odd bytes of each 16 bits, sign-extended to 16 bits.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn $both(x: $vector) -> [$vector; 2] {
-            [$right::<8>($left::<8>(x)), $right::<8>(x)]
-        }
-
-        /// The even and the odd bytes of each 16 bits, zero-extended to 16 bits.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn $positive(x: $vector) -> [$vector; 2] {
-            [$logical::<8>($left::<8>(x)), $logical::<8>(x)]
-        }
-
-        /// Adds the products of four terms to the sum.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn $quads(a: [$vector; 2], b: [$vector; 2], sum: $vector) -> $vector {
-            $add($add(sum, $madd(a[0], b[0])), $madd(a[1], b[1]))
-        }
-    };
+/// The even and the odd bytes of each 16 bits, sign-extended to 16 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn signed_halves(x: __m256i) -> [__m256i; 2] {
+    let even = _mm256_slli_epi16::<8>(x);
+    [_mm256_srai_epi16::<8>(even), _mm256_srai_epi16::<8>(x)]
 }
 
-halves!(
-    narrow_both,
-    narrow_positive,
-    narrow_quads,
-    "avx2",
-    __m256i,
-    _mm256_slli_epi16,
-    _mm256_srai_epi16,
-    _mm256_srli_epi16,
-    _mm256_madd_epi16,
-    _mm256_add_epi32
-);
-halves!(
-    wide_both,
-    wide_positive,
-    wide_quads,
-    "avx512f,avx512bw",
-    __m512i,
-    _mm512_slli_epi16,
-    _mm512_srai_epi16,
-    _mm512_srli_epi16,
-    _mm512_madd_epi16,
-    _mm512_add_epi32
-);
-
-macro_rules! any {
-    ($name:ident, $byte:ty, $dot:ident, $wide:ident) => {
-        /// Dot products of quads: with VNNI if the machine has it, otherwise by 16-bit products. Both give the same result.
-        pub(super) mod $name {
-            use super::super::{Panel, Quad};
-
-            /// # Safety
-            /// As for `Factor::panel`, on a machine that has AVX-512 F and BW.
-            #[inline]
-            pub(in super::super) unsafe fn panel(panel: &Panel<'_, Quad<$byte>>) {
-                // SAFETY: the caller's promises; VNNI was detected.
-                unsafe {
-                    match is_x86_feature_detected!("avx512vnni") {
-                        true => super::$dot::panel(panel),
-                        false => super::$wide::panel(panel),
-                    }
-                }
-            }
-        }
-    };
+/// The even and the odd bytes of each 16 bits, zero-extended to 16 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn unsigned_halves(x: __m256i) -> [__m256i; 2] {
+    let even = _mm256_slli_epi16::<8>(x);
+    [_mm256_srli_epi16::<8>(even), _mm256_srli_epi16::<8>(x)]
 }
 
-any!(any_signed, i8, dot_signed, wide_signed);
-any!(any_unsigned, u8, dot_unsigned, wide_unsigned);
+/// Adds the products of four terms to the sum.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn multiplied_halves(a: [__m256i; 2], b: [__m256i; 2], sum: __m256i) -> __m256i {
+    let even = _mm256_add_epi32(sum, _mm256_madd_epi16(a[0], b[0]));
+    _mm256_add_epi32(even, _mm256_madd_epi16(a[1], b[1]))
+}
 
 /// Sums along a line of quads: for each position, the initial value and the products of the taps by the quads behind it.
 /// The result is the same on every machine.
