@@ -1,9 +1,9 @@
 //! Buffers of bytes, aligned to cache lines, and reading and writing elements of any width.
 
 use crate::access::Access;
-use crate::kernels::CACHE_LINE;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{DType, EvalError, Tensor};
+use optc_kernels::vectorized::CACHE_LINE;
 
 /// Bytes of the unit that memory is allocated in.
 const UNIT: usize = 16;

@@ -6,12 +6,10 @@
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
-use crate::isa::{Isa, VARIABLE};
 use crate::job::Job;
 use crate::join::joined;
 use crate::memory::{Memory, Slot, Storage};
-use crate::ops::{self, Kernel, Scratch, Site};
-use crate::team::Team;
+use crate::ops::{self, Kernel, Site};
 use crate::tiles::{self, Run, Tiled, Untiled};
 use indexmap::IndexMap;
 use optc_interp::{
@@ -26,6 +24,9 @@ use optc_ir::{
     Bindings, Control, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry, Size,
     Structure, Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
+use optc_kernels::gemm::Scratch;
+use optc_kernels::isa::{Isa, VARIABLE};
+use optc_kernels::team::Team;
 use optc_layout::Layout;
 use optc_tile::Schedule;
 use std::cell::RefCell;

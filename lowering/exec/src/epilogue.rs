@@ -9,12 +9,14 @@
 //! A contraction of bytes to `si32`, then `dequantize(sum, 0.02)` and `round` to `si8` becomes one step that writes `si8`.
 
 use crate::access::Access;
-use crate::element::Kind;
 use crate::job::ReadInstead;
 use crate::memory::Slot;
-use crate::ops::{Chain, ChainOp, Code, Dequantization, Epilogue, From, Kernel, Site, pieces};
+use crate::ops::{Chain, Kernel, Site, pieces};
 use indexmap::IndexMap;
 use optc_ir::{Op, Value};
+use optc_kernels::element::Kind;
+use optc_kernels::epilogue::{Dequantization, Epilogue};
+use optc_kernels::links::{ChainOp, Code, From};
 
 /// The operand number of the dequantized sums.
 const SUMS: usize = usize::MAX;
@@ -231,8 +233,11 @@ fn scale(
         strides[dim - 1] = strides[dim] * shape[dim] as i64;
     }
     let access = Access::strided(shape, &strides).broadcast(&result.access.shape());
+    let Access::Sum { base: 0, tables } = access else {
+        return None;
+    };
     let values = values.map(|(factor, term)| [factor, term]).collect();
-    Some((Dequantization { values, access }, done))
+    Some((Dequantization { values, tables }, done))
 }
 
 /// The elements of a constant of floats, with its shape, if all are finite.

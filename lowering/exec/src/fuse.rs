@@ -5,9 +5,10 @@
 //! and the result must not overlap them, unless it has exactly the same bytes in the same order.
 
 use crate::job::ReadInstead;
-use crate::ops::{Chain, ChainOp, From, MOST_CODES, MOST_OPERANDS, Piece, Site, pieces};
+use crate::ops::{Chain, Piece, Site, pieces};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
+use optc_kernels::links::{ChainOp, From, MOST_CODES, MOST_OPERANDS};
 
 /// Most steps between an operation and the step that it joins.
 const FAR: usize = 64;

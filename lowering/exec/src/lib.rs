@@ -31,12 +31,10 @@
 //! ```
 //!
 //! # Unsafe code
-//! This is the only crate with unsafe code: in the kernels of `kernels`, where threads share a target, and where kernels of
-//! products get pointers to rows. A plan proves before it is run that every box is inside of both buffers and that no two
-//! boxes write one byte; where it cannot prove this, elements are moved one by one through slices. The least and the
-//! greatest offset of a contraction are compared with its buffers before it is run. Depthwise kernels check all that they
-//! read and write against the slices that they get. The portable kernels run under Miri:
-//! `cargo +nightly miri test -p optc-exec --test miri`.
+//! Kernels of moves write by pointers, and threads share a target. A plan proves before it is run that every box is inside of
+//! both buffers and that no two boxes write one byte; where it cannot prove this, elements are moved one by one through
+//! slices. The portable kernels run under Miri (`cargo +nightly miri test -p optc-exec --test miri`), and all kernels under
+//! AddressSanitizer (`tools/sanitize.sh`).
 //!
 //! # Files
 //! - `convert`: `plan.rs` cuts two layouts into boxes in which both are affine, `gaps.rs` cuts padding into boxes of its
@@ -44,25 +42,21 @@
 //! - `compile.rs` compiles a function to steps. `access.rs` has the offsets of an operand's elements, `memory.rs` the
 //!   slices that a step reads and writes. `fuse.rs` fuses element-wise operations, `prologue.rs` and `epilogue.rs` fuse
 //!   prologues and epilogues of products, `bytes.rs` turns products of integers into products of bytes with zero points.
-//! - `ops` has a kernel for each kind of operation. `kernels` has the loops that move bytes and the micro-kernels of
-//!   products, portable and for AVX2 and AVX-512.
-//! - `team.rs` shares the work of a step between threads. `tiles` runs the groups of a plan program by program: `sketch.rs`
-//!   describes one program, `form.rs` compiles equal sketches to kernels, `run.rs` runs the grid.
+//! - `ops` has a kernel for each kind of operation: it turns the accesses of the operands into the offsets that the loops of
+//!   the crate `optc-kernels` take. `nest.rs` has generic loops over accesses.
+//! - `tiles` runs the groups of a plan program by program: `sketch.rs` describes one program, `form.rs` compiles equal
+//!   sketches to kernels, `run.rs` runs the grid.
 
 mod access;
 mod buffer;
 mod bytes;
-mod cache;
 mod codes;
 mod compile;
 mod convert;
-mod element;
 mod epilogue;
 mod fuse;
-mod isa;
 mod job;
 mod join;
-mod kernels;
 mod memory;
 mod moved;
 mod nest;
@@ -70,13 +64,12 @@ mod ops;
 mod profile;
 mod prologue;
 mod run;
-mod team;
 mod tiles;
 
 pub use codes::CODES;
 pub use compile::{ExecOptions, Executable};
 pub use convert::{ConversionError, ConversionOptions, ConversionPlan, Padding, PlanCache};
-pub use isa::{Isa, IsaError, VARIABLE as ISA_VARIABLE};
 pub use moved::Moved;
+pub use optc_kernels::isa::{Isa, IsaError, VARIABLE as ISA_VARIABLE};
 pub use profile::{Profile, StepProfile};
 pub use tiles::Untiled;

@@ -2,8 +2,8 @@
 
 use crate::access::Access;
 use crate::buffer::Buffer;
-use crate::element::Kind;
 use optc_ir::DType;
+use optc_kernels::element::Kind;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,7 +40,16 @@ impl Slot {
 
     /// The type of its elements for kernels, if they have kernels.
     pub(crate) fn kind(&self) -> Option<Kind> {
-        Kind::of(self.dtype, self.width)
+        let kind = match self.dtype {
+            DType::F32 => Kind::F32,
+            DType::F16 => Kind::F16,
+            DType::BF16 => Kind::BF16,
+            DType::SI8 => Kind::I8,
+            DType::UI8 => Kind::U8,
+            DType::SI32 => Kind::I32,
+            _ => return None,
+        };
+        (self.dtype.bits() == self.width).then_some(kind)
     }
 
     /// The type for element-wise kernels, which treat booleans as bytes of 0 or 1.

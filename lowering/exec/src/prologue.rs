@@ -9,7 +9,6 @@
 //! values there: no step in between may write to them, and the result must not overlap them. The other operand of the
 //! addition must not overlap the result either, unless it has exactly the same elements.
 
-use crate::element::Kind;
 use crate::job::ReadInstead;
 use crate::memory::Slot;
 use crate::ops::{
@@ -17,6 +16,7 @@ use crate::ops::{
 };
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
+use optc_kernels::element::Kind;
 use optc_ops::{Add, Mul};
 
 /// Most steps between two that are fused.

@@ -1,6 +1,6 @@
 //! The loops that move one box of elements, with contiguous loops merged.
 
-use crate::kernels::Loop;
+use optc_kernels::moves::Loop;
 use optc_layout::{AffineBox, AffineOffsets};
 
 /// Loops around runs of `unit` bits or bytes.

@@ -7,11 +7,11 @@ use super::bits;
 use super::gaps::{Places, gaps};
 use super::nest::Nest;
 use super::task::Task;
-use crate::cache::Level;
-use crate::isa::{Isa, IsaError};
-use crate::kernels::{self, How};
 use crate::moved::Moved;
-use crate::team::Team;
+use optc_kernels::cache::Level;
+use optc_kernels::isa::{Isa, IsaError};
+use optc_kernels::moves::{self, How};
+use optc_kernels::team::Team;
 use optc_layout::{Placement, affine_boxes};
 use std::fmt;
 use std::ops::Range;
@@ -326,7 +326,7 @@ impl ConversionPlan {
                 // inside of them; `gaps` has shown that no place of the target belongs to two units.
                 unsafe { task.run(self.how, units, from, to) };
             }
-            kernels::fence(self.how);
+            moves::fence(self.how);
         };
         each(threads, &work);
     }

@@ -5,10 +5,9 @@
 //! copies of runs.
 
 use super::nest::Nest;
-use crate::cache::{Caches, Level};
-use crate::kernels::{
-    self, CACHE_LINE, Direction, How, Loop, Matrix, Offsets, Repeats, Runs, Streams,
-};
+use optc_kernels::cache::{Caches, Level};
+use optc_kernels::moves::{self, Direction, How, Loop, Matrix, Offsets, Repeats, Runs, Streams};
+use optc_kernels::vectorized::CACHE_LINE;
 use std::fmt;
 use std::ops::Range;
 
@@ -363,22 +362,22 @@ impl Task {
             match &self.kernel {
                 Kernel::Runs { runs, cut } => {
                     let [range, repeats] = piece_of(runs.count, runs.repeats, cut.piece(part));
-                    kernels::runs(how, runs, range, repeats, from, to);
+                    moves::runs(how, runs, range, repeats, from, to);
                 }
                 Kernel::Matrix { matrix, rows, cols } => {
                     let (row, col) = match rows.pieces {
                         1 => (0, part),
                         n => (part % n, part / n),
                     };
-                    kernels::matrix(how, matrix, rows.piece(row), cols.piece(col), from, to);
+                    moves::matrix(how, matrix, rows.piece(row), cols.piece(col), from, to);
                 }
                 Kernel::Streams { streams, cut } => {
                     let [range, repeats] =
                         piece_of(streams.count, streams.repeats, cut.piece(part));
-                    kernels::streams(how, streams, range, repeats, from, to);
+                    moves::streams(how, streams, range, repeats, from, to);
                 }
                 Kernel::Zero { len, repeats, cut } => {
-                    kernels::zero(*len, *repeats, cut.piece(part), to)
+                    moves::zero(*len, *repeats, cut.piece(part), to)
                 }
             }
         }

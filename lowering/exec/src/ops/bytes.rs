@@ -6,13 +6,13 @@
 //! exact, except that they wrap around, so the results are the same.
 
 use crate::access::Access;
-use crate::element::{Kind, elements};
 use crate::memory::In;
-use crate::ops::dequantize::Dequantizes;
+use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site, rearranged};
-use crate::ops::products::{LEFT, Products, Quantization};
-use crate::team::Context;
 use optc_ir::{Op, Operation, Structure, Value};
+use optc_kernels::dequantize::Dequantizes;
+use optc_kernels::element::{Kind, elements};
+use optc_kernels::gemm::{LEFT, Products, Quantization};
 use optc_ops::{Cast, Dequantize, Sub};
 use std::sync::Arc;
 

@@ -2,19 +2,22 @@
 //! lies between operations in a few lines of the cache.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::product::{self, PackElement};
-use crate::kernels::{vectorized, vectorized_wide};
 use crate::memory::In;
-use crate::nest::{Loop, Nest, Steps};
-use crate::ops::kernel::{Kernel, Scratch};
-use crate::ops::links::{
-    ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed, with_type,
-};
-use crate::ops::requantize::RequantizeLoop;
-use crate::team::{self, Context, Share};
+use crate::nest::Nest;
+use crate::ops::Context;
+use crate::ops::kernel::Kernel;
 use bytemuck::{cast_slice, cast_slice_mut};
-use half::{bf16, f16};
+use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::gemm::Scratch;
+use optc_kernels::links::{
+    ChainOp, From, MOST_CODES, MOST_OPERANDS, PART, Part, compute, narrowed,
+};
+use optc_kernels::loops::{Loop, Steps};
+use optc_kernels::product::{self, PackElement};
+use optc_kernels::requantize::RequantizeLoop;
+use optc_kernels::team::{self, Share};
+use optc_kernels::vectorized::{vectorized, vectorized_wide};
+use optc_kernels::with_type;
 
 /// Lines of an operand that lies across the result: so many are turned at once, a line of the cache from each.
 const ACROSS: usize = 16;

@@ -1,15 +1,16 @@
 //! Norms with a scale and a bias for each channel: batch norm with given mean and variance, instance norm and group norm.
 
 use crate::access::Access;
-use crate::element::Kind;
 use crate::memory::{In, Slot};
+use crate::ops::Context;
 use crate::ops::chain::Chain;
-use crate::ops::kernel::{Kernel, Scratch, Site, floats, numbers, same_float};
-use crate::ops::lanes::Work;
-use crate::ops::links::{ChainOp, Code, From};
+use crate::ops::kernel::{Kernel, Site, floats, numbers, same_float};
 use crate::ops::rows::Rows;
-use crate::team::Context;
 use optc_ir::Operation;
+use optc_kernels::element::Kind;
+use optc_kernels::gemm::Scratch;
+use optc_kernels::lanes::Work;
+use optc_kernels::links::{ChainOp, Code, From};
 use optc_ops::{BatchNorm, GroupNorm, InstanceNorm};
 
 /// The dimension of channels.

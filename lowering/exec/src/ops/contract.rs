@@ -5,15 +5,16 @@
 //! rows b and m, columns n and terms k.
 
 use crate::access::Access;
-use crate::element::Kind;
 use crate::memory::{In, Slot};
+use crate::ops::Context;
 use crate::ops::bytes::Bytes;
-use crate::ops::epilogue::Epilogue;
-use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::products::{self, Along, InitialBytes, Multiply, Products};
-use crate::ops::scales;
-use crate::team::Context;
+use crate::ops::kernel::{Kernel, Site};
 use optc_ir::{FreedomClass, Op, Operation, Value};
+use optc_kernels::element::Kind;
+use optc_kernels::epilogue::Epilogue;
+use optc_kernels::gemm::Scratch;
+use optc_kernels::gemm::{self, Along, InitialBytes, Multiply, Products};
+use optc_kernels::scales;
 use optc_ops::Linear;
 
 /// The name of the kernel of contractions.
@@ -149,7 +150,10 @@ impl Contract {
                 let dequantize = match epilogue.scale() {
                     Some(scale) => Some(scales::of_epilogue(
                         &products,
-                        &made(&scale.access)?,
+                        &made(&Access::Sum {
+                            base: 0,
+                            tables: scale.tables.clone(),
+                        })?,
                         &epilogue,
                     )?),
                     None => None,
@@ -158,7 +162,7 @@ impl Contract {
             }
             (None, None) => None,
         };
-        let products = products::typed(products, kinds, constants, epilogue)?;
+        let products = gemm::typed(products, kinds, constants, epilogue)?;
         Some(Contract {
             products,
             starts: start.is_some(),

@@ -8,24 +8,26 @@
 //! kernels of their own.
 
 use crate::access::Access;
-use crate::element::{Kind, elements};
 use crate::memory::{In, Slot};
-use crate::nest::dimension;
+use crate::ops::Context;
 use crate::ops::bytes::{Bytes, Side};
 use crate::ops::channels::{Factors, picked, places_of};
-use crate::ops::depthwise::{Depthwise, Replacement};
 use crate::ops::elementwise::Fill;
-use crate::ops::epilogue::Epilogue;
-use crate::ops::geometry::{ConvDim, ConvOffsets, DIMS, step};
-use crate::ops::image::{self, Dim, Image};
-use crate::ops::kernel::{Kernel, Scratch, Site, floats};
+use crate::ops::kernel::{Kernel, Site, floats};
 use crate::ops::non_finite::NonFinite;
-use crate::ops::products::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
-use crate::ops::scales;
-use crate::ops::window::Window;
-use crate::team::{Context, Team};
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
+use optc_kernels::depthwise::{Depthwise, Replacement};
+use optc_kernels::element::{Kind, elements};
+use optc_kernels::epilogue::Epilogue;
+use optc_kernels::gemm::Scratch;
+use optc_kernels::gemm::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
+use optc_kernels::geometry::{ConvDim, ConvOffsets, DIMS, step};
+use optc_kernels::image::{self, Dim, Image};
+use optc_kernels::loops::dimension;
+use optc_kernels::scales;
+use optc_kernels::team::Team;
+use optc_kernels::window::Window;
 use optc_ops::Conv;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -196,7 +198,13 @@ impl Convolution {
         let (mut biased, mut bytes) = (biased, bytes.cloned());
         if Depthwise::is(&places) && (bytes.is_some() || scale.is_some()) {
             let scales = match scale {
-                Some(of) => Some(Depthwise::of_channels(&places_of(&of.access)?, &of.values)?),
+                Some(of) => Some(Depthwise::of_channels(
+                    &places_of(&Access::Sum {
+                        base: 0,
+                        tables: of.tables.clone(),
+                    })?,
+                    &of.values,
+                )?),
                 None => None,
             };
             let replacement =
@@ -244,7 +252,14 @@ impl Convolution {
                 products.quantization = bytes.as_ref().map(Bytes::quantization);
                 let mut dequantize = match scale {
                     Some(scale) => {
-                        let along = implicit_gemm(&places_of(&scale.access)?, known, kinds[0])?;
+                        let along = implicit_gemm(
+                            &places_of(&Access::Sum {
+                                base: 0,
+                                tables: scale.tables.clone(),
+                            })?,
+                            known,
+                            kinds[0],
+                        )?;
                         Some(scales::of_epilogue(&products, &along, epilogue.as_ref()?)?)
                     }
                     None => None,
@@ -260,11 +275,11 @@ impl Convolution {
                     false => epilogue.map(|epilogue| (epilogue, dequantize)),
                 };
                 biased &= !scaled;
-                Work::Whole(products::typed(products, kinds, constants, epilogue)?)
+                Work::Whole(gemm::typed(products, kinds, constants, epilogue)?)
             }
             None if kinds == [Kind::F32; 2] && epilogue.is_none() => {
                 let taps = per_tap(&places, known)?.into_iter();
-                let taps = taps.map(|tap| products::typed(tap, kinds, [None; 2], None));
+                let taps = taps.map(|tap| gemm::typed(tap, kinds, [None; 2], None));
                 Work::Taps {
                     taps: taps.collect::<Option<_>>()?,
                     fill: Fill::of(&result.access, &begins, kinds[1])?,
@@ -429,7 +444,7 @@ fn by_phase(
             Some(found) => Work::Depthwise(Box::new(found)),
             None => {
                 let products = implicit_gemm(&places, known, kinds[0])?;
-                Work::Whole(products::typed(products, kinds, constants, None)?)
+                Work::Whole(gemm::typed(products, kinds, constants, None)?)
             }
         };
         let non_finite = NonFinite::of(&places, kinds, constants[1], None);

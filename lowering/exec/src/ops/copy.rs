@@ -5,16 +5,17 @@
 
 use crate::access::Access;
 use crate::convert::{ConversionOptions, ConversionPlan};
-use crate::kernels::product::copy_line;
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site, part, rearranged};
-use crate::team::{self, Context};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
 use optc_ir::{Func, Operation, Structure, Value};
+use optc_kernels::product::copy_line;
+use optc_kernels::team;
 use optc_ops::{Pad, PadMode};
 
 /// A copy of elements of one operand to their places in a result.

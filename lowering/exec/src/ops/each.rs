@@ -3,8 +3,8 @@
 
 use crate::memory::In;
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site};
-use crate::team::Context;
 use optc_ir::attr::AttrDict;
 use optc_ir::{
     Bindings, DType, Dim, EvalContext, OpRef, Operation, Registry, Role, Tensor, TensorType, Type,

@@ -1,14 +1,15 @@
 //! `gather_elements` and `scatter_elements`: each index has an element of its own, which is read or written along an axis.
 
 use crate::access::Access;
-use crate::element::{Kind, elements, elements_mut};
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::copy::copy_at;
 use crate::ops::gather::{along, read};
-use crate::ops::kernel::{Kernel, Site, within};
-use crate::team::Context;
+use crate::ops::kernel::{Kernel, Site};
 use optc_ir::Operation;
+use optc_kernels::element::{Kind, elements, elements_mut};
+use optc_kernels::gemm::within;
 use optc_ops::{GatherElements, ScatterElements, ScatterReduction};
 
 /// A gather or scatter of elements.

@@ -1,15 +1,16 @@
 //! Element-wise operations as links of chains.
 
 use crate::access::Access;
-use crate::element::Kind;
 use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::chain::Chain;
 use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
-use crate::ops::links::{ChainOp, Code, From, of_integers, only_of_integers};
 use optc_ir::Operation;
 use optc_ir::op::{Binary, Expr, Unary};
+use optc_kernels::element::Kind;
+use optc_kernels::links::{ChainOp, Code, Comparison, From, of_integers, only_of_integers};
+use optc_ops::Direction;
 use optc_ops::{
     Approximate, Clamp, Dequantize, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LeakyRelu,
     Prelu, Quantize, Relu, Silu,
@@ -180,7 +181,14 @@ fn function(expr: &Expr) -> Option<Code> {
         Expr::Operand(0) => Code::Same,
         Expr::Cast(_, x) if **x == Expr::A => Code::Cast,
         Expr::Compare(direction, parts) if **parts == [Expr::A, Expr::B] => {
-            Code::Compare(*direction)
+            Code::Compare(match direction {
+                Direction::Eq => Comparison::Eq,
+                Direction::Ne => Comparison::Ne,
+                Direction::Lt => Comparison::Lt,
+                Direction::Le => Comparison::Le,
+                Direction::Gt => Comparison::Gt,
+                Direction::Ge => Comparison::Ge,
+            })
         }
         Expr::Unary(function, x) if **x == Expr::A => match function {
             Unary::Abs => Code::Abs,

@@ -4,11 +4,12 @@ use crate::access::Access;
 use crate::buffer::gather;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::copy::copy_at;
-use crate::ops::kernel::{Kernel, Site, within};
-use crate::team::Context;
+use crate::ops::kernel::{Kernel, Site};
 use bytemuck::Pod;
 use optc_ir::{DType, Operation};
+use optc_kernels::gemm::within;
 use optc_ops::Gather as Op;
 
 /// A gather along an axis.

@@ -2,20 +2,27 @@
 
 use crate::access::Access;
 use crate::buffer::Buffer;
-use crate::element::{Element, Kind, elements};
 use crate::memory::{In, Slot, Storage};
-use crate::ops::epilogue::Epilogue;
-use crate::team::Context;
+use crate::moved::Moved;
 use half::{bf16, f16};
 use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Func, Op, OpData, Part, Registry, Structure, Value};
+use optc_kernels::element::{Element, Kind, elements};
+use optc_kernels::epilogue::Epilogue;
+use optc_kernels::gemm::Scratch;
+use optc_kernels::team::Team;
 use std::fmt::Debug;
 
-/// Bytes of scratch memory of a thread, by purpose.
-pub(crate) type Scratch = [usize; 4];
+/// The context that kernels run in.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) team: &'a Team,
+    /// Bytes moved without computing.
+    pub(crate) moved: Moved,
+}
 
 /// The kernel of each operation and the order in which it sums.
 pub(crate) type Orders = IndexMap<Op, (&'static str, Vec<u32>)>;
@@ -157,21 +164,6 @@ impl<'a> Site<'a> {
             Storage::Constant(number) => self.constants.get(number).map(Buffer::bytes),
             _ => None,
         }
-    }
-}
-
-/// Checks that the least and the greatest offset of each value are inside of its buffer.
-///
-/// # Errors
-/// An offset is not.
-pub(crate) fn within<const N: usize>(
-    reach: [(i64, i64); N],
-    elements: [usize; N],
-) -> Result<(), String> {
-    let mut all = reach.into_iter().zip(elements);
-    match all.all(|((low, high), n)| 0 <= low && high < n as i64) {
-        true => Ok(()),
-        false => Err("an element lies outside of its buffer".to_owned()),
     }
 }
 

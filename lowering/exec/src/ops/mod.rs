@@ -6,32 +6,20 @@ mod channels;
 mod contract;
 mod conv;
 mod copy;
-mod depthwise;
-mod dequantize;
 mod each;
 mod elements;
 mod elementwise;
-mod epilogue;
 mod gather;
-mod geometry;
-mod image;
 mod kernel;
-mod lanes;
-mod links;
-mod math;
 mod non_finite;
 mod pool;
-mod products;
 mod recurrent;
-mod requantize;
 mod resize;
 mod rows;
 mod sample;
-mod scales;
 mod select;
 mod top_k;
 mod wide;
-mod window;
 
 pub(crate) use bytes::{ByteOperand, Bytes, Copied, Side};
 pub(crate) use chain::Chain;
@@ -39,11 +27,9 @@ pub(crate) use channels::known_factors;
 pub(crate) use contract::{CONTRACT, Contract, Scaled};
 pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
-pub(crate) use epilogue::{Dequantization, Epilogue};
 pub(crate) use kernel::{
-    Kernel, Orders, Scratch, Site, aliased, operand_access, order_of, part, rearranged, shape,
+    Context, Kernel, Orders, Site, aliased, operand_access, order_of, part, rearranged, shape,
 };
-pub(crate) use links::{ChainOp, Code, From, MOST_CODES, MOST_OPERANDS};
 
 use channels::Channels;
 use copy::Copy;

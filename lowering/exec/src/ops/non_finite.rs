@@ -2,14 +2,14 @@
 //! multiply zeros there, which would give NaN.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, elements_mut};
 use crate::nest::Nest;
-use crate::ops::epilogue::Epilogue;
-use crate::ops::geometry::{ConvDim, ConvOffsets, reach};
-use crate::ops::kernel::{numbers, within};
-use crate::ops::links::with_type;
+use crate::ops::kernel::numbers;
 use bytemuck::cast_slice;
-use half::{bf16, f16};
+use optc_kernels::element::{Element, Kind, elements_mut};
+use optc_kernels::epilogue::Epilogue;
+use optc_kernels::gemm::within;
+use optc_kernels::geometry::{ConvDim, ConvOffsets, reach};
+use optc_kernels::with_type;
 
 /// A convolution of floats with padding.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl NonFinite {
         let (n, [step]) = self.weights.inner;
         let mut finite = true;
         with_type!(self.kinds[0], E => {
-            let list = crate::element::elements::<E>(weights)?;
+            let list = optc_kernels::element::elements::<E>(weights)?;
             self.weights.each(|[at]| {
                 let line = (0..n as i64).map(|i| f64::from(list[(at + step * i) as usize].read()));
                 finite &= line.fold(true, |finite, x| finite & x.is_finite());

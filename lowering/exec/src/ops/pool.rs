@@ -4,17 +4,18 @@
 //! the rows `1 5 2 0` and `3 4 9 1` takes the maximum of both rows, `3 5 9 1`, and then of pairs of columns, `5 9`. If
 //! channels are contiguous, each position combines vectors of channels.
 
-use crate::element::{Kind, elements, elements_mut};
-use crate::kernels::vectorized_wide;
 use crate::memory::In;
-use crate::ops::depthwise::Float;
-use crate::ops::geometry::{reach, step};
-use crate::ops::kernel::{Kernel, Scratch, Site, within};
-use crate::ops::math::greater;
-use crate::team::Context;
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site};
 use half::{bf16, f16};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Operation;
+use optc_kernels::element::Float;
+use optc_kernels::element::{Kind, elements, elements_mut};
+use optc_kernels::gemm::{Scratch, within};
+use optc_kernels::geometry::{reach, step};
+use optc_kernels::math::greater;
+use optc_kernels::vectorized::vectorized_wide;
 use optc_ops::Slide;
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;

@@ -7,16 +7,18 @@
 
 use crate::access::Access;
 use crate::buffer::gather;
-use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::gates::{PackedColumns, ROWS};
-use crate::kernels::vectorized_wide;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
-use crate::ops::kernel::{Kernel, Scratch, Site};
-use crate::ops::math::{sigmoid, tanh};
-use crate::team::{self, Context, Share, Team};
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::Operation;
+use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::gates::{PackedColumns, ROWS};
+use optc_kernels::gemm::Scratch;
+use optc_kernels::math::{sigmoid, tanh};
+use optc_kernels::team::{self, Share, Team};
+use optc_kernels::vectorized::vectorized_wide;
 use optc_ops::{Cell, Reading, Recurrent};
 use std::cell::Cell as Kept;
 use std::ops::Range;

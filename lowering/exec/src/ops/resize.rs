@@ -1,14 +1,15 @@
 //! Interpolation along some dimensions, for values in any layout. One dimension gives rows, if possible one that is
 //! contiguous in the result. Rows are interpolated over the other dimensions first, and then along themselves.
 
-use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::geometry::{reach, step};
-use crate::ops::kernel::{Kernel, Scratch, Site, same_float, within};
-use crate::team::Context;
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site, same_float};
 use half::{bf16, f16};
 use optc_ir::Operation;
+use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::gemm::{Scratch, within};
+use optc_kernels::geometry::{reach, step};
+use optc_kernels::vectorized::vectorized;
 use optc_ops::Interpolation;
 
 /// An interpolated dimension other than that of rows.

@@ -7,17 +7,20 @@
 //! of 4 elements.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, Number, elements, elements_mut};
-use crate::kernels::{CACHE_LINE, softmax, vectorized};
 use crate::memory::{In, Slot};
-use crate::ops::epilogue::Epilogue;
-use crate::ops::kernel::{Kernel, Scratch, Site, numbers, same_float, within};
-use crate::ops::lanes::{
-    self, Adjacent, Along, LANES, NoEpilogue, OpsEpilogue, Places, RowEpilogue, Work,
-};
-use crate::team::{self, Context, Team};
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site, numbers, same_float};
 use half::{bf16, f16};
 use optc_ir::{Operation, Value};
+use optc_kernels::element::{Element, Kind, elements, elements_mut, same};
+use optc_kernels::epilogue::Epilogue;
+use optc_kernels::gemm::{Scratch, within};
+use optc_kernels::lanes::{
+    self, Adjacent, Along, LANES, NoEpilogue, OpsEpilogue, Places, Reduction, RowEpilogue, Work,
+};
+use optc_kernels::softmax;
+use optc_kernels::team::{self, Team};
+use optc_kernels::vectorized::{CACHE_LINE, vectorized};
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 use std::ops::Range;
 
@@ -97,20 +100,17 @@ impl Rows {
             }
             Reduce::NAME => {
                 let reduce = Reduce::of(&of).ok()?;
-                let known = matches!(
-                    reduce.kind,
-                    ReduceKind::Sum
-                        | ReduceKind::Mean
-                        | ReduceKind::Max
-                        | ReduceKind::Min
-                        | ReduceKind::L1
-                        | ReduceKind::L2
-                        | ReduceKind::SumSquare
-                );
-                (
-                    Work::Reduce(known.then_some(reduce.kind)?),
-                    reduce.reduced(&of).ok()?,
-                )
+                let reduction = match reduce.kind {
+                    ReduceKind::Sum => Reduction::Sum,
+                    ReduceKind::Mean => Reduction::Mean,
+                    ReduceKind::Max => Reduction::Max,
+                    ReduceKind::Min => Reduction::Min,
+                    ReduceKind::L1 => Reduction::L1,
+                    ReduceKind::L2 => Reduction::L2,
+                    ReduceKind::SumSquare => Reduction::SumSquare,
+                    _ => return None,
+                };
+                (Work::Reduce(reduction), reduce.reduced(&of).ok()?)
             }
             _ => return None,
         };
@@ -483,7 +483,7 @@ impl Rows {
         let lines = &mut lines[first_line..];
         let some = if softmax::is_wide() { usize::MAX } else { SOME };
         let mut tile = vec![[0f32; LANES]; tile];
-        let in_place = f32::same(source).filter(|_| self.reads_in_place());
+        let in_place = same::<_, f32>(source).filter(|_| self.reads_in_place());
         let mut adjacent = Adjacent::default();
         let mut first = rows.start;
         while first < rows.end {

@@ -1,13 +1,14 @@
 //! Grid sampling (`grid_sample`): the taps of each place are computed once for all channels.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, elements, elements_mut};
-use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Scratch, Site, numbers, within};
-use crate::team::Context;
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site, numbers};
 use half::{bf16, f16};
 use optc_ir::Operation;
+use optc_kernels::element::{Element, Kind, elements, elements_mut};
+use optc_kernels::gemm::{Scratch, within};
+use optc_kernels::vectorized::vectorized;
 use optc_ops::{GridSample, SampleMode};
 
 /// Sampling of planes.

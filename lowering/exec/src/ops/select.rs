@@ -2,8 +2,8 @@
 
 use crate::memory::In;
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::kernel::{Kernel, Site};
-use crate::team::Context;
 use bytemuck::Pod;
 use optc_ir::Operation;
 

@@ -1,12 +1,13 @@
 //! The greatest or least `k` elements along an axis: one pass that skips elements no better than the `k`-th best so far.
 
 use crate::access::Access;
-use crate::element::{Element, Kind, elements};
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Scratch, Site, within};
-use crate::team::Context;
+use crate::ops::Context;
+use crate::ops::kernel::{Kernel, Site};
 use half::{bf16, f16};
 use optc_ir::{DType, Operation};
+use optc_kernels::element::{Element, Kind, elements};
+use optc_kernels::gemm::{Scratch, within};
 use optc_ops::TopK as Op;
 use std::cell::Cell;
 

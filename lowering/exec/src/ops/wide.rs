@@ -1,21 +1,20 @@
-//! Element-wise operations on types other than those of [`crate::element`]: integers as `i64` and floats as `f64`, a part
+//! Element-wise operations on types other than those of [`optc_kernels::element`]: integers as `i64` and floats as `f64`, a part
 //! at a time. Conversions between all types are included.
 //!
 //! `add` of two `si64` values of 1000 elements loads 512 elements of each as `i64`, adds them, stores 512 results, then
 //! handles the remaining 488.
 
 use crate::access::Access;
-use crate::kernels::vectorized;
 use crate::memory::{In, Slot};
 use crate::nest::Nest;
+use crate::ops::Context;
 use crate::ops::elementwise::code;
 use crate::ops::kernel::{Kernel, Site};
-use crate::ops::links::Code;
-use crate::team::Context;
 use half::{bf16, f16};
 use optc_ir::DType;
 use optc_ir::types::Sign;
-use optc_ops::Direction;
+use optc_kernels::links::{Code, Comparison};
+use optc_kernels::vectorized::vectorized;
 
 /// Elements that are computed at once.
 const PART: usize = 512;
@@ -338,21 +337,21 @@ fn two<N: Copy, T>(a: &[N], b: &[N], to: &mut [T], f: impl Fn(N, N) -> T) {
 }
 
 #[inline(always)]
-fn compared<N: Copy + PartialOrd>(direction: Direction, a: &[N], b: &[N], to: &mut [i64]) {
-    match direction {
-        Direction::Eq => two(a, b, to, |a, b| i64::from(a == b)),
-        Direction::Ne => two(a, b, to, |a, b| i64::from(a != b)),
-        Direction::Lt => two(a, b, to, |a, b| i64::from(a < b)),
-        Direction::Le => two(a, b, to, |a, b| i64::from(a <= b)),
-        Direction::Gt => two(a, b, to, |a, b| i64::from(b < a)),
-        Direction::Ge => two(a, b, to, |a, b| i64::from(b <= a)),
+fn compared<N: Copy + PartialOrd>(comparison: Comparison, a: &[N], b: &[N], to: &mut [i64]) {
+    match comparison {
+        Comparison::Eq => two(a, b, to, |a, b| i64::from(a == b)),
+        Comparison::Ne => two(a, b, to, |a, b| i64::from(a != b)),
+        Comparison::Lt => two(a, b, to, |a, b| i64::from(a < b)),
+        Comparison::Le => two(a, b, to, |a, b| i64::from(a <= b)),
+        Comparison::Gt => two(a, b, to, |a, b| i64::from(b < a)),
+        Comparison::Ge => two(a, b, to, |a, b| i64::from(b <= a)),
     }
 }
 
 #[inline(always)]
 fn wholes(code: Code, a: &[i64], b: &[i64], to: &mut [i64]) {
     match code {
-        Code::Compare(direction) => compared(direction, a, b, to),
+        Code::Compare(comparison) => compared(comparison, a, b, to),
         Code::Truth => two(a, b, to, |a, _| i64::from(a != 0)),
         Code::Add => two(a, b, to, i64::wrapping_add),
         Code::Sub => two(a, b, to, i64::wrapping_sub),
@@ -407,7 +406,7 @@ fn floats(code: Code, a: &[f64], b: &[f64], to: &mut [f64]) {
 #[inline(always)]
 fn tests(code: Code, a: &[f64], b: &[f64], to: &mut [i64]) {
     match code {
-        Code::Compare(direction) => compared(direction, a, b, to),
+        Code::Compare(comparison) => compared(comparison, a, b, to),
         Code::IsNan => two(a, b, to, |a, _| i64::from(a.is_nan())),
         Code::IsInf => two(a, b, to, |a, _| i64::from(a.is_infinite())),
         _ => two(a, b, to, |a, _| i64::from(a != 0.0)),

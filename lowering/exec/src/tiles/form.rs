@@ -5,11 +5,12 @@ use super::sketch::{Sketch, TileMemory};
 use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::{Slot, Storage};
-use crate::ops::{self, CONTRACT, Kernel, Orders, Scratch, Site, order_of};
+use crate::ops::{self, CONTRACT, Kernel, Orders, Site, order_of};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::memory::ALIGNMENT;
 use optc_ir::{AttrDict, Dim, Func, Loc, Op, Operation, TensorType, Type, Value};
+use optc_kernels::gemm::Scratch;
 use optc_ops::LayoutConvert;
 use std::sync::Arc;
 

@@ -25,11 +25,12 @@ mod window;
 use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::Slot;
-use crate::ops::{Orders, Scratch, Site, order_of};
+use crate::ops::{Orders, Site, order_of};
 use form::{Form, form};
 use group::{Group, Wholes};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
+use optc_kernels::gemm::Scratch;
 use optc_tile::Schedule;
 use sketch::{Sketch, sketch};
 

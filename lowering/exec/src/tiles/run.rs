@@ -5,8 +5,9 @@ use super::{Program, Tiled};
 use crate::buffer::Buffer;
 use crate::memory::{In, Memory, Slot, Storage, Surroundings};
 use crate::moved::Moved;
-use crate::team::{self, Context, Team};
+use crate::ops::Context;
 use indexmap::IndexMap;
+use optc_kernels::team::{self, Team};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
