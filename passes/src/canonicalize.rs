@@ -13,7 +13,7 @@
 //! ```
 //!
 //! # Soundness
-//! 1. Each rule is an equation, stated in its `equation`.
+//! 1. Each rule is an equation, which is matched as it is written. Two rules are code: their right sides depend on labels.
 //! 2. A size that a type leaves open is written where a shape rule determines it.
 //!
 //! # Not done
@@ -30,26 +30,22 @@
 //! ONNX operators `DepthToSpace`, `SpaceToDepth`, `Einsum`; composition of permutations as in numpy.
 
 mod merges;
+mod named;
 
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo};
+use crate::rewrite::Rewrite;
 use crate::rules::{EVERY_OP, LocalRule, Patch, Plan, Refusal, Site, ensure};
 use indexmap::IndexMap;
+pub(crate) use named::NAMED;
+use named::tensor;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::size::Size;
-use optc_ir::{
-    Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value,
-    name_sizes,
-};
-use optc_ops::{
-    Bound, Bounds, Broadcast, Cast, Concat, Constant, DepthToSpace, DotGeneral, Einsum, Flatten,
-    Gather, Identity, Pad, Reduce, ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile,
-    Transpose, Unsqueeze, dense_tensor, may_reshape,
-};
+use optc_ir::{Attr, Diagnostic, Func, Module, Op, Operation, Registry, Value, name_sizes};
+use optc_ops::{DotGeneral, Einsum, Reduce, ReduceKind, Transpose};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 static INFO: PassInfo = PassInfo {
     name: "canonicalize",
@@ -300,7 +296,7 @@ fn sweep(func: &mut Func, effects: &Effects<'_>) -> bool {
 
 type PlanFn = fn(Site<'_>) -> Result<Plan, Refusal>;
 
-/// A built-in rule: its equation and its code.
+/// A built-in rule in code.
 #[derive(Clone, Copy)]
 struct Rule {
     info: RuleInfo<'static>,
@@ -326,164 +322,106 @@ impl LocalRule for Rule {
     }
 }
 
+/// The rules that are equations, in the order in which they are tried.
+const EQUATIONS: &[RuleInfo<'static>] = &[
+    RuleInfo {
+        name: "squeeze-is-reshape",
+        equation: "(squeeze ?x) => (reshape :shape (result-shape) ?x)",
+        summary: "a squeeze is the reshape to its result",
+    },
+    RuleInfo {
+        name: "unsqueeze-is-reshape",
+        equation: "(unsqueeze ?x) => (reshape :shape (result-shape) ?x)",
+        summary: "an unsqueeze is the reshape to its result",
+    },
+    RuleInfo {
+        name: "flatten-is-reshape",
+        equation: "(flatten ?x) => (reshape :shape (result-shape) ?x)",
+        summary: "a flatten is the reshape to its result",
+    },
+    RuleInfo {
+        name: "broadcast-by-one",
+        equation: "(broadcast ?x) => (reshape :shape (result-shape) ?x) if (repeats-nothing ?x)",
+        summary: "a broadcast that repeats nothing is a reshape",
+    },
+    RuleInfo {
+        name: "tile-by-one",
+        equation: "(tile ?x) => (reshape :shape (result-shape) ?x) if (repeats-nothing ?x)",
+        summary: "a tile that repeats nothing is its operand",
+    },
+    RuleInfo {
+        name: "identity",
+        equation: "(identity ?x) => ?x",
+        summary: "an identity is its operand",
+    },
+    RuleInfo {
+        name: "cast-to-same",
+        equation: "(cast ?x) => ?x",
+        summary: "a cast to the type that is there is its operand",
+    },
+    RuleInfo {
+        name: "concat-of-one",
+        equation: "(concat ?x) => ?x",
+        summary: "a concatenation of one value is that value",
+    },
+    RuleInfo {
+        name: "slice-of-all",
+        equation: "(slice ?x) => ?x if (steps-of-one) and (fixed-sizes ?x)",
+        summary: "a slice of the whole is the whole",
+    },
+    RuleInfo {
+        name: "pad-by-nothing",
+        equation: "(pad ?x) => ?x if (pads-nothing)",
+        summary: "a pad by nothing is its operand",
+    },
+    RuleInfo {
+        name: "reshape-identity",
+        equation: "(reshape ?x) => ?x if (known-sizes ?x)",
+        summary: "a reshape to the shape that is there is its operand",
+    },
+    RuleInfo {
+        name: "reshape-back",
+        equation: "(reshape (reshape ?x)) => ?x if (known-sizes ?x)",
+        summary: "a reshape back to the shape before another one is what was reshaped",
+    },
+    RuleInfo {
+        name: "reshape-compose",
+        equation: "(reshape (reshape ?x)) => (reshape :shape (result-shape) ?x) if (may-reshape ?x)",
+        summary: "two reshapes are the second",
+    },
+    RuleInfo {
+        name: "transpose-identity",
+        equation: "(transpose :perm ?p ?x) => ?x if (identity ?p)",
+        summary: "a transpose that moves no dimension is its operand",
+    },
+    RuleInfo {
+        name: "gather-of-one-is-slice",
+        equation: "(gather ?x (constant)) => (reshape :shape (result-shape) (slice :starts (index-start) :limits (index-limit) ?x))",
+        summary: "one index that is known names a part",
+    },
+    RuleInfo {
+        name: "transpose-compose",
+        equation: "(transpose :perm ?q (transpose :perm ?p ?x)) => (transpose :perm (compose ?p ?q) ?x)",
+        summary: "two transposes are one by their product",
+    },
+    RuleInfo {
+        name: "depth-to-space-is-rearrangement",
+        equation: "(depth_to_space ?x) => (reshape :shape (result-shape) (transpose :perm (block-perm) (reshape :shape (block-shape) ?x))) if (fixed-sizes ?x)",
+        summary: "depth to space is a reshape, a transpose and a reshape",
+    },
+    RuleInfo {
+        name: "space-to-depth-is-rearrangement",
+        equation: "(space_to_depth ?x) => (reshape :shape (result-shape) (transpose :perm (block-perm) (reshape :shape (block-shape) ?x))) if (fixed-sizes ?x)",
+        summary: "space to depth is a reshape, a transpose and a reshape",
+    },
+];
+
+/// The rules in code, tried after the equations.
 const RULES: &[Rule] = &[
     Rule {
         info: RuleInfo {
-            name: "squeeze-is-reshape",
-            equation: "squeeze(x) = reshape(x, shape of the result)",
-            summary: "a squeeze is the reshape to its result",
-        },
-        root: Squeeze::NAME,
-        plan: to_reshape,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "unsqueeze-is-reshape",
-            equation: "unsqueeze(x) = reshape(x, shape of the result)",
-            summary: "an unsqueeze is the reshape to its result",
-        },
-        root: Unsqueeze::NAME,
-        plan: to_reshape,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "flatten-is-reshape",
-            equation: "flatten(x) = reshape(x, shape of the result)",
-            summary: "a flatten is the reshape to its result",
-        },
-        root: Flatten::NAME,
-        plan: to_reshape,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "broadcast-by-one",
-            equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1",
-            summary: "a broadcast that repeats nothing is a reshape",
-        },
-        root: Broadcast::NAME,
-        plan: flat_to_reshape,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "tile-by-one",
-            equation: "tile(x, 1) = x",
-            summary: "a tile that repeats nothing is its operand",
-        },
-        root: Tile::NAME,
-        plan: flat_to_reshape,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "identity",
-            equation: "identity(x) = x",
-            summary: "an identity is its operand",
-        },
-        root: Identity::NAME,
-        plan: forward,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "cast-to-same",
-            equation: "cast(x, type of x) = x",
-            summary: "a cast to the type that is there is its operand",
-        },
-        root: Cast::NAME,
-        plan: forward,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "concat-of-one",
-            equation: "concat(x) = x",
-            summary: "a concatenation of one value is that value",
-        },
-        root: Concat::NAME,
-        plan: forward_single,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "slice-of-all",
-            equation: "slice(x, all) = x",
-            summary: "a slice of the whole is the whole",
-        },
-        root: Slice::NAME,
-        plan: slice_all,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "pad-by-nothing",
-            equation: "pad(x, 0) = x",
-            summary: "a pad by nothing is its operand",
-        },
-        root: Pad::NAME,
-        plan: pad_nothing,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "reshape-identity",
-            equation: "reshape(x, shape of x) = x",
-            summary: "a reshape to the shape that is there is its operand",
-        },
-        root: Reshape::NAME,
-        plan: forward,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "reshape-compose",
-            equation: "reshape(reshape(x, s), t) = reshape(x, t)",
-            summary: "two reshapes are the second",
-        },
-        root: Reshape::NAME,
-        plan: reshape_compose,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "transpose-identity",
-            equation: "transpose(x, identity) = x",
-            summary: "a transpose that moves no dimension is its operand",
-        },
-        root: Transpose::NAME,
-        plan: transpose_identity,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "gather-of-one-is-slice",
-            equation: "gather(x, constant of one index) = reshape(slice(x))",
-            summary: "one index that is known names a part",
-        },
-        root: Gather::NAME,
-        plan: gather_one,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "transpose-compose",
-            equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))",
-            summary: "two transposes are one by their product",
-        },
-        root: Transpose::NAME,
-        plan: transpose_compose,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "depth-to-space-is-rearrangement",
-            equation: "depth_to_space(x) = reshape(transpose(reshape(x)))",
-            summary: "depth to space is a reshape, a transpose and a reshape",
-        },
-        root: DepthToSpace::NAME,
-        plan: blocks,
-    },
-    Rule {
-        info: RuleInfo {
-            name: "space-to-depth-is-rearrangement",
-            equation: "space_to_depth(x) = reshape(transpose(reshape(x)))",
-            summary: "space to depth is a reshape, a transpose and a reshape",
-        },
-        root: SpaceToDepth::NAME,
-        plan: blocks,
-    },
-    Rule {
-        info: RuleInfo {
             name: "einsum-is-contraction",
-            equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))",
+            equation: "(einsum ?x ?y) => (transpose (dot_general (reduce ?x) (reduce ?y)))",
             summary: "an einsum is a contraction of what its operands keep, transposed",
         },
         root: Einsum::NAME,
@@ -492,7 +430,7 @@ const RULES: &[Rule] = &[
     Rule {
         info: RuleInfo {
             name: "sink-merge",
-            equation: "f(merge(x)) = merge(f(x)), if f is independent along a merge of named sizes",
+            equation: "(f (merge ?x)) => (merge (f ?x)) if (independent-along-merge)",
             summary: "what is computed on named sizes in one dimension is computed on them apart",
         },
         root: EVERY_OP,
@@ -503,218 +441,18 @@ const RULES: &[Rule] = &[
 /// The built-in rules, in the order in which they are tried.
 #[must_use]
 pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
-    RULES.iter().map(|rule| rule.info).collect()
+    let coded = RULES.iter().map(|rule| rule.info);
+    EQUATIONS.iter().copied().chain(coded).collect()
 }
 
 fn local_rules() -> Vec<Arc<dyn LocalRule>> {
-    let shared = |rule: &Rule| -> Arc<dyn LocalRule> { Arc::new(*rule) };
-    RULES.iter().map(shared).collect()
-}
-
-fn tensor<'a>(site: &Site<'a>, value: Value) -> Result<&'a TensorType, Refusal> {
-    site.func.ty(value).as_tensor().ok_or(Refusal("no tensor"))
-}
-
-fn one_unknown(dims: &[Dim]) -> bool {
-    dims.iter().filter(|d| matches!(d, Dim::Unknown)).count() <= 1
-}
-
-fn to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
-    let (x, y) = (site.operand(0)?, site.result(0)?);
-    let ty = tensor(&site, y)?.clone();
-    ensure(one_unknown(&ty.dims), "two sizes are unknown")?;
-    Ok(Box::new(move |patch| {
-        let new = patch.op_typed(&Reshape::of_dims(&ty.dims), &[x], vec![ty.into()]);
-        patch.replace(&new);
-        Ok(())
-    }))
-}
-
-fn flat_to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
-    let (x, y) = (
-        tensor(&site, site.operand(0)?)?,
-        tensor(&site, site.result(0)?)?,
-    );
-    let long =
-        |t: &TensorType| -> Vec<Dim> { t.dims.iter().filter(|d| !d.is_one()).cloned().collect() };
-    ensure(long(x) == long(y), "the result has more elements")?;
-    ensure(!long(x).contains(&Dim::Unknown), "a size is unknown")?;
-    to_reshape(site)
-}
-
-fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
-    let (x, y) = (site.operand(0)?, site.result(0)?);
-    ensure(site.func.ty(x) == site.func.ty(y), "the types differ")?;
-    let unknown = tensor(&site, x)?.dims.contains(&Dim::Unknown);
-    // Two unknown sizes may be different numbers.
-    let reshapes = site.typed::<Reshape>().is_ok();
-    ensure(!unknown || !reshapes, "a size is unknown")?;
-    Ok(Box::new(move |patch| {
-        patch.replace(&[x]);
-        Ok(())
-    }))
-}
-
-fn forward_single(site: Site<'_>) -> Result<Plan, Refusal> {
-    ensure(
-        site.func.ops[site.op].operands.len() == 1,
-        "there are several operands",
-    )?;
-    forward(site)
-}
-
-fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
-    let steps = site.typed::<Slice>()?.strides.unwrap_or_default();
-    ensure(steps.iter().all(|&s| s == 1), "the slice strides")?;
-    let known = tensor(&site, site.operand(0)?)?.shape().is_some();
-    ensure(known, "a size is unknown")?;
-    forward(site)
-}
-
-fn gather_one(site: Site<'_>) -> Result<Plan, Refusal> {
-    let gather = site.typed::<Gather>()?;
-    let (x, y) = (site.operand(0)?, site.result(0)?);
-    let from = tensor(&site, x)?.clone();
-    let to = tensor(&site, y)?.clone();
-    let sizes: Option<Vec<Size>> = from.dims.iter().map(Dim::size).collect();
-    let sizes = sizes.ok_or(Refusal("a size is unknown"))?;
-    let axis = gather.along(&site.op_ref());
-    let axis = axis.map_err(|_| Refusal("there is no such axis"))?;
-    let constant = site.producer::<Constant>(1)?.typed::<Constant>()?;
-    let dense = match &constant.value {
-        Some(Attr::Dense(dense)) => dense,
-        _ => return Err(Refusal("the index lies in a file")),
-    };
-    let index = dense_tensor(dense).map_err(|_| Refusal("the index has no elements"))?;
-    ensure(index.len() == 1, "there are several indices")?;
-    let index = i128::from(index.i64_at(0));
-    // The fewest positions that the axis must have.
-    let least = if index < 0 { -index } else { index + 1 };
-    ensure(
-        sizes[axis].is_at_least(least),
-        "the index may be out of bounds",
-    )?;
-    let past = |n: i128| match index < 0 {
-        true => sizes[axis].plus(&Size::constant(index + n)),
-        false => Some(Size::constant(index + n)),
-    };
-    let (at, end) = (past(0), past(1));
-    let (at, end) = (at.zip(end)).ok_or(Refusal("the index has no notation"))?;
-    let one = |dim: usize, of_axis: &Size, other: Size| match dim == axis {
-        true => of_axis.clone(),
-        false => other,
-    };
-    let bounds = |ends: Vec<Size>| Bounds(ends.into_iter().map(Bound::At).collect());
-    let start = |dim: usize| one(dim, &at, Size::constant(0));
-    let end = |dim: usize| one(dim, &end, sizes[dim].clone());
-    let slice = Slice {
-        starts: bounds((0..sizes.len()).map(start).collect()),
-        limits: bounds((0..sizes.len()).map(end).collect()),
-        strides: None,
-    };
-    Ok(Box::new(move |patch| {
-        let part = patch.op(&slice, &[x])?;
-        let shaped = patch.op_typed(&Reshape::of_dims(&to.dims), &[part], vec![to.into()]);
-        patch.replace(&shaped);
-        Ok(())
-    }))
-}
-
-fn pad_nothing(site: Site<'_>) -> Result<Plan, Refusal> {
-    let pad = site.typed::<Pad>()?;
-    let amounts = pad.low.iter().chain(&pad.high).flatten();
-    let none = amounts.copied().all(|n| n == 0);
-    ensure(none, "the pad adds or takes elements")?;
-    forward(site)
-}
-
-fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
-    let inner = site.producer::<Reshape>(0)?;
-    ensure(
-        tensor(&site, site.operand(0)?)?.notation == optc_layout::Notation::RowMajor,
-        "the value between has a layout",
-    )?;
-    let x = inner.operand(0)?;
-    let y = tensor(&site, site.result(0)?)?.clone();
-    ensure(one_unknown(&y.dims), "two sizes are unknown")?;
-    // Through unknown sizes, an invalid program may demand another number of elements.
-    ensure(
-        may_reshape(&tensor(&site, x)?.dims, &y.dims),
-        "the reshapes do not fit each other",
-    )?;
-    if tensor(&site, x)? == &y && !y.dims.contains(&Dim::Unknown) {
-        return Ok(Box::new(move |patch| {
-            patch.replace(&[x]);
-            Ok(())
-        }));
-    }
-    Ok(Box::new(move |patch| {
-        let new = patch.op_typed(&Reshape::of_dims(&y.dims), &[x], vec![y.into()]);
-        patch.replace(&new);
-        Ok(())
-    }))
-}
-
-fn perm_of(site: &Site<'_>) -> Result<Vec<usize>, Refusal> {
-    let perm = site.typed::<Transpose>()?.perm;
-    perm.into_iter()
-        .map(|p| usize::try_from(p).map_err(|_| Refusal("a negative axis")))
-        .collect()
-}
-
-fn transpose_identity(site: Site<'_>) -> Result<Plan, Refusal> {
-    let perm = perm_of(&site)?;
-    ensure(
-        perm.iter().enumerate().all(|(i, &p)| i == p),
-        "the axes move",
-    )?;
-    forward(site)
-}
-
-fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
-    let inner = site.producer::<Transpose>(0)?;
-    ensure(
-        tensor(&site, site.operand(0)?)?.notation == optc_layout::Notation::RowMajor,
-        "the value between has a layout",
-    )?;
-    let (p, q) = (perm_of(&inner)?, perm_of(&site)?);
-    let perm: Option<Vec<usize>> = q.iter().map(|&i| p.get(i).copied()).collect();
-    let perm = perm.ok_or(Refusal("the ranks differ"))?;
-    let x = inner.operand(0)?;
-    let y = site.func.ty(site.result(0)?).clone();
-    Ok(Box::new(move |patch| {
-        let new = patch.op_typed(&Transpose::of_perm(&perm), &[x], vec![y]);
-        patch.replace(&new);
-        Ok(())
-    }))
-}
-
-/// A reshape to `shape`, a transpose by `perm`, and a reshape to the result.
-fn rearrangement(site: Site<'_>, shape: Vec<u64>, perm: Vec<usize>) -> Result<Plan, Refusal> {
-    let (x, y) = (site.operand(0)?, site.result(0)?);
-    let result = tensor(&site, y)?.clone();
-    let dtype = result.dtype;
-    Ok(Box::new(move |patch| {
-        let cut: Type = TensorType::fixed(&shape, dtype).into();
-        let dims: Vec<Dim> = shape.iter().map(|&n| Dim::Fixed(n)).collect();
-        let a = patch.op_typed(&Reshape::of_dims(&dims), &[x], vec![cut])[0];
-        let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
-        let turned: Type = TensorType::fixed(&permuted, dtype).into();
-        let b = patch.op_typed(&Transpose::of_perm(&perm), &[a], vec![turned])[0];
-        let c = patch.op_typed(&Reshape::of_dims(&result.dims), &[b], vec![result.into()]);
-        patch.replace(&c);
-        Ok(())
-    }))
-}
-
-/// Replaces an operation on blocks by an equal reshape, transpose and reshape.
-fn blocks(site: Site<'_>) -> Result<Plan, Refusal> {
-    let known = tensor(&site, site.operand(0)?)?.shape().is_some();
-    ensure(known, "a size is unknown")?;
-    let view = site.registry.rearrangement(&site.func.op_ref(site.op));
-    let view = view.map_err(|_| Refusal("the block does not divide the operand"))?;
-    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
-    rearrangement(site, shape.ok_or(Refusal("a size is unknown"))?, view.perm)
+    static READ: LazyLock<Vec<Arc<dyn LocalRule>>> = LazyLock::new(|| {
+        let read = |rule: &RuleInfo<'_>| -> Arc<dyn LocalRule> { Arc::new(Rewrite::builtin(rule)) };
+        let coded = |rule: &Rule| -> Arc<dyn LocalRule> { Arc::new(*rule) };
+        let equations = EQUATIONS.iter().map(read);
+        equations.chain(RULES.iter().map(coded)).collect()
+    });
+    READ.clone()
 }
 
 /// The labels of an equation without an ellipsis and without repeated labels in one operand.

@@ -23,7 +23,9 @@ pub mod pipeline;
 pub mod plan_memory;
 mod plans;
 mod report;
+mod rewrite;
 pub mod rules;
+mod terms;
 pub mod tile_propagate;
 pub mod view_fold;
 

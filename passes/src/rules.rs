@@ -1,8 +1,10 @@
-//! The interface of local rules: the view that a rule has of an operation, and the way in which it states its changes.
+//! The interface of local rules: equations ([`Rewrite`]), and rules in code for what no equation says.
 //!
-//! Example: `transpose-identity` sees a transpose (a [`Site`]), checks that its permutation is the identity, and
-//! replaces its result by its operand (in a [`Patch`]).
+//! Example: `(transpose :perm ?p ?x) => ?x if (identity ?p)` is a rule as it is. A rule in code sees a [`Site`], an
+//! operation, and states its changes in a [`Patch`].
 
+pub use crate::rewrite::{Arg, Named, Rewrite};
+pub use crate::terms::EquationError;
 use optc_ir::{AttrDict, Func, Op, OpRef, Operation, Registry, Type, Value};
 use std::sync::Arc;
 
@@ -122,19 +124,7 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// The operation is unknown or its operands do not fit.
     pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Value, Refusal> {
-        let props = op.write();
-        let view = OpRef {
-            name: T::NAME,
-            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
-            results: Vec::new(),
-            props: &props,
-        };
-        if self.registry.get(T::NAME).is_none() {
-            return Err(Refusal("an operation of the patch is unknown"));
-        }
-        let types = self.registry.result_types(&view);
-        let types = types.map_err(|_| Refusal("the shape rule refuses the patch"))?;
-        Ok(self.op_typed(op, operands, types)[0])
+        self.inferred(Arc::from(T::NAME), operands, op.write())
     }
 
     /// Makes an operation with results of these types.
@@ -144,26 +134,78 @@ impl<'a> Patch<'a> {
         operands: &[Value],
         types: Vec<Type>,
     ) -> Vec<Value> {
-        let (name, props) = (T::NAME, op.write());
-        let loc = self.func.ops[self.at].loc.clone();
-        let span = self.func.ops[self.at].span;
-        let op = self
-            .func
-            .make_op(Arc::from(name), operands.to_vec(), props, types, loc);
-        self.func.ops[op].span = span;
-        self.ops.push(op);
-        self.func.ops[op].results.clone()
+        self.make(Arc::from(T::NAME), operands, op.write(), types)
     }
 
     /// The operation itself, with its attributes, on other operands.
     pub(crate) fn same_op(&mut self, operands: &[Value], types: Vec<Type>) -> Vec<Value> {
         let data = &self.func.ops[self.at];
-        let (name, props, loc, span) = (
-            data.name.clone(),
-            data.props.clone(),
-            data.loc.clone(),
-            data.span,
-        );
+        self.make(data.name.clone(), operands, data.props.clone(), types)
+    }
+
+    /// Makes an operation with one result; the shape rule gives its type.
+    pub(crate) fn inferred(
+        &mut self,
+        name: Arc<str>,
+        operands: &[Value],
+        props: AttrDict,
+    ) -> Result<Value, Refusal> {
+        let types = self.infer(&name, operands, &props)?;
+        Ok(self.make(name, operands, props, types)[0])
+    }
+
+    /// Makes an operation with results of these types, if they agree with the shape rule.
+    pub(crate) fn checked(
+        &mut self,
+        name: Arc<str>,
+        operands: &[Value],
+        props: AttrDict,
+        types: Vec<Type>,
+    ) -> Result<Vec<Value>, Refusal> {
+        let inferred = self.infer(&name, operands, &props)?;
+        let agree = |(found, wanted): (&Type, &Type)| {
+            let (Some(found), Some(wanted)) = (found.as_tensor(), wanted.as_tensor()) else {
+                return found == wanted;
+            };
+            let mut dims = found.dims.iter().zip(&wanted.dims);
+            found.dtype == wanted.dtype
+                && found.rank() == wanted.rank()
+                && dims.all(|(a, b)| !a.differs(b))
+        };
+        let fits = inferred.len() == types.len() && inferred.iter().zip(&types).all(agree);
+        ensure(fits, "the shape rule has another result")?;
+        Ok(self.make(name, operands, props, types))
+    }
+
+    /// The result types of an operation by its shape rule.
+    fn infer(
+        &self,
+        name: &str,
+        operands: &[Value],
+        props: &AttrDict,
+    ) -> Result<Vec<Type>, Refusal> {
+        let view = OpRef {
+            name,
+            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
+            results: Vec::new(),
+            props,
+        };
+        if self.registry.get(name).is_none() {
+            return Err(Refusal("an operation of the patch is unknown"));
+        }
+        let types = self.registry.result_types(&view);
+        types.map_err(|_| Refusal("the shape rule refuses the patch"))
+    }
+
+    fn make(
+        &mut self,
+        name: Arc<str>,
+        operands: &[Value],
+        props: AttrDict,
+        types: Vec<Type>,
+    ) -> Vec<Value> {
+        let data = &self.func.ops[self.at];
+        let (loc, span) = (data.loc.clone(), data.span);
         let op = self
             .func
             .make_op(name, operands.to_vec(), props, types, loc);
@@ -187,7 +229,8 @@ impl<'a> Patch<'a> {
 /// The root of a rule that looks at operations of every name.
 pub const EVERY_OP: &str = "*";
 
-/// A rule that is always an improvement and whose order does not matter; `canonicalize` applies it.
+/// A rule that is always an improvement and whose order does not matter; `canonicalize` applies it. A rule that an
+/// equation says is a [`Rewrite`].
 pub trait LocalRule: Send + Sync {
     /// Its kebab-case name.
     fn name(&self) -> &str;

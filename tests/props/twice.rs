@@ -128,7 +128,7 @@ fn what_is_computed_twice_moves_less_and_is_proved_the_same() {
             missed += u32::from(fewest < found);
         }
         // Without the rule each value is computed once.
-        let off = "view-fold{rules=elementwise-any-order}";
+        let off = "view-fold{rules=any-order}";
         let plain = run_passes(&module, off, "cpu", &boundary, &registry).expect("folds");
         let plain = Stats::of(&plain.module, &registry).movement_bytes;
         assert!(single <= plain, "{plain} without the rule, {}", context());

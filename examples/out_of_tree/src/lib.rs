@@ -19,7 +19,7 @@ pub use energy::Energy;
 pub use gate::Gate;
 pub use hard_tanh::HardTanh;
 pub use lower_gates::{GateReport, LowerGates};
-pub use make_gates::MakeGates;
+pub use make_gates::make_gates;
 pub use shuffle::Shuffle;
 pub use unit::Unit;
 
@@ -35,7 +35,7 @@ pub fn compiler() -> Compiler {
     registry.add::<Unit>();
     let canonicalize = compiler.passes_mut().get_mut::<Canonicalize>();
     if let Some(canonicalize) = canonicalize {
-        canonicalize.rules.push(Arc::new(MakeGates));
+        canonicalize.rules.push(Arc::new(make_gates()));
     }
     compiler.passes_mut().add(Arc::new(LowerGates));
     compiler

@@ -1,7 +1,6 @@
-//! The built-in rules of the search. Each is declared in one place, its equation beside its code.
+//! The built-in rules of the search: their equations, and the functions and conditions that these name.
 //!
-//! Example: `softmax-any-order` turns a transpose behind a softmax into one in front of it: `convert(softmax(x), o) =
-//! softmax(convert(x, o))`.
+//! Example: `any-order` turns a transpose behind a softmax into one in front of it.
 
 use super::accepts::{
     accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded, takes_layout,
@@ -12,248 +11,130 @@ use super::matrices;
 use super::orders::common_orders;
 use super::physical::{Physical, Place};
 use super::restrict::Restricted;
-use super::rule::{Form, RuleContext, SearchRule};
+use super::rule::{Form, Named, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
 use crate::pass::RuleInfo;
 use optc_ir::LaidPort;
 use optc_layout::{Digit, Mode};
 use optc_target::Accept;
-
-/// A built-in rule: its equation and its code.
-#[derive(Clone, Copy)]
-pub(super) struct Builtin {
-    name: &'static str,
-    equation: &'static str,
-    summary: &'static str,
-    /// The operations and ports that the rule is about.
-    concerns: fn(&Signature, usize) -> bool,
-    apply: fn(&mut RuleContext<'_>),
-}
-
-impl SearchRule for Builtin {
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn equation(&self) -> &str {
-        self.equation
-    }
-    fn summary(&self) -> &str {
-        self.summary
-    }
-    fn concerns(&self, signature: &Signature, port: usize) -> bool {
-        (self.concerns)(signature, port)
-    }
-    fn apply(&self, cx: &mut RuleContext<'_>) {
-        (self.apply)(cx);
-    }
-}
+use std::sync::LazyLock;
 
 /// The rule that constants are written in any layout. It acts on storage groups, not on forms.
 pub(super) const CONSTANT_ANY_LAYOUT: RuleInfo<'static> = RuleInfo {
     name: "constant-any-layout",
-    equation: "convert(constant, o) = constant written in o",
+    equation: "(convert ?o (constant ?c)) => (constant (convert ?o ?c))",
     summary: "a constant is written in the layout that its readers want, at compile time",
 };
 
 /// The rule that cheap values are computed once for each order. It acts on the program, once its layouts are chosen.
 pub(super) const COMPUTE_TWICE: RuleInfo<'static> = RuleInfo {
     name: "compute-twice",
-    equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o)), beside ew(x, y)",
+    equation: "(convert ?o (ordered ?xs)) => (ordered (convert ?o ?xs)) if (cheap ?xs)",
     summary: "what an element-wise operation or a broadcast gives is computed again in another order, where that converts fewer bytes",
 };
 
 /// The rules about operations, in the order in which they are tried.
-pub(super) const BUILTIN: &[Builtin] = &[
-    Builtin {
-        name: "elementwise-any-order",
-        equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))",
-        summary: "element-wise work is done in any order that all operands share",
-        concerns: |sig, port| {
-            let own = FAMILIES.contains(&sig.family) || WINDOWS.contains(&sig.family);
-            common(sig, port) && !own
-        },
-        apply: common_order,
+const RULES: &[RuleInfo<'static>] = &[
+    RuleInfo {
+        name: "any-order",
+        equation: "(convert ?o (ordered ?xs)) => (ordered (convert ?o ?xs))",
+        summary: "what treats its dimensions apart is done in any order, each port in its part of the order",
     },
-    Builtin {
-        name: "softmax-any-order",
-        equation: "convert(softmax(x), o) = softmax(convert(x, o))",
-        summary: "a softmax runs along its axis wherever that lies",
-        concerns: |sig, port| common(sig, port) && sig.family == SOFTMAX,
-        apply: common_order,
-    },
-    Builtin {
-        name: "norm-any-order",
-        equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))",
-        summary: "a normalization runs along its axes wherever they lie",
-        concerns: |sig, port| common(sig, port) && sig.family == NORM,
-        apply: common_order,
-    },
-    Builtin {
-        name: "reduce-any-order",
-        equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)",
-        summary: "a reduction leaves the order of what it keeps",
-        concerns: |sig, port| common(sig, port) && sig.family == REDUCE,
-        apply: common_order,
-    },
-    Builtin {
-        name: "concat-any-order",
-        equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))",
-        summary: "parts in one order are joined in that order",
-        concerns: |sig, port| common(sig, port) && sig.family == CONCAT,
-        apply: common_order,
-    },
-    Builtin {
-        name: "slice-any-order",
-        equation: "slice(convert(x, o)) = convert(slice(x), o)",
-        summary: "a part has the order of the whole",
-        concerns: |sig, port| common(sig, port) && sig.family == SLICE,
-        apply: common_order,
-    },
-    Builtin {
-        name: "broadcast-any-order",
-        equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))",
-        summary: "a broadcast reads what it has of the order it writes",
-        concerns: |sig, port| common(sig, port) && sig.family == BROADCAST,
-        apply: common_order,
-    },
-    Builtin {
-        name: "gather-any-order",
-        equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))",
-        summary: "a gather leaves the order of what it does not index",
-        concerns: |sig, port| common(sig, port) && sig.family == GATHER,
-        apply: common_order,
-    },
-    Builtin {
-        name: "window-any-order",
-        equation: "convert(window(x), o) = window(convert(x, o))",
-        summary: "a window without weights slides along its dimensions wherever they lie",
-        concerns: |sig, port| common(sig, port) && WINDOWS.contains(&sig.family),
-        apply: common_order,
-    },
-    Builtin {
-        name: "operator-any-order",
-        equation: "convert(operator(x, p), o) = operator(convert(x, o), p)",
-        summary: "an operator that stays opaque has the order of what it works on; what it is told to do has none",
-        concerns: |sig, port| common(sig, port) && sig.family == OPERATOR,
-        apply: common_order,
-    },
-    Builtin {
+    RuleInfo {
         name: "matmul-batch-anywhere",
-        equation: "matmul(convert(a, batch moved), b) = matmul(a, b)",
+        equation: "(convert ?o (contract ?xs)) => (contract (convert (k ?o) ?xs)) if (batch-moved ?o)",
         summary: "a contraction is repeated over its batch in any order",
-        concerns: is_contraction,
-        apply: |cx| contraction(cx, Departure::Batch),
     },
-    Builtin {
+    RuleInfo {
         name: "matmul-transposed",
-        equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))",
+        equation: "(convert ?o (contract ?xs)) => (contract (convert (k ?o) ?xs)) if (transposed ?o)",
         summary: "a contraction writes its transpose when its operands change places",
-        concerns: is_contraction,
-        apply: |cx| contraction(cx, Departure::Transposed),
     },
-    Builtin {
+    RuleInfo {
         name: "matmul-permuted-k",
-        equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))",
+        equation: "(convert ?o (contract ?xs)) => (contract (convert (k ?o) ?xs)) if (k-permuted ?o)",
         summary: "a contraction sums in any order that both operands share",
-        concerns: is_contraction,
-        apply: |cx| contraction(cx, Departure::PermutedK),
     },
-    Builtin {
+    RuleInfo {
         name: "matmul-of-matrices",
-        equation: "convert(matmul(a, b), batch·mn) = matmul(convert(a, batch·mk), convert(b, batch·kn))",
+        equation: "(convert ?o (matrices ?xs)) => (matrices (convert (ends ?o) ?xs))",
         summary: "what stands before the matrices of a contraction is a batch, whichever operand has it",
-        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::Matrices,
-        apply: |cx| {
-            let found = matrices::forms(cx.signature, cx.layouts, (cx.port, cx.layout), false);
-            cx.forms.extend(found.into_iter().map(Form::Exact));
-        },
     },
-    Builtin {
+    RuleInfo {
         name: "window-channels-last",
-        equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))",
+        equation: "(convert ?o (window ?xs)) => (window (convert (channels-last) ?xs)) if (channels-last ?o)",
         summary: "a convolution or a pool has its channels last at all ports, or first",
-        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::ChannelOrders,
-        apply: channels_last,
     },
-    Builtin {
+    RuleInfo {
         name: "conv1x1-as-matmul",
-        equation: "conv_1x1(x, w) = matmul(pixels(x), w)",
+        equation: "(window ?xs) => (contract (pixels ?xs)) if (pointwise ?xs)",
         summary: "a convolution that mixes channels alone is a contraction of each pixel",
-        concerns: |sig, port| {
-            !sig.is_tiled()
-                && sig.accept == Accept::ChannelOrders
-                && sig.is_pointwise_conv()
-                && (port == 1 || is_data_port(sig, port))
-        },
-        apply: pointwise,
     },
-    Builtin {
+    RuleInfo {
         name: "patches-as-matmul",
-        equation: "convert(conv(x, w), order) = matmul(patches(x), w)",
+        equation: "(convert ?o (patched ?xs)) => (contract (convert (any) (patches ?xs))) if (contracted ?o)",
         summary: "a convolution that reads each position of its data once is a contraction that reads them in runs and writes its result in any order",
-        concerns: |sig, port| sig.patches && (port == 1 || is_data_port(sig, port)),
-        apply: |cx| {
-            if contracts(cx.signature, cx.layouts, cx.port, cx.layout) {
-                cx.forms.push(Form::Member(Vec::new()));
-            }
-        },
     },
-    Builtin {
+    RuleInfo {
         name: "tile-by-roles",
-        equation: "op(convert(x, tile), convert(y, tile)) = convert(op(x, y), tile)",
+        equation: "(convert ?o (roles ?xs)) => (roles (convert (tile ?o) ?xs))",
         summary: "an operation takes any two of the roles that its row lists in rows and lanes, alike at all ports that have them",
-        concerns: |sig, _| sig.takes_roles(),
-        apply: by_roles,
     },
-    Builtin {
+    RuleInfo {
         name: "block-grid-any-order",
-        equation: "tensor_op(convert(x, grid order)) = tensor_op(x)",
+        equation: "(convert ?o (blocks ?xs)) => (blocks (convert (any) ?xs)) if (taken ?o)",
         summary: "an operation on blocks reads them in any order",
-        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::LastBlock,
-        apply: blocks,
     },
 ];
 
-const SOFTMAX: &str = "softmax";
-const NORM: &str = "norm";
-const REDUCE: &str = "reduce";
-const CONCAT: &str = "concat";
-const SLICE: &str = "slice";
-const BROADCAST: &str = "broadcast";
-const GATHER: &str = "gather";
-const OPERATOR: &str = "operator";
-
-/// Families of windows that have no weights.
-const WINDOWS: &[&str] = &["pool", "resize"];
-
-/// Families whose common orders have a rule of their own.
-const FAMILIES: &[&str] = &[
-    SOFTMAX, NORM, REDUCE, CONCAT, SLICE, BROADCAST, GATHER, OPERATOR,
+/// The functions and conditions that equations of the search may name.
+pub(super) const NAMED: &[Named] = &[
+    Named::Order("any", |cx| cx.forms.push(Form::Member(Vec::new()))),
+    Named::Order("k", order_of_k),
+    Named::Order("ends", |cx| {
+        let found = matrices::forms(cx.signature, cx.layouts, (cx.port, cx.layout), false);
+        cx.forms.extend(found.into_iter().map(Form::Exact));
+    }),
+    Named::Order("channels-last", channels_last),
+    Named::Order("tile", by_roles),
+    Named::OrderIs("taken", |cx| {
+        accepts_layout(cx.signature, cx.layouts, cx.port, cx.layout)
+    }),
+    Named::OrderIs("contracted", is_contracted),
+    Named::OrderIs("batch-moved", |cx| departure(cx) == Some(Departure::Batch)),
+    Named::OrderIs("transposed", |cx| {
+        departure(cx) == Some(Departure::Transposed)
+    }),
+    Named::OrderIs("k-permuted", |cx| {
+        departure(cx) == Some(Departure::PermutedK)
+    }),
+    Named::OrderIs("channels-last", |cx| {
+        last_channels(cx.signature, cx.layouts, cx.port) == Some(cx.layout)
+    }),
+    Named::OperationIs("pointwise", Signature::is_pointwise_conv),
 ];
+
+/// The function of an order that is the order itself: each port has its part.
+pub(super) const FOLLOW: fn(&mut RuleContext<'_>) = common_order;
+
+/// The built-in rules, read from their equations.
+pub(super) fn rules() -> &'static [SearchRule] {
+    static READ: LazyLock<Vec<SearchRule>> = LazyLock::new(|| {
+        let read = |rule: &RuleInfo<'_>| {
+            SearchRule::new(rule.name, rule.equation, rule.summary, &[])
+                .expect("a built-in equation is read by a test")
+        };
+        RULES.iter().map(read).collect()
+    });
+    &READ
+}
 
 /// The built-in rules, in the order in which they are tried.
 #[must_use]
 pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
-    let info = |rule: &'static Builtin| RuleInfo {
-        name: rule.name,
-        equation: rule.equation,
-        summary: rule.summary,
-    };
-    BUILTIN
-        .iter()
-        .map(info)
-        .chain([CONSTANT_ANY_LAYOUT, COMPUTE_TWICE])
-        .collect()
-}
-
-/// Returns whether an operation has one order for all ports, and this port receives orders.
-fn common(sig: &Signature, port: usize) -> bool {
-    sig.is_common_order() && sig.hub.is_none_or(|hub| hub == port)
-}
-
-fn is_contraction(sig: &Signature, port: usize) -> bool {
-    !sig.is_tiled() && sig.accept == Accept::ContractRuns && port <= 2
+    let own = RULES.iter().copied();
+    own.chain([CONSTANT_ANY_LAYOUT, COMPUTE_TWICE]).collect()
 }
 
 /// The way in which a layout of a contraction's port departs from the default.
@@ -267,8 +148,12 @@ enum Departure {
     PermutedK,
 }
 
+/// Adds the forms in which all ports follow one order. Among very many ports, one hands the orders on.
 fn common_order(cx: &mut RuleContext<'_>) {
     let sig = cx.signature;
+    if sig.hub.is_some_and(|hub| hub != cx.port) {
+        return;
+    }
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
         // If every label has one extent, the forms do not depend on the port that the order comes from.
         if sig.is_even && cx.followed.contains(&order) {
@@ -442,39 +327,42 @@ fn in_lines(
     all
 }
 
-/// Adds the form of a layout that departs from the default in this way, with its order of K.
-fn contraction(cx: &mut RuleContext<'_>, departure: Departure) {
+/// The way in which an order departs from the default; `None` if the contraction does not take it.
+fn departure(cx: &mut RuleContext<'_>) -> Option<Departure> {
     let sig = cx.signature;
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
-        return;
+    let order = cx.order()?;
+    let taken = match sig.accept {
+        Accept::ChannelOrders => is_contracted(cx),
+        _ => cx.port <= 2 && accepts_layout(sig, cx.layouts, cx.port, cx.layout),
     };
-    if !accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
-        return;
+    if !taken {
+        return None;
     }
     let logical = default_layout(sig, cx.layouts, cx.port);
-    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else {
-        return;
-    };
-    let of = |order: &[LabelDigit], roles: &[ContractRole]| -> Vec<LabelDigit> {
+    let logical = label_order(sig, cx.layouts, cx.port, logical)?;
+    if !natural_k(sig, &sig.k_digits(cx.port, &order)) {
+        return Some(Departure::PermutedK);
+    }
+    let of_matrices = |order: &[LabelDigit]| -> Vec<LabelDigit> {
+        let roles = [ContractRole::M, ContractRole::N, ContractRole::K];
         let wanted = |d: &&LabelDigit| roles.contains(&sig.contract_role(d.label));
         order.iter().filter(wanted).copied().collect()
     };
-    let k = of(&order, &[ContractRole::K]);
-    let others = [ContractRole::M, ContractRole::N, ContractRole::K];
-    let needs = if natural_k(sig, &k) && of(&order, &others) == of(&logical, &others) {
-        Departure::Batch
-    } else if natural_k(sig, &k) {
-        Departure::Transposed
-    } else {
-        Departure::PermutedK
-    };
-    if needs == departure {
-        cx.forms.push(Form::Member(if natural_k(sig, &k) {
-            Vec::new()
-        } else {
-            k
-        }));
-    }
+    Some(match of_matrices(&order) == of_matrices(&logical) {
+        true => Departure::Batch,
+        false => Departure::Transposed,
+    })
+}
+
+/// Adds the form of all layouts with this order of K's digits.
+fn order_of_k(cx: &mut RuleContext<'_>) {
+    let sig = cx.signature;
+    let Some(order) = cx.order() else { return };
+    let k = sig.k_digits(cx.port, &order);
+    cx.forms.push(Form::Member(match natural_k(sig, &k) {
+        true => Vec::new(),
+        false => k,
+    }));
 }
 
 /// Returns whether K's digits are in the order that the operands have by default, each label whole.
@@ -483,30 +371,23 @@ fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
     k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
 }
 
+/// The layout of a window's port that has its channels last.
+fn last_channels(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<LayoutId> {
+    channel_orders(sig, layouts, port).last().copied()
+}
+
 fn channels_last(cx: &mut RuleContext<'_>) {
-    let sig = cx.signature;
-    let last = |layouts: &mut Layouts, port| channel_orders(sig, layouts, port).last().copied();
-    if last(cx.layouts, cx.port) != Some(cx.layout) {
-        return;
-    }
-    let form: Option<Vec<LayoutId>> = (0..sig.n_ports()).map(|p| last(cx.layouts, p)).collect();
+    let ports = 0..cx.signature.n_ports();
+    let form: Option<Vec<LayoutId>> = ports
+        .map(|port| last_channels(cx.signature, cx.layouts, port))
+        .collect();
     cx.forms.extend(form.map(Form::Exact));
 }
 
-fn pointwise(cx: &mut RuleContext<'_>) {
+/// Returns whether a convolution takes the order as a contraction, of pixels or of patches.
+fn is_contracted(cx: &mut RuleContext<'_>) -> bool {
     let sig = cx.signature;
-    if !contracts_pixels(sig, cx.layouts, cx.port, cx.layout) {
-        return;
-    }
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
-        return;
-    };
-    let k = sig.k_digits(cx.port, &order);
-    cx.forms.push(Form::Member(if natural_k(sig, &k) {
-        Vec::new()
-    } else {
-        k
-    }));
+    (cx.port == 1 || is_data_port(sig, cx.port)) && contracts(sig, cx.layouts, cx.port, cx.layout)
 }
 
 /// Returns whether a port of a convolution is that of its data or its result.
@@ -543,11 +424,4 @@ pub(super) fn contracts(
 fn by_roles(cx: &mut RuleContext<'_>) {
     let parts = tiled::parts(cx.signature, cx.layouts, cx.port, cx.layout);
     cx.forms.extend(parts.map(Form::Tile));
-}
-
-fn blocks(cx: &mut RuleContext<'_>) {
-    let sig = cx.signature;
-    if accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
-        cx.forms.push(Form::Member(Vec::new()));
-    }
 }

@@ -11,7 +11,8 @@
 //! 1. Values joined by reshapes and transposes form a storage group (`groups`).
 //! 2. Candidate layouts come by demand. Each operation, the target and the boundary demand their own layouts. Each
 //!    operation hands a demand at one port on to its other ports (`search`).
-//! 3. The forms of an operation that compute the same value come from equality saturation (`builtin`, `saturate`).
+//! 3. The forms of an operation that compute the same value come from equality saturation with equations (`builtin`,
+//!    `saturate`).
 //!    Without rules there is the default form alone.
 //! 4. Variable elimination chooses one layout a group and one form an operation, with the fewest bytes converted
 //!    (`choose`, `solve`). Past its limits an integer programme does so (`integer`). A lower bound over all choices is
@@ -103,13 +104,12 @@ use optc_ir::{Attr, Diagnostic, Module, name_sizes};
 pub use reason::Reason;
 use remarks::{remark_conversions, remark_copies};
 pub use report::{FoldReport, Proof};
-pub use rule::{RuleContext, SearchRule};
+pub use rule::{Named, RuleContext, SearchRule};
 use saturate::RuleSet;
 use shared::{Shared, Tally};
 pub use signature::Signature;
 use signatures::Signatures;
 use std::fmt;
-use std::sync::Arc;
 use std::thread;
 use totals::Totals;
 
@@ -143,7 +143,7 @@ pub static INFO: PassInfo = PassInfo {
 #[derive(Clone, Default)]
 pub struct ViewFold {
     /// Rules of a library user; they are tried after the built-in ones.
-    pub rules: Vec<Arc<dyn SearchRule>>,
+    pub rules: Vec<SearchRule>,
 }
 
 impl fmt::Debug for ViewFold {

@@ -1,57 +1,47 @@
 //! The alternatives of an operation, by equality saturation.
 //!
-//! For each signature one small e-graph is saturated. Operations that look alike share it. Its terms:
+//! For each signature one small e-graph is saturated with the equations of the rules. Operations that look alike share
+//! it. Its terms, in the language of `terms.rs`:
 //!
-//! - `(as P L)`: the value at port `P`, in layout `L`. The e-class is typed by its port.
-//! - `(only P L)`: the value at port `P`, in layout `L` and no other, though `(as P L)` may be joined with other
-//!   layouts.
-//! - `(any P K)`: the value at port `P`, in any layout that the operation takes equally well in its form `K`.
-//!   Membership is a union with `(as P L)`.
-//! - `(run K p0 p1 …)`: the operation in form `K` with each port as given. All such terms are in the e-class `op`: they
-//!   compute the same value.
+//! - `(ordered ports)`, `(contract ports)`, …: the operation. One term a structure that it has; they are one e-class.
+//! - `(at P L)`: the layout `L` at port `P`. The e-class is typed by its port.
+//! - `(only P L)`: the same, though `(at P L)` may be joined with other layouts.
+//! - `(any P K)`: any layout at port `P` that the operation takes equally well in its form `K`. Membership is a union
+//!   with `(at P L)`.
+//! - `(convert (at P L) OPERATION)`: the operation of which the layout `L` is demanded at port `P`. All these are one
+//!   e-class, since they compute the same value.
+//! - `(ordered (list L0 L1 …))`: a form, the operation with these layouts at its ports, in the same e-class.
 //!
-//! Every layout that a producer, consumer, target or boundary demands at a port is seeded as `(as P L)`. A rule looks
-//! at one such term and adds the `run` term that its equation allows. Without rules there is only the base form: every
-//! port in its default layout.
+//! Every layout that a producer, consumer, target or boundary demands at a port is seeded. The left side of a rule
+//! matches the operation under a demand, and its right side is the forms to add. Without rules there is only the base
+//! form: every port in its default layout.
 //!
-//! Example: a relu with the default layouts row-major has `(run (as 0 rm) (as 1 rm))`. If the transposed layout `t` is
-//! demanded at its result, `elementwise-any-order` adds `(run (as 0 t) (as 1 t))`.
+//! Example: a relu with the default layouts row-major has `(op (list (at 0 rm) (at 1 rm)))`. If the transposed layout
+//! `t` is demanded at its result, `any-order` adds `(ordered (list (at 0 t) (at 1 t)))`.
 
 use super::accepts::default_layout;
 use super::builtin::{
-    BUILTIN, COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port,
+    self, COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port,
 };
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::with_k;
 use super::price as prices;
-use super::rule::{Form, RuleContext, SearchRule};
+use super::rule::{Form, Right, RuleContext, SearchRule};
 use super::signature::{LabelDigit, LabelOrder, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::tiled::{self, Part, PortParts};
+use crate::terms::Term;
 use egg::{
-    Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner,
+    Analysis, Applier, DidMerge, EGraph, Id, Pattern, PatternAst, Rewrite, Runner, Subst, Symbol,
 };
-use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Op;
 use optc_ir::entity::EntityId;
 use optc_target::Accept;
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
-
-egg::define_language! {
-    pub(crate) enum Alt {
-        Num(u32),
-        "op" = Op,
-        "as" = As([Id; 2]),
-        "only" = Only([Id; 2]),
-        "any" = Any([Id; 2]),
-        "run" = Run(Box<[Id]>),
-    }
-}
 
 /// A form of an operation: per port, the layouts that it reads or writes there without extra cost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,9 +57,13 @@ pub(crate) struct Mode {
 pub(crate) struct Knowledge {
     signature: Option<Arc<Signature>>,
     layouts: Layouts,
+    /// The class of the operation.
+    operation: Id,
+    /// The class of the operation under demands and of its forms.
+    laid: Id,
     keys: IndexSet<Vec<LabelDigit>>,
     parts: IndexSet<Part>,
-    /// The terms of ports in layouts.
+    /// The terms of layouts at ports.
     terms: FastMap<(usize, LayoutId), Id>,
     /// The applied rules, each with a port and a layout there.
     applied: FastSet<(usize, u32, u32)>,
@@ -78,14 +72,16 @@ pub(crate) struct Knowledge {
     fired: IndexMap<String, u64>,
 }
 
-impl Analysis<Alt> for Knowledge {
-    /// The port that a class belongs to; `None` for numbers and for whole operations.
+impl Analysis<Term> for Knowledge {
+    /// The port that a class belongs to; `None` for all that is no layout at a port.
     type Data = Option<u32>;
 
-    fn make(egraph: &mut EGraph<Alt, Self>, node: &Alt, _id: Id) -> Self::Data {
+    fn make(egraph: &mut EGraph<Term, Self>, node: &Term, _id: Id) -> Self::Data {
         match node {
-            Alt::As([p, _]) | Alt::Only([p, _]) | Alt::Any([p, _]) => number_of(egraph, *p),
-            Alt::Num(_) | Alt::Op | Alt::Run(_) => None,
+            Term::At([p, _]) | Term::Only([p, _]) | Term::Any([p, _]) => number_of(egraph, *p),
+            Term::Num(_) | Term::Convert(_) | Term::List(_) | Term::Symbol(_) | Term::Call(..) => {
+                None
+            }
         }
     }
 
@@ -95,246 +91,216 @@ impl Analysis<Alt> for Knowledge {
     }
 }
 
-/// The pattern that every rule looks at: a port in a layout.
-struct AskedFor {
-    pattern: Pattern<Alt>,
-    port: Var,
-    layout: Var,
-}
+/// Applies one rule, of this number: adds what its right side says.
+struct Apply(Arc<SearchRule>, usize);
 
-impl AskedFor {
-    /// The substitution of the variables for a node of this pattern; `None` for other nodes.
-    fn matched(&self, egraph: &EGraph<Alt, Knowledge>) -> impl Fn(&Alt) -> Option<Subst> {
-        move |node| {
-            let Alt::As([p, l]) = node else { return None };
-            let mut subst = Subst::with_capacity(2);
-            subst.insert(self.port, egraph.find(*p));
-            subst.insert(self.layout, egraph.find(*l));
-            Some(subst)
-        }
-    }
-}
-
-static ASKED_FOR: LazyLock<AskedFor> = LazyLock::new(|| {
-    let var = |name: &str| {
-        name.parse()
-            .expect("a variable begins with a question mark")
-    };
-    AskedFor {
-        pattern: "(as ?p ?l)".parse().expect("a term of the language"),
-        port: var("?p"),
-        layout: var("?l"),
-    }
-});
-
-/// Finds the demanded layouts at the ports that one rule, of this number, concerns, and to which it was not applied
-/// before. A pass holds the matches of all rules at once, and most rules concern no port of most operations.
-struct At(Arc<dyn SearchRule>, usize);
-
-impl Searcher<Alt, Knowledge> for At {
-    fn search_eclass_with_limit(
-        &self,
-        egraph: &EGraph<Alt, Knowledge>,
-        eclass: Id,
-        limit: usize,
-    ) -> Option<SearchMatches<'_, Alt>> {
-        let knowledge = &egraph.analysis;
-        let class = &egraph[eclass];
-        let (signature, port) = knowledge.signature.as_ref().zip(class.data)?;
-        if !self.0.concerns(signature, port as usize) {
-            return None;
-        }
-        // Each round of saturation finds all terms again. A rule adds everything for a layout the first time.
-        let fresh = |node: &Alt| {
-            let Alt::As([_, l]) = node else { return false };
-            let layout = number_of(egraph, *l);
-            layout.is_some_and(|l| !knowledge.applied.contains(&(self.1, port, l)))
-        };
-        let found = class.nodes.iter().filter(|node| fresh(node)).take(limit);
-        let substs: Vec<Subst> = found.filter_map(ASKED_FOR.matched(egraph)).collect();
-        let ast = Some(Cow::Borrowed(&ASKED_FOR.pattern.ast));
-        (!substs.is_empty()).then_some(SearchMatches {
-            eclass: egraph.find(eclass),
-            substs,
-            ast,
-        })
-    }
-
-    fn search_with_limit(
-        &self,
-        egraph: &EGraph<Alt, Knowledge>,
-        mut limit: usize,
-    ) -> Vec<SearchMatches<'_, Alt>> {
-        let shape = Alt::As([Id::from(0); 2]).discriminant();
-        let mut all = Vec::new();
-        for class in egraph.classes_for_op(&shape).into_iter().flatten() {
-            if limit == 0 {
-                break;
-            }
-            if let Some(found) = self.search_eclass_with_limit(egraph, class, limit) {
-                limit = limit.saturating_sub(found.substs.len());
-                all.push(found);
-            }
-        }
-        all
-    }
-
-    fn get_pattern_ast(&self) -> Option<&PatternAst<Alt>> {
-        Some(&ASKED_FOR.pattern.ast)
-    }
-
-    fn vars(&self) -> Vec<Var> {
-        ASKED_FOR.pattern.vars()
-    }
-}
-
-/// Applies one rule, of this number, to one demanded layout.
-struct Apply(Arc<dyn SearchRule>, usize);
-
-impl Applier<Alt, Knowledge> for Apply {
+impl Applier<Term, Knowledge> for Apply {
     fn apply_one(
         &self,
-        egraph: &mut EGraph<Alt, Knowledge>,
-        _class: Id,
+        egraph: &mut EGraph<Term, Knowledge>,
+        class: Id,
         subst: &Subst,
-        _ast: Option<&PatternAst<Alt>>,
-        _rule: Symbol,
+        ast: Option<&PatternAst<Term>>,
+        name: Symbol,
     ) -> Vec<Id> {
-        let (Some(port), Some(layout)) = (
-            number_of(egraph, subst[ASKED_FOR.port]),
-            number_of(egraph, subst[ASKED_FOR.layout]),
-        ) else {
+        let Some(signature) = egraph.analysis.signature.clone() else {
+            return Vec::new();
+        };
+        if !self.0.is_of(&signature) {
+            return Vec::new();
+        }
+        let changed = match &self.0.right {
+            Right::Operation(right) => right.apply_one(egraph, class, subst, ast, name),
+            Right::Forms { head, order, .. } => {
+                let mut changed = Vec::new();
+                for (port, layout) in at_ports(egraph, subst[*order]) {
+                    changed.extend(self.forms(egraph, &signature, *head, (port, layout)));
+                }
+                return changed;
+            }
+        };
+        if !changed.is_empty() {
+            egraph.analysis.count(self.0.name());
+        }
+        changed
+    }
+}
+
+impl Apply {
+    /// Adds the forms that follow from a layout at a port, the first time that it is demanded.
+    fn forms(
+        &self,
+        egraph: &mut EGraph<Term, Knowledge>,
+        signature: &Signature,
+        head: Symbol,
+        (port, layout): (u32, u32),
+    ) -> Vec<Id> {
+        let Right::Forms { forms, .. } = &self.0.right else {
             return Vec::new();
         };
         let knowledge = &mut egraph.analysis;
-        let is_new = knowledge.applied.insert((self.1, port, layout));
-        let Some(signature) = knowledge.signature.clone().filter(|_| is_new) else {
+        if !knowledge.applied.insert((self.1, port, layout)) {
             return Vec::new();
-        };
+        }
         let asked = LayoutId::from_index(layout as usize);
         let mut cx = RuleContext {
-            signature: &signature,
+            signature,
             layouts: &mut knowledge.layouts,
             port: port as usize,
             layout: asked,
             followed: &mut knowledge.followed,
             forms: Vec::new(),
         };
-        self.0.apply(&mut cx);
+        if self.0.takes(&mut cx) {
+            forms(&mut cx);
+        }
         let forms = cx.forms;
         let mut changed = Vec::new();
         for form in forms {
             changed.extend(match form {
-                Form::Exact(ids) => add_exact(egraph, &signature, &ids),
-                Form::Member(key) => add_member(egraph, &signature, port, asked, key),
-                Form::Tile(part) => add_part(egraph, port, asked, part),
+                Form::Exact(ids) => add_exact(egraph, signature, head, &ids),
+                Form::Member(key) => add_member(egraph, signature, head, (port, asked), key),
+                Form::Tile(part) => add_part(egraph, signature, port, asked, part),
             });
         }
         if !changed.is_empty() {
-            let fired = &mut egraph.analysis.fired;
-            match fired.get_mut(self.0.name()) {
-                Some(times) => *times += 1,
-                None => {
-                    fired.insert(self.0.name().to_owned(), 1);
-                }
-            }
+            egraph.analysis.count(self.0.name());
         }
         changed
     }
 }
 
+impl Knowledge {
+    /// Counts that a rule gave something.
+    fn count(&mut self, rule: &str) {
+        match self.fired.get_mut(rule) {
+            Some(times) => *times += 1,
+            None => {
+                self.fired.insert(rule.to_owned(), 1);
+            }
+        }
+    }
+}
+
+/// The layouts at ports in a class, each as the numbers of the port and of the layout.
+fn at_ports(egraph: &EGraph<Term, Knowledge>, class: Id) -> Vec<(u32, u32)> {
+    let nodes = egraph[class].nodes.iter();
+    let at = nodes.filter_map(|node| match node {
+        Term::At([p, l]) => number_of(egraph, *p).zip(number_of(egraph, *l)),
+        _ => None,
+    });
+    at.collect()
+}
+
 /// The number that a class stands for, if any.
-fn number_of(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Option<u32> {
+fn number_of(egraph: &EGraph<Term, Knowledge>, class: Id) -> Option<u32> {
     egraph[class].nodes.iter().find_map(|n| match n {
-        Alt::Num(n) => Some(*n),
-        Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
+        Term::Num(n) => Some(*n),
+        _ => None,
     })
 }
 
-fn number(egraph: &mut EGraph<Alt, Knowledge>, n: usize) -> Id {
-    egraph.add(Alt::Num(u32::try_from(n).unwrap_or(u32::MAX)))
+fn number(egraph: &mut EGraph<Term, Knowledge>, n: usize) -> Id {
+    egraph.add(Term::Num(u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
-/// The class of a port in a layout; memoized.
-fn add_as(egraph: &mut EGraph<Alt, Knowledge>, port: usize, layout: LayoutId) -> Id {
+/// The class of a layout at a port; memoized. The layout is demanded from now on.
+fn add_at(
+    egraph: &mut EGraph<Term, Knowledge>,
+    signature: &Signature,
+    port: usize,
+    layout: LayoutId,
+) -> Id {
     if let Some(&known) = egraph.analysis.terms.get(&(port, layout)) {
         return egraph.find(known);
     }
     let (p, l) = (number(egraph, port), number(egraph, layout.index()));
-    let id = egraph.add(Alt::As([p, l]));
+    let id = egraph.add(Term::At([p, l]));
     egraph.analysis.terms.insert((port, layout), id);
+    // An operation may have some hundred thousand ports. No memory is held for those at which no rule acts.
+    if signature.hub.is_none_or(|hub| hub == port) || signature.takes_roles() {
+        let operation = egraph.analysis.operation;
+        let demanded = egraph.add(Term::Convert([id, operation]));
+        egraph.union(egraph.analysis.laid, demanded);
+    }
     id
 }
 
-/// Adds a run to the class of the operation. Returns that class if it changed.
-fn add_run(egraph: &mut EGraph<Alt, Knowledge>, children: Vec<Id>) -> Option<Id> {
-    let run = egraph.add(Alt::Run(children.into()));
-    let op = egraph.add(Alt::Op);
-    egraph.union(op, run).then(|| egraph.find(op))
+/// Adds a form with these layouts. Returns the class of all forms if the form is new.
+fn add_form(egraph: &mut EGraph<Term, Knowledge>, head: Symbol, layouts: Vec<Id>) -> Option<Id> {
+    let list = Term::List(layouts.into());
+    let is_new = egraph.lookup(list.clone()).is_none();
+    let list = egraph.add(list);
+    let form = egraph.add(Term::Call(head, vec![list]));
+    let laid = egraph.analysis.laid;
+    egraph.union(laid, form);
+    is_new.then(|| egraph.find(laid))
 }
 
 /// Adds the form with these layouts.
 fn add_exact(
-    egraph: &mut EGraph<Alt, Knowledge>,
+    egraph: &mut EGraph<Term, Knowledge>,
     signature: &Signature,
+    head: Symbol,
     form: &[LayoutId],
 ) -> Option<Id> {
-    let children = form
+    let layouts = form
         .iter()
         .enumerate()
         .map(|(port, &layout)| {
-            let one = add_as(egraph, port, layout);
+            let one = add_at(egraph, signature, port, layout);
             // Channels first or last must hold at all ports of a window at once. A contraction form may use such a
             // layout at a single port, and must not lend its other ports to this form.
             if signature.accept != Accept::ChannelOrders {
                 return one;
             }
             let (p, l) = (number(egraph, port), number(egraph, layout.index()));
-            egraph.add(Alt::Only([p, l]))
+            egraph.add(Term::Only([p, l]))
         })
         .collect();
-    add_run(egraph, children)
+    add_form(egraph, head, layouts)
 }
 
 /// Puts the layout at the port into the form with this order of K, and adds that form.
 fn add_member(
-    egraph: &mut EGraph<Alt, Knowledge>,
+    egraph: &mut EGraph<Term, Knowledge>,
     signature: &Signature,
-    port: u32,
-    layout: LayoutId,
+    head: Symbol,
+    (port, layout): (u32, LayoutId),
     key: Vec<LabelDigit>,
 ) -> Option<Id> {
     let key_id = egraph.analysis.keys.insert_full(key.clone()).0;
     let (p, k) = (number(egraph, port as usize), number(egraph, key_id));
-    let one = add_as(egraph, port as usize, layout);
-    let any = egraph.add(Alt::Any([p, k]));
+    let one = add_at(egraph, signature, port as usize, layout);
+    let any = egraph.add(Term::Any([p, k]));
     let joined = egraph.union(one, any);
-    let mut children = vec![k];
-    for other in 0..signature.n_ports() {
-        children.push(add_port(egraph, signature, other, key_id, &key));
-    }
-    let run = add_run(egraph, children);
-    run.or(joined.then(|| egraph.find(any)))
+    let ports = 0..signature.n_ports();
+    let layouts = ports
+        .map(|other| add_port(egraph, signature, other, key_id, &key))
+        .collect();
+    let form = add_form(egraph, head, layouts);
+    form.or(joined.then(|| egraph.find(any)))
 }
 
 /// Puts the layout into the class of layouts with this part in their tile.
 fn add_part(
-    egraph: &mut EGraph<Alt, Knowledge>,
+    egraph: &mut EGraph<Term, Knowledge>,
+    signature: &Signature,
     port: u32,
     layout: LayoutId,
     part: Part,
 ) -> Option<Id> {
     let key = egraph.analysis.parts.insert_full(part).0;
     let (p, k) = (number(egraph, port as usize), number(egraph, key));
-    let one = add_as(egraph, port as usize, layout);
-    let any = egraph.add(Alt::Any([p, k]));
+    let one = add_at(egraph, signature, port as usize, layout);
+    let any = egraph.add(Term::Any([p, k]));
     egraph.union(one, any).then(|| egraph.find(any))
 }
 
 /// The class of all layouts that a port may have in a form. The port's default belongs to it if it has the form's order
 /// of K.
 fn add_port(
-    egraph: &mut EGraph<Alt, Knowledge>,
+    egraph: &mut EGraph<Term, Knowledge>,
     signature: &Signature,
     port: usize,
     key_id: usize,
@@ -359,9 +325,9 @@ fn add_port(
         number(egraph, port),
         number(egraph, if has_k { key_id } else { 0 }),
     );
-    let any = egraph.add(Alt::Any([p, k]));
+    let any = egraph.add(Term::Any([p, k]));
     if let Some(layout) = base {
-        let one = add_as(egraph, port, layout);
+        let one = add_at(egraph, signature, port, layout);
         egraph.union(any, one);
     }
     any
@@ -378,7 +344,7 @@ const ITERATION_LIMIT: usize = 8;
 #[derive(Clone)]
 pub(crate) struct RuleSet {
     /// Each rule with its rewrite.
-    rules: Vec<(Arc<dyn SearchRule>, Rewrite<Alt, Knowledge>)>,
+    rules: Vec<(Arc<SearchRule>, Rewrite<Term, Knowledge>)>,
     /// True if all rules are on.
     pub(crate) all: bool,
     pub(crate) constants: bool,
@@ -409,7 +375,7 @@ impl Forms {
 
 impl RuleSet {
     /// The rules of a choice: `all`, `none`, or a list of names.
-    pub(crate) fn new(choice: &str, extra: &[Arc<dyn SearchRule>]) -> Result<RuleSet, String> {
+    pub(crate) fn new(choice: &str, extra: &[SearchRule]) -> Result<RuleSet, String> {
         let names: Vec<&str> = choice.split([',', '+', ':']).map(str::trim).collect();
         let known = builtin_rules();
         let is_known =
@@ -422,18 +388,13 @@ impl RuleSet {
             return Err((*unknown).to_owned());
         }
         let on = |name: &str| all || (choice != "none" && names.contains(&name));
-        let builtin = BUILTIN
-            .iter()
-            .map(|r| -> Arc<dyn SearchRule> { Arc::new(*r) });
-        let rules = builtin
-            .chain(extra.iter().cloned())
-            .filter(|r| on(r.name()));
+        let rules = builtin::rules().iter().chain(extra);
         let mut searched = Vec::new();
-        for rule in rules {
-            let name = rule.name().to_owned();
+        for rule in rules.filter(|r| on(r.name())) {
+            let rule = Arc::new(rule.clone());
+            let left = Pattern::new(rule.equation.left.clone());
             let apply = Apply(rule.clone(), searched.len());
-            let at = At(rule.clone(), searched.len());
-            let rewrite = Rewrite::new(name, at, apply)?;
+            let rewrite = Rewrite::new(rule.name(), left, apply)?;
             searched.push((rule, rewrite));
         }
         Ok(RuleSet {
@@ -514,23 +475,16 @@ impl RuleSet {
     ) -> Forms {
         let n_ports = signature.n_ports();
         let tiled = signature.clone();
-        // A rule that concerns no port is left out, however many values there are.
-        let concerned =
-            |rule: &dyn SearchRule| (0..n_ports).any(|port| rule.concerns(&tiled, port));
-        let concerned = self
-            .rules
-            .iter()
-            .filter(|(rule, _)| concerned(rule.as_ref()));
-        let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
+        let runner = Runner::<Term, Knowledge>::new(Knowledge::default())
             .with_egraph(seeded(signature, std::mem::take(layouts), demands))
             .with_scheduler(egg::SimpleScheduler)
             .with_node_limit(NODE_LIMIT.max(NODES_A_PORT.saturating_mul(n_ports)))
             .with_iter_limit(ITERATION_LIMIT)
             .with_time_limit(Duration::MAX)
-            .run(concerned.map(|(_, rewrite)| rewrite));
+            .run(self.rules.iter().map(|(_, rewrite)| rewrite));
         let saturated = matches!(runner.stop_reason, Some(egg::StopReason::Saturated));
         let mut egraph = runner.egraph;
-        let mut modes = read_modes(&mut egraph);
+        let mut modes = read_modes(&egraph);
         if tiled.is_tiled() {
             let joined = join_parts(&mut egraph, &tiled);
             let layouts = &mut egraph.analysis.layouts;
@@ -559,12 +513,29 @@ impl RuleSet {
     }
 }
 
-/// The graph before any rule, not rebuilt yet: the base form and the demands.
+/// The heads of the terms that an operation is. Equations match them.
+fn heads(signature: &Signature) -> impl Iterator<Item = &'static str> {
+    let takes = |accept| !signature.is_tiled() && signature.accept == accept;
+    let all = [
+        ("op", true),
+        (signature.family, true),
+        ("ordered", signature.is_common_order()),
+        ("contract", takes(Accept::ContractRuns)),
+        ("matrices", takes(Accept::Matrices)),
+        ("window", takes(Accept::ChannelOrders)),
+        ("patched", signature.patches),
+        ("roles", signature.takes_roles()),
+        ("blocks", takes(Accept::LastBlock)),
+    ];
+    all.into_iter().filter_map(|(head, is)| is.then_some(head))
+}
+
+/// The graph before any rule, not rebuilt yet: the operation, the base form and the demands.
 fn seeded(
     signature: Arc<Signature>,
     layouts: Layouts,
     demands: &[Vec<LayoutId>],
-) -> EGraph<Alt, Knowledge> {
+) -> EGraph<Term, Knowledge> {
     let mut knowledge = Knowledge {
         signature: Some(signature.clone()),
         layouts,
@@ -572,34 +543,39 @@ fn seeded(
     };
     knowledge.keys.insert(Vec::new());
     let mut egraph = EGraph::new(knowledge);
+    let ports = egraph.add(Term::Symbol("ports".into()));
+    let mut operation = None;
+    for head in heads(&signature) {
+        let is = egraph.add(Term::Call(head.into(), vec![ports]));
+        egraph.union(*operation.get_or_insert(is), is);
+    }
+    egraph.analysis.operation = operation.map_or(ports, |operation| egraph.find(operation));
+    egraph.analysis.laid = egraph.add(Term::Symbol("laid".into()));
     let base: Vec<LayoutId> = (0..signature.n_ports())
         .map(|p| default_layout(&signature, &mut egraph.analysis.layouts, p))
         .collect();
-    add_exact(&mut egraph, &signature, &base);
+    add_exact(&mut egraph, &signature, "op".into(), &base);
     let hub = signature.hub;
     for (port, wanted) in demands.iter().enumerate() {
         if hub.is_none_or(|hub| hub == port) {
             for &layout in wanted {
-                add_as(&mut egraph, port, layout);
+                add_at(&mut egraph, &signature, port, layout);
             }
         }
     }
     egraph
 }
 
-/// The runs in the class of the operation, sorted.
-fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
-    let op = egraph.add(Alt::Op);
-    let op = egraph.find(op);
-    let n_ports = egraph
-        .analysis
-        .signature
-        .as_ref()
-        .map_or(0, |s| s.n_ports());
+/// The forms in the class of the operation, sorted.
+fn read_modes(egraph: &EGraph<Term, Knowledge>) -> Vec<Mode> {
+    let laid = &egraph[egraph.find(egraph.analysis.laid)];
+    let lists = laid.nodes.iter().filter_map(|node| match node {
+        Term::Call(_, lists) => Some(&egraph[*lists.first()?].nodes),
+        _ => None,
+    });
     let mut modes: Vec<Mode> = Vec::new();
-    for node in &egraph[op].nodes {
-        let Alt::Run(children) = node else { continue };
-        let ports = &children[children.len() - n_ports..];
+    for node in lists.flatten() {
+        let Term::List(ports) = node else { continue };
         let mode = Mode {
             ports: ports.iter().map(|&p| members(egraph, p)).collect(),
             price: 0,
@@ -613,7 +589,7 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
 }
 
 /// The forms that are joined from the parts of the ports' tiles, each with the number of its alternative.
-fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec<(usize, Mode)> {
+fn join_parts(egraph: &mut EGraph<Term, Knowledge>, signature: &Signature) -> Vec<(usize, Mode)> {
     if !signature.takes_roles() {
         return Vec::new();
     }
@@ -621,7 +597,7 @@ fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec
     for key in 0..egraph.analysis.parts.len() {
         for (port, found) in parts.iter_mut().enumerate() {
             let (p, k) = (number(egraph, port), number(egraph, key));
-            let Some(class) = egraph.lookup(Alt::Any([p, k])) else {
+            let Some(class) = egraph.lookup(Term::Any([p, k])) else {
                 continue;
             };
             let part = egraph.analysis.parts[key].clone();
@@ -798,14 +774,14 @@ fn widen(
 }
 
 /// The layouts in the class of a port.
-fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
+fn members(egraph: &EGraph<Term, Knowledge>, class: Id) -> Vec<LayoutId> {
     let mut out = Vec::new();
     for node in &egraph[class].nodes {
-        let (Alt::As([_, l]) | Alt::Only([_, l])) = node else {
+        let (Term::At([_, l]) | Term::Only([_, l])) = node else {
             continue;
         };
         for n in &egraph[*l].nodes {
-            if let Alt::Num(n) = n {
+            if let Term::Num(n) = n {
                 out.push(LayoutId::from_index(*n as usize));
             }
         }
@@ -818,14 +794,17 @@ fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::{Equation, EquationError};
+    use crate::view_fold::rule::Named;
     use optc_ir::{Freedom, FreedomClass, Label, Role};
+    use optc_layout::Layout;
 
     #[test]
     fn every_rule_has_a_name_and_an_equation() {
         for rule in builtin_rules() {
             let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(rule.name.chars().all(kebab), "{}", rule.name);
-            assert!(rule.equation.contains(" = "), "{}", rule.equation);
+            assert!(Equation::parse(rule.equation).is_ok(), "{}", rule.equation);
             assert!(!rule.summary.is_empty(), "{}", rule.name);
         }
     }
@@ -867,7 +846,7 @@ mod tests {
     }
 
     /// The number of matches that a pass of these rules over the graph holds at once.
-    fn held(rules: &RuleSet, egraph: &EGraph<Alt, Knowledge>) -> usize {
+    fn held(rules: &RuleSet, egraph: &EGraph<Term, Knowledge>) -> usize {
         let found = rules
             .rules
             .iter()
@@ -875,40 +854,69 @@ mod tests {
         found.flatten().map(|class| class.substs.len()).sum()
     }
 
-    /// A user's rule, which concerns every port.
-    struct Everywhere;
-
-    impl SearchRule for Everywhere {
-        fn name(&self) -> &'static str {
-            "everywhere"
-        }
-        fn equation(&self) -> &'static str {
-            "op(x) = op(x)"
-        }
-        fn apply(&self, _cx: &mut RuleContext<'_>) {}
-    }
-
     #[test]
     fn a_rule_holds_matches_only_where_it_may_act() {
-        let everywhere: Arc<dyn SearchRule> = Arc::new(Everywhere);
+        let equation = "(convert ?o (slice ?xs)) => (slice (convert ?o ?xs))";
+        let own = SearchRule::new("own", equation, "", &[]).expect("an equation");
         for n in [100, 200, 400, 800] {
             let mut egraph = seeded(split(n), Layouts::default(), &[]);
             egraph.rebuild();
             // Nodes of a port: its number, and the term for its default layout.
-            assert!(egraph.total_size() <= 2 * (n + 1) + 4);
-            let count = |extra: &[Arc<dyn SearchRule>]| {
+            assert!(egraph.total_size() <= 2 * (n + 1) + 12);
+            let count = |extra: &[SearchRule]| {
                 let rules = RuleSet::new("all", extra).expect("known rules");
                 held(&rules, &egraph)
             };
+            // One port hands the orders on to the others.
             assert_eq!(count(&[]), 1);
-            // A rule without `concerns` is applied at each port.
-            assert_eq!(count(std::slice::from_ref(&everywhere)), 1 + n + 1);
+            assert_eq!(count(std::slice::from_ref(&own)), 2);
         }
     }
 
+    /// The forms of a sum of two values, on a target where the family has an order of its own.
     #[test]
-    fn nodes_are_leaves_or_have_children() {
-        assert!(Alt::Op.is_leaf());
-        assert!(!Alt::As([Id::from(0), Id::from(1)]).is_leaf());
+    fn a_rule_is_its_equation_and_the_functions_that_it_names() {
+        let label = Label {
+            role: Role::Parallel,
+            granule: 1,
+        };
+        let labels = vec![Some(0), Some(1)];
+        let freedom = Freedom {
+            class: FreedomClass::Barrier,
+            labels: vec![label; 2],
+            operands: vec![labels.clone()],
+            results: vec![labels],
+        };
+        let target = optc_target::Target::builtin("cpu").expect("built in");
+        let shapes = vec![vec![2, 3]; 2];
+        let made = Signature::new(
+            ("turn", true),
+            freedom,
+            shapes,
+            vec![32; 2],
+            1,
+            Vec::new(),
+            &target,
+        );
+        let mut signatures = Signatures::default();
+        let id = signatures.intern(made);
+        let turned = |cx: &mut RuleContext<'_>| {
+            let layout = Layout::from_order(&[2, 3], 32, &[1, 0]).expect("an order");
+            cx.add_form(&[Some(layout), None]);
+        };
+        let equation = "(convert ?o (turn ?xs)) => (turn (convert (turned ?o) ?xs)) if (first ?o)";
+        let first = Named::OrderIs("first", |cx| cx.port() == 0);
+        let rule = |own: &[Named]| SearchRule::new("turn-any-order", equation, "", own);
+        let unknown = EquationError::UnknownName("turned".to_owned());
+        assert_eq!(rule(&[first]).err(), Some(unknown));
+        let rule = rule(&[Named::Order("turned", turned), first]).expect("all names are known");
+        let forms = |rules: &[SearchRule]| {
+            let mut rules = RuleSet::new("all", rules).expect("known rules");
+            let key = (id, vec![Vec::new(); 2]);
+            let found = rules.forms(&signatures, &mut Layouts::default(), &key);
+            (found.modes.len(), found.fired())
+        };
+        assert_eq!(forms(&[]), (1, Vec::new()));
+        assert_eq!(forms(&[rule]), (2, vec!["turn-any-order".to_owned()]));
     }
 }

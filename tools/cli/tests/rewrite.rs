@@ -241,7 +241,7 @@ fn passes_are_listed_without_an_input() {
             assert_eq!(of(pass.info().name), known);
         }
     }
-    let line = "  identity                         identity(x) = x\n";
+    let line = "  identity                         (identity ?x) => ?x\n";
     assert!(rules.contains(line), "{rules}");
 }
 
@@ -348,7 +348,7 @@ fn explained(program: &str, name: &str, options: &[&str]) -> Vec<String> {
 fn the_rules_of_a_form_are_explained_with_their_equations() {
     // With prices, a product that writes its columns as lines is slower.
     let lines = explained(TURNED, "/product", &["--target=cpu:bytes"]);
-    let rule = "by `matmul-transposed`: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))";
+    let rule = "by `matmul-transposed`: (convert ?o (contract ?xs)) => (contract (convert (k ?o) ?xs)) if (transposed ?o)";
     assert!(lines.iter().any(|l| l == rule), "{lines:#?}");
     assert!(
         lines

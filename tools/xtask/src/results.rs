@@ -378,8 +378,7 @@ fn rule_table(text: &mut String, rows: &[Row]) {
         "\n## Rules\n\n\
          `fired` counts the layouts, over distinct operations, for which a rule gave a form, of `constant-any-layout` the constants that are \
          written. The last column is what the models move more when only this rule is off: 0 where another one gives the same, as among the \
-         contractions. `block-grid-any-order` is for targets with blocks; no model of these has an operator that is told at run time what to do, which \
-         `operator-any-order` is for: `tests/sandwiches.rs` has eight of them.\n\n\
+         contractions. `block-grid-any-order` is for targets with blocks.\n\n\
          | rule | fired | in models | MB more without it |\n|---|---|---|---|\n",
     );
     for rule in builtin_rules() {
