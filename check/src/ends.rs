@@ -2,11 +2,11 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::digits::digits;
-use crate::ports::{Run, all_row_major, joined, layout_of, of_floats, ports, some_layout};
+use crate::ports::{Run, all_row_major, joined, layout_of, ports, some_layout};
 use optc_ir::size::SizeTable;
 use optc_ir::{Freedom, Func, Op, Role, Value};
 use optc_layout::Layout;
-use optc_target::{Alternative, PortRole, Row, When};
+use optc_target::{Alternative, PortRole, Row};
 
 /// The digits of a port by label; `None` for a port without elements or with unknown sizes.
 type Order = Option<Vec<Run>>;
@@ -43,29 +43,19 @@ fn orders(
     Ok(all)
 }
 
-/// The alternatives of a row that state the ends of ports.
-fn with_ends(row: Option<&Row>) -> Vec<&Alternative> {
-    let all = row.into_iter().flat_map(Row::taken);
-    all.filter(|a| !a.ends.is_empty() || a.ends_by_port())
-        .collect()
-}
-
-/// Checks that the ports of one common order end in the runs that the row lists, or that all are row-major.
+/// Checks that the ports of one common order end in the runs that an alternative lists, or that all are row-major.
 pub(crate) fn common(
     func: &Func,
     op: Op,
     freedom: &Freedom,
-    row: Option<&Row>,
+    rule: &Alternative,
 ) -> Result<(), String> {
-    let rules = with_ends(row);
-    let mut taken = row.into_iter().flat_map(Row::taken);
-    let any = taken.any(|a| a.shares_all() && a.ends.is_empty());
-    if any || rules.is_empty() || all_row_major(func, op).is_ok() {
+    if rule.ends.is_empty() || all_row_major(func, op).is_ok() {
         return Ok(());
     }
     for (port, order) in orders(func, op, freedom, layout_of)?.iter().enumerate() {
         let Some(order) = order else { continue };
-        if !rules.iter().any(|rule| ends_so(rule, freedom, order)) {
+        if !ends_so(rule, freedom, order) {
             return Err(format!(
                 "port {port} does not end in the dimensions that are worked along, in their order"
             ));
@@ -118,13 +108,13 @@ pub(crate) fn price(
         .unwrap_or_default()
 }
 
-/// Checks that the ports of a contraction end as some alternative of the row lists, and that the digits before these
-/// ends are in one sequence.
+/// Checks that the ports of a contraction end as an alternative lists, and that the digits before these ends are in one
+/// sequence.
 pub(crate) fn matrices(
     func: &Func,
     op: Op,
     freedom: &Freedom,
-    row: Option<&Row>,
+    rule: &Alternative,
 ) -> Result<(), String> {
     let n_operands = freedom.operands.len();
     if n_operands < 2 || freedom.results.is_empty() {
@@ -142,18 +132,22 @@ pub(crate) fn matrices(
     };
     let contraction = Contraction { labels };
     let of = [left.as_slice(), right, result];
-    let mut rules = with_ends(row);
-    rules.retain(|rule| rule.when != Some(When::Floats) || of_floats(func, op));
-    let taken = rules.iter().any(|rule| {
-        let ends = [0, 1, n_operands].map(|port| rule.port(port, n_operands).ends);
-        ends[0].iter().any(|l| {
-            ends[1].iter().any(|r| {
-                let mut written = ends[2].iter();
-                written.any(|w| contraction.fits(of, [l, r, w], rule))
-            })
+    let ends = [0, 1, n_operands].map(|port| rule.port(port, n_operands).ends);
+    // Matrices that are row-major already have runs of any length.
+    let any_length = Alternative {
+        least: None,
+        whole: Vec::new(),
+        ..rule.clone()
+    };
+    let stands = all_row_major(func, op).is_ok();
+    let rule = if stands { &any_length } else { rule };
+    let taken = ends[0].iter().any(|l| {
+        ends[1].iter().any(|r| {
+            let mut written = ends[2].iter();
+            written.any(|w| contraction.fits(of, [l, r, w], rule))
         })
     });
-    if taken || all_row_major(func, op).is_ok() {
+    if taken {
         return Ok(());
     }
     Err("the ports are no matrices with one batch before them".to_owned())

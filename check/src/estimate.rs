@@ -19,7 +19,7 @@ use optc_ir::{
     Traffic, Type, Value, named_sizes,
 };
 use optc_layout::Notation;
-use optc_target::{Accept, MemoryLevel, Target, Unit};
+use optc_target::{Alternative, MemoryLevel, Target, Unit};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -475,16 +475,8 @@ impl<'a> Pricer<'a> {
             return bytes(ty, sizes);
         };
         let last = tensor.dims.last().and_then(Dim::fixed).unwrap_or(1);
-        let unit = match row.accept() {
-            Accept::LastBlock => Some(row.parameter()),
-            Accept::MinRun => Some(row.parameter()).filter(|&run| last < run),
-            Accept::RowMajor
-            | Accept::CommonOrder
-            | Accept::ContractRuns
-            | Accept::Matrices
-            | Accept::ChannelOrders
-            | Accept::Any => None,
-        };
+        let of = |a: &Alternative| a.block.or(a.run.filter(|&run| last < run));
+        let unit = row.taken().find_map(of);
         let one = tensor.elements().is_some_and(|n| n <= 1);
         let unit = unit.filter(|_| tensor.notation == Notation::RowMajor && !one);
         let Some(unit) = unit.filter(|&unit| 0 < unit) else {

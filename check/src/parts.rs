@@ -456,7 +456,7 @@ pub fn writes_pieces(site: &Site<'_>, target: &Target, op: Op) -> Result<(), Str
     let row = site
         .registry
         .get(&data.name)
-        .and_then(|d| target.row(d.family()));
+        .and_then(|d| target.row(d.family_of(&site.func.op_ref(op))));
     match row.and_then(|row| row.parts) {
         Some(Parts::Any) => Ok(()),
         Some(Parts::Leading) | None => {

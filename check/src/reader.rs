@@ -4,7 +4,7 @@ use crate::labels;
 use crate::site::{Site, one_run};
 use optc_ir::{Freedom, FreedomClass, Label, Op, Role, Structure};
 use optc_layout::Stride;
-use optc_target::{Parts, PortRole, Row, Target};
+use optc_target::{Alternative, Parts, PortRole, Row, Target};
 
 /// The accesses that an operation allows at one port to a spread out buffer.
 pub(crate) struct Reader<'t> {
@@ -12,8 +12,8 @@ pub(crate) struct Reader<'t> {
     pub(crate) parts: Parts,
     freedom: Freedom,
     at: usize,
-    /// Bits of an element of the first operand.
-    bits: u32,
+    /// Bits of an element of the first operand, and of the port.
+    bits: [u32; 2],
 }
 
 impl<'t> Reader<'t> {
@@ -41,11 +41,11 @@ impl<'t> Reader<'t> {
             parts,
             freedom: decl.freedom(&of),
             at,
-            bits: data
-                .operands
-                .first()
-                .and_then(|&v| site.layout(v))
-                .map_or(0, |layout| layout.elem_bits()),
+            bits: [0, at].map(|port| {
+                let mut values = data.operands.iter().chain(&data.results);
+                let layout = values.nth(port).and_then(|&v| site.layout(v));
+                layout.map_or(0, |layout| layout.elem_bits())
+            }),
         }))
     }
 
@@ -112,8 +112,9 @@ impl<'t> Reader<'t> {
     /// Returns whether digits end in a run of one role that is long enough for the other dimensions to be in several
     /// runs.
     fn ends_in_run(&self, digits: &[Stride]) -> bool {
-        let several = |row: &Row| row.contraction(self.bits)?.several_runs;
-        let Some(least) = several(self.row) else {
+        let of = |a: &&Alternative| a.bits.is_empty() || a.bits.contains(&self.bits[0]);
+        let mut taken = self.row.taken().filter(of);
+        let Some(least) = taken.find_map(|a| a.several_runs) else {
             return false;
         };
         let mut lines: Vec<&Stride> = digits.iter().collect();
@@ -126,7 +127,7 @@ impl<'t> Reader<'t> {
             }
             run = run.saturating_mul(digit.count);
         }
-        let bits = u64::from(self.bits).saturating_mul(run);
+        let bits = u64::from(self.bits[1]).saturating_mul(run);
         least.saturating_mul(8) <= bits
     }
 

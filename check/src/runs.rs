@@ -1,24 +1,21 @@
-//! Checks that the ports of a contraction end in the runs of bytes that a row wants, on a machine without tiles.
+//! Checks that the ports of a contraction end in the runs of bytes that an alternative wants, on a machine without tiles.
 
 use crate::digits::digits;
 use crate::ports::{layout_of, ports};
-use optc_ir::{Freedom, Func, Op, Value};
-use optc_target::{Alternative, PortRole, PortRule, Row};
+use optc_ir::{Freedom, Func, Op};
+use optc_target::{Alternative, PortRole, PortRule};
 
 /// Checks each port of a contraction by itself.
 ///
 /// # Errors
 /// The port and the digits that it ends in, in words.
-pub(crate) fn check(func: &Func, op: Op, freedom: &Freedom, row: &Row) -> Result<(), String> {
+pub(crate) fn check(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    taken: &Alternative,
+) -> Result<(), String> {
     let values = ports(func, op);
-    let bits = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
-    let Some(taken) = values
-        .first()
-        .and_then(|&v| bits(v))
-        .and_then(|bits| row.contraction(bits))
-    else {
-        return Ok(());
-    };
     let n_operands = freedom.operands.len();
     for (port, &value) in values.iter().enumerate() {
         let named = port < 2 || n_operands <= port;

@@ -7,9 +7,9 @@ use crate::amount::Amount;
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
-use crate::labels::{pointwise_groups, reads_once};
+use crate::labels::{labels_of, pointwise_groups, reads_once};
 use crate::parts::check_parts;
-use crate::ports::{Run, joined};
+use crate::ports::{Run, joined, of_floats};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::ports::{some_layout, some_size};
 use crate::runs;
@@ -24,7 +24,7 @@ use optc_ir::{
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
-use optc_target::{Accept, Alternative, Row, Target, When};
+use optc_target::{Alternative, PortRole, Row, Target, When};
 use std::sync::Arc;
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -182,7 +182,6 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
     };
     let family = decl.family_of(&func.op_ref(op));
     let row = target.row(family);
-    let parameter = row.map_or(1, Row::parameter);
     if let Some(row) = row.filter(|_| tiled) {
         let evidence = match row.evidence.is_empty() {
             true => String::new(),
@@ -194,36 +193,49 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
             row.describe()
         );
     }
-    let rule = match target.accept(family) {
-        Accept::RowMajor => "row-major everywhere".to_owned(),
-        Accept::CommonOrder => {
-            "one order of digits for all operands and results, nothing padded".to_owned()
-        }
-        Accept::ContractRuns
-            if row.is_some_and(|row| row.take.iter().any(Alternative::has_runs)) =>
-        {
-            row.map_or_else(String::new, Row::describe)
-        }
-        Accept::ContractRuns => {
-            "the contracted digits in one run and alike in both operands, batch not innermost, \
-             nothing padded"
-                .to_owned()
-        }
-        Accept::Matrices => row.map_or_else(String::new, Row::describe),
-        Accept::ChannelOrders => "channels first or channels last everywhere".to_owned(),
-        Accept::MinRun => format!(
-            "one order of digits for all operands and results, {parameter} elements or more of one \
-             dimension innermost"
-        ),
-        Accept::LastBlock => {
-            format!("blocks of {parameter} along the last dimension, the others whole")
-        }
-        Accept::Any => "any layout".to_owned(),
+    let rule = match row.and_then(|row| by_order(row).next()) {
+        None => "row-major everywhere".to_owned(),
+        Some(a) => wanted_by(a, row),
     };
     match row {
         Some(row) => format!("wanted by row `{family}` (unit {}): {rule}", row.unit),
         None => format!("wanted where there is no row for `{family}`: {rule}"),
     }
+}
+
+/// An alternative that is read where nothing lies in tiles, in words.
+fn wanted_by(a: &Alternative, row: Option<&Row>) -> String {
+    let in_full = || row.map_or_else(String::new, Row::describe);
+    if a.order.is_some() {
+        "row-major everywhere".to_owned()
+    } else if let Some(block) = a.block {
+        format!("blocks of {block} along the last dimension, the others whole")
+    } else if let Some(run) = a.run {
+        format!(
+            "one order of digits for all operands and results, {run} elements or more of one \
+             dimension innermost"
+        )
+    } else if a.shares_all() {
+        "one order of digits for all operands and results, nothing padded".to_owned()
+    } else if a.ends_by_port() || row.is_some_and(|row| row.take.iter().any(Alternative::has_runs))
+    {
+        in_full()
+    } else if a.shares(PortRole::K) {
+        "the contracted digits in one run and alike in both operands, batch not innermost, \
+         nothing padded"
+            .to_owned()
+    } else if a.sequence.is_empty() {
+        "any layout".to_owned()
+    } else {
+        "channels first or channels last everywhere".to_owned()
+    }
+}
+
+/// The alternatives of a row that are read where nothing lies in tiles.
+fn by_order(row: &Row) -> impl Iterator<Item = &Alternative> {
+    let untiled = |a: &Alternative| a.when == Some(When::Untiled);
+    let some = row.taken().any(untiled);
+    row.taken().filter(move |a| !some || untiled(a))
 }
 
 /// Returns whether the values of a function lie in the tiles of a target: all of its sizes must be known.
@@ -321,38 +333,75 @@ impl<'a> Verdicts<'a> {
                 _ => self.in_tiles(func, op, freedom).map(drop),
             };
         }
-        let family = decl.family_of(&op_ref);
-        let row = self.target.row(family);
-        let parameter = row.map_or(1, Row::parameter);
-        let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
-        match (freedom.class, self.target.accept(family)) {
-            (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
-            (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
-            (_, Accept::CommonOrder) => {
-                common_order(func, op, &freedom, None)?;
-                ends::common(func, op, &freedom, row)?;
-                match self.target.row_major {
-                    true => over_axes(func, op, decl, &freedom),
-                    false => Ok(()),
-                }
+        if freedom.class == FreedomClass::Source {
+            return Ok(());
+        }
+        let row = self.target.row(decl.family_of(&op_ref));
+        let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
+        let alternatives = row.into_iter().flat_map(by_order);
+        let mut refused = None;
+        for a in alternatives.filter(|a| is_for(func, op, &freedom, a)) {
+            match self.takes(func, op, (decl, &freedom), a) {
+                Ok(()) => return Ok(()),
+                Err(why) => refused = refused.or(Some(why)),
             }
-            (_, Accept::Matrices) => ends::matrices(func, op, &freedom, row),
-            (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
-            (class, Accept::ContractRuns) if two_sides => {
-                let row = row.filter(|_| class == FreedomClass::Contract);
-                contract_runs(func, op, &freedom, row)?;
-                row.map_or(Ok(()), |row| runs::check(func, op, &freedom, row))
+        }
+        refused.map_or_else(|| all_row_major(func, op), Err)
+    }
+
+    /// Checks that an alternative takes the layouts of an operation.
+    fn takes(
+        &self,
+        func: &Func,
+        op: Op,
+        (decl, freedom): (&dyn OpDecl, &Freedom),
+        a: &Alternative,
+    ) -> Result<(), String> {
+        if a.order.is_some() {
+            all_row_major(func, op)
+        } else if let Some(block) = a.block {
+            last_block(func, op, block)
+        } else if a.shares_all() {
+            common_order(func, op, freedom, a.run)?;
+            ends::common(func, op, freedom, a)?;
+            match self.target.row_major {
+                true => over_axes(func, op, decl, freedom),
+                false => Ok(()),
             }
-            (_, Accept::ContractRuns) => all_row_major(func, op),
-            (_, Accept::ChannelOrders) => {
-                let mut taken = row.into_iter().flat_map(Row::taken);
-                let listed = taken.any(|a| a.when == Some(When::Patches));
-                let patches = listed && reads_once(func, op, &freedom);
-                channel_orders(func, op, &freedom, patches)
-            }
-            (_, Accept::LastBlock) => last_block(func, op, parameter),
+        } else if a.ends_by_port() {
+            ends::matrices(func, op, freedom, a)
+        } else if a.shares(PortRole::K) {
+            contract_runs(func, op, freedom, a)?;
+            runs::check(func, op, freedom, a)
+        } else if a.when == Some(When::Patches) {
+            patches(func, op, freedom)
+        } else if a.sequence.is_empty() {
+            Ok(())
+        } else {
+            channels(func, op, freedom, a)
         }
     }
+}
+
+/// Returns whether an alternative is for an operation, where nothing lies in tiles.
+fn is_for(func: &Func, op: Op, freedom: &Freedom, a: &Alternative) -> bool {
+    let pointwise = || pointwise_groups(func, op, freedom).is_some();
+    let when = match a.when {
+        None | Some(When::Untiled) => true,
+        Some(When::Pointwise) => pointwise(),
+        Some(When::Depthwise) => freedom.is_depthwise(),
+        Some(When::Mixing) => !freedom.is_depthwise(),
+        Some(When::Patches) => reads_once(func, op, freedom) && !pointwise(),
+        Some(When::Floats) => of_floats(func, op),
+    };
+    let first = ports(func, op)
+        .first()
+        .and_then(|&v| func.ty(v).as_tensor());
+    let width = a.bits.is_empty() || first.is_some_and(|ty| a.bits.contains(&ty.dtype.bits()));
+    // A window operation that mixes channels alone is a contraction wherever its row lists the place of channels.
+    let contracts = a.ends_by_port() || (a.shares(PortRole::K) && !a.shares_all());
+    let contraction = !contracts || freedom.class == FreedomClass::Contract;
+    when && width && contraction && a.is_for(freedom.operands.len(), freedom.results.len())
 }
 
 /// Checks that the operation itself works along the axes in which its ports lie, so that a format without layouts can
@@ -451,10 +500,13 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
 /// The digits of a port by label, and the extents of its labels.
 type PortOrder = (Vec<Run>, Vec<(usize, u64)>);
 
-fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> Result<(), String> {
+fn contract_runs(func: &Func, op: Op, freedom: &Freedom, a: &Alternative) -> Result<(), String> {
+    if freedom.operands.len() < 2 || freedom.results.is_empty() {
+        return all_row_major(func, op);
+    }
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
-    let (a, b) = (labels[0], labels[1]);
+    let (left, right) = (labels[0], labels[1]);
     let result = &freedom.results[0];
     let mut k_orders: Vec<Vec<(usize, u64)>> = Vec::new();
     for (port, value) in ports(func, op).into_iter().enumerate() {
@@ -464,22 +516,22 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> R
         let modes = digits(&layout)?;
         let label = |p: &Mode| labels[port][p.dim];
         let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
-        let is_k = |p: &Mode| has(label(p), a) && has(label(p), b) && !has(label(p), result);
-        let is_batch = |p: &Mode| has(label(p), a) && has(label(p), b) && has(label(p), result);
+        let is_k = |p: &Mode| has(label(p), left) && has(label(p), right) && !has(label(p), result);
+        let is_batch =
+            |p: &Mode| has(label(p), left) && has(label(p), right) && has(label(p), result);
         if modes.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        if modes.last().is_some_and(is_batch) && !modes.iter().all(is_batch) {
+        let batch = a.not_innermost.contains(&PortRole::Batch);
+        if batch && modes.last().is_some_and(is_batch) && !modes.iter().all(is_batch) {
             return Err(format!("port {port} has a batch dimension innermost"));
         }
         let at: Vec<usize> = (0..modes.len()).filter(|&i| is_k(&modes[i])).collect();
-        if at.windows(2).any(|w| w[1] != w[0] + 1) {
-            let bits = layout_of(func, ports(func, op)[0]).map_or(0, |l| l.elem_bits());
-            let least = row
-                .and_then(|row| row.contraction(bits)?.several_runs)
-                .ok_or_else(|| {
-                    format!("port {port} has the contracted digits in more than one run")
-                })?;
+        let one_run = a.one_run.contains(&PortRole::K);
+        if one_run && at.windows(2).any(|w| w[1] != w[0] + 1) {
+            let least = a.several_runs.ok_or_else(|| {
+                format!("port {port} has the contracted digits in more than one run")
+            })?;
             // Three kinds of digits: those of K, those of the batch, and those of one operand alone.
             let kind = |p: &Mode| (is_k(p), is_batch(p));
             let last = modes.last().map(kind);
@@ -513,52 +565,57 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom, row: Option<&Row>) -> R
     Ok(())
 }
 
-/// Checks that the channels are first or last in the data and in the result. With `patches` the result may have any
-/// order, and the data any order that ends in a run of a patch.
-fn channel_orders(func: &Func, op: Op, freedom: &Freedom, patches: bool) -> Result<(), String> {
+/// Checks that the channels are where an alternative lists them in the data and in the result, or that the operation is
+/// a contraction of the channels of each pixel.
+fn channels(func: &Func, op: Op, freedom: &Freedom, a: &Alternative) -> Result<(), String> {
     let values = ports(func, op);
-    let data = [0, freedom.operands.len()];
-    let labels: Vec<&Vec<Option<usize>>> =
-        freedom.operands.iter().chain(&freedom.results).collect();
-    let mut styles: IndexMap<usize, &'static str> = IndexMap::new();
-    for port in data {
+    let last = a.sequence.last() == Some(&PortRole::Channel);
+    let mut styles: Vec<&str> = Vec::new();
+    let mut placed = true;
+    for port in [0, freedom.operands.len()] {
         let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
             continue;
         };
-        if patches && port == 0 && ends_in_patch(func, op, &layout) {
-            continue;
-        }
-        if patches && port != 0 {
-            let padded = digits(&layout)?.iter().any(|p| p.extent != p.count);
-            if padded {
-                return Err(format!("port {port} is padded"));
-            }
-            continue;
-        }
-        if layout.is_row_major_order() {
-            let both = is_channels_last(&layout, labels[port], freedom);
-            styles.insert(port, if both { "either" } else { "channels-first" });
-        } else if is_channels_last(&layout, labels[port], freedom) {
-            styles.insert(port, "channels-last");
-        } else {
-            styles.insert(port, "other");
+        let of_port = labels_of(freedom, port);
+        let style = (
+            layout.is_row_major_order(),
+            is_channels_last(&layout, of_port, freedom),
+        );
+        placed &= if last { style.1 } else { style.0 };
+        styles.push(match style {
+            (true, true) => "either",
+            (true, false) => "channels-first",
+            (false, true) => "channels-last",
+            (false, false) => "other",
+        });
+    }
+    if placed || is_pointwise(func, op, freedom) {
+        return Ok(());
+    }
+    let (data, result) = (styles[0], styles.last().unwrap_or(&"nothing"));
+    Err(format!("data in {data} and result in {result}"))
+}
+
+/// Checks that a convolution of patches has its result in any order, and its data in one that ends in a run of a patch
+/// or has its channels first or last.
+fn patches(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+    let values = ports(func, op);
+    let result = values.get(freedom.operands.len());
+    if let Some(layout) = result.and_then(|&v| layout_of(func, v)) {
+        let padded = digits(&layout)?.iter().any(|p| p.extent != p.count);
+        if padded {
+            let port = freedom.operands.len();
+            return Err(format!("port {port} is padded"));
         }
     }
-    let list: Vec<&str> = styles.values().copied().collect();
-    let agree = list
-        .iter()
-        .all(|s| matches!(*s, "channels-first" | "either"))
-        || list
-            .iter()
-            .all(|s| matches!(*s, "channels-last" | "either"));
-    if agree || is_pointwise(func, op, freedom) {
-        Ok(())
-    } else {
-        Err(format!(
-            "data in {} and result in {}",
-            list[0],
-            list.last().unwrap_or(&"nothing")
-        ))
+    let Some(layout) = values.first().and_then(|&v| layout_of(func, v)) else {
+        return Ok(());
+    };
+    let labels = labels_of(freedom, 0);
+    let placed = layout.is_row_major_order() || is_channels_last(&layout, labels, freedom);
+    match placed || ends_in_patch(func, op, &layout) {
+        true => Ok(()),
+        false => Err("data in other".to_owned()),
     }
 }
 

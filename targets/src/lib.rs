@@ -31,7 +31,7 @@ pub use formats::{Format, tiles_text};
 pub use price::{Factor, FactorError, Price, PricedPort};
 pub use rates::Rates;
 pub use roles::{PortRole, When};
-pub use rows::{Accept, Alternative, AnyWord, Parts, PortRule, Row, Share};
+pub use rows::{Alternative, AnyWord, Parts, PortRule, Row, Share};
 pub use slower::Slower;
 
 use serde::Deserialize;
@@ -313,9 +313,6 @@ const BUILTIN: &[(&str, &str)] = &[
     ("xla", include_str!("../builtin/xla.toml")),
 ];
 
-/// The acceptance of families that have no row.
-pub const NO_ROW: Accept = Accept::RowMajor;
-
 impl Target {
     /// The names of the built-in targets.
     #[must_use]
@@ -491,12 +488,6 @@ impl Target {
     #[must_use]
     pub fn row(&self, family: &str) -> Option<&Row> {
         self.families.get(family)
-    }
-
-    /// The acceptance of a family on a machine without tiles.
-    #[must_use]
-    pub fn accept(&self, family: &str) -> Accept {
-        self.row(family).map_or(NO_ROW, Row::accept)
     }
 }
 

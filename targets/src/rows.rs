@@ -602,29 +602,6 @@ pub struct Row {
     pub slower: Vec<Slower>,
 }
 
-/// The interpretation of a row on a machine without tiles: the condition on orders that decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Accept {
-    /// Row-major everywhere.
-    RowMajor,
-    /// One common order of digits for all full-size operands and the result; broadcast operands have any restriction of
-    /// it.
-    CommonOrder,
-    /// A contraction: M, N and batch are arbitrary lists of digits, K is one run, batch is never innermost.
-    ContractRuns,
-    /// Channels first (batch, channels, spatial) or channels last (batch, spatial, channels).
-    ChannelOrders,
-    /// A contraction as products of matrices: ports end in the runs that their `ends` list, and the digits before them
-    /// are a batch in one sequence at all ports.
-    Matrices,
-    /// A common block order whose innermost run has at least `run` elements of one dimension.
-    MinRun,
-    /// Blocks of `block` elements along the last dimension, grid in any order.
-    LastBlock,
-    /// Any layout.
-    Any,
-}
-
 impl Row {
     /// The row with the alternatives of a generation.
     #[must_use]
@@ -662,42 +639,6 @@ impl Row {
     #[must_use]
     pub fn has_prices(&self) -> bool {
         !self.slower.is_empty() || self.take.iter().any(|a| a.price.is_some())
-    }
-
-    /// The interpretation of the row on a machine without tiles.
-    #[must_use]
-    pub fn accept(&self) -> Accept {
-        let taken = || self.taken();
-        let untiled = taken().find(|a| a.when == Some(When::Untiled));
-        let mut others = taken().filter(|a| a.when != Some(When::Patches));
-        let Some(first) = untiled.or(others.next()) else {
-            return Accept::RowMajor;
-        };
-        if first.order.is_some() {
-            Accept::RowMajor
-        } else if first.block.is_some() {
-            Accept::LastBlock
-        } else if first.run.is_some() {
-            Accept::MinRun
-        } else if first.shares_all() {
-            Accept::CommonOrder
-        } else if first.ends_by_port() {
-            Accept::Matrices
-        } else if first.shares(PortRole::K) {
-            Accept::ContractRuns
-        } else if !first.sequence.is_empty() {
-            Accept::ChannelOrders
-        } else {
-            Accept::Any
-        }
-    }
-
-    /// Returns whether every order that it takes has channels last, behind the spatial dimensions.
-    #[must_use]
-    pub fn is_channels_last(&self) -> bool {
-        let last = |a: &Alternative| a.sequence.last() == Some(&PortRole::Channel);
-        let mut others = self.take.iter().filter(|a| a.when != Some(When::Patches));
-        !self.take.is_empty() && others.all(last)
     }
 
     /// The elements of a run or block that the row wants; 1 if it wants none.

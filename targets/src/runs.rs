@@ -1,6 +1,6 @@
 //! Runs of bytes: the ends of the ports of a contraction on a machine without tiles, by the width of an element.
 
-use crate::roles::{PortRole, When, either};
+use crate::roles::{PortRole, either};
 use crate::rows::{Alternative, PortRule, Row};
 
 impl PortRule {
@@ -79,16 +79,6 @@ impl Alternative {
 }
 
 impl Row {
-    /// The alternative for the ports of a contraction on a machine without tiles whose first operand has elements of
-    /// this many bits.
-    #[must_use]
-    pub fn contraction(&self, bits: u32) -> Option<&Alternative> {
-        let of = |a: &&Alternative| a.bits.is_empty() || a.bits.contains(&bits);
-        let taken = || self.taken().filter(of);
-        let untiled = taken().find(|a| a.when == Some(When::Untiled));
-        untiled.or_else(|| taken().find(|a| a.when.is_none()))
-    }
-
     /// The defect of an alternative for a width that an earlier one covers, or of a missing alternative for widths that
     /// none names.
     pub(crate) fn fault_of_widths(&self) -> Option<String> {

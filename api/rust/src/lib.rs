@@ -65,8 +65,8 @@ pub use optc_passes::{
     Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
 };
 pub use optc_target::{
-    Accept, Alternative, MemoryLevel, PortRole, PortRule, PricedPort, Rates, Row, Slower, Style,
-    Target, TargetError, Unit, When,
+    Alternative, MemoryLevel, PortRole, PortRule, PricedPort, Rates, Row, Slower, Style, Target,
+    TargetError, Unit, When,
 };
 
 /// Times by a roofline model, not measured.

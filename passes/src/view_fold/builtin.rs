@@ -2,22 +2,20 @@
 //!
 //! Example: `any-order` turns a transpose behind a softmax into one in front of it.
 
-use super::accepts::{
-    accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded, takes_layout,
-};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::matrices;
 use super::orders::common_orders;
 use super::physical::{Physical, Place};
 use super::restrict::Restricted;
+use super::rows::{
+    accepts_layout, channel_orders, contracts_patches, contracts_pixels, default_layout,
+    is_over_axes,
+};
 use super::rule::{Form, Named, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
 use crate::pass::RuleInfo;
-use optc_ir::LaidPort;
-use optc_layout::{Digit, Mode};
-use optc_target::Accept;
 use std::sync::LazyLock;
 
 /// The rule that constants are written in any layout. It acts on storage groups, not on forms.
@@ -196,7 +194,7 @@ fn follow(
         };
         let taken = match accepted {
             _ if sig.lines.is_some() && lacks() => in_lines(sig, layouts, port, layout),
-            None if sig.accept == Accept::MinRun && !sig.is_tiled() && broadcast() => {
+            None if sig.has_order(|rule| rule.run.is_some()) && broadcast() => {
                 vec![default_layout(sig, layouts, port)]
             }
             Some(only) if like(port).is_none() => {
@@ -230,19 +228,6 @@ fn follow(
     }
     forms.retain(|form| is_over_axes(sig, layouts, form));
     forms
-}
-
-/// Returns whether an operation takes these layouts, one a port, on a target where values are row-major.
-fn is_over_axes(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool {
-    let Some(over) = &sig.over else { return true };
-    let port = |(port, &layout): (usize, &LayoutId)| {
-        let modes = layouts.modes(layout)?;
-        let digit = |m: &Mode| (m.extent == m.count).then(|| Digit::new(m.dim, m.div, m.extent));
-        let digits: Option<Vec<Digit>> = modes.iter().map(digit).collect();
-        LaidPort::new(sig.labels(port), sig.shapes[port].clone(), &digits?)
-    };
-    let ports: Option<Vec<LaidPort>> = form.iter().enumerate().map(port).collect();
-    ports.is_some_and(|ports| over.takes(&sig.freedom, &ports))
 }
 
 /// Returns whether ports of the same dimensions and different sizes (parts and their whole) have the same dimension
@@ -331,9 +316,9 @@ fn in_lines(
 fn departure(cx: &mut RuleContext<'_>) -> Option<Departure> {
     let sig = cx.signature;
     let order = cx.order()?;
-    let taken = match sig.accept {
-        Accept::ChannelOrders => is_contracted(cx),
-        _ => cx.port <= 2 && accepts_layout(sig, cx.layouts, cx.port, cx.layout),
+    let taken = match sig.has_order(|rule| rule.channels.is_some()) {
+        true => is_contracted(cx),
+        false => cx.port <= 2 && accepts_layout(sig, cx.layouts, cx.port, cx.layout),
     };
     if !taken {
         return None;
@@ -395,18 +380,6 @@ pub(super) fn is_data_port(sig: &Signature, port: usize) -> bool {
     port == 0 || port == sig.n_operands
 }
 
-/// Returns whether a pointwise convolution takes a layout as a contraction. The convolution itself takes channels last,
-/// even where groups are innermost, but only if all other ports have channels last as well.
-pub(super) fn contracts_pixels(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    layout: LayoutId,
-) -> bool {
-    let modes = layouts.modes(layout);
-    modes.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
-}
-
 /// Returns whether a convolution takes a layout as a contraction, of pixels or of patches.
 pub(super) fn contracts(
     sig: &Signature,
@@ -414,8 +387,8 @@ pub(super) fn contracts(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    match sig.patches {
-        true => takes_layout(sig, layouts, port, layout),
+    match sig.has_order(|rule| rule.patches) {
+        true => contracts_patches(sig, layouts, port, layout),
         false => contracts_pixels(sig, layouts, port, layout),
     }
 }

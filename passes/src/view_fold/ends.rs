@@ -4,7 +4,8 @@
 //! take `m k batch`.
 
 use super::physical::Place;
-use super::signature::{Ends, LabelDigit, LabelOrder, Signature};
+use super::rows::Ends;
+use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_layout::Mode;
 use optc_target::PortRole;
 
@@ -13,15 +14,6 @@ use optc_target::PortRole;
 pub(crate) struct Parts {
     pub(crate) before: LabelOrder,
     pub(crate) runs: Vec<(PortRole, LabelOrder)>,
-}
-
-/// Returns whether a port takes these digits by some alternative. True if no alternative lists ends.
-pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
-    sig.ends.is_empty()
-        || sig
-            .ends
-            .iter()
-            .any(|ends| accepts_by(sig, ends, port, modes))
 }
 
 /// Returns whether a port takes these digits by an alternative that lists ends.
@@ -99,7 +91,8 @@ pub(crate) fn parts(
 /// The default order of a port whose own order no alternative takes: the batch, then the runs of the first end. `None`
 /// where the own order is taken.
 pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> {
-    let end = sig.ends.first()?.ports.get(port)?.first()?;
+    let ends = || sig.orders.iter().filter_map(|rule| rule.ends.as_ref());
+    let end = ends().next()?.ports.get(port)?.first()?;
     let labels = sig.labels(port);
     let shape = &sig.shapes[port];
     let natural: Vec<Mode> = (0..shape.len())
@@ -119,7 +112,7 @@ pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> 
         };
         accepts_by(sig, &any, port, &natural)
     };
-    if sig.ends.iter().any(as_it_stands) {
+    if ends().any(as_it_stands) {
         return None;
     }
     let place = |dim: &usize| {

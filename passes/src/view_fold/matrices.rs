@@ -3,11 +3,12 @@
 //! Example: the result has the order `batch m n`. The forms then have the left operand in `batch m k` or `batch k m`,
 //! and the right one in `batch k n` or `batch n k`, as far as the row lists these ends.
 
-use super::ends::{Parts, accepts, parts};
+use super::ends::{Parts, parts};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
 use super::restrict::restrict;
+use super::rows::{Ends, takes_layout};
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use optc_target::PortRole;
 
@@ -68,9 +69,14 @@ pub(crate) fn forms(
     let Some(order) = label_order(sig, layouts, port, layout) else {
         return out;
     };
-    for (at, ends) in sig.ends.iter().enumerate() {
+    let all: Vec<&Ends> = sig
+        .orders
+        .iter()
+        .filter_map(|rule| rule.ends.as_ref())
+        .collect();
+    for (at, ends) in all.iter().enumerate() {
         for (i, end) in ends.ports[port].iter().enumerate() {
-            let mut before = sig.ends[..at].iter();
+            let mut before = all[..at].iter();
             if first && i != 0 && before.any(|known| known.ports[port].contains(end)) {
                 continue;
             }
@@ -160,8 +166,7 @@ fn form(
                 .collect(),
         };
         let made = restrict(sig, layouts, p, &order, p)?;
-        let modes = layouts.modes(made)?;
-        if (p < 2 || p == result) && !accepts(sig, p, &modes) {
+        if (p < 2 || p == result) && !takes_layout(sig, layouts, p, made) {
             return None;
         }
         form.push(made);

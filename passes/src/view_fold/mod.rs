@@ -41,7 +41,6 @@
 //! `docs/view-fold.md` has the measurements behind this shape.
 
 use crate::codes;
-mod accepts;
 mod alternatives;
 mod attempt;
 mod bound;
@@ -72,8 +71,8 @@ mod reasons;
 mod remarks;
 mod report;
 mod restrict;
+mod rows;
 mod rule;
-mod runs;
 mod saturate;
 mod search;
 mod shared;
@@ -104,6 +103,7 @@ use optc_ir::{Attr, Diagnostic, Module, name_sizes};
 pub use reason::Reason;
 use remarks::{remark_conversions, remark_copies};
 pub use report::{FoldReport, Proof};
+pub use rows::Compiled;
 pub use rule::{Named, RuleContext, SearchRule};
 use saturate::RuleSet;
 use shared::{Shared, Tally};

@@ -3,16 +3,15 @@
 //! Example: a reduction over `k` whose result has the order `j i` has the operand in an order such as `j i k`, `j k i`
 //! or `k j i`.
 
-use super::accepts::{accepts_layout, channel_orders, default_layout};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::matrices;
 use super::physical::Place;
 use super::restrict::{Restricted, alike, is_its_own, restrict};
+use super::rows::{accepts_layout, channel_orders, contracts_pixels, default_layout};
 use super::signature::{ContractRole, LabelDigit, LabelOrder, Signature};
 use super::tiled;
-use optc_target::Accept;
 
 /// All orders of the operation's labels that extend `order`. They add the labels of the fullest port that `order`
 /// lacks, then those that only other ports have (the axis of a gather). Added labels go in the place of labels that
@@ -127,29 +126,27 @@ pub(crate) fn transfers(
             (false, false) => Vec::new(),
         };
     }
-    match sig.accept {
-        Accept::CommonOrder | Accept::MinRun if sig.is_common_order() => {
-            ordered_transfers(sig, layouts, followed, port, layout)
-        }
-        Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
-        Accept::Matrices => {
-            let mut out = Vec::new();
-            for form in matrices::forms(sig, layouts, (port, layout), true) {
-                let others = form.into_iter().enumerate().filter(|(p, _)| *p != port);
-                for other in others {
-                    if !out.contains(&other) {
-                        out.push(other);
-                    }
+    if sig.is_common_order() {
+        return ordered_transfers(sig, layouts, followed, port, layout);
+    }
+    let rule = &sig.orders[0];
+    if !rule.shared.is_empty() {
+        contract_transfers(sig, layouts, port, layout)
+    } else if rule.ends.is_some() {
+        let mut out = Vec::new();
+        for form in matrices::forms(sig, layouts, (port, layout), true) {
+            let others = form.into_iter().enumerate().filter(|(p, _)| *p != port);
+            for other in others {
+                if !out.contains(&other) {
+                    out.push(other);
                 }
             }
-            out
         }
-        Accept::ChannelOrders => channel_transfers(sig, layouts, port, layout),
-        Accept::LastBlock
-        | Accept::CommonOrder
-        | Accept::MinRun
-        | Accept::RowMajor
-        | Accept::Any => Vec::new(),
+        out
+    } else if rule.channels.is_some() {
+        channel_transfers(sig, layouts, port, layout)
+    } else {
+        Vec::new()
     }
 }
 
@@ -314,7 +311,7 @@ fn pixel_transfers(
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
-    if !sig.is_pointwise_conv() || 1 < port {
+    if 1 < port || !contracts_pixels(sig, layouts, port, layout) {
         return Vec::new();
     }
     let Some(order) = label_order(sig, layouts, port, layout) else {
@@ -342,7 +339,7 @@ pub(super) fn with_k(
         part.iter().filter(|d| !is_k(d)).copied().collect()
     };
     let places = [order.iter().position(is_k)?, order.iter().rposition(is_k)?];
-    let asks = sig.accept == Accept::ContractRuns && !sig.is_tiled();
+    let asks = sig.has_order(|rule| !rule.shared.is_empty());
     places.into_iter().find_map(|at| {
         let (before, after) = order.split_at(at);
         let full = [others(before), key.to_vec(), others(after)].concat();

@@ -6,7 +6,8 @@ use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Place;
-use super::signature::{Ends, LabelDigit, LabelOrder, PricedOrder, Signature, TileRule};
+use super::rows::{Ends, OrderRule};
+use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
 use optc_layout::Layout;
 use optc_target::{Price, Slower};
@@ -23,6 +24,22 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
     if sig.copied == 0 && sig.tiles.iter().all(|rule| rule.price.is_none()) {
         return 0;
     }
+    // No alternative is known to take these layouts. One that does has at most the largest price.
+    least_taken(sig, layouts, ports).unwrap_or_else(|| {
+        let all = sig
+            .tiles
+            .iter()
+            .map(|rule| rule_price(sig, rule, layouts, ports));
+        all.max().unwrap_or(0)
+    })
+}
+
+/// The least price of an alternative that takes these layouts, on a machine with tiles; `None` where none is known to.
+pub(crate) fn least_taken(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    ports: &[LayoutId],
+) -> Option<u64> {
     let own: Vec<Option<Part>> = ports
         .iter()
         .enumerate()
@@ -51,14 +68,7 @@ pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId
             least = Some(least.map_or(price, |known| known.min(price)));
         }
     }
-    // No alternative is known to take these layouts. One that does has at most the largest price.
-    least.unwrap_or_else(|| {
-        let all = sig
-            .tiles
-            .iter()
-            .map(|rule| rule_price(sig, rule, layouts, ports));
-        all.max().unwrap_or(0)
-    })
+    least
 }
 
 /// Returns whether the first ports have the digits in lanes and rows that an alternative of one common order lists.
@@ -207,7 +217,7 @@ pub(crate) fn slower_with(sig: &Signature, port: usize, innermost: usize, bytes:
 
 /// The least price of an alternative that takes these orders, on a machine without tiles.
 fn order_price(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
-    if sig.orders.is_empty() {
+    if !sig.prices_orders() {
         return 0;
     }
     let modes: Vec<_> = ports.iter().map(|&layout| layouts.modes(layout)).collect();
@@ -227,8 +237,8 @@ fn least_of_orders(
     takes: impl Fn(&Ends) -> bool,
     bytes: impl Fn(usize) -> u64,
 ) -> u64 {
-    let taken = |order: &&PricedOrder| order.ends.as_ref().is_none_or(&takes);
-    let price = |order: &PricedOrder| {
+    let taken = |order: &&OrderRule| order.ends.as_ref().is_none_or(&takes);
+    let price = |order: &OrderRule| {
         let of = |price: Price| price.of(bytes(price.port.index(sig.n_operands)));
         order.price.map_or(0, of)
     };
@@ -295,7 +305,7 @@ pub(crate) fn least_price(
 
 /// [`least_price`] on a machine without tiles, where alternatives list ends of orders.
 fn least_order_price(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
-    let Some(modes) = layouts.modes(layout).filter(|_| !sig.orders.is_empty()) else {
+    let Some(modes) = layouts.modes(layout).filter(|_| sig.prices_orders()) else {
         return 0;
     };
     let own = layouts.bytes(layout);

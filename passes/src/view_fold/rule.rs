@@ -6,11 +6,11 @@
 //! `(convert ?o (ordered ?xs))` is an operation of which the layout `?o` is demanded at a port. `(convert ?o ?xs)` has
 //! at each port the part of the order `?o` that the port has: its indexing map says which.
 
-use super::accepts::default_layout;
 use super::builtin;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
+use super::rows::default_layout;
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use super::tiled::Part;
 use crate::terms::{Equation, EquationError, Term, Tree, tree};

@@ -19,7 +19,6 @@
 //! Example: a relu with the default layouts row-major has `(op (list (at 0 rm) (at 1 rm)))`. If the transposed layout
 //! `t` is demanded at its result, `any-order` adds `(ordered (list (at 0 t) (at 1 t)))`.
 
-use super::accepts::default_layout;
 use super::builtin::{
     self, COMPUTE_TWICE, CONSTANT_ANY_LAYOUT, builtin_rules, contracts, is_data_port,
 };
@@ -28,6 +27,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::with_k;
 use super::price as prices;
+use super::rows::{OrderRule, default_layout};
 use super::rule::{Form, Right, RuleContext, SearchRule};
 use super::signature::{LabelDigit, LabelOrder, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
@@ -39,7 +39,6 @@ use egg::{
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Op;
 use optc_ir::entity::EntityId;
-use optc_target::Accept;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -251,7 +250,7 @@ fn add_exact(
             let one = add_at(egraph, signature, port, layout);
             // Channels first or last must hold at all ports of a window at once. A contraction form may use such a
             // layout at a single port, and must not lend its other ports to this form.
-            if signature.accept != Accept::ChannelOrders {
+            if !is_window(signature) {
                 return one;
             }
             let (p, l) = (number(egraph, port), number(egraph, layout.index()));
@@ -259,6 +258,11 @@ fn add_exact(
         })
         .collect();
     add_form(egraph, head, layouts)
+}
+
+/// Returns whether a row lists the place of an operation's channels.
+fn is_window(signature: &Signature) -> bool {
+    signature.has_order(|rule| rule.channels.is_some())
 }
 
 /// Puts the layout at the port into the form with this order of K, and adds that form.
@@ -311,7 +315,7 @@ fn add_port(
     let order = label_order(signature, layouts, port, default).unwrap_or_default();
     let has_k = !signature.k_digits(port, &order).is_empty();
     // A port without K is in the same class in every form. Key 0 is the empty one.
-    let contracted = signature.accept != Accept::ChannelOrders
+    let contracted = !is_window(signature)
         || !is_data_port(signature, port)
         || contracts(signature, layouts, port, default);
     let base = if !contracted {
@@ -515,17 +519,17 @@ impl RuleSet {
 
 /// The heads of the terms that an operation is. Equations match them.
 fn heads(signature: &Signature) -> impl Iterator<Item = &'static str> {
-    let takes = |accept| !signature.is_tiled() && signature.accept == accept;
+    let lists = |is_so: fn(&OrderRule) -> bool| signature.has_order(is_so);
     let all = [
         ("op", true),
         (signature.family, true),
         ("ordered", signature.is_common_order()),
-        ("contract", takes(Accept::ContractRuns)),
-        ("matrices", takes(Accept::Matrices)),
-        ("window", takes(Accept::ChannelOrders)),
-        ("patched", signature.patches),
+        ("contract", lists(|rule| !rule.shared.is_empty())),
+        ("matrices", lists(|rule| rule.ends.is_some() && !rule.shares_all)),
+        ("window", is_window(signature)),
+        ("patched", lists(|rule| rule.patches)),
         ("roles", signature.takes_roles()),
-        ("blocks", takes(Accept::LastBlock)),
+        ("blocks", lists(|rule| rule.block.is_some())),
     ];
     all.into_iter().filter_map(|(head, is)| is.then_some(head))
 }

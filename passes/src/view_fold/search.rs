@@ -4,21 +4,20 @@
 //! transpose of a matmul's result. The group of the matmul thus gets the candidate that is row-major behind the
 //! transpose.
 
-use super::accepts::channel_orders;
 use super::bound;
 use super::groups::{Graph, Group, GroupData, Node, NodeData, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::price;
+use super::rows::channel_orders;
 use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
 use super::ties;
 use optc_check::amount::Amount;
+use optc_ir::Value;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{FreedomClass, Value};
-use optc_target::Accept;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -206,10 +205,7 @@ impl<'a> Search<'a> {
                 }
                 continue;
             }
-            if sig.is_tiled()
-                || sig.freedom.class != FreedomClass::Window
-                || sig.accept != Accept::ChannelOrders
-            {
+            if !sig.has_order(|rule| rule.channels.is_some()) {
                 continue;
             }
             for (port, data) in node.ports.iter().enumerate() {

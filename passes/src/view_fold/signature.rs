@@ -10,10 +10,11 @@ use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;
 use super::over::Over;
 use super::physical::Place;
+use super::rows::{self, OrderRule};
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, PortRole, PortRule, Price, Row, Slower, Target, When};
+use optc_target::{PortRole, Price, Slower, Target, When};
 
 entity_id! {
     /// A signature.
@@ -27,12 +28,6 @@ pub struct Signature {
     pub family: &'static str,
     /// True if the first operand has floating-point elements.
     pub(crate) floats: bool,
-    /// The target's rule for the family.
-    pub accept: Accept,
-    /// For windows: true if channels may only be last.
-    pub channels_last: bool,
-    /// The parameter of the rule: elements of a run or block.
-    pub parameter: u64,
     /// The declared freedom.
     pub freedom: Freedom,
     /// On a target where values are row-major: the operation, asked which permutations of its axes leave it the same
@@ -57,21 +52,10 @@ pub struct Signature {
     pub(crate) hub: Option<usize>,
     /// For a contraction: the labels of K in the order that its operands have by default.
     pub reference_k: Vec<usize>,
-    /// The ends that ports may have, on a machine without tiles: one entry an alternative that lists some.
-    pub(crate) ends: Vec<Ends>,
-    /// The price of each alternative of the row, on a machine without tiles. Empty where none has a price.
-    pub(crate) orders: Vec<PricedOrder>,
-    /// True if the row writes the result of a patches convolution in any order, on a machine without tiles. Such a
-    /// convolution reads each position of its data once. One of a single pixel is a contraction in any case.
-    pub(crate) patches: bool,
+    /// The alternatives of the row, as they are read on a machine without tiles; at least one.
+    pub(crate) orders: Vec<OrderRule>,
     /// Orders of single ports that cost something, on a machine without tiles.
     pub(crate) slower: Vec<Slower>,
-    /// The row's demands on the innermost run of each port of a contraction, on a machine without tiles. Empty where
-    /// the row demands nothing.
-    pub(crate) runs: Vec<PortRun>,
-    /// For a contraction on a machine without tiles: the least bits of the innermost run of a port that has K in
-    /// several runs. `None` where K must be in one run.
-    pub(crate) several_runs: Option<u64>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
     /// For an operation whose result may be a part of its operand in place: the bytes that it copies when the result is
@@ -164,22 +148,9 @@ impl Signature {
         declared: Vec<LayoutId>,
         target: &Target,
     ) -> Signature {
-        let row = target.row(family);
-        let accept = match freedom.class {
-            FreedomClass::Barrier => Accept::RowMajor,
-            FreedomClass::Rearrange
-            | FreedomClass::Ordered
-            | FreedomClass::Contract
-            | FreedomClass::Window
-            | FreedomClass::Source => target.accept(family),
-        };
-        let parameter = row.map_or(1, Row::parameter);
         let mut signature = Signature {
             family,
             floats,
-            accept,
-            channels_last: target.row(family).is_some_and(Row::is_channels_last),
-            parameter,
             freedom,
             over: None,
             shapes,
@@ -187,12 +158,8 @@ impl Signature {
             n_operands,
             declared,
             reference_k: Vec::new(),
-            ends: Vec::new(),
             orders: Vec::new(),
             slower: Vec::new(),
-            patches: false,
-            runs: Vec::new(),
-            several_runs: None,
             tiles: Vec::new(),
             copied: 0,
             lines: None,
@@ -202,48 +169,17 @@ impl Signature {
             hub: None,
         };
         signature.reference_k = signature.default_k();
+        let row = target.row(family);
+        signature.orders = rows::read(row, &signature, target);
         let barrier = signature.freedom.class == FreedomClass::Barrier;
         if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
-            signature.read_orders(row);
-        }
-        let contracts = signature.freedom.class == FreedomClass::Contract;
-        if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
-            signature.runs = runs_of(row, &signature);
-            signature.several_runs = several_runs(row, &signature);
+            signature.slower = rows::slower_of(row, &signature);
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
         signature.is_even = is_even(&signature);
         signature.hub = hub(&signature);
         signature
-    }
-
-    /// Takes from the row of a machine without tiles the orders that it asks for, and their prices.
-    fn read_orders(&mut self, row: &Row) {
-        let n_results = self.n_ports().saturating_sub(self.n_operands);
-        let orders: Vec<PricedOrder> = row
-            .taken()
-            .filter(|a| a.is_for(self.n_operands, n_results))
-            .filter(|a| self.floats || a.when != Some(When::Floats))
-            .map(|a| PricedOrder {
-                ends: ends_of(a, self),
-                price: a.price,
-            })
-            .collect();
-        // If one alternative takes every order, no order is refused.
-        if self.accept != Accept::CommonOrder || orders.iter().all(|o| o.ends.is_some()) {
-            self.ends = orders.iter().filter_map(|o| o.ends.clone()).collect();
-        }
-        let costs = |price: Price| price.factor.thousandths() != 0;
-        let some = orders.iter().any(|o| o.price.is_some_and(costs));
-        if some && self.is_common_order() {
-            self.orders = orders;
-        }
-        self.slower = slower_of(row, self);
-        let mut taken = row.taken();
-        let listed = taken.any(|a| a.when == Some(When::Patches));
-        let pointwise = self.is_pointwise_conv();
-        self.patches = listed && !pointwise && self.reads_once();
     }
 
     /// Makes the operation a move into another memory space. It reads and writes any layouts at one price.
@@ -341,7 +277,23 @@ impl Signature {
 
     /// Returns whether an order has a price, on a machine without tiles.
     pub(crate) fn has_order_prices(&self) -> bool {
-        !self.orders.is_empty() || !self.slower.is_empty()
+        self.prices_orders() || !self.slower.is_empty()
+    }
+
+    /// Returns whether an alternative of one order costs something, on a machine without tiles.
+    pub(crate) fn prices_orders(&self) -> bool {
+        let costs = |rule: &OrderRule| rule.price.is_some_and(|p| p.factor.thousandths() != 0);
+        self.is_common_order() && self.orders.iter().any(costs)
+    }
+
+    /// Returns whether each alternative lists the ends of orders, on a machine without tiles.
+    pub(crate) fn lists_ends(&self) -> bool {
+        !self.is_tiled() && self.orders.iter().all(|rule| rule.ends.is_some())
+    }
+
+    /// Returns whether some alternative is so, on a machine without tiles.
+    pub(crate) fn has_order(&self, is_so: fn(&OrderRule) -> bool) -> bool {
+        !self.is_tiled() && self.orders.iter().any(is_so)
     }
 
     /// The role of a label, in the words of rows.
@@ -414,15 +366,14 @@ impl Signature {
     /// The first port whose last dimension has an unknown size that the target pads, and the number of elements that it
     /// pads to.
     pub(crate) fn padded_unknown(&self, layouts: &Layouts) -> Option<(usize, u64)> {
-        let least = self.parameter;
-        let known = |shape: &Vec<u64>| match (self.accept, shape.last()) {
-            (Accept::MinRun, Some(&last)) => {
+        let rule = self.orders.first()?;
+        let least = rule.padded_to()?;
+        let known = |shape: &Vec<u64>| match shape.last() {
+            Some(&last) if rule.run.is_some() => {
                 !layouts.is_unknown(last) || layouts.is_at_least(last, least)
             }
-            (Accept::LastBlock, Some(&last)) => {
-                last.is_multiple_of(least) || !layouts.is_unknown(last)
-            }
-            _ => true,
+            Some(&last) => last.is_multiple_of(least) || !layouts.is_unknown(last),
+            None => true,
         };
         let port = self.shapes.iter().position(|shape| !known(shape))?;
         Some((port, least))
@@ -473,7 +424,7 @@ impl Signature {
     pub(crate) fn is_common_order(&self) -> bool {
         let shared = match self.is_tiled() {
             true => self.tiles.iter().any(|rule| rule.shares_all),
-            false => matches!(self.accept, Accept::CommonOrder | Accept::MinRun),
+            false => self.orders.iter().any(|rule| rule.shares_all),
         };
         let whole = match self.freedom.class {
             FreedomClass::Ordered => true,
@@ -519,12 +470,12 @@ impl Signature {
     }
 
     /// Returns whether this is one of the operations that an alternative is for.
-    fn is_of(&self, when: Option<When>) -> bool {
+    pub(crate) fn is_of(&self, when: Option<When>) -> bool {
         match when {
             Some(When::Pointwise) => self.is_pointwise_conv(),
             Some(When::Depthwise) => self.freedom.is_depthwise(),
             Some(When::Mixing) => !self.freedom.is_depthwise(),
-            Some(When::Patches) => self.reads_once(),
+            Some(When::Patches) => self.reads_once() && !self.is_pointwise_conv(),
             Some(When::Floats) => self.floats,
             Some(When::Untiled) => false,
             None => true,
@@ -605,6 +556,11 @@ impl Signature {
             ([_, Some(channel), ..], [_, label, ..]) if port == 0 && 1 < groups => {
                 (*channel, *label)
             }
+            // The summed channels of weights are those of one group. The data has the channels of all groups.
+            (_, [_, label, ..]) if port == 1 && 1 < groups => {
+                let own = order.iter().filter(|d| Some(d.label) == *label);
+                return own.copied().collect();
+            }
             _ => return order.iter().filter(is_k).copied().collect(),
         };
         let modes: Vec<Mode> = order
@@ -645,96 +601,6 @@ pub(crate) enum ContractRole {
     N,
     K,
     Other,
-}
-
-/// Role runs that the ports of an operation may end in by one alternative.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ends {
-    /// Per port, lists of roles. Empty where the alternative says nothing of the port.
-    pub(crate) ports: Vec<Vec<Vec<PortRole>>>,
-    /// The least elements of a run that has only part of its role.
-    pub(crate) least: u64,
-    /// Roles that must be in their run as a whole.
-    pub(crate) whole: Vec<PortRole>,
-    /// True if nothing stands before the runs.
-    pub(crate) alone: bool,
-}
-
-/// The price of an alternative of one order at all ports, on a machine without tiles.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PricedOrder {
-    /// The ends of the order; `None` where it is any order.
-    pub(crate) ends: Option<Ends>,
-    pub(crate) price: Option<Price>,
-}
-
-fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
-    let ports: Vec<_> = (0..sig.n_ports())
-        .map(
-            |port| match a.ends_by_port() && 2 <= port && port < sig.n_operands {
-                true => Vec::new(),
-                false => a.port(port, sig.n_operands).ends,
-            },
-        )
-        .collect();
-    let listed = ports.iter().any(|ends| !ends.is_empty()) && a.refused.is_none();
-    listed.then(|| Ends {
-        ports,
-        least: a.least.unwrap_or(1),
-        whole: a.whole.clone(),
-        alone: a.alone,
-    })
-}
-
-/// Orders of single ports at which the operation takes longer.
-fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
-    let is_of = |slower: &&Slower| {
-        let port = slower.port.index(sig.n_operands);
-        let priced = slower.factor.thousandths() != 0 && port < sig.n_ports();
-        priced && sig.is_of(slower.when)
-    };
-    row.slower.iter().filter(is_of).cloned().collect()
-}
-
-/// Demands of a row on the innermost run of one port, in bits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PortRun {
-    /// Roles that may stand innermost; `None` for any.
-    pub(crate) innermost: Option<Vec<PortRole>>,
-    /// Roles that may not stand innermost, unless the port has no other.
-    pub(crate) not_innermost: Vec<PortRole>,
-    pub(crate) align: u64,
-    pub(crate) least: u64,
-}
-
-/// Demands of the row of a contraction on the runs of its ports: an entry a port, empty where the row demands nothing.
-fn runs_of(row: &Row, sig: &Signature) -> Vec<PortRun> {
-    let Some(taken) = sig.bits.first().and_then(|&bits| row.contraction(bits)) else {
-        return Vec::new();
-    };
-    if !taken.has_runs() {
-        return Vec::new();
-    }
-    let bits = |bytes: Option<u64>| bytes.map_or(1, |n| n.saturating_mul(8));
-    let port = |port: usize| {
-        let rule = match 2 <= port && port < sig.n_operands {
-            true => PortRule::default(),
-            false => taken.port(port, sig.n_operands),
-        };
-        PortRun {
-            innermost: rule.innermost,
-            not_innermost: taken.not_innermost.clone(),
-            align: bits(rule.align),
-            least: bits(rule.min_run),
-        }
-    };
-    (0..sig.n_ports()).map(port).collect()
-}
-
-/// The least bits of the innermost run of a port of a contraction that may have K in several runs.
-fn several_runs(row: &Row, sig: &Signature) -> Option<u64> {
-    let taken = row.contraction(*sig.bits.first()?)?;
-    Some(taken.several_runs?.saturating_mul(8))
 }
 
 /// The port with the most labels. A common order is spelled by its labels.

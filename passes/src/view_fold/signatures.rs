@@ -1,10 +1,10 @@
 //! Interned signatures, and memoized answers about them.
 
-use super::accepts::{admits, default_layout, takes_layout};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::{Followed, transfers};
 use super::price;
+use super::rows::{default_layout, takes_layout};
 use super::signature::{Signature, SignatureId};
 use super::tiled;
 use optc_ir::entity::EntityId;
@@ -107,8 +107,8 @@ impl Signatures {
         default
     }
 
-    /// [`admits`], computed once a signature, port and layout.
-    pub(crate) fn admits(
+    /// [`accepts_layout`](super::rows::accepts_layout), computed once a signature, port and layout.
+    pub(crate) fn accepts(
         &self,
         layouts: &mut Layouts,
         id: SignatureId,
@@ -119,7 +119,7 @@ impl Signatures {
             return known;
         }
         let default = self.default_at(layouts, id, port);
-        let answer = layout == default || admits(self.get(id), layouts, port, layout);
+        let answer = layout == default || takes_layout(self.get(id), layouts, port, layout);
         self.admitted
             .borrow_mut()
             .insert((id, port, layout), answer);
@@ -179,9 +179,7 @@ impl Signatures {
         if let Some(known) = self.transfers.get(&(id, port, layout)) {
             return known.clone();
         }
-        let default = self.default_at(layouts, id, port);
-        let accepted = layout == default || takes_layout(self.get(id), layouts, port, layout);
-        let answer: Transfers = if accepted {
+        let answer: Transfers = if self.accepts(layouts, id, port, layout) {
             let followed = self.followed.entry(id).or_default();
             transfers(&self.known[id.index()], layouts, followed, port, layout).into()
         } else {

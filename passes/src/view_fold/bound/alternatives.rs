@@ -5,15 +5,14 @@ use super::order::{extent, whole_and_part};
 use super::padding::padding_of_runs;
 use super::ports::ports_of;
 use super::relaxation::{Class, Lanes, Relaxation, Slot, Spread, State};
-use crate::view_fold::accepts::is_unpadded;
-use crate::view_fold::ends::{accepts_by, may_end_in};
+use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::Node;
 use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::rows::takes_at;
 use crate::view_fold::signature::{Signature, SignatureId, TileRule};
 use crate::view_fold::tiled;
 use indexmap::IndexMap;
 use optc_solver::{Cost, INFEASIBLE, cost};
-use optc_target::Accept;
 
 /// Returns whether an alternative of a row takes a layout at a port.
 fn takes(
@@ -23,12 +22,9 @@ fn takes(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    match (sig.tiles.get(alternative), sig.ends.get(alternative)) {
+    match (sig.tiles.get(alternative), sig.orders.get(alternative)) {
         (Some(rule), _) => tiled::is_taken_by(sig, layouts, rule, port, layout),
-        (None, Some(ends)) => {
-            let modes = layouts.modes(layout);
-            modes.is_some_and(|modes| is_unpadded(&modes) && accepts_by(sig, ends, port, &modes))
-        }
+        (None, Some(rule)) => takes_at(sig, rule, layouts, port, layout),
         (None, None) => true,
     }
 }
@@ -108,10 +104,12 @@ impl Relaxation<'_> {
     ) {
         let sig = self.signatures.get(id);
         let by_roles = |r: &TileRule| !r.shares_all && !r.logical && !r.is_any();
-        let n = match sig.accept {
-            _ if sig.lines.is_some() && sig.tiles.iter().all(by_roles) => sig.tiles.len(),
-            Accept::Matrices if !sig.is_tiled() => sig.ends.len(),
-            _ => 0,
+        let n = if sig.lines.is_some() && sig.tiles.iter().all(by_roles) {
+            sig.tiles.len()
+        } else if sig.lists_ends() && !sig.is_common_order() {
+            sig.orders.len()
+        } else {
+            0
         };
         if n < 2 || slots.len() < 2 {
             return;
@@ -162,7 +160,8 @@ impl Relaxation<'_> {
         let class = class.copied().unwrap_or(Class::UNKNOWN);
         let sig = self.signatures.get(id);
         let Some(rule) = sig.tiles.get(alternative) else {
-            let may = |label| may_end_in(sig, &sig.ends[alternative], port, label);
+            let ends = sig.orders[alternative].ends.as_ref();
+            let may = |label| ends.is_none_or(|ends| may_end_in(sig, ends, port, label));
             return match class.label.is_none_or(may) {
                 true => 0,
                 false => INFEASIBLE,

@@ -45,7 +45,7 @@ use std::cell::RefCell;
 
 /// Returns whether a row lists the ends of an operation's orders, or has a price for some of them.
 fn says_of_ends(sig: &Signature) -> bool {
-    !sig.ends.is_empty() || !sig.slower.is_empty()
+    sig.lists_ends() || !sig.slower.is_empty()
 }
 
 /// A lower bound of the bytes that every lowering of the function converts. `enough` is what some lowering converts:

@@ -5,7 +5,6 @@ use crate::view_fold::layouts::{LayoutId, Layouts};
 use crate::view_fold::physical::Place;
 use crate::view_fold::restrict::restrict;
 use crate::view_fold::signature::{LabelDigit, Signature};
-use optc_target::Accept;
 
 /// Returns whether all alternatives of a row hold two ports to one order.
 pub(super) fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
@@ -14,10 +13,15 @@ pub(super) fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
     rules.all(|rule| rule.shares_all && !(rule.writes_any && written))
 }
 
+/// Returns whether ports have one common order without padding, on a machine without tiles.
+pub(super) fn is_unpadded_order(sig: &Signature) -> bool {
+    let padded = sig.orders.iter().any(|rule| rule.padded_to().is_some());
+    !sig.is_tiled() && sig.is_common_order() && !padded
+}
+
 /// Returns whether ports have one common order whose innermost digits are known.
 fn tells_ends(sig: &Signature) -> bool {
-    let known = sig.lines.is_some() || (!sig.is_tiled() && sig.accept == Accept::CommonOrder);
-    known && sig.is_common_order()
+    sig.is_common_order() && (sig.lines.is_some() || is_unpadded_order(sig))
 }
 
 /// Returns whether two ports of one common order may have layouts of these classes. If both ports have both innermost
@@ -129,26 +133,6 @@ pub(super) fn carried(
     restrict(sig, layouts, other, order, port)
 }
 
-/// Label and divisor of each digit, with adjacent digits of one label joined.
-pub(super) fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
-    let mut out: Vec<LabelDigit> = Vec::new();
-    for digit in digits {
-        match out.last_mut() {
-            Some(last)
-                if last.label == digit.label
-                    && digit.div.checked_mul(digit.extent) == Some(last.div) =>
-            {
-                *last = LabelDigit {
-                    extent: last.extent.saturating_mul(digit.extent),
-                    ..digit
-                };
-            }
-            _ => out.push(digit),
-        }
-    }
-    out.iter().map(|d| (d.label, d.div)).collect()
-}
-
 pub(super) fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> {
     let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
     sig.shapes[port].get(dim).copied()
@@ -169,7 +153,7 @@ pub(super) fn leaves_open(
         let there = order.and_then(|order| carried(sig, layouts, (a, x, order), b));
         return there.is_none_or(|there| !at_b.contains(&Some(there)));
     }
-    if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
+    if !is_unpadded_order(sig) {
         return true;
     }
     let Some(order) = order else {

@@ -5,18 +5,17 @@
 //! a conversion.
 
 use super::classes::may_be;
+use super::order::is_unpadded_order;
 use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};
-use crate::view_fold::accepts::{channel_orders, default_layout};
 use crate::view_fold::ends::may_end_in;
 use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
-use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::layouts::LayoutId;
 use crate::view_fold::price;
+use crate::view_fold::rows::{listed, related};
 use crate::view_fold::signature::Signature;
 use indexmap::IndexMap;
-use optc_ir::FreedomClass;
 use optc_ir::entity::EntityId;
 use optc_solver::{INFEASIBLE, Table, cost};
-use optc_target::Accept;
 use std::rc::Rc;
 
 /// Pairs of each port of a common order with the largest port (the hub). With `siblings`, also pairs of each port with
@@ -44,29 +43,6 @@ pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec
 pub(super) fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
     let uses = data.uses.iter().copied();
     data.producer.into_iter().chain(uses).collect()
-}
-
-/// The layouts that the target's row lists for a port; `None` where it takes a family of layouts.
-pub(super) fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
-    if sig.is_tiled() {
-        let logical = sig.tiles.iter().all(|rule| rule.logical);
-        return logical.then(|| vec![default_layout(sig, layouts, port)]);
-    }
-    let data_port = port == 0 || port == sig.n_operands;
-    match sig.accept {
-        Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
-        Accept::ChannelOrders if sig.patches && data_port => None,
-        Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
-            Some(channel_orders(sig, layouts, port))
-        }
-        Accept::ChannelOrders
-        | Accept::CommonOrder
-        | Accept::ContractRuns
-        | Accept::Matrices
-        | Accept::MinRun
-        | Accept::LastBlock
-        | Accept::Any => None,
-    }
 }
 
 impl Relaxation<'_> {
@@ -121,7 +97,7 @@ impl Relaxation<'_> {
             return layout == pinned;
         }
         match node.signature {
-            Some(id) => self.signatures.admits(self.layouts, id, port, layout),
+            Some(id) => self.signatures.accepts(self.layouts, id, port, layout),
             None => true,
         }
     }
@@ -158,11 +134,14 @@ impl Relaxation<'_> {
             let layouts = &*self.layouts;
             let in_tiles = || rules().any(|rule| may_be(sig, layouts, rule, port, class));
             let in_order = |label| {
-                let mut all = sig.ends.iter();
-                all.any(|ends| may_end_in(sig, ends, port, label))
+                let mut all = sig.orders.iter().map(|rule| &rule.ends);
+                all.any(|ends| {
+                    ends.as_ref()
+                        .is_none_or(|e| may_end_in(sig, e, port, label))
+                })
             };
             let may = match class.label {
-                Some(label) if !sig.is_tiled() => sig.ends.is_empty() || in_order(label),
+                Some(label) if !sig.is_tiled() => in_order(label),
                 _ => in_tiles(),
             };
             if !may && !rules().any(|rule| rule.logical) && at.contains(&Some(default)) {
@@ -238,43 +217,19 @@ impl Relaxation<'_> {
             member.is_some_and(|m| self.counts(m.group))
         };
         let ports: Vec<usize> = (0..sig.n_ports()).filter(counts).collect();
-        let both = |a: usize, b: usize| {
-            if counts(&a) && counts(&b) {
-                vec![(a, b)]
-            } else {
-                Vec::new()
-            }
-        };
         let _ = node;
-        if sig.is_tiled() && !sig.is_common_order() {
-            let pairs = ports.iter().enumerate();
-            return match sig.takes_roles() {
-                true => pairs
-                    .flat_map(|(i, &a)| ports[..i].iter().map(move |&b| (b, a)))
-                    .collect(),
-                false => Vec::new(),
-            };
-        }
-        match sig.accept {
-            _ if sig.is_tiled() => hub_pairs(sig, &ports, self.detail.siblings),
-            Accept::CommonOrder if sig.is_common_order() => {
-                hub_pairs(sig, &ports, self.detail.siblings)
-            }
-            Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
-            Accept::Matrices if sig.freedom.class == FreedomClass::Contract => {
-                let result = sig.n_operands;
-                [both(0, 1), both(0, result), both(1, result)].concat()
-            }
-            Accept::ChannelOrders if sig.is_pointwise_conv() => both(0, 1),
-            Accept::ChannelOrders if sig.patches => Vec::new(),
-            Accept::ChannelOrders => both(0, sig.n_operands),
-            Accept::CommonOrder
-            | Accept::ContractRuns
-            | Accept::Matrices
-            | Accept::RowMajor
-            | Accept::MinRun
-            | Accept::LastBlock
-            | Accept::Any => Vec::new(),
+        let all = ports.iter().enumerate();
+        if sig.is_common_order() && (sig.is_tiled() || is_unpadded_order(sig)) {
+            hub_pairs(sig, &ports, self.detail.siblings)
+        } else if sig.takes_roles() {
+            all.flat_map(|(i, &a)| ports[..i].iter().map(move |&b| (b, a)))
+                .collect()
+        } else if sig.is_tiled() {
+            Vec::new()
+        } else {
+            let mut pairs = related(sig);
+            pairs.retain(|(a, b)| counts(a) && counts(b));
+            pairs
         }
     }
 

@@ -1,16 +1,15 @@
 //! Compatibility of the states of two ports.
 
 use super::classes::class_of;
-use super::order::{carried, ends_alike, extent, joined, keeps_innermost, leaves_open, shares_all};
+use super::order::{carried, ends_alike, extent, keeps_innermost, leaves_open, shares_all};
 use super::relaxation::{Class, Relation, Relaxation, State, View};
-use crate::view_fold::accepts::channel_orders;
 use crate::view_fold::groups::{Node, NodeKind};
 use crate::view_fold::label_order::label_order;
 use crate::view_fold::layouts::{LayoutId, Layouts, MapId};
 use crate::view_fold::maps::FastMap;
-use crate::view_fold::signature::{ContractRole, LabelDigit, Signature, TileRule};
+use crate::view_fold::rows::{Side, joined, side};
+use crate::view_fold::signature::{LabelDigit, Signature, TileRule};
 use crate::view_fold::tiled;
-use optc_target::Accept;
 use std::rc::Rc;
 
 pub(super) fn table(
@@ -27,79 +26,6 @@ pub(super) fn table(
         rows.push(row.collect());
     }
     rows
-}
-
-/// Returns whether one form of a window has these layouts at two ports: channels are in one place.
-fn channels_agree(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    (a, x): (usize, LayoutId),
-    (b, y): (usize, LayoutId),
-) -> bool {
-    let (first, second) = (
-        channel_orders(sig, layouts, a),
-        channel_orders(sig, layouts, b),
-    );
-    let mut styles = first.iter().zip(&second);
-    styles.any(|(p, q)| *p == x && *q == y)
-}
-
-/// Returns whether a convolution of one pixel may have these layouts of its data and its weights. It sums both in one
-/// order, or the data has channels first or last, which goes with any weights.
-fn pixels_agree(sig: &Signature, layouts: &mut Layouts, data: LayoutId, weights: LayoutId) -> bool {
-    if channel_orders(sig, layouts, 0).contains(&data) {
-        return true;
-    }
-    let mut summed = |port, layout| {
-        let order = label_order(sig, layouts, port, layout)?;
-        Some(joined(sig.k_digits(port, &order).into_iter()))
-    };
-    match (summed(0, data), summed(1, weights)) {
-        (Some(here), Some(there)) => here == there,
-        _ => true,
-    }
-}
-
-/// The constraint that a layout at one port puts on another port: the order of the shared digits, as far as the
-/// target's row wants it alike, a part for each role. Two layouts are compatible if their constraints are equal. `None`
-/// for a layout that is compatible with any.
-type Side = Vec<Vec<(usize, u64)>>;
-
-fn side(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    (port, layout): (usize, LayoutId),
-    other: usize,
-) -> Option<Side> {
-    let order = label_order(sig, layouts, port, layout)?;
-    let of = |role: ContractRole| {
-        let digits = order.iter().copied();
-        joined(digits.filter(|d| sig.contract_role(d.label) == role))
-    };
-    let has = |port: usize, role: ContractRole| {
-        let mut labels = sig.labels(port).iter().flatten();
-        labels.any(|l| sig.contract_role(*l) == role)
-    };
-    Some(match sig.accept {
-        Accept::ContractRuns => vec![of(ContractRole::K)],
-        // Digits of one role are in one order at all ports that have the role.
-        Accept::Matrices => {
-            let roles = [
-                ContractRole::Batch,
-                ContractRole::M,
-                ContractRole::N,
-                ContractRole::K,
-            ];
-            let both = roles
-                .into_iter()
-                .filter(|&role| has(port, role) && has(other, role));
-            both.map(of).collect()
-        }
-        _ => {
-            let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
-            vec![joined(order.iter().copied().filter(exists))]
-        }
-    })
 }
 
 /// Returns whether layouts of two ports are compatible, on a machine with tiles.
@@ -193,19 +119,11 @@ impl Relaxation<'_> {
         }
         let sig = self.signatures.get(id);
         let layouts = &mut *self.layouts;
-        let mut sides: [FastMap<LayoutId, Option<Side>>; 2] = Default::default();
+        let mut sides: [FastMap<LayoutId, Side>; 2] = Default::default();
         let mut beside: [FastMap<LayoutId, Beside>; 2] = Default::default();
         let made = table(&x, &y, |p, q| match (p, q) {
             (State::Known(p), State::Known(q)) if sig.is_tiled() => {
                 agree_tiled(sig, layouts, (a, p), (b, q))
-            }
-            (State::Known(p), State::Known(q))
-                if sig.accept == Accept::ChannelOrders && sig.is_pointwise_conv() =>
-            {
-                pixels_agree(sig, layouts, p, q)
-            }
-            (State::Known(p), State::Known(q)) if sig.accept == Accept::ChannelOrders => {
-                channels_agree(sig, layouts, (a, p), (b, q))
             }
             (State::Known(p), State::Known(q)) => {
                 let [of_a, of_b] = &mut sides;
@@ -215,7 +133,7 @@ impl Relaxation<'_> {
                 let q = of_b
                     .entry(q)
                     .or_insert_with(|| side(sig, layouts, (b, q), a));
-                p.is_none() || q.is_none() || p == q
+                p.fits(q)
             }
             (State::Known(p), State::Other(c)) => {
                 let known = beside[0].entry(p);

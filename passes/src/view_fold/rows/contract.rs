@@ -1,30 +1,66 @@
-//! Demands on the innermost run of a contraction's ports, on a machine without tiles: its role, and its length in
-//! bytes.
+//! Conditions on the runs of a contraction's ports, on a machine without tiles: their roles, and the length of the
+//! innermost one in bytes.
 //!
 //! Example: a row may demand K innermost in the left operand, with a run of at least 16 bytes and other strides in
 //! multiples of 16 bytes.
 
-use super::signature::{ContractRole, PortRun, Signature};
+use super::super::signature::{ContractRole, Signature};
+use super::{OrderRule, PortRun};
 use optc_layout::Mode;
 use optc_target::PortRole;
 
-/// Returns whether the innermost run of a port is as the row demands. `modes` are major to minor.
-pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
-    let Some(rule) = sig.runs.get(port) else {
+/// Roles in the order in which they are tried innermost if the target does not take row-major.
+pub(crate) const TRIED: [ContractRole; 4] = [
+    ContractRole::K,
+    ContractRole::N,
+    ContractRole::M,
+    ContractRole::Other,
+];
+
+/// Returns whether the digits of a port are in the runs that an alternative wants. `modes` are major to minor.
+pub(super) fn has_runs(sig: &Signature, rule: &OrderRule, port: usize, modes: &[Mode]) -> bool {
+    let long: Vec<Option<PortRole>> = modes
+        .iter()
+        .filter(|m| 1 < m.count)
+        .map(|m| role(sig, port, m))
+        .collect();
+    let never = |of: &Option<PortRole>| of.is_some_and(|r| rule.not_innermost.contains(&r));
+    if long.last().is_some_and(never) && !long.iter().all(never) {
+        return false;
+    }
+    let one = |wanted: &PortRole| {
+        let first = long.iter().position(|r| *r == Some(*wanted));
+        let last = long.iter().rposition(|r| *r == Some(*wanted));
+        let between = first.zip(last).map_or(&[][..], |(a, b)| &long[a..=b]);
+        between.iter().all(|r| *r == Some(*wanted)) || ends_in_run(sig, rule, port, modes)
+    };
+    rule.one_run.iter().all(one) && ends_well(sig, rule, port, modes)
+}
+
+/// Returns whether the innermost run of a port is long enough for other digits to be in several runs.
+fn ends_in_run(sig: &Signature, rule: &OrderRule, port: usize, modes: &[Mode]) -> bool {
+    let run = innermost(sig, port, modes).map_or(1, |(_, run)| run);
+    let bits = u64::from(sig.bits[port]).saturating_mul(run);
+    rule.several_runs.is_some_and(|least| least <= bits)
+}
+
+/// Returns whether the innermost run of a port is as the alternative demands.
+fn ends_well(sig: &Signature, rule: &OrderRule, port: usize, modes: &[Mode]) -> bool {
+    let Some(run_of) = rule.runs.get(port) else {
         return true;
     };
     let Some((last, run)) = innermost(sig, port, modes) else {
         return true;
     };
-    let allowed = roles_at(sig, port, rule);
-    if rule.innermost.is_some() && !allowed.is_empty() && !allowed.iter().any(|r| Some(*r) == last)
-    {
+    let allowed = roles_at(sig, rule, port, run_of);
+    let listed = run_of.innermost.is_some() && !allowed.is_empty();
+    if listed && !allowed.iter().any(|r| Some(*r) == last) {
         return false;
     }
     let mut long = modes.iter().filter(|p| 1 < p.count);
     let alone = long.all(|p| role(sig, port, p) == last);
     let bits = sig.bits[port];
-    rule.takes(run, bits, alone) || !allowed.iter().any(|r| rule.may_take(sig, port, *r))
+    run_of.takes(run, bits, alone) || !allowed.iter().any(|r| run_of.may_take(sig, port, *r))
 }
 
 /// The innermost role at a port, and the number of elements in its run. `modes` are major to minor.
@@ -46,7 +82,7 @@ fn role(sig: &Signature, port: usize, digit: &Mode) -> Option<PortRole> {
 }
 
 /// The roles of a port that may stand innermost: those that the row lists, or all except those that it excludes.
-fn roles_at(sig: &Signature, port: usize, rule: &PortRun) -> Vec<PortRole> {
+fn roles_at(sig: &Signature, rule: &OrderRule, port: usize, run: &PortRun) -> Vec<PortRole> {
     let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
     let mut all: Vec<PortRole> = Vec::new();
     for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
@@ -55,7 +91,7 @@ fn roles_at(sig: &Signature, port: usize, rule: &PortRun) -> Vec<PortRole> {
             all.push(role);
         }
     }
-    let taken = |role: &PortRole| match &rule.innermost {
+    let taken = |role: &PortRole| match &run.innermost {
         Some(listed) => listed.iter().any(|r| r.covers(*role)),
         None => !rule.not_innermost.contains(role),
     };
@@ -84,11 +120,3 @@ impl PortRun {
         self.takes(run, sig.bits[port], alone)
     }
 }
-
-/// Roles in the order in which they are tried innermost if the target does not take row-major.
-pub(crate) const TRIED: [ContractRole; 4] = [
-    ContractRole::K,
-    ContractRole::N,
-    ContractRole::M,
-    ContractRole::Other,
-];
