@@ -3,9 +3,10 @@
 //! Example: `%1 = slice(%0); %2 = neg(%1)` becomes a `subview` of `%0` if the `neg` takes the strides that the part has
 //! in `%0`.
 
+use super::access::{takes, writes_pieces};
 use super::gather::{Gathered, gather};
 use indexmap::IndexMap;
-use optc_check::parts::{self, Site, Use, takes, writes_pieces};
+use optc_check::parts::{self, Site, Use};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;

@@ -3,9 +3,10 @@
 //! Example: `%2 = concat(%0, %1); %3 = relu(%2)`. If the relu reads pieces, `%2` has no bytes and the relu reads `%0`
 //! and `%1`.
 
+use super::access::takes_pieces;
 use indexmap::IndexMap;
 use optc_check::parts::Site;
-use optc_check::pieces::{Pieces, Whole, takes_pieces};
+use optc_check::pieces::{Pieces, Whole};
 use optc_ir::op::part::Port;
 use optc_ir::{Op, Part, Value};
 use optc_layout::Spread;
@@ -157,7 +158,7 @@ fn attempt(site: &mut Site<'_>, target: &Target, found: &mut Gathered) -> BTreeS
             taken &= in_pieces
                 || site
                     .viewed(view, pieces)
-                    .is_some_and(|seen| takes_pieces(site, target, reader, port, &seen).is_ok());
+                    .is_some_and(|seen| takes_pieces(site, target, reader, port, &seen));
         }
         if let Some(&origin) = found.origin.get(&root).filter(|_| !taken) {
             refused.insert(origin);

@@ -55,10 +55,12 @@
 //! # Source
 //! XLA's in-place concatenation and `HloDataflowAnalysis`; MLIR's empty tensor elimination and destination passing style.
 
+mod access;
 mod decide;
 mod gather;
 mod within;
 
+pub use access::{takes, takes_pieces, writes_pieces};
 pub(crate) use decide::Repeats;
 use decide::{Elided, elide};
 use within::keep_within;
