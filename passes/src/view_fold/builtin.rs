@@ -37,7 +37,7 @@ const RULES: &[RuleInfo<'static>] = &[
     RuleInfo {
         name: "any-order",
         equation: "(convert ?o (ordered ?xs)) => (ordered (convert ?o ?xs))",
-        summary: "what treats its dimensions apart is done in any order, each port in its part of the order",
+        summary: "an operation that treats its dimensions apart runs in any order, each port in its part of it",
     },
     RuleInfo {
         name: "matmul-batch-anywhere",

@@ -93,6 +93,12 @@ impl SearchRule {
                 _ => return Err(EquationError::UnknownName(name.clone())),
             }
         }
+        if matches!(right, Right::Operation(_)) && !of_order.is_empty() {
+            return Err(EquationError::Form {
+                found: equation.text,
+                wanted: "conditions on the operation alone",
+            });
+        }
         Ok(SearchRule {
             name: name.to_owned(),
             summary: summary.to_owned(),

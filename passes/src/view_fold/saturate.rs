@@ -910,6 +910,8 @@ mod tests {
         };
         let equation = "(convert ?o (turn ?xs)) => (turn (convert (turned ?o) ?xs)) if (first ?o)";
         let first = Named::OrderIs("first", |cx| cx.port() == 0);
+        let mixed = SearchRule::new("r", "(turn ?xs) => (op ?xs) if (taken ?xs)", "", &[]);
+        assert!(matches!(mixed.err(), Some(EquationError::Form { .. })));
         let rule = |own: &[Named]| SearchRule::new("turn-any-order", equation, "", own);
         let unknown = EquationError::UnknownName("turned".to_owned());
         assert_eq!(rule(&[first]).err(), Some(unknown));
