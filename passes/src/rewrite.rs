@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a term stands for where a rule is applied.
+/// The meaning of a term where a rule is applied.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arg<'a> {
     /// A value.
@@ -173,7 +173,7 @@ impl Rewrite {
             .try_for_each(|arg| self.check_functions(arg))
     }
 
-    /// What a term in the place of an attribute stands for.
+    /// The meaning of a term in the place of an attribute.
     fn arg<'a>(&self, tree: &Tree, site: &Site<'_>, bound: &Bound<'a>) -> Result<Arg<'a>, Refusal> {
         let call = match tree {
             Tree::Var(var) => return of(*var, bound),
@@ -312,14 +312,14 @@ fn bind<'a>(bound: &mut Bound<'a>, tree: &Tree, arg: Arg<'a>) -> Result<(), Refu
     }
 }
 
-/// What a variable stands for.
+/// The meaning of a variable.
 fn of<'a>(var: Var, bound: &Bound<'a>) -> Result<Arg<'a>, Refusal> {
     let known = bound.iter().find(|(known, _)| *known == var);
     let (_, arg) = known.ok_or(Refusal("a variable is not bound"))?;
     Ok(arg.clone())
 }
 
-/// Gives operations their full names. A name without a dialect is of `hbir`.
+/// Gives an operation and its operands their full names. A name without a dialect is of `hbir`.
 fn name_fully(op: &mut Call) {
     if !op.name.contains('.') {
         op.name.insert_str(0, "hbir.");

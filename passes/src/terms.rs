@@ -38,7 +38,7 @@ pub enum EquationError {
     NoTerm {
         /// The part.
         text: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
     /// A variable has no meaning.
