@@ -18,14 +18,24 @@ use optc_tests::check::{cases, small_bindings, target, words};
 use optc_tests::generate::{Profile, program};
 use optc_tests::paths::{files, relative, root};
 use shrink::shrink;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of programs that were run and compared, counted for each target, and the least number that is required.
 static RAN: AtomicUsize = AtomicUsize::new(0);
 const LEAST: usize = 3000;
+
+/// The programs that were left out, by reason. They are printed after a run of all tests.
+static LEFT_OUT: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
+
+/// Counts a program that is left out.
+fn leave_out(why: &'static str) {
+    let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+    *left_out.entry(why).or_default() += 1;
+}
 
 /// The largest number of elements of a value in a program that is not a block.
 const LARGE: u64 = 1 << 16;
@@ -155,7 +165,10 @@ fn agree(path: &Path, targets: &[Arc<Target>], kind: Kind) -> Result<(), Failed>
     let Some(module) = read(path, &registry) else {
         return match kind {
             Kind::Block => Err("the program cannot be read".into()),
-            _ => Ok(()),
+            Kind::Any | Kind::Random => {
+                leave_out("it is no program for a whole module");
+                Ok(())
+            }
         };
     };
     agree_on(&module, &registry, targets, kind)
@@ -169,6 +182,7 @@ fn agree_on(
 ) -> Result<(), Failed> {
     let bindings = small_bindings(module);
     if kind == Kind::Any && LARGE < largest(module) {
+        leave_out("a value has many elements");
         return Ok(());
     }
     let wanted =
@@ -179,7 +193,10 @@ fn agree_on(
     let (inputs, wanted) = match (wanted, kind) {
         (Ok(found), _) => found,
         (Err(why), Kind::Block) => return Err(why.into()),
-        (Err(_), _) => return Ok(()),
+        (Err(_), Kind::Any | Kind::Random) => {
+            leave_out("the reference cannot run it");
+            return Ok(());
+        }
     };
     for (key, wanted) in &wanted {
         let numbers = (0..wanted.len()).all(|i| wanted.f64_at(i).is_finite());
@@ -193,7 +210,10 @@ fn agree_on(
         let folded = match fold(module, target, registry, (free, kind)) {
             Ok(folded) => folded,
             // A target with padding refuses unknown sizes.
-            Err((code, _)) if code == "target-wants-sizes" && !bindings.0.is_empty() => continue,
+            Err((code, _)) if code == "target-wants-sizes" && !bindings.0.is_empty() => {
+                leave_out("a target refuses unknown sizes");
+                continue;
+            }
             Err((_, why)) => return Err(at(why)),
         };
         let found = run_naive(&folded, registry, "main", &inputs, &RandomSource, &bindings);
@@ -296,6 +316,10 @@ fn main() -> ExitCode {
     let whole = args.filter.is_none() && args.skip.is_empty() && !args.list;
     let conclusion = libtest_mimic::run(&args, trials);
     let ran = RAN.load(Ordering::Relaxed);
+    if whole {
+        let left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+        eprintln!("{ran} programs were run and compared; left out: {left_out:?}");
+    }
     if whole && !conclusion.has_failed() && ran < LEAST {
         eprintln!("{ran} programs were run and compared, wanted {LEAST}");
         return ExitCode::FAILURE;

@@ -181,7 +181,7 @@ pub mod passes {
 pub mod interp {
     pub use optc_compare::npz;
     pub use optc_compare::{
-        DEFAULT_SIZE, EquivalenceOptions, Execution, Fill, Mismatch, MismatchKind, NotEquivalent,
+        BoundaryError, DEFAULT_SIZE, EquivalenceOptions, Execution, Fill, Mismatch, MismatchKind, NotEquivalent,
         RandomSource, SplitMix64, check_boundary, compare, compare_exact, equivalent,
         random_inputs, random_tensor, tolerance,
     };

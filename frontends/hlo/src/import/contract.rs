@@ -207,21 +207,26 @@ impl FuncCx<'_, '_> {
         mut props: AttrDict,
         ty: &TensorType,
     ) -> Option<Value> {
-        let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
-        let (mut a, mut b) = (a, b);
-        if x.dtype != y.dtype {
-            let wide = if x.dtype.bits() < y.dtype.bits() {
-                y.dtype
-            } else {
-                x.dtype
-            };
-            a = self.cast(a, &retyped(&x, wide))?;
-            b = self.cast(b, &retyped(&y, wide))?;
-        }
+        let [a, b] = self.of_wider_type(a, b)?;
         if self.tensor_of(a)?.dtype != ty.dtype {
             props.set("to", Attr::Type(Type::Scalar(ty.dtype)));
         }
         self.emit_named("hbir.dot_general", &[a, b], props, ty.clone())
+    }
+
+    /// Two operands as elements of the wider one of their types.
+    fn of_wider_type(&mut self, a: Value, b: Value) -> Option<[Value; 2]> {
+        let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
+        if x.dtype == y.dtype {
+            return Some([a, b]);
+        }
+        let wide = match x.dtype.bits() < y.dtype.bits() {
+            true => y.dtype,
+            false => x.dtype,
+        };
+        let a = self.cast(a, &retyped(&x, wide))?;
+        let b = self.cast(b, &retyped(&y, wide))?;
+        Some([a, b])
     }
 
     pub(super) fn convolution(
@@ -402,17 +407,7 @@ impl FuncCx<'_, '_> {
             let wt = self.tensor_of(w)?;
             w = self.reversed(w, &backward, &wt)?;
         }
-        let (xt, wt) = (self.tensor_of(x)?, self.tensor_of(w)?);
-        let (mut x, mut w) = (x, w);
-        if xt.dtype != wt.dtype {
-            let wide = if xt.dtype.bits() < wt.dtype.bits() {
-                wt.dtype
-            } else {
-                xt.dtype
-            };
-            x = self.cast(x, &retyped(&xt, wide))?;
-            w = self.cast(w, &retyped(&wt, wide))?;
-        }
+        let [x, w] = self.of_wider_type(x, w)?;
         let x = self.permuted(x, &labels.lhs)?;
         let w = self.permuted(w, &labels.rhs)?;
         let list = |f: fn(&WindowDim) -> i64| window.iter().map(f).collect::<Vec<i64>>();
