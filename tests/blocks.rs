@@ -21,8 +21,8 @@ use shrink::shrink;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of programs that were run and compared, counted for each target, and the least number that is required.
 static RAN: AtomicUsize = AtomicUsize::new(0);
