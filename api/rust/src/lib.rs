@@ -181,9 +181,9 @@ pub mod passes {
 pub mod interp {
     pub use optc_compare::npz;
     pub use optc_compare::{
-        BoundaryError, DEFAULT_SIZE, EquivalenceOptions, Execution, Fill, Mismatch, MismatchKind, NotEquivalent,
-        RandomSource, SplitMix64, check_boundary, compare, compare_exact, equivalent,
-        random_inputs, random_tensor, tolerance,
+        BoundaryError, DEFAULT_SIZE, EquivalenceOptions, Execution, Fill, Mismatch, MismatchKind,
+        NotEquivalent, RandomSource, SplitMix64, check_boundary, compare, compare_exact,
+        equivalent, random_inputs, random_tensor, tolerance,
     };
     pub use optc_interp::{
         DataError, DataSource, FallbackSource, FolderSource, InputError, MemorySource, NoData,
