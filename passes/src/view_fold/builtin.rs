@@ -267,11 +267,7 @@ fn cut_alike(sig: &Signature, layouts: &mut Layouts, form: &[LayoutId]) -> bool 
 
 /// The labels of a port that have more than one element there, with their sizes.
 fn long(sig: &Signature, port: usize) -> Vec<(usize, u64)> {
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    let mut all: Vec<(usize, u64)> = dims
-        .filter_map(|(label, &n)| Some(((*label)?, n)))
-        .filter(|(_, n)| 1 < *n)
-        .collect();
+    let mut all: Vec<(usize, u64)> = sig.long_labels(port).collect();
     all.sort_unstable();
     all
 }

@@ -39,10 +39,7 @@ pub(crate) fn accepts_by(sig: &Signature, ends: &Ends, port: usize, modes: &[Mod
 
 /// Returns whether an alternative takes orders at a port in which a digit of this label is innermost.
 pub(crate) fn may_end_in(sig: &Signature, ends: &Ends, port: usize, label: usize) -> bool {
-    let long = |role: PortRole| {
-        let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-        dims.any(|(l, &n)| 1 < n && l.is_some_and(|l| sig.port_role(l) == role))
-    };
+    let long = |role: PortRole| sig.long_labels(port).any(|(l, _)| sig.port_role(l) == role);
     let innermost = |end: &Vec<PortRole>| end.iter().rev().copied().find(|&role| long(role));
     let of_port = &ends.ports[port];
     let mut all = of_port.iter().map(innermost);

@@ -34,18 +34,14 @@ pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
 
 /// The labels of a port that an order lacks.
 fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit> {
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    dims.filter_map(|(label, &n)| {
-        let label = (*label)?;
-        let known = order.iter().any(|d| d.label == label);
-        (1 < n && !known).then_some(LabelDigit {
-            label,
-            div: 1,
-            extent: n,
-            place: Place::Grid,
-        })
-    })
-    .collect()
+    let unknown = |(label, _): &(usize, u64)| order.iter().all(|d| d.label != *label);
+    let digit = |(label, extent)| LabelDigit {
+        label,
+        div: 1,
+        extent,
+        place: Place::Grid,
+    };
+    sig.long_labels(port).filter(unknown).map(digit).collect()
 }
 
 /// Extends an order by the labels of a port that it lacks. They go beside their logical neighbour, in the place of the
@@ -256,20 +252,7 @@ fn contract_transfers(
 /// labels that drop out, innermost, and outermost.
 fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> {
     let labels = sig.labels(other);
-    let run: LabelOrder = labels
-        .iter()
-        .zip(&sig.shapes[other])
-        .filter_map(|(l, &n)| {
-            let label = (*l)?;
-            let known = order.iter().any(|d| d.label == label);
-            (!known && 1 < n).then_some(LabelDigit {
-                label,
-                div: 1,
-                extent: n,
-                place: Place::Grid,
-            })
-        })
-        .collect();
+    let run = lacking(sig, order, other);
     let keeps = |d: &&LabelDigit| labels.contains(&Some(d.label));
     let kept: LabelOrder = order.iter().filter(keeps).copied().collect();
     let gap = order.iter().position(|d| !labels.contains(&Some(d.label)));

@@ -391,6 +391,13 @@ impl Signature {
         at.map_or(&[], Vec::as_slice)
     }
 
+    /// The labels of a port that have several elements there, with their numbers of elements.
+    pub(crate) fn long_labels(&self, port: usize) -> impl Iterator<Item = (usize, u64)> {
+        let dims = self.labels(port).iter().zip(&self.shapes[port]);
+        dims.filter_map(|(label, &n)| Some(((*label)?, n)))
+            .filter(|(_, n)| 1 < *n)
+    }
+
     /// The elements at a port; 2^64 - 1 where there are more.
     pub(crate) fn elements(&self, port: usize) -> u64 {
         let sizes = self.shapes[port].iter();
@@ -605,10 +612,7 @@ pub(crate) enum ContractRole {
 
 /// The port with the most labels. A common order is spelled by its labels.
 fn fullest_port(sig: &Signature) -> usize {
-    let long = |port: usize| {
-        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-        dims.filter(|(l, n)| l.is_some() && 1 < **n).count()
-    };
+    let long = |port: usize| sig.long_labels(port).count();
     let result = sig.n_operands.min(sig.n_ports().saturating_sub(1));
     (0..sig.n_ports()).fold(
         result,
@@ -619,10 +623,7 @@ fn fullest_port(sig: &Signature) -> usize {
 /// Ports with labels that the fullest port lacks.
 fn besides(sig: &Signature) -> Vec<usize> {
     let known: FastSet<usize> = sig.labels(sig.fullest).iter().flatten().copied().collect();
-    let lacks = |&port: &usize| {
-        let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-        dims.any(|(l, &n)| 1 < n && l.is_some_and(|l| !known.contains(&l)))
-    };
+    let lacks = |&port: &usize| sig.long_labels(port).any(|(l, _)| !known.contains(&l));
     (0..sig.n_ports()).filter(lacks).collect()
 }
 

@@ -22,9 +22,8 @@ use std::rc::Rc;
 /// the one before it of its shape.
 pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, usize)> {
     let size = |port: &&usize| {
-        let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
-        let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
-        long.fold((0, 1u64), |(k, p), (_, &n)| (k + 1, p.saturating_mul(n)))
+        let long = sig.long_labels(**port);
+        long.fold((0, 1u64), |(k, p), (_, n)| (k + 1, p.saturating_mul(n)))
     };
     let hub = ports.iter().rev().max_by_key(size).copied();
     let hub = hub.unwrap_or(0);

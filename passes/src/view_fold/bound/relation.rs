@@ -1,13 +1,13 @@
 //! Compatibility of the states of two ports.
 
 use super::classes::class_of;
-use super::order::{carried, ends_alike, extent, keeps_innermost, leaves_open, shares_all};
+use super::order::{carried, ends_alike, keeps_innermost, leaves_open, shares_all};
 use super::relaxation::{Class, Relation, Relaxation, State, View};
 use crate::view_fold::groups::{Node, NodeKind};
 use crate::view_fold::label_order::label_order;
 use crate::view_fold::layouts::{LayoutId, Layouts, MapId};
 use crate::view_fold::maps::FastMap;
-use crate::view_fold::rows::{Side, joined, side};
+use crate::view_fold::rows::{Side, shared, side};
 use crate::view_fold::signature::{LabelDigit, Signature, TileRule};
 use crate::view_fold::tiled;
 use std::rc::Rc;
@@ -52,11 +52,7 @@ pub(super) fn agree_tiled(
                 return false;
             }
         }
-        let shared = |order: &[LabelDigit], other: usize| {
-            let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
-            joined(order.iter().copied().filter(exists))
-        };
-        return shared(&p, b) == shared(&q, a);
+        return shared(sig, &p, b) == shared(sig, &q, a);
     }
     let written = [a, b].iter().any(|&p| sig.n_operands <= p);
     let leaves = |rule: &TileRule| {

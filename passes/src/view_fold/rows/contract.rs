@@ -83,9 +83,8 @@ fn role(sig: &Signature, port: usize, digit: &Mode) -> Option<PortRole> {
 
 /// The roles of a port that may stand innermost: those that the row lists, or all except those that it excludes.
 fn roles_at(sig: &Signature, rule: &OrderRule, port: usize, run: &PortRun) -> Vec<PortRole> {
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
     let mut all: Vec<PortRole> = Vec::new();
-    for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
+    for (label, _) in sig.long_labels(port) {
         let role = sig.port_role(label);
         if !all.contains(&role) {
             all.push(role);

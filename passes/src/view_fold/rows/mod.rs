@@ -23,7 +23,7 @@ mod window;
 
 pub use compiled::Compiled;
 pub(crate) use port::{accepts_layout, default_layout, listed, takes_at, takes_layout};
-pub(crate) use together::{Side, is_over_axes, joined, related, side};
+pub(crate) use together::{Side, is_over_axes, related, shared, side};
 pub(crate) use window::{channel_orders, contracts_patches, contracts_pixels};
 
 use super::signature::Signature;

@@ -92,7 +92,7 @@ pub(crate) fn side(
 }
 
 /// The digits of an order that exist at another port. A cut at or above the other port's extent does not exist there.
-fn shared(sig: &Signature, order: &[LabelDigit], other: usize) -> Vec<(usize, u64)> {
+pub(crate) fn shared(sig: &Signature, order: &[LabelDigit], other: usize) -> Vec<(usize, u64)> {
     let extent = |label: usize| {
         let dim = sig.labels(other).iter().position(|l| *l == Some(label))?;
         sig.shapes[other].get(dim).copied()
@@ -122,7 +122,7 @@ fn window_side(sig: &Signature, layouts: &mut Layouts, port: usize, layout: Layo
 }
 
 /// Label and divisor of each digit, with adjacent digits of one label joined.
-pub(crate) fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
+fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
     let mut out: Vec<LabelDigit> = Vec::new();
     for digit in digits {
         match out.last_mut() {

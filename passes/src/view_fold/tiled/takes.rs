@@ -117,10 +117,8 @@ pub(super) fn fills_lanes(
     let Some(roles) = &rule.ports[port][0] else {
         return true;
     };
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
     let short = order.iter().any(|d| d.place == Place::Short);
-    !short && !long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+    !short && !has_role(sig, port, roles)
 }
 
 /// Returns whether the innermost run of an order has at least `run` elements of one dimension, padding included.
@@ -141,8 +139,7 @@ pub(super) fn is_underfilled(
     seen: &[PortRole],
 ) -> bool {
     let mut open: Vec<PortRole> = Vec::new();
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
+    for (label, _) in sig.long_labels(port) {
         let role = sig.port_role(label);
         let listed = rule.ports[port].iter().any(|roles| {
             let roles = roles.as_ref();
@@ -157,29 +154,28 @@ pub(super) fn is_underfilled(
 
 /// Returns whether an alternative takes layouts at a port whose innermost digit has this label.
 pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: usize) -> bool {
-    if rule.shares_all || rule.logical || rule.is_any() {
-        return true;
-    }
-    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
+    let Some(roles) = lane_roles(rule, port) else {
         return true;
     };
-    let listed = |label: usize| roles.iter().any(|r| r.covers(sig.port_role(label)));
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
-    listed(label) || !long.any(listed)
+    let listed = roles.iter().any(|r| r.covers(sig.port_role(label)));
+    listed || !has_role(sig, port, roles)
 }
 
 /// Returns whether an alternative lists roles for the lanes of a port, and the port has one of them.
 pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool {
-    if rule.shares_all || rule.logical || rule.is_any() {
-        return false;
-    }
-    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
-        return false;
-    };
-    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
-    long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+    lane_roles(rule, port).is_some_and(|roles| has_role(sig, port, roles))
+}
+
+/// The roles that an alternative of roles lists for the lanes of a port; `None` where any may be there.
+fn lane_roles(rule: &TileRule, port: usize) -> Option<&[PortRole]> {
+    let by_roles = !rule.shares_all && !rule.logical && !rule.is_any();
+    rule.ports.get(port).filter(|_| by_roles)?[0].as_deref()
+}
+
+/// Returns whether a port has a dimension of one of these roles.
+fn has_role(sig: &Signature, port: usize, roles: &[PortRole]) -> bool {
+    let mut long = sig.long_labels(port);
+    long.any(|(label, _)| roles.iter().any(|r| r.covers(sig.port_role(label))))
 }
 
 /// The number of elements that a port has along the role of a label.
