@@ -98,8 +98,8 @@ impl<'t> Access<'t> {
 
     /// Returns whether a port ends in a run that is long enough for the rest to be in several.
     fn ends_in_run(&self, port: usize, digits: &[Stride]) -> bool {
-        let mut several = self.signature.orders.iter().map(|rule| rule.several_runs);
-        let Some(least) = several.find_map(|bits| bits) else {
+        let mut rules = self.signature.orders.iter();
+        let Some(least) = rules.find_map(|rule| rule.several_runs) else {
             return false;
         };
         let mut elements = 1u64;

@@ -10,11 +10,11 @@ use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;
 use super::over::Over;
 use super::physical::Place;
-use super::rows::{self, OrderRule};
+use super::rows::OrderRule;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{PortRole, Price, Slower, Target, When};
+use optc_target::{Alternative, PortRole, Price, Row, Slower, Target, When};
 
 entity_id! {
     /// A signature.
@@ -170,10 +170,10 @@ impl Signature {
         };
         signature.reference_k = signature.default_k();
         let row = target.row(family);
-        signature.orders = rows::read(row, &signature, target);
+        signature.orders = read(row, &signature, target);
         let barrier = signature.freedom.class == FreedomClass::Barrier;
         if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
-            signature.slower = rows::slower_of(row, &signature);
+            signature.slower = slower_of(row, &signature);
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
@@ -209,7 +209,7 @@ impl Signature {
             self.tiles = vec![logical];
             return;
         };
-        let read = |a: &optc_target::Alternative| {
+        let read = |a: &Alternative| {
             if a.order.is_some() {
                 return logical.clone();
             }
@@ -477,7 +477,7 @@ impl Signature {
     }
 
     /// Returns whether this is one of the operations that an alternative is for.
-    pub(crate) fn is_of(&self, when: Option<When>) -> bool {
+    fn is_of(&self, when: Option<When>) -> bool {
         match when {
             Some(When::Pointwise) => self.is_pointwise_conv(),
             Some(When::Depthwise) => self.freedom.is_depthwise(),
@@ -608,6 +608,51 @@ pub(crate) enum ContractRole {
     N,
     K,
     Other,
+}
+
+/// The alternatives of a row that an operation has on a machine without tiles; at least one.
+fn read(row: Option<&Row>, sig: &Signature, target: &Target) -> Vec<OrderRule> {
+    let row = row.filter(|_| sig.freedom.class != FreedomClass::Barrier);
+    let alternatives = row.map_or_else(Vec::new, |row| alternatives(row, sig));
+    let mut rules: Vec<OrderRule> = Vec::new();
+    for a in alternatives {
+        let rule = OrderRule::of(a, (sig.n_ports(), sig.n_operands), target.is_tiled());
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    if rules.is_empty() {
+        rules.push(OrderRule::logical());
+    }
+    rules
+}
+
+fn alternatives<'r>(row: &'r Row, sig: &Signature) -> Vec<&'r Alternative> {
+    let untiled = |a: &&Alternative| a.when == Some(When::Untiled);
+    let mut all: Vec<&Alternative> = row.taken().filter(untiled).collect();
+    if all.is_empty() {
+        all = row.taken().collect();
+    }
+    let n_results = sig.n_ports().saturating_sub(sig.n_operands);
+    all.retain(|a| untiled(a) || sig.is_of(a.when));
+    all.retain(|a| a.is_for(sig.n_operands, n_results));
+    all.retain(|a| a.bits.is_empty() || sig.bits.first().is_some_and(|n| a.bits.contains(n)));
+    // A window operation that mixes channels alone is a contraction wherever its row lists the place of channels.
+    let contraction = sig.freedom.class == FreedomClass::Contract;
+    let contracts =
+        |a: &Alternative| a.ends_by_port() || (a.shares(PortRole::K) && !a.shares_all());
+    all.retain(|a| contraction || !contracts(a));
+    all
+}
+
+/// Orders of single ports in which the operation takes longer.
+fn slower_of(row: &Row, sig: &Signature) -> Vec<Slower> {
+    let is_of = |slower: &&Slower| {
+        let port = slower.port.index(sig.n_operands);
+        let priced = slower.factor.thousandths() != 0 && port < sig.n_ports();
+        priced && sig.is_of(slower.when)
+    };
+    row.slower.iter().filter(is_of).cloned().collect()
 }
 
 /// The port with the most labels. A common order is spelled by its labels.

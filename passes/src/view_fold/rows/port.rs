@@ -10,7 +10,7 @@ use super::super::signature::{ContractRole, Signature};
 use super::super::tiled;
 use super::contract::{TRIED, has_runs};
 use super::window::{channel_orders, takes_at_window};
-use super::{Channels, OrderRule};
+use super::{Channels, OrderRule, is_unpadded};
 use optc_layout::Mode;
 
 /// Returns whether the row takes a layout at a port, in some form.
@@ -75,11 +75,6 @@ pub(crate) fn takes_at(
         && rule.block.is_none_or(|n| in_blocks(shape, &modes, n))
         && (rule.ends.as_ref()).is_none_or(|ends| ends::accepts_by(sig, ends, port, &modes))
         && has_runs(sig, rule, port, &modes)
-}
-
-/// Returns whether nothing is padded.
-pub(crate) fn is_unpadded(modes: &[Mode]) -> bool {
-    modes.iter().all(|p| p.extent == p.count)
 }
 
 /// Returns whether the last dimension is in blocks with a block innermost, and the other dimensions are whole, in any

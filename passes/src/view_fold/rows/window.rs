@@ -3,8 +3,7 @@
 
 use super::super::layouts::{LayoutId, Layouts};
 use super::super::signature::Signature;
-use super::port::is_unpadded;
-use super::{Channels, OrderRule};
+use super::{Channels, OrderRule, is_unpadded};
 use optc_ir::Role;
 use optc_layout::{Layout, Mode};
 
