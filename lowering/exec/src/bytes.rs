@@ -6,7 +6,7 @@
 //! the place of the converted integers, if all users of these are products of bytes.
 
 use crate::job::Job;
-use crate::ops::{ByteOperand, Bytes, CONTRACT, Contract, Convolution, Copied, Kernel, Side, Site};
+use crate::ops::{ByteOperand, Bytes, Contract, Convolution, Copied, Family, Kernel, Side, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Structure, Value};
 
@@ -60,12 +60,14 @@ pub(crate) fn in_bytes(
 }
 
 fn is_product(job: &Job) -> bool {
-    let name = job.name();
-    name == Some(CONTRACT) || name.is_some_and(|name| Convolution::NAMES.contains(&name))
+    matches!(
+        job.family(),
+        Some(Family::Contraction | Family::Convolution)
+    )
 }
 
-fn kernel(site: &Site<'_>, bytes: &Bytes, name: Option<&str>) -> Option<Box<dyn Kernel>> {
-    if name == Some(CONTRACT) {
+fn kernel(site: &Site<'_>, bytes: &Bytes, family: Option<Family>) -> Option<Box<dyn Kernel>> {
+    if family == Some(Family::Contraction) {
         let contract = Contract::in_bytes(site, bytes)?;
         return Some(Box::new(contract));
     }
@@ -106,8 +108,8 @@ impl<'a> Steps<'a> {
             for &op in &all {
                 let mut own = Copies::new();
                 let kernel = steps.placed(op, &mut own).and_then(|bytes| {
-                    let name = jobs[*steps.number.get(&op)?].name();
-                    let kernel = kernel(&steps.at(op), &bytes, name)?;
+                    let family = jobs[*steps.number.get(&op)?].family();
+                    let kernel = kernel(&steps.at(op), &bytes, family)?;
                     Some((bytes, kernel))
                 });
                 if let Some(made) = kernel {

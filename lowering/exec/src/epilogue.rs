@@ -11,7 +11,7 @@
 use crate::access::Access;
 use crate::job::ReadInstead;
 use crate::memory::Slot;
-use crate::ops::{Chain, Kernel, Site, pieces};
+use crate::ops::{Family, Kernel, Site, pieces};
 use indexmap::IndexMap;
 use optc_ir::{Op, Value};
 use optc_kernels::element::Kind;
@@ -89,7 +89,7 @@ fn links(step: &Known<'_>, site: Site<'_>) -> Option<Vec<ChainOp>> {
     if let Some((links, _)) = step.several {
         return Some(links.to_vec());
     }
-    let alone = [Chain::ALONE, Chain::SEVERAL].contains(&step.kernel?.name());
+    let alone = matches!(step.kernel?.family(), Family::Elementwise | Family::Chain);
     let pieces = pieces(&Site {
         op: step.op,
         ..site

@@ -1,7 +1,7 @@
 //! Jobs: operations with their kernels, before they become steps.
 
 use crate::memory::Slot;
-use crate::ops::{Bytes, Kernel, Site};
+use crate::ops::{Bytes, Family, Kernel, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
 
@@ -18,9 +18,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The name of its kernel.
-    pub(crate) fn name(&self) -> Option<&'static str> {
-        self.kernel.as_ref().map(|kernel| kernel.name())
+    /// The family of its kernel.
+    pub(crate) fn family(&self) -> Option<Family> {
+        self.kernel.as_ref().map(|kernel| kernel.family())
     }
 
     /// The job with another kernel and its operands.

@@ -4,7 +4,7 @@ use crate::bytes::{in_bytes, of_floats};
 use crate::epilogue::{EpilogueResult, Known, fuse_epilogues};
 use crate::fuse::{Fused, fuse};
 use crate::job::{Job, ReadInstead};
-use crate::ops::{CONTRACT, Copied, Orders, Site, order_of};
+use crate::ops::{Family, Order, Orders, Site};
 use crate::prologue::{PrologueResult, fuse_prologues};
 use optc_ir::Op;
 
@@ -12,20 +12,19 @@ use optc_ir::Op;
 /// of floats that equal bytes multiply the bytes.
 pub(crate) fn products(jobs: &[&Job], site: Site<'_>, floats: bool) -> Orders {
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
-    let names: Vec<Option<&str>> = jobs.iter().map(|job| job.name()).collect();
-    let prologues = fuse_prologues(&ops, &names, &ReadInstead::default(), site).into_iter();
+    let families: Vec<Option<Family>> = jobs.iter().map(|job| job.family()).collect();
+    let prologues = fuse_prologues(&ops, &families, &ReadInstead::default(), site).into_iter();
     let order = |(prologue, job): (PrologueResult, &&Job)| match (prologue, &job.kernel) {
-        (PrologueResult::Sum(kernel, _), _) => Some((job.op, order_of(&*kernel))),
-        (PrologueResult::Stays, Some(kernel)) if kernel.name() == CONTRACT => {
-            Some((job.op, order_of(&**kernel)))
+        (PrologueResult::Sum(kernel, _), _) => Some((job.op, Order::of(&*kernel))),
+        (PrologueResult::Stays, Some(kernel)) if kernel.family() == Family::Contraction => {
+            Some((job.op, Order::of(&**kernel)))
         }
         _ => None,
     };
     let mut orders: Orders = prologues.zip(jobs).filter_map(order).collect();
     if floats {
         let all = of_floats(jobs, site).into_iter();
-        // Sums of integers are exact in any order.
-        orders.extend(all.map(|op| (op, (Copied::NAME, Vec::new()))));
+        orders.extend(all.map(|op| (op, Order::EXACT)));
     }
     orders
 }
@@ -38,14 +37,15 @@ pub(crate) fn joined(jobs: Vec<Job>, site: Site<'_>, floats: bool) -> Vec<Job> {
     let mut made = Vec::with_capacity(jobs.len());
     let mut kernels = Vec::with_capacity(jobs.len());
     let ops: Vec<Op> = jobs.iter().map(|job| job.op).collect();
-    let names: Vec<Option<&str>> = jobs.iter().map(Job::name).collect();
-    let prologues = fuse_prologues(&ops, &names, &instead, site);
+    let families: Vec<Option<Family>> = jobs.iter().map(Job::family).collect();
+    let prologues = fuse_prologues(&ops, &families, &instead, site);
     for (job, prologue) in jobs.into_iter().zip(prologues) {
         match prologue {
             PrologueResult::Gone => continue,
             PrologueResult::Stays => {
                 // A kernel that copies bytes does not compute its operation, so it is not fused.
-                kernels.push(job.name().is_some_and(|name| name != Copied::NAME));
+                let family = job.family();
+                kernels.push(family.is_some_and(|family| family != Family::CopiedBytes));
                 made.push(job);
             }
             PrologueResult::Sum(kernel, operands) => {

@@ -11,9 +11,7 @@
 
 use crate::job::ReadInstead;
 use crate::memory::Slot;
-use crate::ops::{
-    Bytes, CONTRACT, Chain, Contract, Convolution, Kernel, Scaled, Site, known_factors,
-};
+use crate::ops::{Bytes, Contract, Convolution, Family, Kernel, Scaled, Site, known_factors};
 use indexmap::IndexMap;
 use optc_ir::{Op, Operation, Value};
 use optc_kernels::element::Kind;
@@ -33,11 +31,11 @@ pub(crate) enum PrologueResult {
 }
 
 /// Fuses additions with contractions, norms with convolutions, and scalings of operands with contractions. `kernels` are
-/// the names of the steps' kernels, `instead` the values that are read in place of operands. `site` is at any operation of
+/// the families of the steps' kernels, `instead` the values that are read in place of operands. `site` is at any operation of
 /// the function.
 pub(crate) fn fuse_prologues(
     steps: &[Op],
-    kernels: &[Option<&str>],
+    kernels: &[Option<Family>],
     instead: &ReadInstead,
     site: Site<'_>,
 ) -> Vec<PrologueResult> {
@@ -58,8 +56,8 @@ pub(crate) fn fuse_prologues(
     others.for_each(|&value| reads(value, None));
     let mut fused: Vec<PrologueResult> = steps.iter().map(|_| PrologueResult::Stays).collect();
     for (at, &op) in steps.iter().enumerate() {
-        let contracts = kernels[at] == Some(CONTRACT);
-        if !contracts && !kernels[at].is_some_and(|name| Convolution::NAMES.contains(&name)) {
+        let contracts = kernels[at] == Some(Family::Contraction);
+        if !contracts && kernels[at] != Some(Family::Convolution) {
             continue;
         }
         let alone = |value: Value| (*readers.get(&value)?).and_then(|op| number.get(&op).copied());
@@ -72,7 +70,9 @@ pub(crate) fn fuse_prologues(
         for (side, &operand) in site.func.ops[op].operands.iter().take(2).enumerate() {
             let from = site.func.def_op(operand).and_then(|op| number.get(&op));
             let from = from.copied().filter(|&from| {
-                contracts && alone(operand) == Some(at) && kernels[from] == Some(Chain::ALONE)
+                contracts
+                    && alone(operand) == Some(at)
+                    && kernels[from] == Some(Family::Elementwise)
             });
             if let Some(from) = from.filter(|from| matches!(fused[*from], PrologueResult::Stays))
                 && let Some(scale) = scale(steps, &fused, (from, near.unwrap_or(at)), site)

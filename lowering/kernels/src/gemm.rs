@@ -1395,160 +1395,219 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
         }
     }
 
+    /// Computes some rows of one matrix product: for each block of terms, panel by panel of columns.
     fn rows(&mut self, out: &mut [T], at: [i64; 4], rows: Range<usize>) {
         let of = self.of;
         let (side, other) = of.sides();
         let width = of.micro.columns;
         let constant = self.typed.packed.get(&at[other]);
         let mut packed = 0;
-        if self.blocks.is_empty() {
+        let blocks = self.blocks.len();
+        if blocks == 0 {
             self.store_initial_only(out, at, rows);
             return;
         }
-        let last = self.blocks.len() - 1;
-        for number in 0..self.blocks.len() {
-            let block = self.blocks[number].clone();
+        for number in 0..blocks {
             let left_step = self.pack_rows(at[side], rows.clone(), number);
             self.compensate_rows(at[side], &rows, number, left_step);
-            let factors = block.len().div_ceil(E::TERMS_PER_FACTOR);
+            let factors = self.blocks[number].len().div_ceil(E::TERMS_PER_FACTOR);
             for first in (0..of.columns.len()).step_by(width) {
                 let columns = first..(first + width).min(of.columns.len());
-                let size = factors * width;
-                let in_place = self.columns_in_place(rows.len(), at[other], &columns, &block);
-                let at_taps = match constant.is_none() && in_place.is_none() {
-                    true => self.at_taps(&columns, &block, number),
-                    false => None,
-                };
-                let (right, right_step) = match (constant, in_place, at_taps) {
-                    (Some(all), ..) => {
-                        packed += size;
-                        (all[packed - size..packed].as_ptr(), width)
+                let right = match constant {
+                    Some(all) => {
+                        packed += factors * width;
+                        let own = &all[packed - factors * width..packed];
+                        Columns::contiguous(own.as_ptr(), width)
                     }
-                    (None, Some(found), _) => found,
-                    (None, None, Some((right, _))) => (right, 0),
-                    (None, None, None) => {
-                        self.pack_columns(at[other], columns.clone(), block.clone());
-                        (cast_slice(&self.scratch.panel).as_ptr(), width)
-                    }
+                    None => self.columns(at[other], &columns, rows.len(), number),
                 };
-                let half = columns.len() <= width / 2;
-                let used = if half { width / 2 } else { width };
-                // With several blocks of terms, each panel of accumulators has a place of its own.
-                let own = if last == 0 { 0 } else { first / width };
                 for some in some_rows(&rows, of.micro.rows) {
                     let from = some.start - rows.start;
-                    let before = if last == 0 { 0 } else { from };
+                    // With several blocks of terms, each panel of accumulators has a place of its own.
+                    let scratch_offset = match blocks {
+                        1 => 0,
+                        _ => (first / width * rows.len() + from) * MOST_COLUMNS,
+                    };
                     let panel = Panels {
                         at,
-                        rows: some.clone(),
+                        left: from..from + some.len(),
+                        left_step,
+                        rows: some,
                         columns: columns.clone(),
-                        scratch_offset: (own * rows.len() + before) * MOST_COLUMNS,
+                        block: number,
+                        scratch_offset,
                     };
-                    let requantize = self.requantize.filter(|_| number == last);
-                    // Sums of a single block that are requantized in registers are never stored as accumulators.
-                    let in_scratch = match requantize.is_some() && last == 0 {
-                        true => false,
-                        false => self.places(out, &panel, used),
-                    };
-                    let aside = requantize.is_some() && self.requantized(out, &panel);
-                    let shared = match self.given.start {
-                        InitialValues::Values(start) if number == 0 => self.shared(start, &panel),
-                        InitialValues::Sums(start) if number == 0 => self.shared(start, &panel),
-                        _ => InitialForm::InPlace,
-                    };
-                    match self.given.start {
-                        _ if 0 < number || !matches!(shared, InitialForm::InPlace) => {}
-                        InitialValues::Values(start) if in_scratch => {
-                            self.gather(start, &panel, INITIAL)
-                        }
-                        InitialValues::Values(start) => self.store_initial(start, &panel),
-                        InitialValues::Sums(start) => {
-                            if requantize.is_some() && last == 0 {
-                                self.own_places(&panel);
-                            }
-                            self.store_initial(start, &panel);
-                        }
-                        InitialValues::Result if in_scratch => self.gather(out, &panel, RESULT),
-                        InitialValues::Result | InitialValues::Zero => {}
-                    }
-                    let initial = match (shared, self.given.start) {
-                        (InitialForm::Rows, _) => Initial::Rows(&self.row_starts),
-                        (InitialForm::Columns, _) => Initial::Columns(&self.column_starts),
-                        (InitialForm::InPlace, InitialValues::Zero) if number == 0 => Initial::Zero,
-                        (InitialForm::InPlace, _) => Initial::InPlace,
-                    };
-                    // SAFETY: `pack_rows` has made a pointer for each row to `factors` factors. They are inside of the left
-                    // operand, as `multiply` has compared, or of the packed rows, or of the zeros. The right panel has all
-                    // columns of each term, contiguous or in the image at its tap. The places of the result have `used`
-                    // columns each, inside of the result or of scratch memory, and those of `requantized` have
-                    // `columns.len()` each. No two rows overlap, as offsets in a result are all different. `shared` has a
-                    // start for each row.
-                    unsafe {
-                        E::Factor::panel(
-                            of.micro,
-                            &Panel {
-                                left: &self.left[from..from + some.len()],
-                                left_step,
-                                runs: &self.runs[number].1,
-                                run: self.runs[number].0,
-                                zero: self.zero_points.0,
-                                compensation: self
-                                    .row_compensation
-                                    .get(from..from + some.len())
-                                    .filter(|m| !m.is_empty()),
-                                right,
-                                right_step,
-                                taps: at_taps.map(|(_, taps)| taps),
-                                terms: factors,
-                                out: &self.out,
-                                initial,
-                                requantize: requantize.as_ref().map(|by| RequantizedRows {
-                                    by,
-                                    scales: self.dequantize(at).map(
-                                        |dequantize| match dequantize {
-                                            Dequantize::Rows(list) => {
-                                                Scales::Rows(&list[some.clone()])
-                                            }
-                                            Dequantize::Columns(list) => {
-                                                Scales::Columns(&list[first / width])
-                                            }
-                                        },
-                                    ),
-                                    rows: &self.requantized,
-                                    columns: columns.len(),
-                                }),
-                                half,
-                            },
-                        );
-                    }
-                    if number < last {
-                        continue;
-                    }
-                    if requantize.is_some() {
-                        if aside {
-                            scatter::<T, T>(out, cast_slice(&self.scratch.requantized), &panel, of);
-                        }
-                        continue;
-                    }
-                    if let Some(dequantize) = self.dequantize(at) {
-                        self.scale(dequantize, out, &panel, in_scratch);
-                    }
-                    match &self.typed.epilogue {
-                        Some(epilogue) if in_scratch => {
-                            let size = panel.rows.len() * MOST_COLUMNS;
-                            let sums =
-                                &mut self.scratch.accumulators[panel.scratch_offset..][..size];
-                            epilogue.run(&mut self.parts, sums, MOST_COLUMNS, columns.len());
-                        }
-                        Some(epilogue) => self.apply_epilogue(epilogue, out, &panel),
-                        None => {}
-                    }
-                    if in_scratch {
-                        let sums = cast_slice(&self.scratch.accumulators[panel.scratch_offset..]);
-                        scatter::<T, E::Number>(out, sums, &panel, of);
-                    }
+                    self.panel(out, &panel, &right);
                 }
             }
+        }
+    }
+
+    /// A panel of columns of the right operand: in place, in the image, or packed now.
+    fn columns(
+        &mut self,
+        base: i64,
+        columns: &Range<usize>,
+        rows: usize,
+        number: usize,
+    ) -> Columns<'a, E::Factor> {
+        let block = self.blocks[number].clone();
+        if let Some((start, step)) = self.columns_in_place(rows, base, columns, &block) {
+            return Columns::contiguous(start, step);
+        }
+        if let Some((start, taps)) = self.at_taps(columns, &block, number) {
+            return Columns {
+                start,
+                step: 0,
+                taps: Some(taps),
+            };
+        }
+        self.pack_columns(base, columns.clone(), block);
+        let start = cast_slice(&self.scratch.panel).as_ptr();
+        Columns::contiguous(start, self.of.micro.columns)
+    }
+
+    /// Computes a panel for one block of terms: initial values, products, and after the last block the epilogue.
+    fn panel(&mut self, out: &mut [T], panel: &Panels, right: &Columns<'_, E::Factor>) {
+        let to = self.destination(out, panel);
+        let initial = self.initial(out, panel, to);
+        self.accumulate(panel, right, to, initial);
+        if panel.block + 1 == self.blocks.len() {
+            self.finish(out, panel, to);
+        }
+    }
+
+    /// Returns whether only the first half of a panel's columns is computed.
+    fn is_half(&self, panel: &Panels) -> bool {
+        panel.columns.len() <= self.of.micro.columns / 2
+    }
+
+    /// Sets the pointers to the rows that a panel is written to.
+    fn destination(&mut self, out: &mut [T], panel: &Panels) -> Destination {
+        let width = self.of.micro.columns;
+        let used = if self.is_half(panel) {
+            width / 2
+        } else {
+            width
+        };
+        let requantizes = self.requantize.is_some() && panel.block + 1 == self.blocks.len();
+        // Sums of a single block that are requantized in registers are never stored as accumulators.
+        let stores = !requantizes || 1 < self.blocks.len();
+        let in_scratch = stores && self.places(out, panel, used);
+        let aside = requantizes && self.requantized(out, panel);
+        Destination {
+            in_scratch,
+            requantizes,
+            aside,
+        }
+    }
+
+    /// Prepares the initial values of a panel; those that vary by row and by column are written to the places of the sums.
+    fn initial(&mut self, out: &[T], panel: &Panels, to: Destination) -> InitialForm {
+        if 0 < panel.block {
+            return InitialForm::InPlace;
+        }
+        let shared = match self.given.start {
+            InitialValues::Zero => return InitialForm::Zero,
+            InitialValues::Values(start) => self.shared(start, panel),
+            InitialValues::Sums(start) => self.shared(start, panel),
+            InitialValues::Result => InitialForm::InPlace,
+        };
+        if !matches!(shared, InitialForm::InPlace) {
+            return shared;
+        }
+        match self.given.start {
+            InitialValues::Values(start) if to.in_scratch => self.gather(start, panel, INITIAL),
+            InitialValues::Values(start) => self.store_initial(start, panel),
+            InitialValues::Sums(start) => {
+                if to.requantizes && self.blocks.len() == 1 {
+                    self.own_places(panel);
+                }
+                self.store_initial(start, panel);
+            }
+            InitialValues::Result if to.in_scratch => self.gather(out, panel, RESULT),
+            InitialValues::Result | InitialValues::Zero => {}
+        }
+        shared
+    }
+
+    /// Adds the products of a block of terms to a panel.
+    fn accumulate(
+        &self,
+        panel: &Panels,
+        right: &Columns<'_, E::Factor>,
+        to: Destination,
+        initial: InitialForm,
+    ) {
+        let of = self.of;
+        let compensation = self.row_compensation.get(panel.left.clone());
+        let requantize = self.requantize.filter(|_| to.requantizes);
+        let dequantize = self.dequantize(panel.at);
+        let scales = dequantize.map(|dequantize| match dequantize {
+            Dequantize::Rows(list) => Scales::Rows(&list[panel.rows.clone()]),
+            Dequantize::Columns(list) => {
+                Scales::Columns(&list[panel.columns.start / of.micro.columns])
+            }
+        });
+        let (run, runs) = &self.runs[panel.block];
+        let panel = Panel {
+            left: &self.left[panel.left.clone()],
+            left_step: panel.left_step,
+            runs,
+            run: *run,
+            zero: self.zero_points.0,
+            compensation: compensation.filter(|list| !list.is_empty()),
+            right: right.start,
+            right_step: right.step,
+            taps: right.taps,
+            terms: self.blocks[panel.block].len().div_ceil(E::TERMS_PER_FACTOR),
+            out: &self.out,
+            initial: match initial {
+                InitialForm::Zero => Initial::Zero,
+                InitialForm::InPlace => Initial::InPlace,
+                InitialForm::Rows => Initial::Rows(&self.row_starts),
+                InitialForm::Columns => Initial::Columns(&self.column_starts),
+            },
+            requantize: requantize.as_ref().map(|by| RequantizedRows {
+                by,
+                scales,
+                rows: &self.requantized,
+                columns: panel.columns.len(),
+            }),
+            half: self.is_half(panel),
+        };
+        // SAFETY: `pack_rows` has made a pointer for each row to `terms` factors. They are inside of the left operand, as
+        // `multiply` has compared, or of the packed rows, or of the zeros. The right panel has all columns of each term,
+        // contiguous or in the image at its tap. The places of the result have the columns that are computed, inside of
+        // the result or of scratch memory, and those of `requantized` have the columns of the panel. No two rows overlap,
+        // as offsets in a result are all different. `initial` has made a start for each row.
+        unsafe { E::Factor::panel(of.micro, &panel) };
+    }
+
+    /// Scales the sums of a panel, applies the epilogue and scatters what is in scratch memory.
+    fn finish(&mut self, out: &mut [T], panel: &Panels, to: Destination) {
+        let of = self.of;
+        if to.requantizes {
+            if to.aside {
+                scatter::<T, T>(out, cast_slice(&self.scratch.requantized), panel, of);
+            }
+            return;
+        }
+        if let Some(dequantize) = self.dequantize(panel.at) {
+            self.scale(dequantize, out, panel, to.in_scratch);
+        }
+        match &self.typed.epilogue {
+            Some(epilogue) if to.in_scratch => {
+                let size = panel.rows.len() * MOST_COLUMNS;
+                let sums = &mut self.scratch.accumulators[panel.scratch_offset..][..size];
+                epilogue.run(&mut self.parts, sums, MOST_COLUMNS, panel.columns.len());
+            }
+            Some(epilogue) => self.apply_epilogue(epilogue, out, panel),
+            None => {}
+        }
+        if to.in_scratch {
+            let sums = cast_slice(&self.scratch.accumulators[panel.scratch_offset..]);
+            scatter::<T, E::Number>(out, sums, panel, of);
         }
     }
 
@@ -1625,143 +1684,155 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
     fn pack_rows(&mut self, base: i64, rows: Range<usize>, number: usize) -> usize {
         let of = self.of;
         let (side, _) = of.sides();
-        let (source, block) = (self.operand(side), self.blocks[number].clone());
+        let block = self.blocks[number].clone();
         self.left.clear();
-        let (rest, flips_signs) = (self.zero_point(side), !of.flips_signs(side));
-        let window = of.window.as_ref().filter(|w| w.side == side);
-        if let Some(factors) = E::factors(source).filter(|_| self.direct) {
-            let term = of.terms[block.start][side];
-            for row in rows {
-                let inside = window.is_none_or(|w| w.in_bounds(row, block.start));
-                let at = base + of.rows[row][side] + term;
-                self.left.push(match inside {
-                    true => factors[at as usize..].as_ptr(),
-                    false => self.zeros.as_ptr(),
-                });
-            }
+        if let Some(factors) = E::factors(self.operand(side)).filter(|_| self.direct) {
+            self.rows_in_place(factors, base, rows, block.start);
             return 1;
         }
         let (width, factors) = (of.micro.rows, block.len().div_ceil(E::TERMS_PER_FACTOR));
         let size = factors * width;
+        let in_group = |i: usize| i / width * size + i % width;
         if let Some(packed) = self.typed.packed_rows.get(&base) {
             // A block of rows begins with a whole group.
             let all = of.rows.len().next_multiple_of(width);
             let from = &packed[all * self.before[number] + rows.start / width * size..];
-            for i in 0..rows.len() {
-                self.left
-                    .push(from[i / width * size + i % width..].as_ptr());
-            }
+            let own = (0..rows.len()).map(|i| from[in_group(i)..].as_ptr());
+            self.left.extend(own);
             return width;
         }
-        let ScratchBuffers {
-            packed_rows, cells, ..
-        } = &mut self.scratch;
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
-        // Contiguous terms stay contiguous: rows are copied one after another.
-        let lines = window.filter(|w| w.contiguous);
         let run = run(terms.iter().copied());
-        let neighbours = window.is_none()
-            && (run == terms.len()
-                || (FEW_TOGETHER <= run && run.is_multiple_of(E::TERMS_PER_FACTOR)));
-        let groups = rows.len().div_ceil(width);
-        let words = match lines.is_some() || neighbours {
-            true => rows.len() * factors,
-            false => groups * size,
-        };
-        packed_rows.resize(words.max(1), 0);
-        let packed_rows: &mut [E::Factor] = cast_slice_mut(packed_rows);
-        if let Some(window) = lines {
-            let lines = window.lines(block.clone(), &of.terms);
-            for (row, to) in rows.zip(packed_rows.chunks_exact_mut(factors)) {
-                let base = base + of.rows[row][side];
-                filled(to, cells, (block.len(), 1), rest, |to| {
-                    window.row(source, base, row, &lines, rest, to);
-                });
-                self.left.push(to.as_ptr());
-            }
-            if flips_signs {
-                to_row_factors::<E>(packed_rows);
-            }
-            return 1;
-        }
-        if neighbours {
-            let starts: Vec<i64> = terms.iter().copied().step_by(run.max(1)).collect();
-            let step = run.div_ceil(E::TERMS_PER_FACTOR);
-            vectorized(
-                #[inline(always)]
-                || {
-                    for (row, to) in rows.clone().zip(packed_rows.chunks_exact_mut(factors)) {
-                        let row = base + of.rows[row][side];
-                        for (i, first) in starts.iter().enumerate() {
-                            let at = (row + first) as usize;
-                            let to = &mut to[i * step..][..step];
-                            E::to_factors(&source[at..at + run], 1, rest, to);
-                        }
-                    }
-                    if flips_signs {
-                        E::rows(packed_rows);
-                    }
-                },
-            );
-            if let Some(by) = of.scales[side - LEFT] {
-                E::scale(packed_rows, by);
-            }
-            let rows = packed_rows.chunks_exact(factors).take(rows.len());
-            self.left.extend(rows.map(<[E::Factor]>::as_ptr));
-            return 1;
-        }
-        match window {
-            Some(window) => {
-                let groups = rows
-                    .clone()
-                    .step_by(width)
-                    .zip(packed_rows.chunks_exact_mut(size));
-                for (first, group) in groups {
-                    let some = first..(first + width).min(rows.end);
-                    let offsets = [&of.rows[..], &of.terms[..]];
-                    filled(group, cells, (block.len(), width), rest, |to| {
-                        let lists = (some, block.clone());
-                        window.pack(source, base, lists, offsets, (to, rest), width);
-                    });
-                }
-            }
+        // Contiguous terms stay contiguous: rows are copied one after another.
+        let in_lines = match of.window.as_ref().filter(|w| w.side == side) {
+            Some(window) => window.contiguous,
             None => {
-                let starts = of.rows[rows.clone()].iter();
-                let starts: Vec<i64> = starts.map(|r| r[side] + base).collect();
-                if E::DIRECT {
-                    product::pack_groups(
-                        source,
-                        &starts,
-                        &terms,
-                        cast_slice_mut(packed_rows),
-                        width,
-                    );
-                } else {
-                    let cells = room(cells, groups * terms.len() * width);
-                    product::pack_groups(source, &starts, &terms, cells, width);
-                    let all = cells.chunks_exact(terms.len() * width);
-                    vectorized(
-                        #[inline(always)]
-                        || {
-                            for (cells, to) in all.zip(packed_rows.chunks_exact_mut(size)) {
-                                E::to_factors(cells, width, rest, to);
-                            }
-                        },
-                    );
-                }
+                run == terms.len() || FEW_TOGETHER <= run && run.is_multiple_of(E::TERMS_PER_FACTOR)
             }
+        };
+        let words = match in_lines {
+            true => rows.len() * factors,
+            false => rows.len().div_ceil(width) * size,
+        };
+        let mut scratch = std::mem::take(&mut self.scratch.packed_rows);
+        let mut cells = std::mem::take(&mut self.scratch.cells);
+        scratch.resize(words.max(1), 0);
+        let packed: &mut [E::Factor] = cast_slice_mut(&mut scratch);
+        match in_lines {
+            true => self.copy_lines(base, &rows, (&block, &terms, run), packed, &mut cells),
+            false => self.copy_groups(base, &rows, (&block, &terms), packed, &mut cells),
         }
-        if flips_signs {
-            to_row_factors::<E>(packed_rows);
+        if !of.flips_signs(side) {
+            to_row_factors::<E>(packed);
         }
         if let Some(by) = of.scales[side - LEFT] {
-            E::scale(packed_rows, by);
+            E::scale(packed, by);
         }
-        for i in 0..rows.len() {
-            self.left
-                .push(packed_rows[i / width * size + i % width..].as_ptr());
+        let begin = |i: usize| if in_lines { i * factors } else { in_group(i) };
+        let own = (0..rows.len()).map(|i| packed[begin(i)..].as_ptr());
+        self.left.extend(own);
+        (self.scratch.packed_rows, self.scratch.cells) = (scratch, cells);
+        if in_lines { 1 } else { width }
+    }
+
+    /// Sets `left` to the rows of an operand whose elements are factors; `term` is the first term of a block.
+    fn rows_in_place(&mut self, factors: &[E::Factor], base: i64, rows: Range<usize>, term: usize) {
+        let of = self.of;
+        let (side, _) = of.sides();
+        let window = of.window.as_ref().filter(|w| w.side == side);
+        for row in rows {
+            let inside = window.is_none_or(|w| w.in_bounds(row, term));
+            let at = base + of.rows[row][side] + of.terms[term][side];
+            self.left.push(match inside {
+                true => factors[at as usize..].as_ptr(),
+                false => self.zeros.as_ptr(),
+            });
         }
-        width
+    }
+
+    /// Packs rows one after another. Their terms are those of a window, or consist of runs of `run` contiguous ones.
+    fn copy_lines(
+        &self,
+        base: i64,
+        rows: &Range<usize>,
+        (block, terms, run): (&Range<usize>, &[i64], usize),
+        to: &mut [E::Factor],
+        cells: &mut Vec<u32>,
+    ) {
+        let of = self.of;
+        let (side, _) = of.sides();
+        let (source, rest) = (self.operand(side), self.zero_point(side));
+        let factors = block.len().div_ceil(E::TERMS_PER_FACTOR);
+        let lines = rows.clone().zip(to.chunks_exact_mut(factors));
+        if let Some(window) = of.window.as_ref().filter(|w| w.side == side) {
+            let list = window.lines(block.clone(), &of.terms);
+            for (row, to) in lines {
+                let base = base + of.rows[row][side];
+                filled(to, cells, (block.len(), 1), rest, |to| {
+                    window.row(source, base, row, &list, rest, to);
+                });
+            }
+            return;
+        }
+        let starts: Vec<i64> = terms.iter().copied().step_by(run.max(1)).collect();
+        let step = run.div_ceil(E::TERMS_PER_FACTOR);
+        vectorized(
+            #[inline(always)]
+            || {
+                for (row, to) in lines {
+                    let row = base + of.rows[row][side];
+                    for (i, first) in starts.iter().enumerate() {
+                        let at = (row + first) as usize;
+                        let to = &mut to[i * step..][..step];
+                        E::to_factors(&source[at..at + run], 1, rest, to);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Packs rows in groups of [`MicroKernel::rows`], whose terms are interleaved.
+    fn copy_groups(
+        &self,
+        base: i64,
+        rows: &Range<usize>,
+        (block, terms): (&Range<usize>, &[i64]),
+        to: &mut [E::Factor],
+        cells: &mut Vec<u32>,
+    ) {
+        let of = self.of;
+        let (side, _) = of.sides();
+        let (source, rest) = (self.operand(side), self.zero_point(side));
+        let width = of.micro.rows;
+        let size = block.len().div_ceil(E::TERMS_PER_FACTOR) * width;
+        if let Some(window) = of.window.as_ref().filter(|w| w.side == side) {
+            let groups = rows.clone().step_by(width);
+            for (first, group) in groups.zip(to.chunks_exact_mut(size)) {
+                let some = first..(first + width).min(rows.end);
+                let offsets = [&of.rows[..], &of.terms[..]];
+                filled(group, cells, (block.len(), width), rest, |to| {
+                    let lists = (some, block.clone());
+                    window.pack(source, base, lists, offsets, (to, rest), width);
+                });
+            }
+            return;
+        }
+        let starts = of.rows[rows.clone()].iter();
+        let starts: Vec<i64> = starts.map(|r| r[side] + base).collect();
+        if E::DIRECT {
+            return product::pack_groups(source, &starts, terms, cast_slice_mut(to), width);
+        }
+        let cells = room(cells, rows.len().div_ceil(width) * terms.len() * width);
+        product::pack_groups(source, &starts, terms, cells, width);
+        let all = cells.chunks_exact(terms.len() * width);
+        vectorized(
+            #[inline(always)]
+            || {
+                for (cells, to) in all.zip(to.chunks_exact_mut(size)) {
+                    E::to_factors(cells, width, rest, to);
+                }
+            },
+        );
     }
 
     /// Packs a panel of columns.
@@ -2040,6 +2111,7 @@ impl<'a, E: Source, T: PackElement<Number = E::Number>> Work<'a, E, T> {
 /// Form of the initial values of a panel.
 #[derive(Clone, Copy, Debug)]
 enum InitialForm {
+    Zero,
     /// The values at the places of the sums, if any.
     InPlace,
     Rows,
@@ -2198,12 +2270,48 @@ fn some_rows(rows: &Range<usize>, at_once: usize) -> impl Iterator<Item = Range<
     all.map(move |first| first..(first + most).min(rows.end))
 }
 
-/// A panel of the result.
+/// A panel of columns of the right operand.
+#[derive(Debug)]
+struct Columns<'a, F> {
+    /// The columns of the first term, and the stride between terms.
+    start: *const F,
+    step: usize,
+    /// The places of the terms, if they are in an image.
+    taps: Option<Taps<'a>>,
+}
+
+impl<F> Columns<'_, F> {
+    fn contiguous(start: *const F, step: usize) -> Self {
+        Columns {
+            start,
+            step,
+            taps: None,
+        }
+    }
+}
+
+/// The places that a panel is written to.
+#[derive(Clone, Copy, Debug)]
+struct Destination {
+    /// True if its sums are in scratch memory.
+    in_scratch: bool,
+    /// True if they are requantized in registers.
+    requantizes: bool,
+    /// True if requantized elements are in scratch memory.
+    aside: bool,
+}
+
+/// A panel of the result, for one block of terms.
 #[derive(Debug)]
 struct Panels {
     at: [i64; 4],
     rows: Range<usize>,
     columns: Range<usize>,
+    /// Indices of the pointers to its rows of the left operand, and the stride between their factors.
+    left: Range<usize>,
+    left_step: usize,
+    /// The number of the block of terms.
+    block: usize,
     /// Index of its first accumulator in scratch memory, if sums are not accumulated in the result.
     scratch_offset: usize,
 }

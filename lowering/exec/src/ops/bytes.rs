@@ -8,7 +8,7 @@
 use crate::access::Access;
 use crate::memory::In;
 use crate::ops::Context;
-use crate::ops::kernel::{Kernel, Site, rearranged};
+use crate::ops::kernel::{Family, Kernel, Site, rearranged};
 use optc_ir::{Op, Operation, Structure, Value};
 use optc_kernels::dequantize::Dequantizes;
 use optc_kernels::element::{Kind, elements};
@@ -62,9 +62,6 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// The name of the kernel.
-    pub(crate) const NAME: &'static str = "bytes";
-
     /// The copy that the operation at a site makes in place of its conversion, with its operands; the place must have room
     /// for the zero point behind the bytes.
     pub(crate) fn of(
@@ -90,7 +87,11 @@ impl Copied {
 
 impl Kernel for Copied {
     fn name(&self) -> &'static str {
-        Copied::NAME
+        "bytes"
+    }
+
+    fn family(&self) -> Family {
+        Family::CopiedBytes
     }
 
     fn run(

@@ -5,7 +5,7 @@ use crate::access::Access;
 use crate::memory::In;
 use crate::nest::Nest;
 use crate::ops::Context;
-use crate::ops::kernel::Kernel;
+use crate::ops::kernel::{Family, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use optc_kernels::element::{Element, Kind, elements, elements_mut};
 use optc_kernels::gemm::Scratch;
@@ -94,10 +94,6 @@ impl Block {
 }
 
 impl Chain {
-    /// The name of one operation by itself, and of several that are one loop.
-    pub(crate) const ALONE: &str = "elementwise";
-    pub(crate) const SEVERAL: &str = "chain";
-
     /// The operations, in order.
     pub(crate) fn links(&self) -> &[ChainOp] {
         &self.links
@@ -155,9 +151,17 @@ struct Work<'a> {
 impl Kernel for Chain {
     fn name(&self) -> &'static str {
         if self.links.len() == 1 {
-            Chain::ALONE
+            "elementwise"
         } else {
-            Chain::SEVERAL
+            "chain"
+        }
+    }
+
+    fn family(&self) -> Family {
+        if self.links.len() == 1 {
+            Family::Elementwise
+        } else {
+            Family::Chain
         }
     }
 

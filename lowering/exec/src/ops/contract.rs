@@ -8,7 +8,7 @@ use crate::access::Access;
 use crate::memory::{In, Slot};
 use crate::ops::Context;
 use crate::ops::bytes::Bytes;
-use crate::ops::kernel::{Kernel, Site};
+use crate::ops::kernel::{Family, Kernel, Site};
 use optc_ir::{FreedomClass, Op, Operation, Value};
 use optc_kernels::element::Kind;
 use optc_kernels::epilogue::Epilogue;
@@ -16,9 +16,6 @@ use optc_kernels::gemm::Scratch;
 use optc_kernels::gemm::{self, Along, InitialBytes, Multiply, Products};
 use optc_kernels::scales;
 use optc_ops::Linear;
-
-/// The name of the kernel of contractions.
-pub(crate) const CONTRACT: &str = "contract";
 
 /// For each operand, the value that is read in its place and the number that this value is scaled by when it is packed.
 pub(crate) type Scaled = [Option<(Value, f32)>; 2];
@@ -252,7 +249,11 @@ fn is_joint(result: &[Option<usize>], labels: &[Option<usize>], joint: usize) ->
 
 impl Kernel for Contract {
     fn name(&self) -> &'static str {
-        CONTRACT
+        "contract"
+    }
+
+    fn family(&self) -> Family {
+        Family::Contraction
     }
 
     fn order(&self) -> Vec<u32> {

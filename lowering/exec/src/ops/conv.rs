@@ -13,7 +13,7 @@ use crate::ops::Context;
 use crate::ops::bytes::{Bytes, Side};
 use crate::ops::channels::{Factors, picked, places_of};
 use crate::ops::elementwise::Fill;
-use crate::ops::kernel::{Kernel, Site, floats};
+use crate::ops::kernel::{Family, Kernel, Site, floats};
 use crate::ops::non_finite::NonFinite;
 use bytemuck::cast_slice;
 use optc_ir::{Op, Operation, Value};
@@ -22,7 +22,7 @@ use optc_kernels::element::{Kind, elements};
 use optc_kernels::epilogue::Epilogue;
 use optc_kernels::gemm::Scratch;
 use optc_kernels::gemm::{self, Along, InitialBytes, LEFT, Multiply, Products, RIGHT};
-use optc_kernels::geometry::{ConvDim, ConvOffsets, DIMS, step};
+use optc_kernels::geometry::{ConvDim, ConvOffsets, DIMS, reach, step};
 use optc_kernels::image::{self, Dim, Image};
 use optc_kernels::loops::dimension;
 use optc_kernels::scales;
@@ -113,9 +113,6 @@ impl FoldedNorm {
 }
 
 impl Convolution {
-    /// The names of its kernels.
-    pub(crate) const NAMES: [&str; 2] = ["convolve", "depthwise"];
-
     pub(crate) fn of(site: &Site<'_>) -> Option<Convolution> {
         let result = site.slot(*site.data().results.first()?)?;
         Convolution::to(site, result, None, None, None)
@@ -144,15 +141,52 @@ impl Convolution {
         folded_norm: Option<Arc<FoldedNorm>>,
         bytes: Option<&Bytes>,
     ) -> Option<Convolution> {
+        let parts = Parts::of(site, result, epilogue, folded_norm, bytes)?;
+        let (work, bytes) = parts.work()?;
+        Some(Convolution {
+            work,
+            biased: parts.biased && !parts.is_scaled(),
+            op: site.op,
+            non_finite: parts.non_finite(),
+            folded_norm: parts.folded_norm,
+            bytes,
+        })
+    }
+}
+
+/// The parts of a convolution before a kernel is chosen.
+struct Parts<'a> {
+    site: &'a Site<'a>,
+    result: &'a Slot,
+    kinds: [Kind; 2],
+    places: ConvOffsets,
+    /// The bias of each element of the result.
+    begins: Access,
+    biased: bool,
+    epilogue: Option<Epilogue>,
+    folded_norm: Option<Arc<FoldedNorm>>,
+    bytes: Option<&'a Bytes>,
+}
+
+/// The work of a convolution, and the bytes that it multiplies in place of the operands.
+type Chosen = (Work, Option<Bytes>);
+
+impl<'a> Parts<'a> {
+    fn of(
+        site: &'a Site<'a>,
+        result: &'a Slot,
+        epilogue: Option<Epilogue>,
+        folded_norm: Option<Arc<FoldedNorm>>,
+        bytes: Option<&'a Bytes>,
+    ) -> Option<Parts<'a>> {
         let data = site.data();
         if &*data.name != Conv::NAME {
             return None;
         }
         let all = site.all()?;
-        let kind = if bytes.is_some() {
-            Kind::I8
-        } else {
-            all[0].kind()?
+        let kind = match bytes {
+            Some(_) => Kind::I8,
+            None => all[0].kind()?,
         };
         let kinds = [kind, result.kind()?];
         let sums = epilogue.as_ref().map_or(kinds[1], Epilogue::sums);
@@ -162,138 +196,165 @@ impl Convolution {
             return None;
         }
         let begins = begins(site, result, folded_norm.as_deref())?;
-        let given = bytes;
-        let places_of = |begins: &Access| conv_offsets(site, result, begins, given);
-        let places = places_of(&begins)?;
-        let weights = folded_norm.as_ref().map(|norm| cast_slice(&norm.weights));
-        let floats = [site.constant_bytes(0), weights.or(site.constant_bytes(1))];
-        let scaled = bytes.is_some_and(|bytes| bytes.scale.is_some());
-        let constants = match bytes {
-            Some(bytes) if !scaled => bytes.constants(),
-            _ => floats,
-        };
-        let op = site.op;
-        let non_finite = match bytes {
-            None => NonFinite::of(&places, kinds, floats[1], epilogue.as_ref()),
-            Some(_) => None,
-        };
-        let scale = epilogue.as_ref().and_then(Epilogue::scale);
-        let first = site.constant_bytes(2).filter(|_| biased);
-        if scaled && biased && first.is_none() {
-            return None;
-        }
-        if transposed(site) {
-            let plain = folded_norm.is_none() && bytes.is_none() && epilogue.is_none();
-            let constants = [site.constant_bytes(0), site.constant_bytes(1)];
-            let work = by_phase(&places, kinds, constants, result, &begins).filter(|_| plain)?;
-            return Some(Convolution {
-                work,
-                biased,
-                op,
-                folded_norm: None,
-                bytes: None,
-                non_finite: None,
-            });
-        }
-        let (mut biased, mut bytes) = (biased, bytes.cloned());
-        if Depthwise::is(&places) && (bytes.is_some() || scale.is_some()) {
-            let scales = match scale {
-                Some(of) => Some(Depthwise::of_channels(
-                    &places_of(&Access::Sum {
-                        base: 0,
-                        tables: of.tables.clone(),
-                    })?,
-                    &of.values,
-                )?),
-                None => None,
-            };
-            let replacement =
-                quantized_replacement(&places, bytes.as_ref(), floats[1], first, scales)?;
-            let weights = replacement.weights.clone()?;
-            let epilogue = match scaled {
-                true => Some(Epilogue::of_floats(epilogue)),
-                false => epilogue,
-            };
-            let work = Depthwise::of(&places, kinds, replacement, epilogue)?;
-            if let Some(bytes) = &mut bytes {
-                bytes.sides[1] = Side::Constant {
-                    bytes: weights.into(),
-                    zero: 0,
-                };
-            }
-            biased &= !scaled;
-            return Some(Convolution {
-                work: Work::Depthwise(Box::new(work)),
-                biased,
-                op,
-                folded_norm,
-                bytes,
-                non_finite,
-            });
-        }
-        let replacement = Replacement {
-            weights: constants[1].map(Cow::Borrowed),
-            ..Replacement::default()
-        };
-        if let Some(found) = Depthwise::of(&places, kinds, replacement, epilogue.clone()) {
-            let work = Work::Depthwise(Box::new(found));
-            return Some(Convolution {
-                work,
-                biased,
-                op,
-                folded_norm,
-                bytes: None,
-                non_finite,
-            });
-        }
-        let known = constants.map(|c| c.is_some());
-        let work = match implicit_gemm(&places, known, kinds[0]) {
-            Some(mut products) => {
-                products.quantization = bytes.as_ref().map(Bytes::quantization);
-                let mut dequantize = match scale {
-                    Some(scale) => {
-                        let along = implicit_gemm(
-                            &places_of(&Access::Sum {
-                                base: 0,
-                                tables: scale.tables.clone(),
-                            })?,
-                            known,
-                            kinds[0],
-                        )?;
-                        Some(scales::of_epilogue(&products, &along, epilogue.as_ref()?)?)
-                    }
-                    None => None,
-                };
-                if let Some(of) = &bytes {
-                    let (made, found) = of.of_floats(&products, floats, first)?;
-                    dequantize = found.or(dequantize);
-                    bytes = Some(made);
-                }
-                let constants = bytes.as_ref().map_or(floats, Bytes::constants);
-                let epilogue = match scaled {
-                    true => Some((Epilogue::of_floats(epilogue), dequantize)),
-                    false => epilogue.map(|epilogue| (epilogue, dequantize)),
-                };
-                biased &= !scaled;
-                Work::Whole(gemm::typed(products, kinds, constants, epilogue)?)
-            }
-            None if kinds == [Kind::F32; 2] && epilogue.is_none() => {
-                let taps = per_tap(&places, known)?.into_iter();
-                let taps = taps.map(|tap| gemm::typed(tap, kinds, [None; 2], None));
-                Work::Taps {
-                    taps: taps.collect::<Option<_>>()?,
-                    fill: Fill::of(&result.access, &begins, kinds[1])?,
-                }
-            }
-            None => return None,
-        };
-        Some(Convolution {
-            work,
+        let parts = Parts {
+            places: conv_offsets(site, result, &begins, bytes)?,
+            site,
+            result,
+            kinds,
+            begins,
             biased,
-            op,
+            epilogue,
             folded_norm,
             bytes,
-            non_finite,
+        };
+        // Sums that are scaled take their bias with the scale.
+        let takes = !parts.is_scaled() || !biased || parts.bias().is_some();
+        takes.then_some(parts)
+    }
+
+    /// Returns whether products are of bytes in place of floats, so that sums are scaled.
+    fn is_scaled(&self) -> bool {
+        self.bytes.is_some_and(|bytes| bytes.scale.is_some())
+    }
+
+    /// The operands that are constants, a norm folded into them.
+    fn floats(&self) -> [Option<&[u8]>; 2] {
+        let folded = self.folded_norm.as_ref();
+        let weights = folded.map(|norm| cast_slice(&norm.weights));
+        let weights = weights.or(self.site.constant_bytes(1));
+        [self.site.constant_bytes(0), weights]
+    }
+
+    /// The operands that are multiplied, if they are constants.
+    fn constants(&self) -> [Option<&[u8]>; 2] {
+        match self.bytes {
+            Some(bytes) if !self.is_scaled() => bytes.constants(),
+            _ => self.floats(),
+        }
+    }
+
+    /// The bias, if it is a constant.
+    fn bias(&self) -> Option<&'a [u8]> {
+        self.site.constant_bytes(2).filter(|_| self.biased)
+    }
+
+    /// The scales of the epilogue's dequantization, and the offsets of the convolution with them in place of the bias.
+    fn scales(&self) -> Option<(&[[f32; 2]], Option<ConvOffsets>)> {
+        let scale = self.epilogue.as_ref()?.scale()?;
+        let along = Access::Sum {
+            base: 0,
+            tables: scale.tables.clone(),
+        };
+        let offsets = conv_offsets(self.site, self.result, &along, self.bytes);
+        Some((&scale.values, offsets))
+    }
+
+    /// The epilogue, which takes floats if sums are scaled.
+    fn scaled_epilogue(&self) -> Option<Epilogue> {
+        match self.is_scaled() {
+            true => Some(Epilogue::of_floats(self.epilogue.clone())),
+            false => self.epilogue.clone(),
+        }
+    }
+
+    /// The fallback for weights that are infinite or NaN.
+    fn non_finite(&self) -> Option<NonFinite> {
+        let whole = self.bytes.is_none() && !transposed(self.site);
+        let epilogue = self.epilogue.as_ref();
+        let of = || NonFinite::of(&self.places, self.kinds, self.floats()[1], epilogue);
+        whole.then(of).flatten()
+    }
+
+    /// Chooses the kernel.
+    fn work(&self) -> Option<Chosen> {
+        if transposed(self.site) {
+            return Some((self.phases()?, None));
+        }
+        let quantized = self.bytes.is_some() || self.scales().is_some();
+        if quantized && Depthwise::is(&self.places) {
+            return self.quantized_depthwise();
+        }
+        let replacement = Replacement {
+            weights: self.constants()[1].map(Cow::Borrowed),
+            ..Replacement::default()
+        };
+        let epilogue = self.epilogue.clone();
+        if let Some(found) = Depthwise::of(&self.places, self.kinds, replacement, epilogue) {
+            return Some((Work::Depthwise(Box::new(found)), None));
+        }
+        let known = self.constants().map(|c| c.is_some());
+        match implicit_gemm(&self.places, known, self.kinds[0]) {
+            Some(products) => self.whole(products, known),
+            None => Some((self.taps(known)?, None)),
+        }
+    }
+
+    /// A transposed convolution, phase by phase.
+    fn phases(&self) -> Option<Work> {
+        let plain = self.folded_norm.is_none() && self.bytes.is_none() && self.epilogue.is_none();
+        let (places, begins) = (&self.places, &self.begins);
+        let phases = || by_phase(places, self.kinds, self.floats(), self.result, begins);
+        plain.then(phases).flatten()
+    }
+
+    /// A depthwise convolution of bytes, or with a dequantization.
+    fn quantized_depthwise(&self) -> Option<Chosen> {
+        let scales = match self.scales() {
+            Some((values, offsets)) => Some(Depthwise::of_channels(&offsets?, values)?),
+            None => None,
+        };
+        let (weights, bias) = (self.floats()[1], self.bias());
+        let replacement = quantized_replacement(&self.places, self.bytes, weights, bias, scales)?;
+        let weights = replacement.weights.clone()?;
+        let epilogue = self.scaled_epilogue();
+        let work = Depthwise::of(&self.places, self.kinds, replacement, epilogue)?;
+        let bytes = self.bytes.cloned().map(|mut bytes| {
+            bytes.sides[1] = Side::Constant {
+                bytes: weights.into(),
+                zero: 0,
+            };
+            bytes
+        });
+        Some((Work::Depthwise(Box::new(work)), bytes))
+    }
+
+    /// One product over all taps.
+    fn whole(&self, mut products: Products, known: [bool; 2]) -> Option<Chosen> {
+        products.quantization = self.bytes.map(Bytes::quantization);
+        let mut dequantize = match self.scales() {
+            Some((_, offsets)) => {
+                let along = implicit_gemm(&offsets?, known, self.kinds[0])?;
+                let epilogue = self.epilogue.as_ref()?;
+                Some(scales::of_epilogue(&products, &along, epilogue)?)
+            }
+            None => None,
+        };
+        let floats = self.floats();
+        let bytes = match self.bytes {
+            Some(of) => {
+                let (made, found) = of.of_floats(&products, floats, self.bias())?;
+                dequantize = found.or(dequantize);
+                Some(made)
+            }
+            None => None,
+        };
+        let constants = bytes.as_ref().map_or(floats, Bytes::constants);
+        let epilogue = self.scaled_epilogue();
+        let epilogue = epilogue.map(|epilogue| (epilogue, dequantize));
+        let product = gemm::typed(products, self.kinds, constants, epilogue)?;
+        Some((Work::Whole(product), bytes))
+    }
+
+    /// One product for each tap, of floats without an epilogue.
+    fn taps(&self, known: [bool; 2]) -> Option<Work> {
+        if self.kinds != [Kind::F32; 2] || self.epilogue.is_some() {
+            return None;
+        }
+        let taps = per_tap(&self.places, known)?.into_iter();
+        let taps = taps.map(|tap| gemm::typed(tap, self.kinds, [None; 2], None));
+        Some(Work::Taps {
+            taps: taps.collect::<Option<_>>()?,
+            fill: Fill::of(&self.result.access, &self.begins, self.kinds[1])?,
         })
     }
 }
@@ -575,69 +636,39 @@ fn implicit_gemm(places: &ConvOffsets, known: [bool; 2], kind: Kind) -> Option<P
     windowed(base, &loops, kernels, &extents, places, kind)
 }
 
-/// The product of a convolution with padding or an image: positions and terms are in the order in which a window has them.
-fn windowed(
-    base: [i64; 4],
-    still: &[Along],
-    [positions, kernels]: [&[Along]; 2],
+/// The sums of one step of each loop, the last loop fastest.
+fn sums(loops: &[Along]) -> Vec<[i64; 4]> {
+    loops.iter().fold(vec![[0i64; 4]], |all, along| {
+        let longer = all.iter().flat_map(|at| {
+            (0..along[0].len()).map(move |i| std::array::from_fn(|k| at[k] + along[k][i]))
+        });
+        longer.collect()
+    })
+}
+
+/// Coordinates of `count` steps along each dimension, at `by` of each step; the last dimension is fastest.
+fn coordinates(
     extents: &[(ConvDim, i64)],
-    places: &ConvOffsets,
-    kind: Kind,
-) -> Option<Products> {
-    let sum = |loops: &[Along]| -> Vec<[i64; 4]> {
-        let mut all = vec![[0i64; 4]];
-        for along in loops {
-            all = all
-                .iter()
-                .flat_map(|at| {
-                    (0..along[0].len()).map(move |i| std::array::from_fn(|k| at[k] + along[k][i]))
-                })
-                .collect();
-        }
-        all
-    };
-    // The product is made for a single position and tap first; then positions and terms are replaced.
-    let mut products = Products::of(base, &still[1..3], [false; 2], kind)?;
-    let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
-    products.batch.splice(0..0, images);
-    let channels = sum(&still[3..]);
-    let pixels = sum(positions);
-    let outputs = match (products.rows.len(), products.columns.len()) {
-        (_, 1) => std::mem::take(&mut products.rows),
-        (1, _) => std::mem::take(&mut products.columns),
-        _ => return None,
-    };
-    let along = |list: &[[i64; 4]]| {
-        list.get(1)
-            .zip(list.first())
-            .map_or(0, |(b, a)| b[0] - a[0])
-    };
-    let by_pixels = along(&pixels[pixels.len().saturating_sub(extents.last()?.0.output)..]);
-    // Positions are columns if they are contiguous in the result, or if channels are not.
-    let pixels_are_columns = by_pixels == 1 || along(&outputs) != 1;
-    let pixel_step = step(&positions.last()?[LEFT])?;
-    let taps = sum(kernels);
-    let places_of = |count: &dyn Fn(&ConvDim) -> usize, by: &dyn Fn(&ConvDim, i32) -> i32| {
-        let mut all = vec![[0i32; DIMS]];
-        let skip = DIMS - extents.len();
-        for (d, (slide, _)) in extents.iter().enumerate() {
-            all = all
-                .iter()
-                .flat_map(|at| {
-                    let at = *at;
-                    (0..count(slide) as i32).map(move |i| {
-                        let mut next = at;
-                        next[skip + d] = by(slide, i);
-                        next
-                    })
-                })
-                .collect();
-        }
-        all
-    };
-    let pixel_places = places_of(&|s| s.output, &|s, i| i * s.stride as i32 - s.low as i32);
-    let tap_places = places_of(&|s| s.kernel, &|s, i| i * s.dilation as i32);
-    let add = |a: &[i64; 4], b: &[i64; 4]| std::array::from_fn(|k| a[k] + b[k]);
+    count: impl Fn(&ConvDim) -> usize,
+    by: impl Fn(&ConvDim, i32) -> i32,
+) -> Vec<[i32; DIMS]> {
+    let skip = DIMS - extents.len();
+    let slides = extents.iter().enumerate();
+    slides.fold(vec![[0i32; DIMS]], |all, (d, (slide, _))| {
+        let steps = || (0..count(slide) as i32).map(|i| by(slide, i));
+        let longer = all.iter().flat_map(|at| {
+            steps().map(move |step| {
+                let mut next = *at;
+                next[skip + d] = step;
+                next
+            })
+        });
+        longer.collect()
+    })
+}
+
+/// The padded dimensions of the operand.
+fn padded(extents: &[(ConvDim, i64)]) -> Option<[Dim; DIMS]> {
     let dims = std::array::from_fn(|d| match (d + extents.len()).checked_sub(DIMS) {
         None => Some(Dim::NONE),
         Some(d) => {
@@ -653,71 +684,85 @@ fn windowed(
     let [Some(first), Some(second), Some(third)] = dims else {
         return None;
     };
+    Some([first, second, third])
+}
+
+/// The stride between the first two offsets in the result.
+fn result_step(list: &[[i64; 4]]) -> i64 {
+    list.get(1)
+        .zip(list.first())
+        .map_or(0, |(b, a)| b[0] - a[0])
+}
+
+/// The product of a convolution with padding or an image: positions and terms are in the order in which a window has them.
+fn windowed(
+    base: [i64; 4],
+    still: &[Along],
+    [positions, kernels]: [&[Along]; 2],
+    extents: &[(ConvDim, i64)],
+    places: &ConvOffsets,
+    kind: Kind,
+) -> Option<Products> {
+    // The product is made for a single position and tap first; then positions and terms are replaced.
+    let mut products = Products::of(base, &still[1..3], [false; 2], kind)?;
+    let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
+    products.batch.splice(0..0, images);
+    let outputs = match (products.rows.len(), products.columns.len()) {
+        (_, 1) => std::mem::take(&mut products.rows),
+        (1, _) => std::mem::take(&mut products.columns),
+        _ => return None,
+    };
+    let (channels, pixels, taps) = (sums(&still[3..]), sums(positions), sums(kernels));
+    let (last, _) = extents.last()?;
+    let by_pixels = result_step(&pixels[pixels.len().saturating_sub(last.output)..]);
+    // Positions are columns if they are contiguous in the result, or if channels are not.
+    let pixels_are_columns = by_pixels == 1 || result_step(&outputs) != 1;
+    let tap_places = coordinates(extents, |s| s.kernel, |s, i| i * s.dilation as i32);
+    let dims = padded(extents)?;
     // With a single position, each element is read once, so that an image would not be reused.
     let many = 1 < pixels.len() && 1 < tap_places.len();
-    let image = if pixels_are_columns && (kind.size() == 1 || kind.is_float() && many) {
+    let imaged = pixels_are_columns && (kind.size() == 1 || kind.is_float() && many);
+    let image = imaged.then(|| {
         let lines = channels.iter().map(|channel| channel[LEFT]).collect();
-        let channels_per_cell = if kind.size() == 1 { image::CHANNELS } else { 1 };
-        Image::of(
-            lines,
-            channels_per_cell,
-            &tap_places,
-            [first, second, third],
-            extents.last()?.0.stride,
-        )
-    } else {
-        None
-    };
+        let cell = if kind.size() == 1 { image::CHANNELS } else { 1 };
+        Image::of(lines, cell, &tap_places, dims, last.stride)
+    });
+    let image = image.flatten();
     // If channels are innermost, the terms of a tap are contiguous where channels are. Otherwise terms follow the weights'
     // order.
     let channels_inside = !pixels_are_columns || kind.size() == 1 && image.is_some();
-    let mut terms = Vec::with_capacity(channels.len() * taps.len());
-    let mut term_places = Vec::with_capacity(terms.capacity());
-    if channels_inside {
-        for (tap, place) in taps.iter().zip(&tap_places) {
-            for channel in &channels {
-                terms.push(add(tap, channel));
-                term_places.push(*place);
-            }
-        }
-    } else {
-        for channel in &channels {
-            for (tap, place) in taps.iter().zip(&tap_places) {
-                terms.push(add(tap, channel));
-                term_places.push(*place);
-            }
-        }
-    }
-    let sizes = [first.size, second.size, third.size];
-    let channel_step = channels.get(1).map_or(1, |c| c[LEFT] - channels[0][LEFT]);
-    let contiguous = channel_step == 1 && channels.windows(2).all(|w| w[1][LEFT] - w[0][LEFT] == 1);
-    products.terms = terms;
-    products.swapped = pixels_are_columns;
-    if pixels_are_columns {
-        (products.columns, products.rows) = (pixels, outputs);
-    } else {
-        (products.rows, products.columns) = (pixels, outputs);
-    }
+    let pairs =
+        |outer: usize, inner: usize| (0..outer).flat_map(move |o| (0..inner).map(move |i| (o, i)));
+    let (t, c) = (taps.len(), channels.len());
+    let order: Vec<(usize, usize)> = match channels_inside {
+        true => pairs(t, c).collect(),
+        false => pairs(c, t).map(|(channel, tap)| (tap, channel)).collect(),
+    };
+    let term = |&(t, c): &(usize, usize)| std::array::from_fn(|k| taps[t][k] + channels[c][k]);
+    products.terms = order.iter().map(term).collect();
+    let in_line = |w: &[[i64; 4]]| w[1][LEFT] - w[0][LEFT] == 1;
     products.window = Some(Window {
         side: LEFT,
-        positions: pixel_places,
-        terms: term_places,
-        sizes,
-        step: extents.last()?.0.stride as i32,
-        stride: pixel_step,
-        channels: channels.len(),
-        contiguous: contiguous && channels_inside,
+        positions: coordinates(
+            extents,
+            |s| s.output,
+            |s, i| i * s.stride as i32 - s.low as i32,
+        ),
+        terms: order.iter().map(|&(tap, _)| tap_places[tap]).collect(),
+        sizes: dims.map(|dim| dim.size),
+        step: last.stride as i32,
+        stride: step(&positions.last()?[LEFT])?,
+        channels: c,
+        contiguous: channels_inside && channels.windows(2).all(in_line),
         image,
     });
-    // Offsets of the operands' own elements, as places in the padding are not read.
-    let whole = |k: usize, base: i64| {
-        let ends = places.tables[k].iter().map(|t| {
-            let (low, high) = (t.iter().min(), t.iter().max());
-            (low.copied().unwrap_or(0), high.copied().unwrap_or(0))
-        });
-        ends.fold((base, base), |at, end| (at.0 + end.0, at.1 + end.1))
+    products.swapped = pixels_are_columns;
+    (products.rows, products.columns) = match pixels_are_columns {
+        true => (outputs, pixels),
+        false => (pixels, outputs),
     };
-    products.offset_range = std::array::from_fn(|k| whole(k, places.base[k]));
+    // Offsets of the operands' own elements, as places in the padding are not read.
+    products.offset_range = std::array::from_fn(|k| reach(places.base[k], &places.tables[k]));
     Some(products)
 }
 
@@ -765,9 +810,13 @@ fn per_tap(places: &ConvOffsets, known: [bool; 2]) -> Option<Vec<Products>> {
 impl Kernel for Convolution {
     fn name(&self) -> &'static str {
         match &self.work {
-            Work::Whole(_) | Work::Taps { .. } | Work::Phases { .. } => Convolution::NAMES[0],
-            Work::Depthwise(_) => Convolution::NAMES[1],
+            Work::Whole(_) | Work::Taps { .. } | Work::Phases { .. } => "convolve",
+            Work::Depthwise(_) => "depthwise",
         }
+    }
+
+    fn family(&self) -> Family {
+        Family::Convolution
     }
 
     fn with_epilogue(

@@ -24,18 +24,58 @@ pub(crate) struct Context<'a> {
     pub(crate) moved: Moved,
 }
 
-/// The kernel of each operation and the order in which it sums.
-pub(crate) type Orders = IndexMap<Op, (&'static str, Vec<u32>)>;
-
-/// The name of a kernel, and the order in which it sums.
-pub(crate) fn order_of(kernel: &dyn Kernel) -> (&'static str, Vec<u32>) {
-    (kernel.name(), kernel.order())
+/// The kind of a kernel, which decides what is fused with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Contraction,
+    Convolution,
+    /// One element-wise operation.
+    Elementwise,
+    /// Several element-wise operations.
+    Chain,
+    /// A copy of the bytes that products multiply in place of converted integers.
+    CopiedBytes,
+    /// A kernel that is not fused.
+    Other,
 }
+
+/// The order in which a kernel sums. Kernels of equal orders give the same bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) family: Family,
+    name: &'static str,
+    terms: Vec<u32>,
+}
+
+impl Order {
+    pub(crate) fn of(kernel: &dyn Kernel) -> Order {
+        Order {
+            family: kernel.family(),
+            name: kernel.name(),
+            terms: kernel.order(),
+        }
+    }
+
+    /// The order of sums of integers, which are exact in any order.
+    pub(crate) const EXACT: Order = Order {
+        family: Family::CopiedBytes,
+        name: "exact",
+        terms: Vec::new(),
+    };
+}
+
+/// The order in which each operation sums.
+pub(crate) type Orders = IndexMap<Op, Order>;
 
 /// Computes the results of an operation in its buffers.
 pub(crate) trait Kernel: Debug + Send + Sync {
     /// The name in a profile.
     fn name(&self) -> &'static str;
+
+    /// What the kernel is fused as.
+    fn family(&self) -> Family {
+        Family::Other
+    }
 
     /// Returns whether there is nothing to do, because all elements are in their places already.
     fn is_idle(&self) -> bool {
@@ -47,7 +87,7 @@ pub(crate) trait Kernel: Debug + Send + Sync {
         false
     }
 
-    /// The order in which the kernel sums, if it depends on the layout. Kernels of equal name and order give the same bits.
+    /// The order in which the kernel sums, if it depends on the layout.
     fn order(&self) -> Vec<u32> {
         Vec::new()
     }

@@ -24,11 +24,11 @@ mod wide;
 pub(crate) use bytes::{ByteOperand, Bytes, Copied, Side};
 pub(crate) use chain::Chain;
 pub(crate) use channels::known_factors;
-pub(crate) use contract::{CONTRACT, Contract, Scaled};
+pub(crate) use contract::{Contract, Scaled};
 pub(crate) use conv::Convolution;
 pub(crate) use elementwise::{Piece, links, pieces};
 pub(crate) use kernel::{
-    Context, Kernel, Orders, Site, aliased, operand_access, order_of, part, rearranged, shape,
+    Context, Family, Kernel, Order, Orders, Site, aliased, operand_access, part, rearranged, shape,
 };
 
 use channels::Channels;

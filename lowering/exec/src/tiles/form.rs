@@ -5,7 +5,7 @@ use super::sketch::{Sketch, TileMemory};
 use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::{Slot, Storage};
-use crate::ops::{self, CONTRACT, Kernel, Orders, Site, order_of};
+use crate::ops::{self, Family, Kernel, Order, Orders, Site};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::memory::ALIGNMENT;
@@ -64,8 +64,9 @@ pub(super) fn form(sketch: &Sketch, group: &Group<'_>) -> Result<Form, String> {
             format!("{name}: there is no kernel for its tiles")
         })?;
         let whole = group.orders.get(&made.origin[&op]);
-        let own = order_of(&*kernel);
-        if own.0 != CONTRACT && !kernel.only_moves() && whole.is_some_and(|whole| *whole != own) {
+        let own = Order::of(&*kernel);
+        let contracts = own.family == Family::Contraction;
+        if !contracts && !kernel.only_moves() && whole.is_some_and(|whole| *whole != own) {
             let name = group.name(made.origin[&op]);
             return Err(format!(
                 "{name}: its tiles would be summed in another order"

@@ -25,7 +25,7 @@ mod window;
 use crate::job::Job;
 use crate::join::{joined, products};
 use crate::memory::Slot;
-use crate::ops::{Orders, Site, order_of};
+use crate::ops::{Order, Orders, Site};
 use form::{Form, form};
 use group::{Group, Wholes};
 use indexmap::{IndexMap, IndexSet};
@@ -239,7 +239,7 @@ impl<'a> Making<'a> {
             match jobs.get(&op.op).map(|job| &job.kernel) {
                 Some(Some(kernel)) if kernel.only_moves() => {}
                 Some(Some(kernel)) => {
-                    orders.insert(op.op, order_of(&**kernel));
+                    orders.insert(op.op, Order::of(&**kernel));
                     continue;
                 }
                 // Without a job, all elements are in their places already.
